@@ -1,0 +1,220 @@
+"""Simulate whole builds: how often one of fifty tests alarms where nothing changed, and whether a slow one is found.
+
+Every build goes the way of a live one: `next_step` says what the next pairs measure, `settle` what they have shown.
+What is simulated is one log ratio a pair. The coin decides which side is first, so that whatever a pair's two places
+differ by comes with a random sign. Run from anywhere (half an hour on one core; a number makes it quicker):
+
+    python benchmarks/builds.py [builds]
+"""
+
+import math
+import sys
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from scipy.special import betaincinv
+
+from pytest_hwperf.core.evidence import Evidence, Measurement, Observation, Pair, Stage, Trial
+from pytest_hwperf.core.ranks import signed_rank_p
+from pytest_hwperf.core.records import Margin
+from pytest_hwperf.core.sequence import next_step, settle
+
+RECORDING = Path(__file__).parents[1] / "tests" / "data" / "recorded_rounds.npz"
+BUILDS, TESTS, MOST = 2000, 50, 40  # pairs that a build of fifty tests can take at most
+BURSTS = 0.1  # share of the values
+ONCE = array("d", [1.0])
+
+Values = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+Draw = Callable[[np.random.Generator, tuple[int, int]], Values]  # log ratios: shape test, pair
+
+
+def coins(rng: np.random.Generator, shape: tuple[int, int]) -> Values:
+    """Toss +1 or -1."""
+    return np.asarray(rng.integers(0, 2, size=shape) * 2.0 - 1)
+
+
+def drift(rng: np.random.Generator, pairs: int, turns: int) -> Values:
+    """Return what the machine's load adds to each turn of each pair: AR(1) over the whole build."""
+    steps = rng.normal(0, 0.02, size=pairs * turns)
+    for i in range(1, len(steps)):
+        steps[i] += 0.95 * steps[i - 1]
+    return steps.reshape(pairs, turns)
+
+
+@lru_cache
+def recorded(arm: str) -> Values:
+    """Return the pair values of an arm against A: shape workload, round."""
+    with np.load(RECORDING, allow_pickle=False) as recording:
+        medians = np.log(np.median(recording["duet_ns"], axis=-1))
+        arms = list(recording["arms"])
+    return np.asarray(np.median(medians[:, :, arms.index(arm)] - medians[:, :, arms.index("A")], axis=-1).T)
+
+
+def resampled(rng: np.random.Generator, shape: tuple[int, int], arm: str, workload: int) -> Values:
+    """Draw pair values of the recording with replacement."""
+    return np.asarray(rng.choice(recorded(arm)[workload], size=shape))
+
+
+def bursts(rng: np.random.Generator, shape: tuple[int, int]) -> Values:
+    """Hit about every tenth value with a burst of a neighbour, on one side or the other."""
+    hit = rng.random(shape) < BURSTS
+    return np.asarray(rng.normal(0, 0.005, shape) + hit * coins(rng, shape) * rng.exponential(0.3, shape))
+
+
+def drifting(rng: np.random.Generator, shape: tuple[int, int]) -> Values:
+    """One side has the first turn of a pair and the other the second: the drift between them stays, for all tests."""
+    first, second = drift(rng, shape[1], 2).T
+    return np.asarray(rng.normal(0, 0.005, shape) + coins(rng, (1, shape[1])) * (second - first))
+
+
+def drifting_abba(rng: np.random.Generator, shape: tuple[int, int]) -> Values:
+    """Turns as ABBA or BAAB: a steady drift cancels, its bends stay."""
+    one, two, three, four = drift(rng, shape[1], 4).T
+    return np.asarray(rng.normal(0, 0.005, shape) + coins(rng, (1, shape[1])) * (two + three - one - four) / 2)
+
+
+NOISES: dict[str, Draw] = {
+    "normal, sd 1 %": lambda rng, shape: rng.normal(0, 0.01, shape),
+    "t with 2 df": lambda rng, shape: 0.005 * rng.standard_t(2, shape),
+    "bursts in every tenth pair": bursts,
+    "bimodal, +-2 %": lambda rng, shape: 0.02 * coins(rng, shape) + rng.normal(0, 0.003, shape),
+    "AR(1) drift, turns AB": drifting,
+    "AR(1) drift, turns ABBA": drifting_abba,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What one build said."""
+
+    regressed: frozenset[int]  # numbers of the tests
+    values: int  # pair values that it took, over all tests
+
+
+def build(values: Values, margin: float, alpha: float) -> Built:
+    """Run one build whose pair n gives test t the log ratio `values[t, n]`."""
+    trials = [
+        Trial(
+            measurement=Measurement(test=str(number), label=""),
+            margin=Margin(metric="latency", statistic="p50", size=margin),
+            better="lower",
+        )
+        for number in range(len(values))
+    ]
+    ratios = np.exp(values)
+    evidence, taken = Evidence(alpha=alpha, trials=tuple(trials), pairs=()), 0
+    while (step := next_step(evidence)).stage is not None:
+        done = len(evidence.pairs)
+        more = [_pair(done + i, step.stage, step.measurements, ratios) for i in range(step.pairs)]
+        evidence = replace(evidence, pairs=(*evidence.pairs, *more))
+        taken += step.pairs * len(step.measurements)
+    found = settle(evidence)
+    return Built(
+        regressed=frozenset(n for n, trial in enumerate(trials) if found[trial].outcome == "regressed"), values=taken
+    )
+
+
+def _pair(number: int, stage: Stage, measurements: Sequence[Measurement], ratios: Values) -> Pair:
+    observations = tuple(
+        Observation(
+            measurement=one,
+            metric="latency",
+            statistic="p50",
+            baseline=ONCE,
+            candidate=array("d", [ratios[int(one.test), number]]),
+        )
+        for one in measurements
+    )
+    return Pair(number=number + 1, stage=stage, first="baseline", hash_seeds={}, coins=(), observations=observations)
+
+
+def false_alarms(draw: Draw, builds: int, *, change: float, margin: float, alpha: float, seed: int = 1) -> int:
+    """Count builds in which a test regressed though none is slower than its margin."""
+    rng = np.random.default_rng(seed)
+    return sum(
+        bool(build(math.log1p(change) + draw(rng, (TESTS, MOST)), margin, alpha).regressed) for _ in range(builds)
+    )
+
+
+def planted(workload: int, builds: int, *, margin: float = 0.02, alpha: float = 0.01, seed: int = 1) -> tuple[int, ...]:
+    """Plant +5 % in one of fifty tests with recorded noise: builds that find it, that alarm falsely, values taken."""
+    rng, found, false, taken = np.random.default_rng(seed), 0, 0, 0
+    for _ in range(builds):
+        values = resampled(rng, (TESTS, MOST), "A_prime", workload)
+        values[0] = resampled(rng, (1, MOST), "B_5pct", workload)
+        built = build(values, margin, alpha)
+        found += 0 in built.regressed
+        false += bool(built.regressed - {0})
+        taken += built.values
+    return found, false, taken
+
+
+def peeking(draw: Draw, runs: int, *, level: float = 0.05, seed: int = 1) -> int:
+    """Count single tests that alarm when looked at after every pair from the fifth to the twentieth."""
+    values = draw(np.random.default_rng(seed), (runs, 20)).tolist()
+    return sum(any(signed_rank_p(row[:n]) <= level for n in range(5, 21)) for row in values)
+
+
+def each_for_itself(draw: Draw, builds: int, *, pairs: int = 12, level: float = 0.05, seed: int = 1) -> int:
+    """Count builds in which a test alarms when each of fifty is tested at its own level."""
+    rng = np.random.default_rng(seed)
+    return sum(any(signed_rank_p(row) <= level for row in draw(rng, (TESTS, pairs)).tolist()) for _ in range(builds))
+
+
+def interval(found: int, of: int, confidence: float = 0.99) -> tuple[float, float]:
+    """Return the two-sided Clopper-Pearson interval of a share."""
+    tail = (1 - confidence) / 2
+    low = float(betaincinv(found, of - found + 1, tail)) if found else 0.0
+    high = float(betaincinv(found + 1, of - found, 1 - tail)) if found < of else 1.0
+    return low, high
+
+
+def share(found: int, of: int) -> str:
+    """Write `12 of 2000  0.60 % [0.24, 1.21]`."""
+    low, high = interval(found, of)
+    return f"{found:5} of {of} {100 * found / of:6.2f} % [{100 * low:.2f}, {100 * high:.2f}]"
+
+
+def alarm_table(builds: int) -> Iterator[str]:
+    """Yield false alarms per build by noise."""
+    for title, change, margin, alpha in (
+        ("equal code, margin 2 %, alpha 1 %", 0.0, 0.02, 0.01),
+        ("equal code, margin 0, alpha 5 %", 0.0, 0.0, 0.05),
+        ("all fifty on their margin of 2 %, alpha 1 %", 0.02, 0.02, 0.01),
+    ):
+        yield title
+        for name, draw in NOISES.items():
+            yield f"{name:28}{share(false_alarms(draw, builds, change=change, margin=margin, alpha=alpha), builds)}"
+
+
+def power_table(builds: int) -> Iterator[str]:
+    """Yield how often +5 % in one of fifty tests is found."""
+    yield "one of fifty at +5 %, recorded noise, margin 2 %, alpha 1 %"
+    for workload, name in enumerate(("np", "ort")):
+        found, false, taken = planted(workload, builds)
+        yield f"{name:4} found      {share(found, builds)}, {taken / builds:.0f} pair values a build"
+        yield f"     also false {share(false, builds)}"
+
+
+def naive_table(builds: int) -> Iterator[str]:
+    """Yield what happens without the rules."""
+    draw, runs = NOISES["normal, sd 1 %"], 10 * builds
+    yield "without the rules, normal noise, equal code"
+    yield f"one test, looked at after every pair 5..20 at 5 %   {share(peeking(draw, runs), runs)}"
+    yield f"fifty tests, 12 pairs, each at 5 % for itself       {share(each_for_itself(draw, builds), builds)}"
+
+
+def main() -> None:
+    """Print the tables, with 99 % Clopper-Pearson intervals."""
+    builds = int(sys.argv[1]) if len(sys.argv) > 1 else BUILDS
+    for table in (naive_table, power_table, alarm_table):
+        for line in table(builds):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Hold a run against the stored sessions of its test: which comparison fits which metric, and what forbids one."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
+from pytest_hwperf.core.history import compare_with_history
+from pytest_hwperf.core.records import (
+    METRICS,
+    Comparison,
+    ComparisonOutcome,
+    Figure,
+    Judgement,
+    Machine,
+    Margin,
+    Run,
+    Session,
+)
+
+_ESTIMATE = "estimate:"  # sources that hold nothing beyond CPU time: an estimate is never gated
+_PROCESS = "fresh process"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What a baseline has of one test."""
+
+    sessions: Sequence[Session]  # accepted, of this machine, oldest first
+    elsewhere: Sequence[Machine] = ()  # machines that have sessions of this test
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What is compared, and how surely."""
+
+    margins: Sequence[Margin]  # one for each statistic
+    required: Collection[tuple[str, str]] = ()  # (metric, statistic) that the user named: unmeasured, they say so
+    alpha: float = 0.01  # one-sided, per comparison
+
+
+def session_of(judgement: Judgement) -> Session:
+    """Return what a baseline keeps of a run: every figure, and the values of exact metrics only."""
+    run = judgement.run
+    kept = tuple(sample for sample in run.samples if run.metric(sample.metric).exact)
+    return Session(run=replace(run, samples=kept, result=None), figures=judgement.figures)
+
+
+def compare_with_sessions(
+    run: Run,
+    figures: Sequence[Figure],
+    stored: Stored,
+    terms: Terms,
+    repeats: Sequence[Sequence[Figure]] = (),
+) -> tuple[Comparison, ...]:
+    """Compare every statistic that has a margin.
+
+    Args:
+        run: the candidate.
+        figures: its statistics.
+        stored: what the baseline has of the same test.
+        terms: what to compare, and how surely.
+        repeats: figures of further fresh processes, which an alarm on a timing needs.
+
+    Returns:
+        One comparison a margin, in their order; statistics that nobody measured and nobody named are left out.
+    """
+    found = []
+    for margin in terms.margins:
+        figure = _figure(figures, margin)
+        if figure is not None and not _is_estimate(figure, margin):
+            again = [f.estimate.value for group in repeats if (f := _figure(group, margin)) is not None]
+            found.append(_compare(run, figure, stored, margin, alpha=terms.alpha, repeats=again))
+        elif (margin.metric, margin.statistic) in terms.required:
+            found.append(without(margin, "not comparable", _why_absent(run, figure, margin)))
+    return tuple(found)
+
+
+def not_compared(figures: Sequence[Figure], terms: Terms, reason: str) -> tuple[Comparison, ...]:
+    """Return the comparisons of a run that something kept from being made."""
+    return tuple(without(m, "not comparable", reason) for m in terms.margins if _figure(figures, m) is not None)
+
+
+def _compare(
+    run: Run, figure: Figure, stored: Stored, margin: Margin, *, alpha: float, repeats: Sequence[float]
+) -> Comparison:
+    measured = [s for s in stored.sessions if _figure(s.figures, margin) is not None]
+    if not measured:
+        return _absent(run, margin, stored.elsewhere)
+    usable = [session for session in measured if not _differences(run, figure, session, margin)]
+    if not usable:
+        differences = "; ".join(_differences(run, figure, measured[-1], margin))
+        return without(margin, "not comparable", f"{differences} (baseline, now): save a new baseline")
+    metric = run.metric(margin.metric)
+    if metric.exact:
+        return _compare_exact(run, usable[-1], margin, alpha)
+    values = [old.estimate.value for session in usable if (old := _figure(session.figures, margin)) is not None]
+    value = figure.estimate.value
+    sample = run.sample(margin.metric)
+    if figure.per == _PROCESS and sample is not None:  # each value is a fresh process already: all must be beyond
+        repeats = [min(sample.values), max(sample.values)]
+    return compare_with_history(metric, margin.statistic, values, value, margin, alpha, repeats)
+
+
+def _compare_exact(run: Run, session: Session, margin: Margin, alpha: float) -> Comparison:
+    """Compare values with those of the newest session: the code it speaks of is the one that was accepted last."""
+    old, new = session.run.sample(margin.metric), run.sample(margin.metric)
+    stored, values = (sample.values if sample is not None else () for sample in (old, new))
+    if margin.scale == "absolute":
+        return compare_accuracy(stored, values, margin, alpha)
+    return compare_exact(METRICS[margin.metric], margin.statistic, stored, values, margin)
+
+
+def _differences(run: Run, figure: Figure, session: Session, margin: Margin) -> list[str]:
+    """Name what makes this session another quantity than the run: its conditions, scenario, source or unit."""
+    then, now = session.run.conditions, run.conditions
+    changed = [
+        f"{key}: {then.get(key, 'absent')}, {now.get(key, 'absent')}"
+        for key in sorted({*then, *now})
+        if then.get(key) != now.get(key)
+    ]
+    old = session.figure(margin.metric, margin.statistic)
+    if old is not None and old.source != figure.source:
+        changed.append(f"source: {old.source}, {figure.source}")
+    return changed
+
+
+def _absent(run: Run, margin: Margin, elsewhere: Sequence[Machine]) -> Comparison:
+    others = [machine for machine in elsewhere if machine.fingerprint != run.machine.fingerprint]
+    if not others:
+        return without(margin, "no baseline", "no baseline: save one with --hwperf-save")
+    nearest = min((machine.differences(run.machine) for machine in others), key=len)
+    return without(
+        margin,
+        "not comparable",
+        f"the baseline is of another machine ({'; '.join(nearest)}): save one here with --hwperf-save",
+    )
+
+
+def without(margin: Margin, outcome: ComparisonOutcome, reason: str) -> Comparison:
+    """Return the comparison of a margin for which there is nothing to compare; `reason` says why."""
+    return Comparison(
+        metric=margin.metric,
+        statistic=margin.statistic,
+        outcome=outcome,
+        change=None,
+        scale=margin.scale,
+        margin=margin.size,
+        p_value=None,
+        pairs=0,
+        method="",
+        detectable=None,
+        baseline=None,
+        reason=reason,
+    )
+
+
+def _why_absent(run: Run, figure: Figure | None, margin: Margin) -> str:
+    if figure is not None:
+        return f"{figure.source} holds nothing beyond CPU time and is never compared: name cpu_time instead"
+    return f"not measured: {run.unmeasured.get(margin.metric, 'this measurement does not give it')}"
+
+
+def _is_estimate(figure: Figure, margin: Margin) -> bool:
+    return margin.metric == "energy" and figure.source.startswith(_ESTIMATE)
+
+
+def _figure(figures: Sequence[Figure], margin: Margin) -> Figure | None:
+    return next((f for f in figures if (f.metric, f.statistic) == (margin.metric, margin.statistic)), None)

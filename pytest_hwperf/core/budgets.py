@@ -1,0 +1,204 @@
+"""Marker keywords, option values and ini lines → budgets and margins; errors that show what is allowed."""
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.records import Budget, Margin, Scale
+
+T = TypeVar("T")
+
+LATENCY_STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
+
+# keyword → (metric, statistic, base units per unit of the keyword)
+BUDGET_KEYWORDS: Mapping[str, tuple[str, str, float]] = {
+    **{f"latency_{statistic}_ms": ("latency", statistic, 1e-3) for statistic in LATENCY_STATISTICS},
+    "cold_start_ms": ("cold_start", "p50", 1e-3),
+    "throughput_min_qps": ("throughput", "mean", 1.0),
+    "throughput_min_sps": ("sample_throughput", "mean", 1.0),
+    "accuracy_min": ("accuracy", "mean", 1.0),
+    "flip_rate_max": ("flip_rate", "mean", 1.0),
+    "memory_max_mb": ("memory", "p50", 1e6),
+    "model_size_max_mb": ("model_size", "p50", 1e6),
+    "cpu_time_max_ms": ("cpu_time", "mean", 1e-3),
+    "cpu_max_percent": ("cpu_utilisation", "mean", 1e-2),
+    "energy_budget_mj": ("energy", "mean", 1e-3),
+}
+_SHARES = ("accuracy_min", "flip_rate_max")  # limits that lie between 0 and 1
+
+# keyword → margin that holds unless the user names another; `latency_max` is missing because a maximum of
+# another number of calls is another quantity.
+DEFAULT_MARGINS: Mapping[str, Margin] = {
+    "latency_mean": Margin(metric="latency", statistic="mean", size=0.02),
+    "latency_p50": Margin(metric="latency", statistic="p50", size=0.02),
+    "latency_p90": Margin(metric="latency", statistic="p90", size=0.05),
+    "latency_p95": Margin(metric="latency", statistic="p95", size=0.10),
+    "latency_p99": Margin(metric="latency", statistic="p99", size=0.20),
+    "latency_p99_9": Margin(metric="latency", statistic="p99_9", size=0.20),
+    "cold_start": Margin(metric="cold_start", statistic="p50", size=0.10),
+    "throughput": Margin(metric="throughput", statistic="mean", size=0.02),
+    "accuracy": Margin(metric="accuracy", statistic="mean", size=0.0, scale="absolute"),
+    "flip_rate": Margin(metric="flip_rate", statistic="mean", size=0.0, scale="absolute"),
+    "memory": Margin(metric="memory", statistic="p50", size=0.01, floor=1e6),
+    "model_size": Margin(metric="model_size", statistic="p50", size=0.05),
+    "cpu_time": Margin(metric="cpu_time", statistic="mean", size=0.05),
+    "energy": Margin(metric="energy", statistic="mean", size=0.05),
+}
+# Compared wherever they were measured. One statistic of latency is enough (its others share the same calls), serial
+# throughput is its reciprocal, and CPU time follows it: each of those is compared only where the user names it.
+ALWAYS_COMPARED = ("latency_p50", "accuracy", "memory", "model_size", "energy")
+RECORDED_MARGIN = 0.02  # relative margin of the user's own metrics
+
+_MOST_ALARMS = 0.2
+_MARGIN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%|pp)\s*")
+
+
+def nearest(word: str, allowed: Iterable[str]) -> str:
+    """Return a hint ` Did you mean 'x'?` with a space in front, or nothing when no allowed word is near."""
+    matches = difflib.get_close_matches(word, list(allowed), n=1)
+    return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+def parse_budgets(keywords: Mapping[str, object]) -> tuple[Budget, ...]:
+    """Turn the keywords of `hwbudget` into budgets.
+
+    Raises:
+        UsageProblem: names every bad keyword and value at once, with what is allowed.
+    """
+    return _parsed("hwbudget", keywords, BUDGET_KEYWORDS, _budget_for)
+
+
+def parse_margins(keywords: Mapping[str, object]) -> tuple[Margin, ...]:
+    """Turn the keywords of `hwregression` into margins.
+
+    Raises:
+        UsageProblem: names every bad keyword and value at once, with what is allowed.
+    """
+    return _parsed("hwregression", keywords, DEFAULT_MARGINS, _margin_for)
+
+
+def parse_assignments(lines: Iterable[str], allowed: Iterable[str]) -> dict[str, str]:
+    """Split lines `keyword=value` of an ini list or a repeated option.
+
+    Raises:
+        UsageProblem: a line without `=`.
+    """
+    found = {}
+    for line in lines:
+        keyword, equals, value = (part.strip() for part in line.partition("="))
+        if not (keyword and equals and value):
+            raise UsageProblem(f"{line!r} is not of the form KEYWORD=VALUE. Allowed keywords: {', '.join(allowed)}")
+        found[keyword] = value
+    return found
+
+
+def parse_budget_lines(lines: Iterable[str]) -> tuple[Budget, ...]:
+    """Turn ini lines `latency_p95_ms=100` into default budgets.
+
+    Raises:
+        UsageProblem: as `parse_budgets`.
+    """
+    keywords: dict[str, object] = {}
+    for keyword, text in parse_assignments(lines, BUDGET_KEYWORDS).items():
+        try:
+            keywords[keyword] = float(text)
+        except ValueError:
+            keywords[keyword] = text
+    return tuple(replace(budget, default=True) for budget in parse_budgets(keywords))
+
+
+def parse_margin_lines(lines: Iterable[str]) -> tuple[Margin, ...]:
+    """Turn option values `latency_p95=15%` into margins; a bare `3%` means `latency_p50=3%`.
+
+    Raises:
+        UsageProblem: as `parse_margins`.
+    """
+    named = (line if "=" in line else f"latency_p50={line}" for line in lines)
+    return parse_margins(dict(parse_assignments(named, DEFAULT_MARGINS)))
+
+
+def parse_size(text: object, scale: Scale) -> float:
+    """Turn `2%` (relative) or `0.5pp` (absolute) into 0.02 or 0.005.
+
+    Raises:
+        UsageProblem: another form, or the form of the other scale.
+    """
+    form = "points of the metric, such as '0.5pp'" if scale == "absolute" else "a percentage, such as '2%'"
+    match = _MARGIN.fullmatch(text) if isinstance(text, str) else None
+    if match is None or (match[2] == "pp") != (scale == "absolute"):
+        raise UsageProblem(f"a margin is {form}")
+    return float(match[1]) / 100
+
+
+def parse_rate(option: str, text: str) -> float:
+    """Turn `1%` or `0.01`, the accepted rate of false alarms, into 0.01.
+
+    Raises:
+        UsageProblem: nothing between 0 and 20 %: one in five is noise, not a gate.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
+    rate = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+    if not 0 < rate <= _MOST_ALARMS:
+        raise UsageProblem(f"{option}={text!r}: a rate above 0 up to 20 %, such as 1% or 0.01")
+    return rate
+
+
+def closest(layers: Iterable[tuple[Budget, ...]]) -> tuple[Budget, ...]:
+    """Merge layers of budgets, farthest first: per keyword the closest one wins."""
+    merged = {budget.keyword: budget for layer in layers for budget in layer}
+    return tuple(merged.values())
+
+
+def closest_margins(layers: Iterable[tuple[Margin, ...]]) -> tuple[Margin, ...]:
+    """Merge layers of margins over the defaults that are always compared, farthest first."""
+    merged = {(m.metric, m.statistic): m for m in (DEFAULT_MARGINS[name] for name in ALWAYS_COMPARED)}
+    for layer in layers:
+        merged.update({(margin.metric, margin.statistic): margin for margin in layer})
+    return tuple(merged.values())
+
+
+def _budget_for(keyword: str, limit: object) -> Budget:
+    metric, statistic, factor = BUDGET_KEYWORDS[keyword]
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
+        raise UsageProblem("a limit is a finite number, such as 100 or 0.85")
+    if limit < 0:
+        raise UsageProblem("a limit is never negative")
+    if keyword in _SHARES and limit > 1:
+        raise UsageProblem("this limit is a share between 0 and 1, such as 0.85 for 85 %")
+    return Budget(keyword=keyword, metric=metric, statistic=statistic, limit=limit * factor)
+
+
+def _parsed(
+    marker: str, keywords: Mapping[str, object], allowed: Collection[str], parse: Callable[[str, object], T]
+) -> tuple[T, ...]:
+    """Parse every keyword of a marker; tell all problems together."""
+    problems, found = list[str](), list[T]()
+    for keyword, value in keywords.items():
+        if keyword not in allowed:
+            problems.append(_unknown(marker, keyword, value, allowed))
+            continue
+        try:
+            found.append(parse(keyword, value))
+        except UsageProblem as problem:
+            problems.append(f"{marker}({keyword}={value!r}): {problem}")
+    if problems:
+        raise UsageProblem("\n".join(problems))
+    return tuple(found)
+
+
+def _margin_for(keyword: str, size: object) -> Margin:
+    default = DEFAULT_MARGINS[keyword]
+    parsed = parse_size(size, default.scale)
+    if default.scale == "absolute" and parsed >= 1:
+        raise UsageProblem("a margin of 100 points or more never fails: give fewer, such as '0.5pp'")
+    return replace(default, size=parsed)
+
+
+def _unknown(marker: str, keyword: str, value: object, allowed: Iterable[str]) -> str:
+    names = list(allowed)
+    hint = nearest(keyword, names)
+    return f"{marker}({keyword}={value!r}): unknown keyword {keyword!r}.{hint} Allowed: {', '.join(names)}"

@@ -1,0 +1,226 @@
+"""Candidate against baseline where stored values stay valid: memory and sizes exactly, accuracy paired by example."""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import median
+
+from pytest_hwperf.core.records import METRICS, Better, Comparison, ComparisonOutcome, Estimate, Margin, Metric
+from pytest_hwperf.core.units import show
+
+
+def outcome_of(low: float | None, high: float | None, margin: float, better: Better) -> ComparisonOutcome:
+    """Decide by where the whole interval of a change lies; a bound on the margin is within it.
+
+    Args:
+        low: of the metric's own change, candidate minus baseline; None = unbounded.
+        high: the same.
+        margin: the smallest change that matters, at least 0, in the unit of the change.
+        better: of the metric; it says which side is for the worse.
+    """
+    down, up = -math.inf if low is None else low, math.inf if high is None else high
+    if better == "higher":  # the mirror image: a loss of x counts as a gain of x
+        down, up = -up, -down
+    if down > margin:
+        return "regressed"
+    if up < -margin:
+        return "improved"
+    return "equivalent" if -margin <= down and up <= margin else "inconclusive"
+
+
+def compare_exact(
+    metric: Metric, statistic: str, baseline: Sequence[float], candidate: Sequence[float], margin: Margin
+) -> Comparison:
+    """Compare every value of one side with every value of the other: memory of fresh processes, sizes of files.
+
+    A side is called worse only where each of its values is, by the margin, so that one odd process raises no alarm.
+    Among n + m exchangeable processes a given side lies wholly above the other with probability 1 / C(n + m, n): even
+    a margin of nothing alarms once in 20 for three processes a side.
+
+    Args:
+        metric: of both sides.
+        statistic: as shown; the change's value is between the medians.
+        baseline: one value per process or file, base units, at least one.
+        candidate: the same.
+        margin: relative to the smaller of both medians, so that swapping the sides mirrors the outcome, and never
+            below its `floor`.
+
+    Returns:
+        A comparison relative to the baseline's median; it has no change where that is 0, but still an outcome.
+    """
+    base, cand = sorted(baseline), sorted(candidate)
+    before, now = median(base), median(cand)
+    low, high = cand[0] - base[-1], cand[-1] - base[0]
+    slack = max(margin.size * min(abs(before), abs(now)), margin.floor)
+    change, detectable = _relative(base, cand, margin, metric.better) if before else (None, None)
+    constant = base[0] == base[-1] and cand[0] == cand[-1]
+    how = "equal on each side, compared exactly" if constant else "all of one side against all of the other"
+    return Comparison(
+        metric=metric.name,
+        statistic=statistic,
+        outcome=outcome_of(low, high, slack, metric.better),
+        change=change,
+        scale="relative",
+        margin=max(margin.size, margin.floor / abs(before)) if before else margin.size,
+        p_value=None,
+        pairs=len(cand),
+        method=f"{len(base)} stored and {len(cand)} new values, {how}, no p-value",
+        detectable=detectable,
+        baseline=before,
+        reason="" if before else f"{show(before, metric.unit)} in the baseline, {show(now, metric.unit)} now",
+    )
+
+
+def compare_accuracy(baseline: Sequence[float], candidate: Sequence[float], margin: Margin, alpha: float) -> Comparison:
+    """Compare two models on the same examples: accuracy, or any other metric of 0 and 1 per example.
+
+    Only examples on which the two differ carry information. With a margin of 0 McNemar's exact test decides: of those
+    examples half would be for the worse if nothing had changed. With a margin the bounds of Tango's score interval
+    do. Examples are the units: where several share a source they are no longer independent and the level is lost.
+
+    Args:
+        baseline: 0 or 1 per example.
+        candidate: the same, of the same examples in the same order.
+        margin: its metric says which of 0 and 1 is better; an absolute size, 0.005 = half a point.
+        alpha: one-sided level, between 0 and 0.5.
+
+    Returns:
+        An absolute comparison. `p_value` is one-sided, of the side that the outcome names and else of the one for the
+        worse. Equal values on every example are equivalent at any margin.
+
+    References:
+        McNemar, Psychometrika 12 (1947); Tango, Statistics in Medicine 17 (1998).
+        Example: 30 examples of 2000 lost and 12 won give P(Bin(42, 1/2) >= 30) = 0.0040.
+    """
+    if reason := _why_unpaired(baseline, candidate):
+        return _paired(margin, 0, outcome="not comparable", reason=reason)
+    n, better, size = len(baseline), METRICS[margin.metric].better, margin.size
+    rose = sum(old < new for old, new in zip(baseline, candidate, strict=True))
+    fell = sum(old > new for old, new in zip(baseline, candidate, strict=True))
+    worse, other = (fell, rose) if better == "higher" else (rose, fell)
+    low, high = tango_interval(rose, fell, n, alpha)
+    p_worse, p_better = _p_value(worse, other, n, size), _p_value(other, worse, n, size)
+    if not rose + fell:
+        outcome: ComparisonOutcome = "equivalent"
+    elif size:
+        outcome = outcome_of(low, high, size, better)
+    else:
+        outcome = "regressed" if p_worse <= alpha else "improved" if p_better <= alpha else "inconclusive"
+    drop = _detectable(rose + fell, n, lambda lost, won: _p_value(lost, won, n, size) <= alpha)
+    return replace(
+        _paired(margin, n, outcome=outcome),
+        change=Estimate(
+            value=(rose - fell) / n, low=low, high=high, confidence=1 - 2 * alpha, n=n, method="Tango score interval"
+        ),
+        p_value=p_better if outcome == "improved" else p_worse,
+        detectable=-drop if drop is not None and better == "higher" else drop,
+        baseline=sum(baseline) / n,
+    )
+
+
+def tango_score(ups: int, downs: int, n: int, change: float) -> float:
+    """Return the score statistic of a paired change of shares; normal where the true change is `change`.
+
+    z(D) = (ups - downs - nD) / sqrt(n (2q + D(1 - D))), with q the larger root of
+    2n q^2 + (-ups - downs + (2n - ups + downs) D) q - downs D(1 - D) = 0.
+
+    Args:
+        ups: examples that went from 0 to 1.
+        downs: examples that went from 1 to 0.
+        n: all examples.
+        change: D, from -1 to 1.
+
+    References:
+        Tango, Statistics in Medicine 17 (1998) 891-908.
+    """
+    b = -ups - downs + (2 * n - ups + downs) * change
+    root = math.sqrt(max(0.0, b * b + 8 * n * downs * change * (1 - change)))
+    variance = n * ((root - b) / (2 * n) + change * (1 - change))
+    excess = ups - downs - n * change
+    if variance <= 0:
+        return math.copysign(math.inf, excess) if excess else 0.0
+    return excess / math.sqrt(variance)
+
+
+def tango_interval(ups: int, downs: int, n: int, alpha: float) -> tuple[float, float]:
+    """Return the changes at which `tango_score` is plus and minus the normal quantile of 1 - alpha."""
+    from scipy.special import ndtri
+
+    z = float(ndtri(1 - alpha))
+    point = (ups - downs) / n
+    low = _crossing(-1.0, point, lambda change: tango_score(ups, downs, n, change) > z)
+    high = _crossing(point, 1.0, lambda change: tango_score(ups, downs, n, change) > -z)
+    return low, high
+
+
+def _crossing(left: float, right: float, above: Callable[[float], bool]) -> float:
+    """Bisect to where a falling function crosses: `above` holds to the left of it."""
+    for _ in range(60):  # halves of an interval of 2: below the resolution of a float
+        middle = (left + right) / 2
+        left, right = (middle, right) if above(middle) else (left, middle)
+    return (left + right) / 2
+
+
+def _p_value(worse: int, other: int, n: int, margin: float) -> float:
+    """One-sided p of a change for the worse beyond `margin`: McNemar exact at 0, else Tango's score."""
+    from scipy.special import bdtr, ndtr
+
+    if margin:
+        return float(ndtr(-tango_score(worse, other, n, margin)))
+    return float(bdtr(other, worse + other, 0.5)) if worse + other else 1.0
+
+
+def _detectable(disagreeing: int, n: int, called: Callable[[int, int], bool]) -> float | None:
+    """Return the smallest drop that is called with as many disagreements as were seen, or with more where it takes."""
+    worse = bisect_left(range(n + 1), 1, key=lambda lost: called(lost, max(0, disagreeing - lost)))
+    return None if worse > n else (worse - max(0, disagreeing - worse)) / n
+
+
+def _why_unpaired(baseline: Sequence[float], candidate: Sequence[float]) -> str:
+    if len(baseline) != len(candidate):
+        return f"{len(baseline)} examples in the baseline, {len(candidate)} now: save a new baseline"
+    if not baseline:
+        return "no examples: compare at least one"
+    if not {*baseline, *candidate} <= {0.0, 1.0}:
+        return "values other than 0 and 1: give one correctness per example"
+    return ""
+
+
+def _paired(margin: Margin, examples: int, *, outcome: ComparisonOutcome, reason: str = "") -> Comparison:
+    """Begin an absolute comparison; its numbers are filled in where there are any."""
+    how = "Tango score bounds" if margin.size else "McNemar exact"
+    return Comparison(
+        metric=margin.metric,
+        statistic=margin.statistic,
+        outcome=outcome,
+        change=None,
+        scale="absolute",
+        margin=margin.size,
+        p_value=None,
+        pairs=examples,
+        method=f"{how}, paired on {examples} examples" if examples else "",
+        detectable=None,
+        baseline=None,
+        reason=reason,
+    )
+
+
+def _relative(base: Sequence[float], cand: Sequence[float], margin: Margin, better: Better) -> tuple[Estimate, float]:
+    """Return the change relative to the baseline's median, and the smallest one for the worse that is called."""
+    before, now = median(base), median(cand)
+    whole = abs(before)
+    constant = base[0] == base[-1] and cand[0] == cand[-1]
+    change = Estimate(
+        value=(now - before) / whole,
+        low=(cand[0] - base[-1]) / whole,
+        high=(cand[-1] - base[0]) / whole,
+        # of a shift between exchangeable processes; equal ones leave nothing to chance
+        confidence=1.0 if constant else max(0.0, 1 - 2 / math.comb(len(base) + len(cand), len(base))),
+        n=len(cand),
+        method="between the medians; bounds between the most distant values",
+    )
+    slack = max(margin.size * whole, margin.floor)
+    if better == "lower":
+        return change, (slack + base[-1] - before + now - cand[0]) / whole
+    return change, -(slack + before - base[0] + cand[-1] - now) / whole

@@ -1,0 +1,159 @@
+"""What a scenario, meter or store has to offer: the protocols that parts satisfy without meeting each other."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.records import Machine, Reading, Session
+
+
+class Predictor(Protocol):
+    """A loaded model: the thing whose calls are timed."""
+
+    def batches(self, X: object, batch_size: int) -> Sequence[Any]:
+        """Cut the rows of `X` into prepared inputs of `batch_size` rows (the last may be shorter)."""
+        ...
+
+    def predict(self, batch: Any) -> Any:
+        """Return the model's outputs for one prepared batch; this is the timed call and does nothing else."""
+        ...
+
+    def labels(self, outputs: Any) -> Any:
+        """Turn the outputs of one batch into an array of labels (or of values, for a regressor)."""
+        ...
+
+    def scope(self) -> AbstractContextManager[object]:
+        """Hold thread limits while calls are made."""
+        ...
+
+
+class Scenario(Protocol):
+    """A model in a runtime at a precision and thread count, converted and ready to load."""
+
+    @property
+    def name(self) -> str:
+        """As registered."""
+        ...
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """Modules that a fresh process imports before it loads the model."""
+        ...
+
+    @property
+    def conditions(self) -> Mapping[str, str]:
+        """What must agree for a comparison: precision, threads, spinning and the like."""
+        ...
+
+    @property
+    def context(self) -> Mapping[str, str]:
+        """For information: model digest, executed operators, …; `warning` is shown with every timing."""
+        ...
+
+    @property
+    def model_bytes(self) -> int:
+        """Serialised size."""
+        ...
+
+    @property
+    def size_source(self) -> str:
+        """How that size was taken: "onnx file", "joblib"."""
+        ...
+
+    @property
+    def classifies(self) -> bool:
+        """Whether `labels` are classes, so that accuracy and flips make sense."""
+        ...
+
+    def load(self) -> Predictor:
+        """Load the model as a fresh process would: this is timed and weighed as `cold_load`."""
+        ...
+
+
+class ScenarioFactory(Protocol):
+    """What the entry-point group `pytest_hwperf.scenarios` names."""
+
+    def __call__(self, model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
+        """Convert `model`; `X` shows the input's shape and verifies the conversion, and never calibrates.
+
+        Raises:
+            ScenarioUnavailable: the model has no such form; the text is the skip's reason.
+        """
+        ...
+
+
+class Meter(Protocol):
+    """A counter of a window. It keeps no state between windows, so windows may nest."""
+
+    @property
+    def metric(self) -> str:
+        """Name of what it counts: "cpu_time", "energy"."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """Shown with every figure, such as "rapl:package-0+dram"."""
+        ...
+
+    @property
+    def shortest_window_s(self) -> float:
+        """Below this it would have to refuse."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Why a better source was refused, what the figure is not."""
+        ...
+
+    def start(self) -> object:
+        """Read the counter at the beginning of a window."""
+        ...
+
+    def end(self, started: Any) -> Reading:
+        """Read again and return what was counted since `started`; a refusal carries its reason."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it holds open."""
+        ...
+
+
+class Store(Protocol):
+    """Where baselines live."""
+
+    def check(self, baseline: str, *, writing: bool) -> None:
+        """Refuse a location or a file that cannot be used, before anything is measured.
+
+        Raises:
+            StoreError: names the file, what is wrong with it and what to do.
+        """
+        ...
+
+    def load(self, baseline: str, machine: Machine, test: str, label: str) -> tuple[Session, ...]:
+        """Return the accepted sessions of that test on that machine, oldest first; () where there are none."""
+        ...
+
+    def machines(self, baseline: str, test: str, label: str) -> tuple[Machine, ...]:
+        """Return the machines that have accepted sessions of that test."""
+        ...
+
+    def newest(self, baseline: str) -> tuple[Session, ...]:
+        """Return the newest accepted session of each test and label on each machine."""
+        ...
+
+    def save(self, baseline: str, sessions: Sequence[Session]) -> Sequence[str | StoreError]:
+        """Append accepted sessions; return for each where it lies, or why it was not stored: the others are.
+
+        Raises:
+            StoreError: none can be stored.
+        """
+        ...
+
+    def hold(self, baseline: str, sessions: Sequence[Session]) -> Sequence[str | StoreError]:
+        """Keep failed sessions apart until `accept`; return and raise as `save`."""
+        ...
+
+    def accept(self, baseline: str, pattern: str) -> tuple[str, ...]:
+        """Make held sessions whose test id matches the glob `pattern` the baseline; return their ids."""
+        ...

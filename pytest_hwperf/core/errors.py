@@ -1,0 +1,33 @@
+"""Everything this package raises on purpose, under one root."""
+
+
+class HwperfError(Exception):
+    """Root of the package's errors; the text is one sentence for the user."""
+
+
+class UsageProblem(HwperfError):  # noqa: N818 - it is the user's problem to mend, not an internal error
+    """A marker, option or argument that cannot be meant; says what is allowed and what to type next."""
+
+
+class MeasurementError(HwperfError):
+    """A measurement that cannot be trusted: empty data, NaN outputs, wrong length, a raising callable."""
+
+
+class ScenarioUnavailable(HwperfError):  # noqa: N818 - an honest "no such form", not a failure
+    """The model has no form in this runtime or precision; the text is the reason of the skip."""
+
+
+class MeterUnavailable(HwperfError):  # noqa: N818 - an honest "cannot be read here", not a failure
+    """A counter that this machine does not have or does not let be read; the text says why and what to do."""
+
+
+class StoreError(HwperfError):
+    """A baseline folder or file that cannot be used; names the file and the remedy."""
+
+
+class WorkerError(HwperfError):
+    """A fresh process that crashed, hung or gave no result; names its log."""
+
+
+class CodecError(HwperfError):
+    """Plain data that is not the record it should be; names the path to the offending value."""

@@ -1,0 +1,285 @@
+"""Statistics of one run, each with an interval, and whether a budget is clear of them so that sampling may stop."""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from itertools import count
+from statistics import median
+from typing import TYPE_CHECKING
+
+from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.records import METRICS, Better, Budget, Estimate, Figure, Run, Sample
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
+# metric → the statistics shown of it; a metric of the user's own has the middle of its values
+STATISTICS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(METRICS, ("p50",)),
+    "latency": ("mean", "p50", "p90", "p95", "p99", "p99_9", "max"),
+    **dict.fromkeys(
+        ("throughput", "sample_throughput", "accuracy", "flip_rate", "cpu_time", "cpu_utilisation", "energy"),
+        ("mean",),
+    ),
+}
+# Stopping asks at every doubling of n. With bounds at 99.5 % ten such looks together err as often as one bound at the
+# 95 % that is reported: see docs/statistics.md.
+STOPPING_CONFIDENCE = 0.99
+
+_OWN = ("p50",)
+_RATES = ("throughput", "sample_throughput")
+
+
+def estimate(sample: Sample, statistic: str, *, confidence: float = 0.90) -> Estimate:
+    """Estimate one statistic of a sample, with the interval that fits its unit of replication.
+
+    Args:
+        sample: at least one value, in base units; rates are positive and belong to windows of equally many calls.
+        statistic: "mean", "max" or a percentile such as "p50", "p99_9".
+        confidence: two-sided, between 0 and 1; each bound alone holds at (1 + confidence) / 2.
+
+    Returns:
+        Value and bounds in base units; a bound that so few values cannot give is None, and a warning says how many
+        would. What the interval replicates, and how it was made, stands in `method`.
+
+    Raises:
+        MeasurementError: no values.
+        UsageProblem: another statistic.
+    """
+    return _estimates(sample, (statistic,), confidence)[0]
+
+
+def figures(run: Run, *, confidence: float = 0.90) -> tuple[Figure, ...]:
+    """Estimate every statistic that is shown of every sample of a run.
+
+    Raises:
+        MeasurementError: a sample without values.
+    """
+    found = []
+    for sample in run.samples:
+        statistics = STATISTICS.get(sample.metric, _OWN)
+        for statistic, estimated in zip(statistics, _estimates(sample, statistics, confidence), strict=True):
+            figure = Figure(
+                metric=sample.metric, statistic=statistic, estimate=estimated, source=sample.source, per=sample.per
+            )
+            found.append(figure)
+    return tuple(found)
+
+
+def share_interval(ones: int, n: int, confidence: float) -> tuple[float, float]:
+    """Return the exact two-sided interval of a share of which `ones` of `n`, at least one, were seen.
+
+    References:
+        Clopper & Pearson, Biometrika 26 (1934). Example: 0 of 40 at 0.95: 0 .. 8.8 %.
+    """
+    from scipy.special import betaincinv
+
+    tail = (1 - confidence) / 2
+    low = 0.0 if ones == 0 else float(betaincinv(ones, n - ones + 1, tail))
+    high = 1.0 if ones == n else float(betaincinv(ones + 1, n - ones, 1 - tail))
+    return low, high
+
+
+def clear_of(estimate: Estimate, limit: float, better: Better) -> bool | None:
+    """Say whether the whole interval keeps the limit (True) or breaks it (False); None where it holds both.
+
+    A bound that lies on the limit keeps it.
+    """
+    low, high = estimate.low, estimate.high
+    if better == "higher":  # the mirror image: -x has to stay below -limit
+        low, high = (None if end is None else -end for end in (high, low))
+        limit = -limit
+    if high is not None and high <= limit:
+        return True
+    return False if low is not None and low > limit else None
+
+
+def enough(samples: Sequence[Sample], budgets: Sequence[Budget]) -> bool:
+    """Say whether every budget on a metric among `samples` is clear of its limit; others are measured elsewhere.
+
+    Made to be asked whenever n has doubled: it is stricter than what is reported (`STOPPING_CONFIDENCE`).
+    """
+    measured = {sample.metric: sample for sample in samples}
+    return all(
+        clear_of(
+            estimate(measured[budget.metric], budget.statistic, confidence=STOPPING_CONFIDENCE),
+            budget.limit,
+            METRICS[budget.metric].better,
+        )
+        is not None
+        for budget in budgets
+        if budget.metric in measured
+    )
+
+
+@lru_cache
+def needed_for_bound(q: float | Fraction, confidence: float) -> int:
+    """Return the smallest n with a finite upper order-statistic bound of quantile `q`: q^n <= (1 - confidence) / 2.
+
+    59 calls for p95 and 299 for p99 at a confidence of 0.90.
+    """
+    tail = (1 - confidence) / 2
+    return math.ceil(round(math.log(tail) / math.log(q), 9))  # .5^n = 1/32 is n = 5, not 5.000000000000001
+
+
+def early_stopping_rank(n: int, q: float, *, confidence: float = 0.99) -> int | None:
+    """Return the rank from the top that MLPerf LoadGen reports as quantile `q` of `n` calls, None below its n.
+
+    The largest t with Binom(n, 1 - q).cdf(t) <= 1 - confidence: the t-th largest call. One order more careful than
+    the tight upper bound, which needs cdf(t - 1) only.
+    Source: MLPerf inference rules, appendix "Early stopping criterion".
+    """
+    from scipy.special import bdtr
+
+    rank = bisect_right(range(n + 1), 1 - confidence, key=lambda t: float(bdtr(t, n, 1 - q))) - 1
+    return rank if rank >= 1 else None
+
+
+def early_stopping_needed(q: float, *, confidence: float = 0.99) -> int:
+    """Return the smallest n for which `early_stopping_rank` exists: Binom(n, 1 - q).cdf(1) <= 1 - confidence."""
+    return next(n for n in count(1) if q**n + n * (1 - q) * q ** (n - 1) <= 1 - confidence)
+
+
+def _estimates(sample: Sample, statistics: Sequence[str], confidence: float) -> list[Estimate]:
+    """Sort once, then take each statistic."""
+    import numpy as np
+
+    if not sample.values:
+        raise MeasurementError(f"{sample.metric} has no values: measure at least one {sample.per}")
+    ordered = np.sort(np.frombuffer(sample.values))
+    return [_estimate(sample, ordered, statistic, confidence) for statistic in statistics]
+
+
+def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confidence: float) -> Estimate:
+    if sample.per == "model":  # one file has one size
+        return _exactly(ordered, confidence, "deterministic value")
+    if statistic == "max":
+        return _exactly(ordered, confidence, "observed maximum, no claim beyond this run")
+    if statistic == "mean":
+        return _mean_of(sample, ordered, confidence)
+    q = _quantile(statistic)
+    if q == Fraction(1, 2) and sample.per == "fresh process":
+        return _processes(ordered, confidence)
+    if len(ordered) == 1 and STATISTICS.get(sample.metric, _OWN) == (statistic,):
+        return _result(ordered, (float(ordered[0]), None, None), confidence, "single reading, no interval")
+    return _percentile(ordered, statistic, q, confidence)
+
+
+def _mean_of(sample: Sample, ordered: "NDArray[float64]", confidence: float) -> Estimate:
+    if sample.per == "example":
+        return _share(ordered, confidence)
+    return _rate(ordered, confidence) if sample.metric in _RATES else _mean(ordered, confidence)
+
+
+def _exactly(ordered: "NDArray[float64]", confidence: float, method: str) -> Estimate:
+    value = float(ordered[-1])
+    return _result(ordered, (value, value, value), confidence, method)
+
+
+def _percentile(ordered: "NDArray[float64]", statistic: str, q: Fraction, confidence: float) -> Estimate:
+    """Nearest rank with the order-statistic interval, which assumes nothing but that the calls are exchangeable."""
+    n = len(ordered)
+    rank = math.ceil(q * n)  # of a fraction: .07 * 100 > 7 in floating point
+    low, high = _ranks_around(n, float(q), confidence)
+    bounds = (
+        float(ordered[rank - 1]),
+        float(ordered[low - 1]) if low >= 1 else None,
+        float(ordered[high - 1]) if high <= n else None,
+    )
+    warnings = []
+    if n < math.ceil(1 / (1 - q)):
+        warnings.append(f"{statistic} of n={n} is the maximum: a rank below it needs n={math.ceil(1 / (1 - q))}")
+    needed, side = needed_for_bound(max(q, 1 - q), confidence), "upper" if 2 * q >= 1 else "lower"
+    if n < needed:
+        warnings.append(f"{statistic} has no {side} {50 * (1 + confidence):.3g} % bound below n={needed}, have n={n}")
+    method = "nearest rank, order-statistic interval, this process only"
+    return _result(ordered, bounds, confidence, method, *warnings)
+
+
+@lru_cache  # the tests of a session take equally many calls
+def _ranks_around(n: int, q: float, confidence: float) -> tuple[int, int]:
+    """Ranks ppf(a/2) and ppf(1 - a/2) + 1 of Binom(n, q); 0 and n + 1 stand for no bound."""
+    from scipy.special import bdtr
+
+    tail = (1 - confidence) / 2
+    low, high = (bisect_left(range(n + 1), level, key=lambda k: float(bdtr(k, n, q))) for level in (tail, 1 - tail))
+    return low, high + 1
+
+
+def _mean(ordered: "NDArray[float64]", confidence: float) -> Estimate:
+    n = len(ordered)
+    if n == 1:
+        return _result(
+            ordered, (float(ordered[0]), None, None), confidence, "single reading", "a mean has no interval below n=2"
+        )
+    method = "mean, t interval, this process only"
+    if ordered[0] == ordered[-1]:
+        return _exactly(ordered, confidence, method)
+    value, half = float(ordered.mean()), _half_width(ordered, confidence)
+    return _result(ordered, (value, value - half, value + half), confidence, method)
+
+
+def _rate(ordered: "NDArray[float64]", confidence: float) -> Estimate:
+    """Completed over wall of the whole: windows hold equally many calls, so it is their harmonic mean."""
+    seconds = _mean(1 / ordered[::-1], confidence)
+    slow = None if seconds.high is None else 1 / seconds.high
+    fast = None if seconds.low is None or seconds.low <= 0 else 1 / seconds.low
+    method = "completed / wall, inverted t interval of the windows' seconds, this process only"
+    return _result(ordered, (1 / seconds.value, slow, fast), confidence, method, *seconds.warnings)
+
+
+def _half_width(ordered: "NDArray[float64]", confidence: float) -> float:
+    from scipy.special import stdtrit
+
+    n = len(ordered)
+    return float(stdtrit(n - 1, (1 + confidence) / 2) * ordered.std(ddof=1) / math.sqrt(n))
+
+
+def _share(ordered: "NDArray[float64]", confidence: float) -> Estimate:
+    """Share of ones among 0/1 values."""
+    n, ones = len(ordered), int(ordered.sum())
+    low, high = share_interval(ones, n, confidence)
+    return _result(ordered, (ones / n, low, high), confidence, "share of examples, Clopper-Pearson interval")
+
+
+def _processes(ordered: "NDArray[float64]", confidence: float) -> Estimate:
+    """Median and range of fresh processes: the range of n holds the median with probability 1 - 2^(1 - n)."""
+    n = len(ordered)
+    value = float(median(ordered.tolist()))
+    if n == 1:
+        warning = "one fresh process shows no spread: a range needs n=2"
+        return _result(ordered, (value, None, None), confidence, "one fresh process", warning)
+    ends = (value, float(ordered[0]), float(ordered[-1]))
+    return _result(ordered, ends, 1 - 2.0 ** (1 - n), f"median and range of {n} fresh processes")
+
+
+@lru_cache
+def _quantile(statistic: str) -> Fraction:
+    """`p99_9` → 999/1000, exactly.
+
+    Raises:
+        UsageProblem: not a percentile between 0 and 100.
+    """
+    try:
+        q = Fraction(statistic.removeprefix("p").replace("_", ".")) / 100
+    except ValueError:
+        q = Fraction(0)
+    if not (statistic.startswith("p") and 0 < q < 1):
+        raise UsageProblem(f"unknown statistic {statistic!r}. Allowed: mean, max, and percentiles such as p50 or p99_9")
+    return q
+
+
+def _result(
+    ordered: "NDArray[float64]",
+    value_low_high: tuple[float, float | None, float | None],
+    confidence: float,
+    method: str,
+    *warnings: str,
+) -> Estimate:
+    value, low, high = value_low_high
+    return Estimate(
+        value=value, low=low, high=high, confidence=confidence, n=len(ordered), method=method, warnings=warnings
+    )

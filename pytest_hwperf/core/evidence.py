@@ -1,0 +1,96 @@
+"""What the pairs of a build saw, kept so that every verdict on them can be computed again from a file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_hwperf.core.records import Better, Margin, Values
+
+Side = Literal["baseline", "candidate"]
+Stage = Literal["rehearsal", "screen", "confirm"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One measurement of one test, the same on both sides."""
+
+    test: str  # node id
+    label: str  # "" unless the test makes several measurements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One question to the pairs: is this statistic worse by more than its margin?"""
+
+    measurement: Measurement
+    margin: Margin  # names metric and statistic
+    better: Better
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One statistic in one pair of processes: a value of each side per block, or one of the whole pair."""
+
+    measurement: Measurement
+    metric: str
+    statistic: str
+    baseline: Values  # base units, in time order, at least one
+    candidate: Values  # base units, of the same blocks, equally many
+    change: float | None = None  # log of candidate over baseline, of both lines above; None: not defined for them
+    preempted: float | None = None  # share of the blocks in which the scheduler took the core away; None: not known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coin:
+    """What chance decided for one measurement in one pair."""
+
+    measurement: Measurement
+    turns: str  # B baseline, C candidate, a letter for every block in time order, as "BCCBCBBC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """One baseline and one candidate process, alive together and taking turns."""
+
+    number: int  # from 1, in time order
+    stage: Stage
+    first: Side  # started first, by coin
+    hash_seeds: Mapping[str, int]  # side → PYTHONHASHSEED, drawn
+    coins: tuple[Coin, ...]
+    observations: tuple[Observation, ...]
+    lost: str = ""  # why the pair ended early; what it had observed until then still counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Values that no coin and no screen decides: of files, of fresh processes one by one, of examples."""
+
+    trial: Trial
+    per: Literal["file", "fresh process", "example"]
+    baseline: Values  # base units
+    candidate: Values  # the same examples, or processes in the order in which they were paired
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything that the comparisons of a build rest on."""
+
+    alpha: float  # false-alarm rate of the whole build
+    trials: tuple[Trial, ...]
+    pairs: tuple[Pair, ...]
+    matches: tuple[Match, ...] = ()
+    dropped: tuple[Trial, ...] = ()  # of the trials: gave no value again and again, and are waited for no more
+    stopped: str = ""  # why it ended before every trial was decided: "the time of 600 s was up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """A paired gate: what was rerun against what, and the evidence."""
+
+    against: str  # as asked for: "origin/main", a folder, "baseline main"
+    revision: str  # of the baseline's code
+    seed: int  # of every coin
+    evidence: Evidence
+    shared: Mapping[str, str]  # file of the candidate that the baseline was given → SHA-256
+    seconds: Mapping[str, float]  # where the time went: checkout, rehearsal, screen, confirm, processes
+    warnings: tuple[str, ...] = ()

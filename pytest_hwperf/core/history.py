@@ -1,0 +1,188 @@
+"""Candidate against stored sessions of the same machine, where the baseline cannot be rerun: a warning of drift."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean, median, stdev
+
+from pytest_hwperf.core.records import METRICS, Comparison, Estimate, Margin, Metric
+from pytest_hwperf.core.units import show_change
+
+HISTORICAL = "historical; false-alarm rate not guaranteed"
+REPEATS = 2  # further fresh processes that an alarm has to survive: bursts of a neighbour pass, slow code stays
+
+_BEYOND_ONCE = f"beyond the limit, not repeated: {REPEATS} further fresh processes decide"
+_ROBUST_FROM = 3  # sessions: of two, the median is the mean and one burst spoils either
+_MAD_TO_SD = 1.4826  # of a normal distribution
+_LARGEST_LOG = 700.0  # a float overflows a little above e^709
+_DRIFT_TIMINGS, _DRIFT_SHARE = 5, 0.7
+
+
+def history_limit(
+    history: Sequence[float], alpha: float, *, prior_sd: float = 0.10, prior_df: float = 3.0
+) -> tuple[float, float]:
+    """Return the centre of past sessions and how far beyond it a new one may lie: a moderated prediction interval.
+
+    The spread of few sessions is itself uncertain, so it is averaged with a prior one, as if `prior_df` more sessions
+    had been seen; a neighbour's burst in the history must not widen the limit, so from three sessions on the centre is
+    the median and the spread 1.4826 times the median absolute deviation.
+
+    Args:
+        history: log values, one per session, oldest first, at least one.
+        alpha: one-sided level, between 0 and 0.5.
+        prior_sd: of a log value between sessions, by experience; 0.10 = 10 %.
+        prior_df: how many sessions that experience is worth.
+
+    Returns:
+        Centre, and the limit above or below it, both in logs. Exact for normal sessions and the mean/sd form only;
+        bursts and drift break both assumptions, which is why an alarm needs repeats.
+
+    References:
+        Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004), for the moderated variance.
+        Example: one session, alpha 0.01: t(.99, 3) * 0.10 * sqrt(2) = 0.642, a limit of +90 %.
+    """
+    if len(history) < _ROBUST_FROM:
+        centre = fmean(history)
+        spread = stdev(history) if len(history) > 1 else 0.0
+        return centre, prediction_limit(spread, len(history), 1.0, alpha, prior_sd=prior_sd, prior_df=prior_df)
+    centre = median(history)
+    spread = _MAD_TO_SD * median(abs(value - centre) for value in history)
+    # the median of n normal values varies pi/2 times as much as their mean
+    return centre, prediction_limit(spread, len(history), math.pi / 2, alpha, prior_sd=prior_sd, prior_df=prior_df)
+
+
+def prediction_limit(
+    spread: float, count: int, excess: float, alpha: float, *, prior_sd: float, prior_df: float
+) -> float:
+    """Return t(1 - alpha, df) * s * sqrt(1 + excess / count) with s^2 moderated by the prior.
+
+    Args:
+        spread: standard deviation of the log values.
+        count: of them.
+        excess: variance of their centre relative to that of a mean.
+        alpha: one-sided level.
+        prior_sd: as in `history_limit`.
+        prior_df: the same.
+    """
+    from scipy.special import stdtrit
+
+    df = prior_df + count - 1
+    s = math.sqrt((prior_df * prior_sd**2 + (count - 1) * spread**2) / df)
+    return float(stdtrit(df, 1 - alpha)) * s * math.sqrt(1 + excess / count)
+
+
+def compare_with_history(  # noqa: PLR0913, PLR0917 - a comparison has as many independent facts
+    metric: Metric,
+    statistic: str,
+    history: Sequence[float],
+    value: float,
+    margin: Margin,
+    alpha: float,
+    repeats: Sequence[float] = (),
+) -> Comparison:
+    """Compare a new value with stored ones of the same machine; an alarm counts only if it is repeated.
+
+    Args:
+        metric: of all values.
+        statistic: of all values.
+        history: one value per stored session, base units, positive, oldest first, at least one.
+        value: of the candidate, base units.
+        margin: relative; a change within it is no alarm however narrow the limit.
+        alpha: one-sided level of a single look at well-behaved sessions.
+        repeats: values of further fresh processes; two of them, both beyond the limit too, make it a change.
+
+    Returns:
+        `regressed`, `improved` or `inconclusive`, and never `equivalent`: no history is that quiet. `change` is
+        relative to the centre with the prediction interval about it. `needs_repeats` tells whether to repeat.
+    """
+    found = Comparison(
+        metric=metric.name,
+        statistic=statistic,
+        outcome="inconclusive",
+        change=None,
+        scale="relative",
+        margin=margin.size,
+        p_value=None,
+        pairs=len(history),
+        method=HISTORICAL,
+        detectable=None,
+        baseline=None,
+    )
+    if not all(math.isfinite(one) and one > 0 for one in (*history, value, *repeats)):
+        reason = "not every value is positive: the ratio to stored sessions needs that"
+        return replace(found, outcome="not comparable", reason=reason)
+    centre, limit = history_limit([math.log(one) for one in history], alpha)
+    least = max(margin.size, margin.floor / math.exp(centre))
+    bar, worse = max(limit, math.log1p(least)), 1 if metric.better == "lower" else -1
+    found = replace(
+        found,
+        change=_change(math.log(value) - centre, limit, len(history), alpha),
+        margin=least,
+        method=f"{HISTORICAL}: limit {show_change(_expm1(worse * bar), 'relative')}, sessions: {len(history)}",
+        detectable=_expm1(worse * bar),
+        baseline=math.exp(centre),
+    )
+    shifts = [worse * (math.log(one) - centre) for one in (value, *repeats[:REPEATS])]
+    return _with_alarm(found, shifts, bar) if abs(shifts[0]) > bar else found
+
+
+def needs_repeats(comparison: Comparison) -> bool:
+    """Say whether a comparison with history was alarmed by its single value, and waits for `REPEATS` more."""
+    return comparison.reason == _BEYOND_ONCE
+
+
+def machine_drift(comparisons: Sequence[Comparison]) -> str | None:
+    """Return a sentence where most timings moved the same way since their stored sessions, None where they did not.
+
+    What tests share is the machine and its hour, not their code: from five timings on, where more than 70 % moved
+    beyond their margin in the same direction, the machine is the first suspect.
+    """
+    moves = [move for comparison in comparisons if (move := _slowdown(comparison)) is not None]
+    if len(moves) < _DRIFT_TIMINGS:
+        return None
+    for word, moved in (
+        ("slower", [move for move, margin in moves if move > margin]),
+        ("faster", [move for move, margin in moves if move < -margin]),
+    ):
+        if len(moved) > _DRIFT_SHARE * len(moves):
+            typical = show_change(_expm1(median(moved)), "relative")
+            return (
+                f"machine drift: {len(moved)} of {len(moves)} timings are {word} than in their stored sessions, "
+                f"{typical} in the middle: suspect the machine before the code, and rerun on a quiet one"
+            )
+    return None
+
+
+def _slowdown(comparison: Comparison) -> tuple[float, float] | None:
+    """Log change of the seconds and its margin; None for what is no timing or was not held against history."""
+    metric, change = METRICS.get(comparison.metric), comparison.change
+    if metric is None or change is None or HISTORICAL not in comparison.method or metric.unit not in ("s", "1/s"):
+        return None
+    return math.log1p(change.value) * (1 if metric.unit == "s" else -1), math.log1p(comparison.margin)
+
+
+def _with_alarm(found: Comparison, shifts: Sequence[float], bar: float) -> Comparison:
+    """Decide an alarm by its repeats; `shifts` are logs for the worse, the candidate's first."""
+    side = math.copysign(1, shifts[0])
+    beyond = sum(side * shift > bar for shift in shifts)
+    if len(shifts) <= REPEATS:
+        return replace(found, reason=_BEYOND_ONCE)
+    found = replace(found, method=f"{found.method}, {beyond} of {len(shifts)} processes beyond it")
+    if beyond < len(shifts):
+        return found
+    return replace(found, outcome="regressed" if side > 0 else "improved")
+
+
+def _change(shift: float, limit: float, sessions: int, alpha: float) -> Estimate:
+    return Estimate(
+        value=_expm1(shift),
+        low=_expm1(shift - limit),
+        high=_expm1(shift + limit),
+        confidence=1 - 2 * alpha,
+        n=sessions,
+        method="moderated prediction interval",
+    )
+
+
+def _expm1(log_change: float) -> float:
+    return math.expm1(min(log_change, _LARGEST_LOG))

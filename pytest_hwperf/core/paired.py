@@ -1,0 +1,272 @@
+"""Candidate against baseline in pairs of fresh processes: one number a pair, and an exact test of these numbers."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from statistics import fmean, median
+
+from pytest_hwperf.core.evidence import Observation, Trial
+from pytest_hwperf.core.ranks import (
+    MOST_FLIPPED,
+    fewest_pairs,
+    hodges_lehmann,
+    sign_flip_bounds,
+    sign_flip_p,
+    signed_rank_p,
+    walsh_bounds,
+)
+from pytest_hwperf.core.records import METRICS, Comparison, ComparisonOutcome, Estimate
+from pytest_hwperf.core.units import counted, show
+
+MOST_PAIRS = 60  # of processes that a build may ask for
+
+_LARGEST_LOG = 700.0  # a float overflows a little above e^709
+_CALLS_BEYOND = 20  # calls a side a pair that lie beyond a percentile, on average: its own noise stays below the pairs'
+
+Bounds = tuple[float | None, float | None]
+
+
+def pair_value(observation: Observation) -> float:
+    """Return the one number of a pair: the median over its blocks of log(candidate) - log(baseline).
+
+    Raises:
+        ValueError: a value that is 0 or less has no logarithm.
+    """
+    if min(*observation.baseline, *observation.candidate) <= 0:
+        raise ValueError("a value that is not positive has no ratio to another one")
+    blocks = zip(observation.baseline, observation.candidate, strict=True)
+    return median(math.log(new) - math.log(old) for old, new in blocks)
+
+
+def is_ratio(observation: Observation) -> bool:
+    """Say whether every value of a pair is positive and finite, as a ratio of the sides needs."""
+    return all(0 < value < math.inf for side in (observation.baseline, observation.candidate) for value in side)
+
+
+def compare_pairs(
+    trial: Trial, values: Sequence[float], level: float, *, baseline: float, interference: float | None = None
+) -> Comparison:
+    """Decide a trial by its pair values: exact signed-rank test against the margin, Hodges-Lehmann effect.
+
+    The margin is log(1 + size) on both sides, so that swapping the sides mirrors the outcome.
+
+    Args:
+        trial: what is asked.
+        values: log ratios, one a pair (`pair_value`), at least one.
+        level: one-sided, of each bound and each test.
+        baseline: the baseline's own value in base units, positive.
+        interference: share of the blocks that were preempted.
+
+    Returns:
+        `regressed` where the test rejects at `level` that the change is no worse than the margin, `improved` the same
+        mirrored, `equivalent` where both bounds lie strictly within the margin. `p_value` is of a change for the
+        worse beyond the margin, whatever the outcome. `detectable` is the smallest true change for the worse that an
+        interval of this width would have been called for.
+
+    References:
+        Pratt, JASA 54 (1959); Hodges & Lehmann, Annals of Mathematical Statistics 34 (1963).
+        Example: eight pairs all beyond the margin have p = 2^-8 = 0.0039 and are called at a level of 0.004.
+    """
+    size = max(trial.margin.size, trial.margin.floor / baseline)
+    margin, centre, (low, high) = math.log1p(size), hodges_lehmann(values), walsh_bounds(values, level)
+    rising, falling = signed_rank_p(values, margin), signed_rank_p([-value for value in values], margin)
+    worse, other = (rising, falling) if trial.better == "lower" else (falling, rising)
+    reach = _reach(trial, centre, (low, high))
+    return Comparison(
+        metric=trial.margin.metric,
+        statistic=trial.margin.statistic,
+        outcome=_outcome(worse, other, level, (low, high), margin),
+        change=Estimate(
+            value=_expm1(centre),
+            low=None if low is None else _expm1(low),
+            high=None if high is None else _expm1(high),
+            confidence=1 - 2 * level,
+            n=len(values),
+            method="Walsh averages",
+        ),
+        scale="relative",
+        margin=size,
+        p_value=worse,
+        pairs=len(values),
+        method=f"{counted(len(values), 'fresh pair')}, exact signed-rank, interleaved",
+        detectable=None if reach is None else _expm1(_for_the_worse(trial, margin + reach)),
+        baseline=baseline,
+        interference=interference,
+    )
+
+
+def compare_observations(trial: Trial, observations: Sequence[Observation], level: float) -> Comparison:
+    """Decide a trial by what its pairs observed; see `compare_pairs`.
+
+    Args:
+        trial: what is asked.
+        observations: of this trial, one a pair, at least one, all of positive values.
+        level: one-sided.
+    """
+    known = [one.preempted for one in observations if one.preempted is not None]
+    return compare_pairs(
+        trial,
+        [pair_value(one) for one in observations],
+        level,
+        baseline=median(median(one.baseline) for one in observations),
+        interference=fmean(known) if known else None,
+    )
+
+
+def compare_processes(trial: Trial, baseline: Sequence[float], candidate: Sequence[float], level: float) -> Comparison:
+    """Decide by fresh processes of both sides, in pairs: exact sign-flip test of the sum of their differences.
+
+    Made for values that differ from process to process but are often the same, as peaks of memory are; where each
+    side has one value only there is nothing to test, and `comparisons.compare_exact` compares exactly. The differences
+    are absolute, the margin is `size` of the smaller side's median and at least its floor, so that swapping the sides
+    mirrors the outcome. The interval inverts the same test (`ranks.sign_flip_bounds`): a margin is rejected exactly
+    where the bound lies beyond it.
+
+    Args:
+        trial: what is asked.
+        baseline: one value a process, base units, at least one.
+        candidate: the same, in the order in which the processes were paired.
+        level: one-sided, of each bound and each test.
+
+    Returns:
+        As `compare_pairs`, the change being the mean difference relative to the baseline's median; none where that is
+        0. `not comparable` where the processes cannot be paired.
+
+    References:
+        Fisher, The Design of Experiments (1935), section 21; Hartigan, JASA 64 (1969), for the bounds.
+        Example: seven processes that all need more, by more than the margin, have p = 2^-7 = 0.0078.
+    """
+    before, now = median(baseline), median(candidate)
+    margin = max(trial.margin.size * min(abs(before), abs(now)), trial.margin.floor)
+    if len(baseline) != len(candidate) or len(candidate) > MOST_FLIPPED:
+        counts = f"{len(baseline)} processes of the baseline and {len(candidate)} of the candidate"
+        return not_comparable(trial, f"{counts}: the exact test pairs equally many, at most {MOST_FLIPPED}")
+    changes = [new - old for old, new in zip(baseline, candidate, strict=True)]
+    low, high = bounds = sign_flip_bounds(changes, level)
+    rising, falling = sign_flip_p(changes, margin), sign_flip_p([-change for change in changes], margin)
+    worse, other = (rising, falling) if trial.better == "lower" else (falling, rising)
+    centre, whole = fmean(changes), abs(before)
+    reach = _reach(trial, centre, bounds)
+    return Comparison(
+        metric=trial.margin.metric,
+        statistic=trial.margin.statistic,
+        outcome=_outcome(worse, other, level, bounds, margin),
+        change=Estimate(
+            value=centre / whole,
+            low=None if low is None else low / whole,
+            high=None if high is None else high / whole,
+            confidence=1 - 2 * level,
+            n=len(changes),
+            method="mean of the differences, inverted sign-flip test",
+        )
+        if whole
+        else None,
+        scale="relative",
+        margin=margin / whole if whole else trial.margin.size,
+        p_value=worse,
+        pairs=len(changes),
+        method=f"{counted(len(changes), 'pair')} of fresh processes, exact sign-flip",
+        detectable=_for_the_worse(trial, (margin + reach) / whole) if whole and reach is not None else None,
+        baseline=before,
+        reason="" if whole else _from_nothing(trial, now),
+    )
+
+
+def pairs_needed(values: Sequence[float], change: float, level: float, margin: float) -> int | None:
+    """Return how many pairs as noisy as these a change for the worse takes, to be called in about half of all builds.
+
+    The observed values, moved onto the change, are called where their lower bound exceeds the margin. The distance
+    between their centre and that bound shrinks as 1 / sqrt(n), whatever the distribution; so it is scaled from the
+    observed one, and nothing is drawn by chance.
+
+    Args:
+        values: observed pair values, log ratios for the worse.
+        change: relative, 0.05 = 5 %.
+        level: one-sided, of the look that is to find it.
+        margin: relative.
+
+    Returns:
+        At least the pairs that the level takes. None: the change is within the margin, it takes more than
+        `MOST_PAIRS`, or so few values have no bound at this level.
+        Example: 8 values whose bound lies 2 % below their centre need 8 pairs at level 0.004 for +5 % beyond 2 %.
+    """
+    low, _ = walsh_bounds(values, level)
+    room = math.log1p(change) - math.log1p(margin)
+    if low is None or room <= 0:
+        return None
+    needed = math.ceil(len(values) * ((hodges_lehmann(values) - low) / room) ** 2)
+    needed = max(needed, fewest_pairs(level))
+    return needed if needed <= MOST_PAIRS else None
+
+
+def not_comparable(trial: Trial, reason: str) -> Comparison:
+    """Return the comparison of a trial whose values cannot be compared; `reason` says why."""
+    return Comparison(
+        metric=trial.margin.metric,
+        statistic=trial.margin.statistic,
+        outcome="not comparable",
+        change=None,
+        scale=trial.margin.scale,
+        margin=trial.margin.size,
+        p_value=None,
+        pairs=0,
+        method="",
+        detectable=None,
+        baseline=None,
+        reason=reason,
+    )
+
+
+def pooled_percentile(calls: Sequence[float], statistic: str) -> float:
+    """Return a percentile of one side's calls of one pair, pooled over its blocks: the ⌈qn⌉-th smallest.
+
+    Args:
+        calls: at least one.
+        statistic: "p50", "p95", "p99_9" and the like.
+    """
+    share = _share(statistic)
+    rank = math.ceil(share * len(calls))  # of a fraction: .07 * 100 > 7 in floating point
+    return sorted(calls)[rank - 1]
+
+
+def least_calls(statistic: str) -> int:
+    """Return how many calls a side needs in a pair: 20 beyond the percentile, 400 for p95 and 2000 for p99.
+
+    The median, the mean and whatever is no percentile need none in particular.
+    """
+    share = _share(statistic)
+    return math.ceil(_CALLS_BEYOND / (1 - share)) if 2 * share > 1 else 0
+
+
+def _share(statistic: str) -> Fraction:
+    """`p99_9` → 999/1000, exactly; 0 for what is no percentile."""
+    digits = statistic.removeprefix("p").replace("_", ".")
+    return Fraction(digits) / 100 if digits[:1].isdigit() else Fraction(0)
+
+
+def _outcome(worse: float, other: float, level: float, bounds: Bounds, margin: float) -> ComparisonOutcome:
+    if worse <= level:
+        return "regressed"
+    if other <= level:
+        return "improved"
+    within = all(bound is not None and -margin < bound < margin for bound in bounds)
+    return "equivalent" if within else "inconclusive"
+
+
+def _reach(trial: Trial, centre: float, bounds: Bounds) -> float | None:
+    """Return how far the bound that decides about a change for the worse lies from the centre."""
+    bound = bounds[0] if trial.better == "lower" else bounds[1]
+    return None if bound is None else abs(centre - bound)
+
+
+def _for_the_worse(trial: Trial, size: float) -> float:
+    return size if trial.better == "lower" else -size
+
+
+def _from_nothing(trial: Trial, now: float) -> str:
+    unit = METRICS[trial.margin.metric].unit if trial.margin.metric in METRICS else "1"
+    return f"{show(0.0, unit)} in the baseline, {show(now, unit)} now"
+
+
+def _expm1(log_change: float) -> float:
+    return math.expm1(min(log_change, _LARGEST_LOG))

@@ -1,0 +1,99 @@
+"""Judge a written report once more from the values in it: what does not agree was changed, or was never true."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import zip_longest
+
+from pytest_hwperf.core.estimates import figures
+from pytest_hwperf.core.evidence import Gate, Measurement
+from pytest_hwperf.core.paired import is_ratio, pair_value
+from pytest_hwperf.core.records import Budget, Comparison, Judgement, Policy, Verdict
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.sequence import settle
+from pytest_hwperf.core.verdicts import judge_budget, judge_comparison
+
+_CLOSE = 1e-9  # relative: another C library may round a logarithm otherwise in its last digit
+
+Key = tuple[Measurement, str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputed:
+    """What judging again has shown."""
+
+    agreeing: int  # verdicts that came out as they are written
+    unjudged: int  # answers of the pairs without a verdict: of tests that failed by themselves, or did not run
+    disagreements: tuple[str, ...]  # where and what, as "test latency p50: outcome: equivalent, regressed"
+    beyond: int  # comparisons with stored sessions, which a report does not hold
+
+
+def recompute(report: Report) -> Recomputed:
+    """Judge every figure, pair value, comparison and verdict of a report again and say what does not agree."""
+    settled = {key: comparison for gate in report.gates for key, comparison in _settled(gate).items()}
+    found, agreeing, beyond = [line for gate in report.gates for line in _pair_values(gate)], 0, 0
+    due = set(settled)
+    for judgement in report.judgements:
+        run = judgement.run
+        where = " ".join(filter(None, [run.test, run.label]))
+        again = figures(run)
+        for was, now in zip_longest(judgement.figures, again):
+            found += [f"{where}: figure {path}" for path in differing(was, now)]
+        for verdict in judgement.verdicts:
+            problems, known = _verdict(verdict, judgement, settled, report.policy)
+            found += [f"{where}: {problem}" for problem in problems]
+            agreeing += known and not problems
+            beyond += not known
+        here = Measurement(test=run.test, label=run.label)
+        answered = {(here, one.metric, one.statistic) for one in judgement.comparisons}
+        missing = {key for key in due if key[0] == here} - answered
+        found += sorted(f"{where}: {metric} {statistic}: its verdict is missing" for _, metric, statistic in missing)
+        due -= {key for key in due if key[0] == here}
+    return Recomputed(agreeing=agreeing, unjudged=len(due), disagreements=tuple(found), beyond=beyond)
+
+
+def _settled(gate: Gate) -> dict[Key, Comparison]:
+    return {
+        (trial.measurement, trial.margin.metric, trial.margin.statistic): comparison
+        for trial, comparison in settle(gate.evidence).items()
+    }
+
+
+def _pair_values(gate: Gate) -> Iterator[str]:
+    """Say which pair values are not those of their blocks."""
+    for pair in gate.evidence.pairs:
+        for one in pair.observations:
+            now = pair_value(one) if is_ratio(one) else None
+            for path in differing(one.change, now):
+                where = f"{one.measurement.test} {one.measurement.label}".rstrip()
+                yield f"{where}: {one.metric} {one.statistic} of pair {pair.number}{path}"
+
+
+def _verdict(
+    verdict: Verdict, judgement: Judgement, settled: Mapping[Key, Comparison], policy: Policy
+) -> tuple[list[str], bool]:
+    """Return what is wrong with a verdict, and whether the report holds what it rests on."""
+    subject, run = verdict.subject, judgement.run
+    if isinstance(subject, Budget):
+        again = judge_budget(run, figures(run), subject, policy)
+        return [f"budget {subject.keyword}: {path}" for path in differing(verdict, again)], True
+    key = (Measurement(test=run.test, label=run.label), subject.metric, subject.statistic)
+    what = f"{subject.metric} {subject.statistic}"
+    problems = [
+        f"{what}: {path}" for path in differing(verdict, judge_comparison(run.metric(subject.metric), subject, policy))
+    ]
+    if key in settled:
+        return [*problems, *(f"{what}: {path}" for path in differing(subject, settled[key]))], True
+    return problems, subject.change is None  # what was never compared rests on its reason alone
+
+
+def differing(was: object, now: object, path: str = "") -> Iterator[str]:
+    """Yield where two records differ, as `.change.value: 0.1, 0.2`; numbers may differ in their last digits."""
+    if is_dataclass(was) and type(was) is type(now):
+        for field in fields(was):
+            yield from differing(getattr(was, field.name), getattr(now, field.name), f"{path}.{field.name}")
+    elif isinstance(was, float) and isinstance(now, float):
+        if not math.isclose(was, now, rel_tol=_CLOSE, abs_tol=1e-15):
+            yield f"{path}: {was!r}, {now!r}"
+    elif was != now:
+        yield f"{path}: {was!r}, {now!r}"

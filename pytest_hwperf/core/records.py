@@ -1,0 +1,272 @@
+"""The frozen records that travel through the whole program, in base units (s, B, J, 1)."""
+
+import hashlib
+import json
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    Values = array[float]
+else:
+    Values = array  # not subscriptable at run time before Python 3.12
+
+Better = Literal["lower", "higher"]
+Scale = Literal["relative", "absolute"]
+Undecided = Literal["point", "pass", "fail"]
+BudgetOutcome = Literal["passed", "failed", "inconclusive", "unmeasured"]
+ComparisonOutcome = Literal["regressed", "improved", "equivalent", "inconclusive", "no baseline", "not comparable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """What is measured, and what is good about it."""
+
+    name: str
+    unit: str  # base unit: "s", "1/s", "B", "J" or "1"
+    better: Better
+    exact: bool  # repeats agree to the quantum, so that stored values stay valid without a rerun
+
+
+METRICS: Mapping[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric(name="latency", unit="s", better="lower", exact=False),  # per call
+        Metric(name="first_call", unit="s", better="lower", exact=False),  # cold, in the measuring process
+        Metric(name="cold_start", unit="s", better="lower", exact=False),  # fresh process: import + load + first
+        Metric(name="cold_import", unit="s", better="lower", exact=False),  # fresh process, the runtime's import
+        Metric(name="cold_load", unit="s", better="lower", exact=False),  # fresh process, the model's load
+        Metric(name="cold_first_call", unit="s", better="lower", exact=False),  # fresh process
+        Metric(name="throughput", unit="1/s", better="higher", exact=False),  # calls: completed / wall
+        Metric(name="sample_throughput", unit="1/s", better="higher", exact=False),  # samples: completed / wall
+        Metric(name="accuracy", unit="1", better="higher", exact=True),  # values: 1 right, 0 wrong, per example
+        Metric(name="flip_rate", unit="1", better="lower", exact=True),  # labels unlike the reference scenario's
+        Metric(name="memory", unit="B", better="lower", exact=True),  # peak above the idle process, load included
+        Metric(name="memory_first_call", unit="B", better="lower", exact=True),  # peak of load and first call
+        Metric(name="memory_steady", unit="B", better="lower", exact=True),  # peak from the second call on
+        Metric(name="memory_retained", unit="B", better="lower", exact=True),  # still held after the calls
+        Metric(name="model_size", unit="B", better="lower", exact=True),  # serialised
+        Metric(name="cpu_time", unit="s", better="lower", exact=False),  # per call, threads and children
+        Metric(name="cpu_utilisation", unit="1", better="lower", exact=False),  # of the allotted cores
+        Metric(name="energy", unit="J", better="lower", exact=False),  # per sample (row)
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """The stable facts of a machine: what must agree before two runs are compared."""
+
+    cpu_model: str
+    architecture: str  # as `uname -m`
+    cores: int  # allotted to this process: affinity and quota, not what the board holds
+    memory_gb: int  # installed, in 10^9 B, rounded
+    system: str  # operating system and C library
+    python: str  # implementation and version
+    libraries: Mapping[str, str]  # runtimes that decide speed: name → version
+    threads: Mapping[str, str]  # environment variables that size thread pools, as set
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hexadecimal digits over every field; never over a current clock rate or load."""
+        plain = [
+            self.cpu_model,
+            self.architecture,
+            self.cores,
+            self.memory_gb,
+            self.system,
+            self.python,
+            sorted(self.libraries.items()),
+            sorted(self.threads.items()),
+        ]
+        return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
+
+    def differences(self, other: "Machine") -> tuple[str, ...]:
+        """Name each field in which `other` differs, as `field: mine, theirs`."""
+        found = []
+        for name in ("cpu_model", "architecture", "cores", "memory_gb", "system", "python"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                found.append(f"{name}: {mine}, {theirs}")
+        for mine_map, theirs_map in ((self.libraries, other.libraries), (self.threads, other.threads)):
+            for key in sorted({*mine_map, *theirs_map}):
+                mine, theirs = mine_map.get(key, "absent"), theirs_map.get(key, "absent")
+                if mine != theirs:
+                    found.append(f"{key}: {mine}, {theirs}")
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a meter counted over one window."""
+
+    value: float | None  # in the metric's base unit, over the whole window; None = unmeasured
+    reason: str = ""  # why it is unmeasured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Readings of one metric. Its length is the n of every estimate made from it."""
+
+    metric: str
+    values: Values  # typecode "d", base units; one per call, batch of calls, window, process or example
+    per: str  # the unit of replication: "call", "batch of 16 calls", "window", "fresh process", "example"
+    source: str  # what measured it: "perf_counter", "rapl:package-0+dram", "estimate:cpu-time", …
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """All samples of one measured test."""
+
+    test: str  # node id
+    label: str  # "" unless several measurements are made in one test
+    scenario: str  # "" for a plain callable
+    machine: Machine
+    revision: str  # version-control revision, "" where there is none
+    started_at: str  # ISO 8601, UTC
+    samples: tuple[Sample, ...]
+    conditions: Mapping[str, str]  # must agree for a comparison: batch size, load, threads, precision …
+    context: Mapping[str, str]  # for information: interference, model digest, provider …
+    unmeasured: Mapping[str, str] = field(default_factory=dict)  # metric → why it was not measured
+    directions: Mapping[str, Better] = field(default_factory=dict)  # the user's own metrics → what is better
+    result: object = field(default=None, compare=False, repr=False)  # the callable's value; never stored
+
+    def sample(self, metric: str) -> Sample | None:
+        """Return the sample of `metric`, None where it was not measured."""
+        return next((sample for sample in self.samples if sample.metric == metric), None)
+
+    def metric(self, name: str) -> Metric:
+        """Return the known metric `name`, or the user's own of that name (unit 1, not exact).
+
+        Raises:
+            KeyError: neither known nor recorded in this run.
+        """
+        if name in METRICS:
+            return METRICS[name]
+        return Metric(name=name, unit="1", better=self.directions[name], exact=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """An absolute limit on one statistic of one metric."""
+
+    keyword: str  # as the user wrote it: "latency_p95_ms"
+    metric: str
+    statistic: str  # "mean", "p50" … "p99_9", "max"
+    limit: float  # base units; an upper limit where lower is better, else a lower one
+    default: bool = False  # from the ini file, for every test: where its metric is unmeasured it fails nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Margin:
+    """The smallest change of one statistic that matters."""
+
+    metric: str
+    statistic: str
+    size: float  # 0.02 = 2 % (relative) or 2 points (absolute)
+    scale: Scale = "relative"
+    floor: float = 0.0  # base units: a relative margin is never smaller than this
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A value with an interval; what the interval replicates stands in `method` and `n`."""
+
+    value: float
+    low: float | None  # None = unbounded
+    high: float | None
+    confidence: float  # two-sided; each bound alone holds at (1 + confidence) / 2
+    n: int
+    method: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One statistic of one metric of a run, as shown and as stored."""
+
+    metric: str
+    statistic: str
+    estimate: Estimate
+    source: str
+    per: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One accepted run as a baseline keeps it: figures, and the values of exact metrics only."""
+
+    run: Run
+    figures: tuple[Figure, ...]
+
+    def figure(self, metric: str, statistic: str) -> Figure | None:
+        """Return the figure of that metric and statistic, None where it was not measured."""
+        return next((f for f in self.figures if (f.metric, f.statistic) == (metric, statistic)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Candidate against baseline, one statistic of one metric."""
+
+    metric: str
+    statistic: str
+    outcome: ComparisonOutcome
+    change: Estimate | None  # candidate relative to baseline (or minus it, by `scale`); None: nothing to compare
+    scale: Scale
+    margin: float  # same scale as `change`
+    p_value: float | None
+    pairs: int  # units compared: pairs, stored sessions, examples
+    method: str
+    detectable: float | None  # the smallest change for the worse that could have been called, same scale
+    baseline: float | None  # the baseline's value in base units
+    reason: str = ""  # why there is no baseline, or what made it not comparable
+    warnings: tuple[str, ...] = ()
+    interference: float | None = None  # share of the timed blocks that were preempted; None: not known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The answer to one budget or one comparison."""
+
+    subject: Budget | Comparison
+    outcome: BudgetOutcome | ComparisonOutcome
+    reason: str  # one line: observed with interval, limit or margin, n, source
+    fails: bool  # whether it fails the test under the user's settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the user wants done about answers that are not clear."""
+
+    undecided: Undecided = "point"  # a budget's interval holds the limit: judge the point, pass or fail
+    strict: bool = False  # a comparison that could not be decided fails the test
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """One measured run with everything that was said about it."""
+
+    run: Run
+    figures: tuple[Figure, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The comparisons among the verdicts' subjects."""
+        return tuple(v.subject for v in self.verdicts if isinstance(v.subject, Comparison))
+
+    @property
+    def fails(self) -> bool:
+        """Whether any verdict fails the test."""
+        return any(verdict.fails for verdict in self.verdicts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skip:
+    """A scenario that has no such form, with the reason; it is listed, never ranked."""
+
+    test: str
+    scenario: str
+    reason: str

@@ -1,0 +1,324 @@
+"""What the pairs of a build have decided, and what the next pair must measure: screen, confirm on fresh pairs, Holm.
+
+Every test is screened by a few pairs. What looks slower is asked again with fresh pairs, which are looked at three
+times at fixed numbers; the false-alarm rate of the whole build is split over the looks and, by Holm's rule, over what
+is asked. One pure function of the evidence serves the live run and whoever computes it again from a file.
+Why the rate holds: docs/statistics.md.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.evidence import Evidence, Match, Measurement, Observation, Stage, Trial
+from pytest_hwperf.core.paired import (
+    MOST_PAIRS,
+    compare_observations,
+    compare_processes,
+    is_ratio,
+    not_comparable,
+    pair_value,
+)
+from pytest_hwperf.core.ranks import fewest_pairs, signed_rank_p
+from pytest_hwperf.core.records import METRICS, Comparison, ComparisonOutcome, Metric
+from pytest_hwperf.core.units import counted
+
+SCREEN_PAIRS = 6
+SCREEN_P = 0.11  # at a margin of 0: a rank sum of 17 of 21
+SHARES = (0.4, 0.3, 0.3)  # of alpha, one for each look
+
+_FEWEST = 8  # pairs at the first look
+_DISTANCES = (5, 7)  # pairs from look to look
+_SCREEN_LEVEL = 2.0**-SCREEN_PAIRS  # the narrowest that six pairs can give: from the smallest to the largest
+_NO_RATIO = "not every value is positive and finite, as the ratio of candidate to baseline needs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What the next pair is for."""
+
+    stage: Stage | None  # None: everything is decided, or it was stopped
+    measurements: tuple[Measurement, ...] = ()  # what it must measure
+    pairs: int = 0  # until the next look
+
+
+def looks(family: int, alpha: float) -> tuple[int, int, int]:
+    """Return the numbers of fresh pairs at which is looked: (8, 13, 20) for one hypothesis at 1 %.
+
+    Each look can reject the first of `family` hypotheses at its own share of alpha.
+    """
+    first, second, third = (fewest_pairs(share * alpha / family) for share in SHARES)
+    first = max(_FEWEST, first)
+    second = max(first + _DISTANCES[0], second)
+    return first, second, max(second + _DISTANCES[1], third)
+
+
+def check_alpha(alpha: float, hypotheses: int = 1) -> None:
+    """Refuse a false-alarm rate with which nothing could fail, or anything could.
+
+    Raises:
+        UsageProblem: says what is allowed.
+    """
+    if not 0 < alpha < 0.5:  # noqa: PLR2004 - a coin's
+        raise UsageProblem(f"a false-alarm rate of {alpha:g} per build decides nothing: give one between 0 and 0.5")
+    if (pairs := looks(hypotheses, alpha)[-1]) > MOST_PAIRS:
+        raise UsageProblem(
+            f"a false-alarm rate of {alpha:g} over {counted(hypotheses, 'comparison')} would take {pairs} pairs of "
+            f"processes, where {MOST_PAIRS} are the most: give a larger rate, such as 0.01"
+        )
+
+
+def next_step(evidence: Evidence) -> Step:
+    """Say what the next pair must measure, and how many pairs it is until the next look."""
+    if evidence.stopped:
+        return Step(stage=None)
+    seen = _seen(evidence)
+    waiting = [trial for trial in evidence.trials if trial not in evidence.dropped]
+    lacking = {trial: SCREEN_PAIRS - len(seen[trial].screen) for trial in waiting}
+    if any(count > 0 for count in lacking.values()):
+        return _step("screen", lacking)
+    course = _course(evidence, seen)
+    for pairs in course.looks:
+        lacking = {trial: pairs - len(seen[trial].confirm) for trial in course.undecided if trial in waiting}
+        if any(count > 0 for count in lacking.values()):
+            return _step("confirm", lacking)
+    return Step(stage=None)
+
+
+def settle(evidence: Evidence) -> Mapping[Trial, Comparison]:
+    """Return the comparison of every trial and every match, as far as they are decided now.
+
+    Trials that the screen cleared are shown with the interval of its six pairs and are never called regressed;
+    confirmed ones with that of their last complete look. What has not got its values is inconclusive and says why.
+    A trial of which nothing was observed, or that was dropped, is left out: who ran the pairs knows the reason. What
+    was dropped still counts as asked, so that nothing that was decided before moves.
+    """
+    seen = _seen(evidence)
+    course = _course(evidence, seen)
+    for trial, (match, _) in course.hypotheses.items():
+        if trial not in course.decided:
+            course.decided[trial] = course.worded(_matched(match, course.alpha / course.left))
+    for trial in evidence.trials:
+        if seen[trial].screen and trial not in course.decided:
+            course.decided[trial] = _undecided(evidence, course, seen[trial], trial)
+    return {trial: found for trial, found in course.decided.items() if trial not in evidence.dropped}
+
+
+@dataclass(slots=True, kw_only=True)
+class _Seen:
+    """What the pairs observed of one trial, in time order."""
+
+    screen: list[Observation] = field(default_factory=list)
+    confirm: list[Observation] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Course:
+    """How far a build has come."""
+
+    alpha: float
+    trials: int
+    screened: list[Trial] = field(default_factory=list)  # to be confirmed
+    hypotheses: dict[Trial, tuple[Match, float]] = field(default_factory=dict)  # with the p-value of each
+    rejected: int = 0  # trials and matches that regressed
+    decided: dict[Trial, Comparison] = field(default_factory=dict)
+    latest: dict[Trial, tuple[int, Comparison]] = field(default_factory=dict)  # undecided at so many pairs
+
+    @property
+    def family(self) -> int:
+        """Number of hypotheses among which alpha is split."""
+        return len(self.screened) + len(self.hypotheses)
+
+    @property
+    def left(self) -> int:
+        """By Holm's rule, the hypotheses among which alpha is split now."""
+        return self.family - self.rejected
+
+    @property
+    def looks(self) -> Sequence[int]:
+        """Fresh pairs at each look; none where there is nothing to confirm."""
+        return looks(self.family, self.alpha) if self.family else ()
+
+    @property
+    def undecided(self) -> list[Trial]:
+        """What needs more pairs."""
+        return [trial for trial in self.screened if trial not in self.decided]
+
+    def rejected_matches(self, level: float) -> dict[Trial, Comparison]:
+        """Return the matches that are rejected at a level and were not before."""
+        return {
+            trial: _matched(match, level)
+            for trial, (match, p_value) in self.hypotheses.items()
+            if trial not in self.decided and p_value <= level
+        }
+
+    def worded(self, comparison: Comparison) -> Comparison:
+        """Say what the level of a comparison promises."""
+        others = f" and {counted(len(self.hypotheses), 'other')}" if self.hypotheses else ""
+        promise = f"at most {100 * self.alpha:g} % false alarms per build"
+        how = f"Holm, {len(self.screened)} of {self.trials} screened{others}"
+        return replace(comparison, method=f"{comparison.method}, {promise} ({how})")
+
+
+def _course(evidence: Evidence, seen: Mapping[Trial, _Seen]) -> _Course:
+    """Go through a build from the screen to the last look that is complete."""
+    course = _Course(alpha=evidence.alpha, trials=len(evidence.trials))
+    for trial in evidence.trials:
+        observations = seen[trial].screen[:SCREEN_PAIRS]
+        if len(observations) == SCREEN_PAIRS and _is_suspect(trial, observations):
+            course.screened.append(trial)
+    for match in evidence.matches:
+        found = _matched(match, course.alpha)
+        if _is_hypothesis(match, found, course.alpha):
+            p_value = found.p_value if found.outcome == "regressed" else None
+            course.hypotheses[match.trial] = match, 1.0 if p_value is None else p_value
+        else:
+            course.decided[match.trial] = found
+    for pairs, share in zip(course.looks, SHARES, strict=False):  # without a family there are no looks
+        _look(course, seen, pairs, share)
+    return course
+
+
+def _look(course: _Course, seen: Mapping[Trial, _Seen], pairs: int, share: float) -> None:
+    """Take a look: step down by Holm's rule until nothing more is rejected, then see what else is decided."""
+    ready = {trial: seen[trial].confirm[:pairs] for trial in course.undecided if len(seen[trial].confirm) >= pairs}
+    for trial, observations in ready.items():
+        if not all(map(is_ratio, observations)):
+            course.decided[trial] = not_comparable(trial, _NO_RATIO)
+    found: dict[Trial, Comparison] = {}
+    while course.left:
+        level = course.alpha / course.left
+        found = {
+            trial: compare_observations(trial, observations, share * level)
+            for trial, observations in ready.items()
+            if trial not in course.decided
+        }
+        rejected = {trial: one for trial, one in found.items() if one.outcome == "regressed"}
+        rejected |= course.rejected_matches(level)
+        course.decided.update((trial, course.worded(one)) for trial, one in rejected.items())
+        course.rejected += len(rejected)
+        if not rejected:
+            break
+    for trial, one in found.items():
+        if trial not in course.decided:
+            course.latest[trial] = pairs, course.worded(one)
+            if one.outcome != "inconclusive":
+                course.decided[trial] = course.worded(one)
+
+
+def _is_suspect(trial: Trial, observations: Sequence[Observation]) -> bool:
+    """Say whether the screen leaves it open that a change for the worse exceeds the margin.
+
+    It has to look like one, and not to lie within the margin in every single pair: of a change beyond it that happens
+    to one in 64 at most.
+    """
+    if _never_varies(trial, observations) or not all(map(is_ratio, observations)):
+        return False
+    sign = 1 if trial.better == "lower" else -1
+    values = [sign * pair_value(one) for one in observations]
+    margin = max(trial.margin.size, trial.margin.floor / median(median(one.baseline) for one in observations))
+    return signed_rank_p(values) <= SCREEN_P and max(values) >= math.log1p(margin)
+
+
+def _never_varies(trial: Trial, observations: Sequence[Observation]) -> bool:
+    """Say whether a metric of the user's own has one value on each side: a count, which no chance can change."""
+    return trial.margin.metric not in METRICS and _is_constant(*_sides(observations))
+
+
+def _cleared(trial: Trial, observations: Sequence[Observation]) -> Comparison:
+    """Return the comparison of a trial that needs no confirmation."""
+    if _never_varies(trial, observations):
+        exact = compare_exact(_metric(trial), trial.margin.statistic, *_sides(observations), trial.margin)
+        method = f"{counted(len(observations), 'pair')}, equal on each side, compared exactly, no p-value"
+        return replace(exact, method=method, pairs=len(observations))
+    if not all(map(is_ratio, observations)):
+        return not_comparable(trial, _NO_RATIO)
+    method = f"screen of {len(observations)} pairs: no sign of a slowdown"
+    return replace(compare_observations(trial, observations, _SCREEN_LEVEL), method=method)
+
+
+def _undecided(evidence: Evidence, course: _Course, seen: _Seen, trial: Trial) -> Comparison:
+    """Return the comparison of a trial that no look has decided: of its last complete one, or else of its screen."""
+    if len(seen.screen) >= SCREEN_PAIRS and trial not in course.screened:
+        return _cleared(trial, seen.screen[:SCREEN_PAIRS])
+    pairs, found = course.latest.get(trial, (0, None))
+    if found and pairs == course.looks[-1]:
+        return found
+    if found is None:
+        observations = seen.screen[:SCREEN_PAIRS]
+        if not all(map(is_ratio, observations)):
+            return not_comparable(trial, _NO_RATIO)
+        found = replace(
+            compare_observations(trial, observations, _SCREEN_LEVEL),
+            outcome="inconclusive",
+            p_value=None,  # the same pairs have chosen it
+            method=f"screen of {counted(len(observations), 'pair')}, not confirmed",
+        )
+    needed = next((look for look in course.looks if look > pairs), 0) if trial in course.screened else SCREEN_PAIRS
+    missing = needed - len(seen.confirm if trial in course.screened else seen.screen)
+    return replace(found, reason=evidence.stopped or f"pairs still missing: {missing}")
+
+
+def _is_hypothesis(match: Match, found: Comparison, alpha: float) -> bool:
+    """Say whether a match can be rejected by chance at all, whatever is rejected beside it."""
+    if found.p_value is None:
+        return False
+    units = len(match.candidate)
+    if match.per == "example":
+        units = sum(old != new for old, new in zip(match.baseline, match.candidate, strict=True))
+        if match.trial.margin.size:
+            return units > 0
+    return 2.0**-units <= alpha  # the smallest p-value, of signs that all point the same way
+
+
+def _matched(match: Match, level: float) -> Comparison:
+    """Compare what no pair measures."""
+    trial, sides = match.trial, (match.baseline, match.candidate)
+    if match.per == "example":
+        return compare_accuracy(*sides, trial.margin, level)
+    found = compare_exact(_metric(trial), trial.margin.statistic, *sides, trial.margin)
+    counts = f"{len(match.baseline)} and {counted(len(match.candidate), match.per)}"
+    if match.per == "fresh process" and not _is_constant(*sides):
+        if 2.0 ** -len(match.candidate) <= level:
+            return compare_processes(trial, *sides, level)
+        # Too few to fail anything; they may still show that nothing is worse.
+        outcome: ComparisonOutcome = "inconclusive" if found.outcome == "regressed" else found.outcome
+        return replace(found, outcome=outcome, method=f"screen of {counts}, all of one side against all of the other")
+    return replace(found, method=f"{counts}, equal on each side, compared exactly, no p-value")
+
+
+def _is_constant(*sides: Sequence[float]) -> bool:
+    return all(len(set(side)) == 1 for side in sides)
+
+
+def _sides(observations: Sequence[Observation]) -> tuple[list[float], list[float]]:
+    """Return every value of the baseline, and every value of the candidate."""
+    return (
+        [value for one in observations for value in one.baseline],
+        [value for one in observations for value in one.candidate],
+    )
+
+
+def _metric(trial: Trial) -> Metric:
+    """Return the metric of a trial; a user's own has no unit."""
+    own = Metric(name=trial.margin.metric, unit="1", better=trial.better, exact=False)
+    return METRICS.get(trial.margin.metric, own)
+
+
+def _seen(evidence: Evidence) -> dict[Trial, _Seen]:
+    """Sort what the pairs observed by trial."""
+    keys = {(trial.measurement, trial.margin.metric, trial.margin.statistic): _Seen() for trial in evidence.trials}
+    for pair in evidence.pairs:
+        for one in pair.observations:
+            seen = keys.get((one.measurement, one.metric, one.statistic))
+            if seen is not None and pair.stage != "rehearsal":
+                (seen.screen if pair.stage == "screen" else seen.confirm).append(one)
+    return dict(zip(evidence.trials, keys.values(), strict=True))
+
+
+def _step(stage: Stage, lacking: Mapping[Trial, int]) -> Step:
+    waiting = {trial.measurement: None for trial, count in lacking.items() if count > 0}
+    return Step(stage=stage, measurements=tuple(waiting), pairs=max(lacking.values()))

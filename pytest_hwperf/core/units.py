@@ -1,0 +1,88 @@
+"""Display scale of base units, and the fixed units of exports. MB is 10^6 bytes, MiB is not used."""
+
+import math
+from collections.abc import Mapping
+
+# For each base unit: (factor, name), largest first; the first factor that the value reaches is used.
+_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+    "J": ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")),
+    "1/s": ((1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")),
+    "1": ((1.0, ""),),
+}
+
+# For each base unit: its name in exports, where all numbers of a name share one unit, and how many make a base unit.
+EXPORT_UNITS: Mapping[str, tuple[str, float]] = {
+    "s": ("ms", 1e3),
+    "B": ("mb", 1e-6),
+    "J": ("mj", 1e3),
+    "1/s": ("per_s", 1.0),
+    "1": ("", 1.0),
+}
+
+
+def scale_for(unit: str, value: float) -> tuple[float, str]:
+    """Return the factor and name of the display unit in which `value` reads well."""
+    scales = _SCALES[unit]
+    if value == 0:
+        return next(scale for scale in scales if scale[0] == 1.0)
+    for factor, name in scales:
+        if abs(value) >= factor:
+            return factor, name
+    return scales[-1]
+
+
+def exported_name(name: str, unit: str) -> str:
+    """Append the unit in which exports give a quantity of base unit `unit`: `latency_p95` → `latency_p95_ms`."""
+    return f"{name}_{EXPORT_UNITS[unit][0]}".rstrip("_")
+
+
+def show_number(value: float, digits: int = 3) -> str:
+    """Write `value` with `digits` significant digits and no exponent; whole digits are never rounded away."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    rounded = float(f"{value:.{digits - 1}e}")  # 0.9999 has its first digit before the point
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    return f"{value:.{decimals}f}"
+
+
+def show(value: float, unit: str) -> str:
+    """Write a quantity in its best display unit, as `6.31 ms`."""
+    factor, name = scale_for(unit, value)
+    return f"{show_number(value / factor)} {name}".rstrip()
+
+
+def show_limit(limit: float, unit: str, better: str) -> str:
+    """Write `<= 10 ms`, or `>= 0.85` where more is better: as many digits as were given."""
+    factor, name = scale_for(unit, limit)
+    number = show_number(limit / factor, 6)
+    short = number.rstrip("0").rstrip(".") if "." in number else number
+    return f"{'<=' if better == 'lower' else '>='} {short} {name}".rstrip()
+
+
+def plural(noun: str) -> str:
+    """`batch of 16 calls` → `batches of 16 calls`; `fresh process` → `fresh processes`."""
+    head, of, rest = noun.partition(" of ")
+    return f"{head}{'es' if head.endswith(('s', 'x', 'ch', 'sh')) else 's'}{of}{rest}"
+
+
+def counted(n: int, noun: str) -> str:
+    """Write `1 session`, `2 sessions`."""
+    return f"{n} {noun if n == 1 else plural(noun)}"
+
+
+def show_interval(value: float, low: float | None, high: float | None, unit: str) -> str:
+    """Write `6.31 ms (6.20 .. 6.45)`: all three in the unit of the value; an open end is `?`."""
+    factor, name = scale_for(unit, value)
+    ends = ["?" if end is None else show_number(end / factor) for end in (low, high)]
+    return f"{show_number(value / factor)} {name}".rstrip() + f" ({ends[0]} .. {ends[1]})"
+
+
+def show_change(change: float, scale: str) -> str:
+    """Write a relative change as `+4.8 %` (`×2.9` from a doubling on), an absolute one as `-0.5 pp`."""
+    if scale == "absolute":
+        return f"{change * 100:+.2f} pp"
+    if change >= 1:
+        return f"×{show_number(1 + change, 2)}"
+    return f"{change * 100:+.1f} %"

@@ -1,0 +1,92 @@
+"""Run the user's own git: no shell, no hooks, no prompt, and nothing of a surrounding hook's environment."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+# What git sets for its hooks: with them, every command here would work on the hook's repository. See
+# `git rev-parse --local-env-vars`; configuration (GIT_CONFIG_COUNT …) is kept, since it is the user's.
+_OF_ANOTHER_REPOSITORY = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_NAMESPACE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+)
+_ABSENT = 127  # as a shell says of a command that is not there
+_LATE = 124  # as timeout(1) says
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a git command came to."""
+
+    code: int  # 0 for success
+    output: str  # without the last line's end
+    complaint: str  # last line that it wrote about what went wrong
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether there is no git on this machine."""
+        return self.code == _ABSENT
+
+
+def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0) -> Done:
+    """Run one git command in `folder`; it fails by its code, never by an exception."""
+    command = ["git", "-c", f"core.hooksPath={os.devnull}", "-C", os.fspath(folder), *arguments]
+    try:
+        process = subprocess.Popen(  # noqa: S603 - fixed arguments, no shell
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_environment(),
+            start_new_session=os.name == "posix",  # without a terminal, ssh cannot ask for a password
+        )
+    except FileNotFoundError:
+        return Done(code=_ABSENT, output="", complaint="git is not installed")
+    try:
+        output, errors = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        _kill(process)
+        return Done(code=_LATE, output="", complaint=f"no answer within {timeout_s:g} s")
+    except BaseException:  # Ctrl-C: it does not reach another session by itself
+        _kill(process)
+        raise
+    complaints = os.fsdecode(errors).strip().splitlines() or [
+        f"git {arguments[0]} ended with code {process.returncode}"
+    ]
+    return Done(
+        code=process.returncode,
+        output=os.fsdecode(output).removesuffix("\n"),
+        complaint=next((line for line in complaints if line.startswith("fatal: ")), complaints[-1]),
+    )
+
+
+def _environment() -> Mapping[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
+    # Untranslated messages, no prompt, and no lock of the index only to ask for the state.
+    return {**kept, "LANGUAGE": "en", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """End it with what it has started: a fetch runs in a process of its own."""
+    with suppress(ProcessLookupError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.communicate()

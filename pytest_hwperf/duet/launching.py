@@ -1,0 +1,69 @@
+"""Start a fresh process of this user's pytest or of a model worker, and end it with everything it has started."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_hwperf.core.errors import WorkerError
+
+_LOG_TAIL = 12  # lines of a failed worker's log that its error quotes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """How to start this user's pytest again."""
+
+    arguments: Sequence[str]  # after `python -m`: "pytest" and its arguments, unless `module` says otherwise
+    directory: Path
+    environment: Mapping[str, str]
+    deadline_s: float = 300.0  # a worker that is silent for longer hangs
+    interpreter: str = field(default=sys.executable)
+    module: str = "pytest"
+
+
+@dataclass(slots=True, kw_only=True)
+class Launched:
+    """A running process; whoever launched it calls `end`."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def end(self) -> None:
+        """Kill the whole process group: a child of the test may outlive its worker."""
+        if os.name == "posix":
+            with suppress(ProcessLookupError):  # the group has ended by itself, which is the usual case
+                os.killpg(self.process.pid, signal.SIGKILL)
+        else:
+            self.process.kill()
+        self.process.wait()
+
+    def log_tail(self) -> str:
+        """Return the last lines of its output, for an error."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join(["The end of its log:", *(f"  {line}" for line in lines[-_LOG_TAIL:])])
+
+
+def launch(command: Command, environment: Mapping[str, str], place: Path) -> Launched:
+    """Start `command` with more `environment`; its log, cache and temporary folders lie in `place`."""
+    arguments = [*command.arguments]
+    if command.module == "pytest":  # the asking session's own cache and temporary folders must not be cleared under it
+        arguments += ["-o", f"cache_dir={place / 'cache'}", f"--basetemp={place / 'tmp'}"]
+    with (place / "log").open("wb") as log:  # never a pipe, which would block when nobody drains it
+        try:
+            process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this and the user's own arguments
+                [command.interpreter, "-m", command.module, *arguments],
+                cwd=command.directory,
+                env={**command.environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=os.name == "posix",
+            )
+        except OSError as error:
+            raise WorkerError(f"{command.interpreter} cannot be started in {command.directory}: {error}") from error
+    return Launched(process=process, log=place / "log")

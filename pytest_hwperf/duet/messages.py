@@ -1,0 +1,81 @@
+"""What a fresh process is told and what it answers: plain JSON, never pickle."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from pytest_hwperf.core.errors import WorkerError
+
+PROTOCOL = 1  # both sides must speak the same: a worker may run another version of this package
+ENVIRONMENT = "HWPERF_WORKER"  # holds the order; its presence makes a pytest process a worker
+
+Role = Literal["memory", "cold", "run", "pair"]
+_ROLES = ("memory", "cold", "run", "pair")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What one fresh process is to do."""
+
+    role: Role  # weigh the memory, time a cold start, make the whole measurement once more, or be half of a pair
+    node: str  # node id of the one test to run; "" for a pair, which is told later
+    label: str  # which measurement of that test; of a pair: "baseline" or "candidate"
+    answer: str  # path of the file for the answer, in a folder of the asking process; of a pair: PORT of 127.0.0.1
+    token: str = ""  # shows the conductor of a pair that the one who connects is the one that it has started
+    protocol: int = PROTOCOL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one fresh process found."""
+
+    values: dict[str, float]  # metric → base units
+    reasons: dict[str, str]  # metric → why it is unmeasured
+    notes: list[str]  # warnings about the values
+    runs: list[dict[str, Any]]  # records of the role `run`, as plain data
+    protocol: int = PROTOCOL
+
+
+def encode(message: Order | Answer) -> str:
+    """Write a message as one line of JSON."""
+    return json.dumps(asdict(message), allow_nan=False)
+
+
+def decode_order(text: str) -> Order:
+    """Read an order.
+
+    Raises:
+        WorkerError: not an order of this protocol.
+    """
+    plain = _plain(text)
+    wrong = [name for name in ("node", "label", "answer", "token") if not isinstance(plain.get(name), str)]
+    if wrong or plain.get("role") not in _ROLES:
+        raise WorkerError(f"{ENVIRONMENT} holds no order of pytest-hwperf; unset it to run pytest as usual")
+    parts = {name: plain[name] for name in ("role", "node", "label", "answer", "token")}
+    return Order(**parts)
+
+
+def decode_answer(text: str) -> Answer:
+    """Read an answer.
+
+    Raises:
+        WorkerError: not an answer of this protocol.
+    """
+    plain = _plain(text)
+    parts = {"values": dict, "reasons": dict, "notes": list, "runs": list}
+    if any(not isinstance(plain.get(name), kind) for name, kind in parts.items()):
+        raise WorkerError("the fresh process answered with something that is no answer")
+    values = plain["values"]
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values.values()):
+        raise WorkerError("the fresh process answered with values that are no numbers")
+    return Answer(values=values, reasons=plain["reasons"], notes=plain["notes"], runs=plain["runs"])
+
+
+def _plain(text: str) -> dict[str, Any]:
+    try:
+        plain = json.loads(text)
+    except ValueError as error:
+        raise WorkerError(f"a message is not JSON: {error}") from error
+    if not isinstance(plain, dict) or plain.get("protocol") != PROTOCOL:
+        raise WorkerError(f"a message of another protocol than {PROTOCOL}: both sides need the same pytest-hwperf")
+    return plain

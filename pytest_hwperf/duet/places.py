@@ -1,0 +1,100 @@
+"""Temporary places that outlive no run: each is locked while it is in use, so that a killed run's are found."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # not POSIX: nothing is locked, so nothing that another run has left is ever removed
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX = "hwperf-base-"
+_LOCK = ".lock"
+
+
+@contextmanager
+def place(note: str = "") -> Iterator[Path]:
+    """Make an empty folder with our prefix; it is gone afterwards, or after the next start if this run is killed.
+
+    Args:
+        note: what `leftovers` gives back of a killed run's place.
+    """
+    folder, lock = _new(note)
+    try:
+        yield folder
+    finally:
+        _remove(folder)
+        if lock is not None:
+            os.close(lock)
+
+
+def leftovers() -> Iterator[tuple[Path, str]]:
+    """Take each place of this user that no live process holds: give it and its note, and remove it afterwards."""
+    if fcntl is None:
+        return
+    for folder in Path(tempfile.gettempdir()).resolve().glob(f"{PREFIX}*"):
+        lock = _seized(folder) if _is_ours(folder) else None
+        if lock is not None:
+            try:
+                yield folder, (folder / _LOCK).read_text(encoding="utf-8", errors="surrogateescape")
+            finally:
+                _remove(folder)
+                os.close(lock)
+
+
+def _new(note: str) -> tuple[Path, int | None]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
+        if fcntl is None:
+            return folder, None
+        lock = _seized(folder)
+        if lock is not None:  # else another run's start took the empty folder for a leftover
+            os.write(lock, note.encode("utf-8", errors="surrogateescape"))
+            return folder, lock
+
+
+def _seized(folder: Path) -> int | None:
+    """Return the held lock of `folder`; None where a live process holds it, or it has gone meanwhile."""
+    path = folder / _LOCK
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), path.stat()):  # else the lock of a folder that was just removed
+            return lock
+    except OSError:
+        pass
+    os.close(lock)
+    return None
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether it is a folder of this user, not a link that somebody else has put there."""
+    with suppress(OSError):
+        return not folder.is_symlink() and folder.is_dir() and folder.stat().st_uid == os.getuid()
+    return False
+
+
+def _remove(folder: Path) -> None:
+    """Remove it, the lock last: until then nobody else touches it."""
+    with suppress(OSError):  # gone already, or something cannot be removed: the next start tries again
+        for child in [child for child in folder.iterdir() if child.name != _LOCK]:
+            remove_tree(child)
+        (folder / _LOCK).unlink(missing_ok=True)
+        folder.rmdir()
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder even where a test has left write-protected folders in it; what is left is no error."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for top, _, _ in os.walk(folder):
+            with suppress(OSError):
+                Path(top).chmod(0o700)
+        shutil.rmtree(folder, ignore_errors=True)

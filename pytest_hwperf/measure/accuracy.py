@@ -1,0 +1,83 @@
+"""Accuracy on all examples: one correctness per example, with every mismatch of shapes refused."""
+
+import hashlib
+from array import array
+from typing import Any
+
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.records import Sample
+
+
+def correctness(predicted: Any, y_true: Any, source: str) -> Sample:
+    """Compare labels example by example.
+
+    Args:
+        predicted: labels, shape (n,).
+        y_true: true labels, shape (n,).
+        source: what predicted, for the report.
+
+    Raises:
+        MeasurementError: no examples, another length, another shape, or NaN among the predictions.
+    """
+    labels, truth = _labels(predicted, "predictions"), _labels(y_true, "y_true")
+    if len(truth) == 0:
+        raise MeasurementError("y_true is empty: accuracy needs at least one labelled example")
+    if len(labels) != len(truth):
+        raise MeasurementError(
+            f"{len(labels)} predictions for {len(truth)} labels in y_true: give as many labels as there are rows"
+        )
+    if len({labels.dtype.kind in "US", truth.dtype.kind in "US"}) > 1 and "O" not in (
+        labels.dtype.kind,
+        truth.dtype.kind,
+    ):
+        raise MeasurementError(
+            f"predictions are of type {labels.dtype} and y_true of {truth.dtype}: text never equals a number, so "
+            "convert one of them"
+        )
+    return Sample(
+        metric="accuracy", values=array("d", (labels == truth).astype("float64")), per="example", source=source
+    )
+
+
+def flips(predicted: Any, reference: Any, source: str) -> Sample:
+    """Compare labels with the reference scenario's: 1 where they differ.
+
+    Raises:
+        MeasurementError: as `correctness`.
+    """
+    labels, others = _labels(predicted, "predictions"), _labels(reference, "the reference's predictions")
+    if len(labels) != len(others):
+        raise MeasurementError(f"{len(labels)} predictions for the reference's {len(others)}")
+    return Sample(
+        metric="flip_rate", values=array("d", (labels != others).astype("float64")), per="example", source=source
+    )
+
+
+def digest(*parts: Any) -> str:
+    """Return sixteen hexadecimal digits over data: other rows make another comparison."""
+    import numpy as np
+
+    total = hashlib.sha256()
+    for part in parts:
+        values = np.asarray(part)
+        total.update(f"{values.dtype}{values.shape}".encode())
+        if values.dtype == object:  # text, or a frame of mixed columns: an object array holds pointers
+            total.update(repr(values.tolist()).encode())
+        else:
+            total.update(np.ascontiguousarray(values).tobytes())
+    return total.hexdigest()[:16]
+
+
+def _labels(values: Any, name: str) -> Any:
+    """Check that `values` is one label per example, none of them NaN."""
+    import numpy as np
+
+    labels = np.asarray(values)
+    if labels.ndim != 1:
+        raise MeasurementError(
+            f"{name} has the shape {labels.shape}: accuracy compares one label per example, so give the label of "
+            "each row, for instance by lambda X: probabilities(X).argmax(axis=1)"
+        )
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise MeasurementError(f"{int(np.isnan(labels).sum())} of {len(labels)} values in {name} are NaN")
+    return labels

@@ -1,0 +1,91 @@
+"""A loaded subject in a process of a pair: what it does when it is its turn, and what needs no clock at all."""
+
+import gc
+from array import array
+from collections.abc import Callable, Mapping
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from pytest_hwperf.core.codec import to_plain
+from pytest_hwperf.core.errors import ScenarioUnavailable
+from pytest_hwperf.core.records import Sample
+from pytest_hwperf.measure.accuracy import correctness, flips
+from pytest_hwperf.measure.planting import planted
+
+if TYPE_CHECKING:
+    from pytest_hwperf.core.contracts import Meter
+    from pytest_hwperf.measure.sampling import Stream
+    from pytest_hwperf.measure.subjects import Loaded, Subject
+
+_ESTIMATE = "estimate:"  # holds nothing beyond CPU time, and is never compared
+
+
+class OnTurn:
+    """What a conductor may ask of a measurement."""
+
+    def __init__(
+        self,
+        subject: "Subject",
+        loaded: "Loaded",
+        stream: "Stream",
+        energy: "Callable[[], Meter | None]",
+        plant: float = 0.0,
+    ) -> None:
+        """Answer for `loaded`, whose calls `stream` makes.
+
+        Args:
+            subject: what is measured.
+            loaded: the same, loaded.
+            stream: of its calls.
+            energy: opens a meter, or gives None.
+            plant: share of work that is planted into every call, for a self-check.
+        """
+        self._subject = subject
+        self._loaded = loaded
+        self._stream = stream
+        self._open_energy = energy
+        self._plant = plant
+
+    def block(self, calls: int, batch: int) -> "array[int]":
+        """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
+        if self._plant:  # only now: while both sides prepare, each slows the other, and loops otherwise than calls
+            self._stream.function = planted(self._loaded.function, self._loaded.inputs, self._plant)
+            self._plant = 0.0
+        gc.collect()  # what the last block left is swept now, the same on both sides
+        if batch == 1:
+            return array("q", map(int, self._stream.times(calls, perf_counter_ns)))
+        return array("q", (self._stream.batch(batch, perf_counter_ns) for _ in range(calls)))
+
+    def exact(self) -> Mapping[str, Any]:
+        """Return accuracy, flips and size as plain data."""
+        predicted = self._loaded.labels() if self._loaded.labels else None
+        samples, missing = exact_samples(self._subject, predicted)
+        return {"samples": [to_plain(sample) for sample in samples], "missing": missing}
+
+    def energy(self, calls: int) -> Mapping[str, Any]:
+        """Return joules per row over a window of `calls` calls, or the reason why not."""
+        meter = self._open_energy()
+        if meter is None or meter.source.startswith(_ESTIMATE):
+            return {"reason": "energy is not measured here"}
+        before = meter.start()
+        self._stream.batch(calls, perf_counter_ns)
+        reading = meter.end(before)
+        if reading.value is None:
+            return {"reason": reading.reason, "source": meter.source}
+        return {"joules": reading.value / (calls * (self._subject.rows or 1)), "source": meter.source}
+
+
+def exact_samples(subject: "Subject", predicted: object) -> tuple[list[Sample], dict[str, str]]:
+    """Take what needs no clock: accuracy and flips on every example, and the model's size."""
+    found, missing = list[Sample](), dict[str, str]()
+    if predicted is not None and subject.y_true is not None:
+        found.append(correctness(predicted, subject.y_true, source=subject.scenario or "callable"))
+    if predicted is not None and subject.reference_labels is not None:
+        try:
+            found.append(flips(predicted, subject.reference_labels(), source=f"against {subject.reference}"))
+        except ScenarioUnavailable as reason:
+            missing["flip_rate"] = f"no reference scenario {subject.reference}: {reason}"
+    if subject.model_bytes is not None:
+        values = array("d", [subject.model_bytes])
+        found.append(Sample(metric="model_size", values=values, per="model", source=subject.size_source))
+    return found, missing

@@ -1,0 +1,272 @@
+"""Time calls: warm up until steady, then windows of calls between meter readings until the core says enough."""
+
+import gc
+import math
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from inspect import iscoroutine
+from itertools import cycle, islice, repeat
+from statistics import median
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from pytest_hwperf.core.errors import UsageProblem
+
+if TYPE_CHECKING:
+    from pytest_hwperf.core.contracts import Meter
+    from pytest_hwperf.core.records import Reading, Values
+
+_SECOND = 1_000_000_000  # ns
+_PATIENCE = 3  # planned lengths of a window after which it is cut off
+_SLOWED = "calls became three times slower within a window, which was cut off: throughput leaves it out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long and how finely to measure; all durations in seconds."""
+
+    max_time_s: float = 2.0  # cap of the sampling; warm-up may take as much again, half of it at most
+    min_time_s: float = 0.25  # a shorter sample sees no scheduler and no clock change
+    min_calls: int = 300  # a finite upper 95 % bound of p99 takes 299
+    window_s: float = 0.05  # between two meter readings
+    block_s: float = 0.01  # one block of the warm-up
+    steady_ratio: float = 1.10  # largest over smallest median of three successive steady blocks
+    batch_below_s: float = 20e-6  # shorter calls are timed in batches: reading the clock takes 60 ns
+    batch_s: float = 100e-6  # one batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """What happened between two meter readings."""
+
+    calls: int
+    wall_s: float
+    readings: tuple["Reading", ...]  # in the order of the meters
+
+
+@dataclass(slots=True, kw_only=True)
+class Measured:
+    """Raw readings of one measured call, before they become samples."""
+
+    result: object  # of the first call
+    first_call_s: float
+    calls_per_value: int  # 1, or how many calls of one batch share a value of `latency_s`
+    latency_s: "Values"  # seconds per call
+    windows: list[Window] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+class Stream:
+    """Endless calls of one function over prepared inputs, or without any."""
+
+    def __init__(self, function: Callable[..., Any], inputs: Sequence[Any] | None) -> None:
+        """Take each of `inputs` in turn as the single argument; None calls without arguments."""
+        self.function = function
+        self._inputs = None if inputs is None else cycle(inputs)
+
+    def once(self) -> object:
+        """Make one call."""
+        return self.function() if self._inputs is None else self.function(next(self._inputs))
+
+    def times(self, count: int, clock_ns: Callable[[], int], deadline_ns: float = math.inf) -> "Values":
+        """Make `count` calls, fewer once the clock has passed `deadline_ns`; return the nanoseconds of each."""
+        taken = array("d", bytes(8 * count))
+        function = self.function
+        if self._inputs is None:
+            for index in range(count):
+                before = clock_ns()
+                function()
+                after = clock_ns()
+                taken[index] = after - before
+                if after > deadline_ns:
+                    return taken[: index + 1]
+        else:
+            for index, prepared in enumerate(list(islice(self._inputs, count))):
+                before = clock_ns()
+                function(prepared)
+                after = clock_ns()
+                taken[index] = after - before
+                if after > deadline_ns:
+                    return taken[: index + 1]
+        return taken
+
+    def batch(self, count: int, clock_ns: Callable[[], int]) -> int:
+        """Make `count` calls; return the nanoseconds of all, the loop included."""
+        function = self.function
+        if self._inputs is None:
+            turns: Iterable[Any] = repeat(None, count)
+            before = clock_ns()
+            for _ in turns:
+                function()
+            return clock_ns() - before
+        turns = list(islice(self._inputs, count))
+        before = clock_ns()
+        for prepared in turns:
+            function(prepared)
+        return clock_ns() - before
+
+    def empty_batch(self, count: int, clock_ns: Callable[[], int]) -> int:
+        """Run the loop of `batch` without the call; return its nanoseconds."""
+        turns: Iterable[Any] = repeat(None, count) if self._inputs is None else [None] * count
+        before = clock_ns()
+        for _ in turns:
+            pass
+        return clock_ns() - before
+
+
+class Sampler:
+    """Measures one stream; keeps the clock and the pace together and nothing else."""
+
+    def __init__(self, stream: Stream, pace: Pace, clock_ns: Callable[[], int] = perf_counter_ns) -> None:
+        """Measure `stream` at `pace`; `clock_ns` is monotonic and may be a fake."""
+        self._stream = stream
+        self._pace = pace
+        self._clock_ns = clock_ns
+
+    def measure(self, meters: Sequence["Meter"], enough: Callable[[Measured], bool]) -> Measured:
+        """Warm up and sample until `enough` agrees, or the time is up.
+
+        Args:
+            meters: read at both ends of every window, outside the timed calls.
+            enough: asked when the number of windows has doubled; told everything measured so far.
+
+        Raises:
+            Exception: whatever the measured function raises.
+        """
+        before = self._clock_ns()
+        result = self._stream.once()
+        first_s = (self._clock_ns() - before) / _SECOND
+        refuse_coroutine(result)
+        with _repetition_explained(), collection_held():
+            call_s, warning = self._warm_up(first_s)
+            measured = Measured(
+                result=result,
+                first_call_s=first_s,
+                calls_per_value=self._calls_per_value(call_s),
+                latency_s=array("d"),
+            )
+            measured.warnings.extend(filter(None, [warning]))
+            self._sample(measured, call_s, meters, enough)
+        return measured
+
+    def _warm_up(self, first_s: float) -> tuple[float, str]:
+        """Call in blocks until three successive medians agree; return seconds per call and a warning."""
+        call_s, medians = first_s, list[float]()
+        deadline = self._clock_ns() + round(self._pace.max_time_s / 2 * _SECOND)
+        while self._clock_ns() + call_s * _SECOND < deadline:
+            count = max(1, min(round(self._pace.block_s / call_s), 10_000)) if call_s else 10_000
+            taken = self._stream.times(count, self._clock_ns, deadline)
+            gc.collect()
+            call_s = median(taken) / _SECOND
+            medians.append(call_s)
+            latest = medians[-3:]
+            if len(latest) == 3 and max(latest) <= min(latest) * self._pace.steady_ratio:  # noqa: PLR2004
+                return call_s, ""
+        return call_s, f"no steady state after {len(medians)} warm-up blocks ({self._pace.max_time_s / 2:g} s)"
+
+    def _calls_per_value(self, call_s: float) -> int:
+        if call_s >= self._pace.batch_below_s:
+            return 1
+        # The loop itself takes some 10 ns a turn, so that even a call of no measurable length gets a bounded batch.
+        return max(2, round(self._pace.batch_s / max(call_s, 10e-9)))
+
+    def _sample(
+        self, measured: Measured, call_s: float, meters: Sequence["Meter"], enough: Callable[[Measured], bool]
+    ) -> None:
+        pace, size = self._pace, measured.calls_per_value
+        least_s = max((meter.shortest_window_s for meter in meters), default=0.0)
+        values = max(1, math.ceil(max(pace.window_s, 1.25 * least_s) / max(call_s * size, 1e-9)))
+        loop_ns = self._loop_ns(size) if size > 1 else 0.0
+        started, look_at = self._clock_ns(), 1
+        patience_ns = _PATIENCE * max(pace.window_s, 1.25 * least_s) * _SECOND
+        while True:
+            window = self._window(measured, values, loop_ns, meters, self._clock_ns() + patience_ns)
+            if window.calls == values * size or not measured.windows:
+                measured.windows.append(window)
+            elif _SLOWED not in measured.warnings:
+                # Windows hold equally many calls, or their mean rate would not be completed over wall.
+                measured.warnings.append(_SLOWED)
+            elapsed_s = (self._clock_ns() - started) / _SECOND
+            gc.collect()  # garbage of the calls is swept between windows, the same for every side
+            if elapsed_s >= pace.max_time_s:
+                return
+            if measured.windows[-1].wall_s < least_s:
+                # Calls got faster than in the warm-up. One refused window voids a sample, and windows hold equally
+                # many calls, so sampling begins again with longer ones.
+                values = math.ceil(values * 1.5 * least_s / max(measured.windows[-1].wall_s, 1e-9))
+                measured.windows.clear()
+                del measured.latency_s[:]
+                look_at = 1
+            long_enough = elapsed_s >= pace.min_time_s and len(measured.latency_s) >= pace.min_calls
+            if long_enough and len(measured.windows) >= look_at:
+                if enough(measured):
+                    return
+                look_at = 2 * len(measured.windows)
+
+    def _window(
+        self, measured: Measured, values: int, loop_ns: float, meters: Sequence["Meter"], deadline: float
+    ) -> Window:
+        """Fill one window with `values` timed values, meters read just outside."""
+        size = measured.calls_per_value
+        started = [meter.start() for meter in meters]
+        before = self._clock_ns()
+        if size == 1:
+            taken = self._stream.times(values, self._clock_ns, deadline)
+        else:
+            taken = array("d")
+            while len(taken) < values and (not taken or self._clock_ns() <= deadline):
+                taken.append(self._stream.batch(size, self._clock_ns))
+        wall_s = (self._clock_ns() - before) / _SECOND
+        readings = tuple(meter.end(start) for meter, start in zip(meters, started, strict=True))
+        measured.latency_s.extend(max(0.0, ns / size - loop_ns) / _SECOND for ns in taken)
+        return Window(calls=len(taken) * size, wall_s=wall_s, readings=readings)
+
+    def _loop_ns(self, size: int) -> float:
+        """Nanoseconds of one empty turn of the batch loop: the median of 25 empty batches."""
+        return median(self._stream.empty_batch(size, self._clock_ns) for _ in range(25)) / size
+
+
+def refuse_coroutine(result: object) -> None:
+    """Refuse what a call of an async function returns.
+
+    Raises:
+        UsageProblem: says what to measure instead.
+    """
+    if iscoroutine(result):
+        result.close()
+        raise UsageProblem(
+            "the callable returned a coroutine, which was made and not run. Measure a plain function that runs "
+            "it, such as lambda: asyncio.run(predict(X))"
+        )
+
+
+@contextmanager
+def _repetition_explained() -> Iterator[None]:
+    """Tell the author of a call that worked once and fails later what is done with it."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note("hwperf makes this call many times, and the first one worked: measure what can be repeated")
+        raise
+
+
+@contextmanager
+def collection_held() -> Iterator[None]:
+    """Keep the garbage collector out of timed calls: what exists is frozen, what the calls leave is swept between.
+
+    Frozen objects are not scanned again, so that a sweep costs the same however much the session holds.
+    """
+    was_enabled, was_frozen = gc.isenabled(), gc.get_freeze_count() > 0
+    gc.collect()
+    if not was_frozen:  # else the user's own freeze would be undone with ours
+        gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not was_frozen:
+            gc.unfreeze()
+        if was_enabled:
+            gc.enable()

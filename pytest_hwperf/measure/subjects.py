@@ -1,0 +1,220 @@
+"""What is measured, as one shape: a scenario on a data set, or any callable with its arguments."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any
+
+from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.measure.accuracy import digest
+
+if TYPE_CHECKING:
+    from pytest_hwperf.core.contracts import Predictor, Scenario
+
+
+REFERENCE = "onnx_fp32"  # the scenario that others are held against
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """Ready to be called."""
+
+    function: Callable[..., Any]
+    inputs: Sequence[Any] | None  # None: the function takes no argument
+    scope: Callable[[], AbstractContextManager[object]] = nullcontext
+    labels: Callable[[], Any] | None = None  # predicts every row; shape (n,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One thing to measure, before anything of it is loaded."""
+
+    scenario: str  # "" for a plain callable
+    load: Callable[[], Loaded]
+    load_one: Callable[[], Loaded]  # the same with a single prepared input: for weighing and cold starts
+    rows: int | None  # samples per call
+    y_true: Any | None = None
+    imports: tuple[str, ...] = ()
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    context: Mapping[str, str] = field(default_factory=dict)
+    model_bytes: int | None = None
+    size_source: str = ""
+    reference: str = ""  # name of the scenario that flips are counted from
+    reference_labels: Callable[[], Any] | None = None  # its label of every row; raises ScenarioUnavailable
+
+
+def subject_of_scenario(
+    scenario: "Scenario",
+    X: Any,
+    y_true: Any | None,
+    batch_size: int,
+    reference: "Callable[[], Scenario] | None" = None,
+) -> Subject:
+    """Measure `scenario` on the rows of `X`, `batch_size` at a time, cycling through all of them.
+
+    Accuracy and flips are taken at the same batch size: dynamic quantisation scales by the batch.
+
+    Raises:
+        MeasurementError: `X` has no rows.
+    """
+    rows = _row_count(X)
+    size = _checked_batch_size(batch_size, rows)
+    load = partial(_load_scenario, scenario, X, size)
+    return Subject(
+        scenario=scenario.name,
+        load=load,
+        load_one=partial(_load_scenario, scenario, _cut(X, 0, size), size),
+        rows=size,
+        y_true=y_true if scenario.classifies else None,
+        imports=scenario.imports,
+        conditions={**scenario.conditions, **_data_conditions(X, y_true, size)},
+        context=scenario.context,
+        model_bytes=scenario.model_bytes,
+        size_source=scenario.size_source,
+        reference=REFERENCE if reference else "",
+        reference_labels=partial(_labels_of, reference, X, size) if reference and scenario.classifies else None,
+    )
+
+
+def subject_of_callable(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    y_true: Any | None,
+    batch_size: int | None,
+) -> Subject:
+    """Measure `function(*args, **kwargs)`; with `batch_size` the first argument is cut into batches of rows.
+
+    Raises:
+        UsageProblem: an async function, or labels or a batch size without an argument that holds rows.
+        MeasurementError: the first argument has no rows.
+    """
+    if iscoroutinefunction(function):
+        name = getattr(function, "__name__", repr(function))
+        raise UsageProblem(
+            f"hwperf cannot measure the async function {name!r}: its call only makes a coroutine. "
+            "Measure a plain function that runs it, such as lambda: asyncio.run(predict(X))"
+        )
+    if (y_true is not None or batch_size is not None) and not args:
+        raise UsageProblem(
+            "y_true= and batch_size= need the rows as first argument: hwperf(model.predict, X, y_true=y)"
+        )
+    conditions: dict[str, str] = {"load": "single_stream"}
+    if y_true is None and batch_size is None:
+        call = partial(function, *args, **kwargs) if args or kwargs else function
+        load = partial(Loaded, function=call, inputs=None)
+        return Subject(scenario="", load=load, load_one=load, rows=None, conditions=conditions)
+    X, rest = args[0], args[1:]
+    rows = _row_count(X)
+    size = rows if batch_size is None else _checked_batch_size(batch_size, rows)
+    call = _with_rest(function, rest, kwargs)
+    load = partial(_load_callable, call, X, size, labelled=y_true is not None)
+    return Subject(
+        scenario="",
+        load=load,
+        load_one=partial(Loaded, function=call, inputs=[_cut(X, 0, size)]),
+        rows=size,
+        y_true=y_true,
+        conditions={**conditions, **_data_conditions(X, y_true, size)},
+    )
+
+
+def _with_rest(function: Callable[..., Any], rest: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
+    """Bind what follows the rows; the bare function where nothing does, which costs nothing per call."""
+    if not rest and not kwargs:
+        return function
+    return lambda rows: function(rows, *rest, **kwargs)
+
+
+def _load_scenario(scenario: "Scenario", X: Any, size: int) -> Loaded:
+    predictor = scenario.load()
+    batches = predictor.batches(X, size)
+    return Loaded(
+        function=predictor.predict,
+        inputs=_whole(batches),
+        scope=predictor.scope,
+        labels=partial(_predict_all, predictor, batches) if scenario.classifies else None,
+    )
+
+
+def _labels_of(reference: "Callable[[], Scenario]", X: Any, size: int) -> Any:
+    predictor = reference().load()
+    with predictor.scope():
+        return _predict_all(predictor, predictor.batches(X, size))
+
+
+def _load_callable(call: Callable[..., Any], X: Any, size: int, *, labelled: bool) -> Loaded:
+    batches = [_cut(X, start, start + size) for start in range(0, _row_count(X), size)]
+    return Loaded(
+        function=call,
+        inputs=_whole(batches),
+        labels=partial(_call_all, call, batches) if labelled else None,
+    )
+
+
+def _whole(batches: Sequence[Any]) -> Sequence[Any]:
+    """Leave out a shorter last batch: calls of another size would be another quantity."""
+    return batches[:-1] if len(batches) > 1 and len(batches[-1]) != len(batches[0]) else batches
+
+
+def _predict_all(predictor: "Predictor", batches: Sequence[Any]) -> Any:
+    import numpy as np
+
+    outputs = []
+    for batch in batches:
+        output = predictor.predict(batch)
+        if (bad := _nans(output)) > 0:
+            raise MeasurementError(f"{bad} of {np.size(output)} outputs of one batch are NaN: the model is broken here")
+        outputs.append(predictor.labels(output))
+    return np.concatenate(outputs)
+
+
+def _call_all(call: Callable[..., Any], batches: Sequence[Any]) -> Any:
+    import numpy as np
+
+    outputs = [np.asarray(call(batch)) for batch in batches]
+    for batch, output in zip(batches, outputs, strict=True):
+        if output.ndim == 0 or len(output) != len(batch):
+            given = "a single value" if output.ndim == 0 else f"{len(output)} predictions"
+            raise MeasurementError(f"the callable returned {given} for {len(batch)} rows: one label per row is needed")
+    return np.concatenate(outputs)
+
+
+def _nans(output: Any) -> int:
+    import numpy as np
+
+    values = np.asarray(output)
+    return int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
+
+
+def _row_count(X: Any) -> int:
+    try:
+        rows = len(X)
+    except TypeError:
+        raise UsageProblem(
+            f"the rows must have a length, as an array, a list or a data frame has; given: {type(X).__name__}"
+        ) from None
+    if rows == 0:
+        raise MeasurementError("the data has no rows: nothing can be measured on empty data")
+    return rows
+
+
+def _cut(X: Any, start: int, stop: int) -> Any:
+    """Take rows by position; a data frame's own brackets may go by label."""
+    return X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]
+
+
+def _checked_batch_size(batch_size: object, rows: int) -> int:
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise UsageProblem(f"batch_size={batch_size!r}: a batch size is a whole number of rows from 1 on")
+    if batch_size > rows:
+        raise UsageProblem(f"batch_size={batch_size}: the data has only {rows} rows; give more rows or smaller batches")
+    return batch_size
+
+
+def _data_conditions(X: Any, y_true: Any | None, size: int) -> dict[str, str]:
+    parts = [X] if y_true is None else [X, y_true]
+    return {"load": "single_stream", "batch_size": str(size), "data": digest(*parts)}

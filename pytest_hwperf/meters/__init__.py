@@ -1,0 +1,1 @@
+"""One counter each, read at both ends of a window."""

@@ -1,0 +1,67 @@
+"""Energy of the user's own block of code."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pytest_hwperf.core.contracts import Meter
+
+_OPEN = "the window is still open: read it after the block"
+_OFF = "energy is off (--hwperf-energy=off)"
+
+
+class EnergyReading:
+    """What one window measured; until it ends nothing is, and `reason` says so."""
+
+    def __init__(self, source: str, domains: tuple[str, ...], reason: str) -> None:
+        """Begin without a figure; `source` and `domains` say what will be read, `reason` why nothing is yet."""
+        self.source = source  # as `rapl:package-0+dram`, "" where energy is off
+        self.domains = domains  # what is added up, as ("package-0", "dram"); () where the source has none
+        self.joules: float | None = None  # None = unmeasured
+        self.window_s: float | None = None
+        self.bound: float | None = None  # largest relative error by the counter's tick; None without tick or figure
+        self.reason = reason  # why it is unmeasured, "" where it is not
+
+    @property
+    def watts(self) -> float | None:
+        """Mean power over the window, None where it is unmeasured."""
+        return self.joules / self.window_s if self.joules is not None and self.window_s else None
+
+
+class EnergyMeter:
+    """Makes windows around blocks of code; they may nest and overlap.
+
+    Args:
+        meter: counts joules; None where energy is off. Its `tick_s` (seconds between two changes of the counter) and
+            `domains` are used where it has them.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, meter: Meter | None, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._meter = meter
+        self._clock = clock
+        self._tick_s: float | None = getattr(meter, "tick_s", None)
+        self._domains: tuple[str, ...] = getattr(meter, "domains", ())
+
+    @contextmanager
+    def window(self) -> Iterator[EnergyReading]:
+        """Meter the block; the reading it yields is filled in when the block has ended.
+
+        A block that raises is unmeasured, and what it raised goes on: half a block has no energy to tell.
+        """
+        if self._meter is None:
+            yield EnergyReading("", (), _OFF)
+            return
+        reading = EnergyReading(self._meter.source, self._domains, _OPEN)
+        before_s = self._clock()
+        started = self._meter.start()
+        try:
+            yield reading
+        except BaseException as error:
+            reading.reason = f"the block raised {type(error).__name__} before its window ended"
+            raise
+        counted = self._meter.end(started)
+        reading.window_s = self._clock() - before_s
+        reading.joules, reading.reason = counted.value, counted.reason
+        if counted.value is not None and self._tick_s is not None and reading.window_s > 0:
+            reading.bound = self._tick_s / reading.window_s

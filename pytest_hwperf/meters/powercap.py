@@ -1,0 +1,144 @@
+"""RAPL zones of a powercap tree: find them, and choose those that add up to the processors' energy.
+
+Layout and names: Linux, Documentation/power/powercap/powercap.rst and drivers/powercap/intel_rapl_*.c.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# All three read the same registers: the later ones stand in where an earlier one is missing or refuses.
+_BACKENDS = ("intel-rapl", "intel-rapl-tpmi", "intel-rapl-mmio")
+# A control type, or a zone in it. The ids are hexadecimal: intel-rapl:a is the eleventh zone.
+_NODE = re.compile(r"intel-rapl(?:-mmio|-tpmi)?(?::[0-9a-f]+)*")
+_PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """The two system calls that read a zone, so that a test can let them fail as a kernel does."""
+
+    open: Callable[[str, int], int] = os.open
+    pread: Callable[[int, int, int], bytes] = os.pread
+
+    def text(self, path: str) -> str:
+        """Return the stripped text of a small file.
+
+        Raises:
+            OSError: of any errno that the driver answers.
+        """
+        descriptor = self.open(path, os.O_RDONLY)
+        try:
+            return self.pread(descriptor, 64, 0).decode("ascii", "replace").strip()
+        finally:
+            os.close(descriptor)
+
+
+SYSTEM = Files()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Zone:
+    """One energy counter. Its real path is its identity: on four sockets four zones are called `dram`."""
+
+    path: str
+    name: str  # "package-0", "dram", "core", "uncore", "psys"
+    max_uj: int | None  # the last value before the counter starts again at 0; None = not readable
+
+    @property
+    def id(self) -> str:
+        """The folder's name, as `intel-rapl:0:1`."""
+        return Path(self.path).name
+
+    @property
+    def backend(self) -> str:
+        """The control type, as `intel-rapl-mmio`."""
+        return self.id.partition(":")[0]
+
+    @property
+    def parent(self) -> str:
+        """The id of the zone it lies in, or of the control type."""
+        return self.id.rpartition(":")[0]
+
+
+def find_zones(root: str, files: Files = SYSTEM) -> tuple[Zone, ...]:
+    """Return every zone under `root` once, whether its folders are nested or linked flat.
+
+    Only `name` and `max_energy_range_uj` are read: constraints and power files answer errors on some machines.
+    """
+    zones: dict[str, Zone] = {}
+    seen: set[Path] = set()
+    pending = [Path(root)]
+    while pending:
+        for path in _nodes(pending.pop()):
+            if path not in seen:
+                seen.add(path)
+                pending.append(path)
+                if ":" in path.name and (zone := _zone(str(path), files)):
+                    zones[zone.path] = zone
+    return tuple(zones[path] for path in sorted(zones))
+
+
+def choose_zones(zones: Sequence[Zone], answer: Callable[[Zone], str]) -> tuple[tuple[Zone, ...], dict[Zone, str]]:
+    """Choose the packages and the memory beside them: `core` and `uncore` lie in a package, `psys` holds packages.
+
+    Args:
+        zones: as found.
+        answer: asked of a zone what reading it answers; "" where it is a number.
+
+    Returns:
+        The zones to add up, by package, and those that belong to the sum but cannot be read → their answer.
+    """
+    chosen: list[Zone] = []
+    refused: dict[Zone, str] = {}
+
+    def take(zone: Zone) -> bool:
+        if text := answer(zone):
+            refused[zone] = text
+        else:
+            chosen.append(zone)
+        return not text
+
+    for twins in _packages(zones):
+        group = next((group for group in twins if not any(map(answer, group))), twins[0])
+        packages = {package.id for package in group if take(package)}
+        for zone in zones:
+            if zone.name == "dram" and zone.parent in packages:
+                take(zone)
+    return tuple(chosen), refused
+
+
+def _nodes(folder: Path) -> Iterator[Path]:
+    """Real paths of the control types and zones in `folder`; links that dangle, and unreadable folders, hold none."""
+    try:
+        entries = sorted(entry for entry in folder.iterdir() if _NODE.fullmatch(entry.name))
+    except OSError:
+        return  # whoever finds no zones at all says why: the diagnosis looks at the machine, not at one errno
+    for entry in entries:
+        if entry.is_dir():
+            yield entry.resolve()
+
+
+def _zone(path: str, files: Files) -> Zone | None:
+    try:
+        name = files.text(f"{path}/name")
+    except OSError:
+        return None  # a zone without a name cannot be placed in the sum
+    try:
+        max_uj = int(files.text(f"{path}/max_energy_range_uj"))
+    except (OSError, ValueError):
+        max_uj = 0
+    return Zone(path=path, name=name, max_uj=max_uj if max_uj > 0 else None)
+
+
+def _packages(zones: Sequence[Zone]) -> Iterator[list[list[Zone]]]:
+    """For each package the zones that read it, grouped by backend, the preferred one first; by package number."""
+    numbers = {}
+    for zone in zones:
+        if match := _PACKAGE.fullmatch(zone.name):
+            numbers[zone.name] = (int(match[1]), int(match[2] or 0))
+    for name in sorted(numbers, key=lambda name: numbers[name]):
+        groups = ([zone for zone in zones if (zone.name, zone.backend) == (name, backend)] for backend in _BACKENDS)
+        yield [group for group in groups if group]

@@ -1,0 +1,203 @@
+"""The pytest plugin: hooks and wiring. Nothing heavy is imported before a test is to be measured."""
+
+import os
+from collections.abc import Generator, Iterable
+from typing import Any
+
+import pytest
+
+from pytest_hwperf.plugin.collector import Collector
+from pytest_hwperf.plugin.fixtures import energy_meter, hwperf, hwperf_data, hwperf_model, scenario
+from pytest_hwperf.plugin.options import add_options, read_settings
+from pytest_hwperf.plugin.state import (
+    COMPARED,
+    MARKERS,
+    OBEYING,
+    OWN_MARGINS,
+    PROBLEMS,
+    RESULT,
+    RUNS,
+    SETTINGS,
+    SKIPS,
+    is_marked,
+    is_measured,
+)
+
+__all__ = ["energy_meter", "hwperf", "hwperf_data", "hwperf_model", "scenario"]
+
+_MARKER_LINES = (
+    (
+        "hwbudget(latency_p95_ms=100, accuracy_min=0.85, memory_max_mb=10, throughput_min_qps=5000, "
+        "energy_budget_mj=2.0, ...): limits that the measured test must keep; the closest marker wins per keyword."
+    ),
+    (
+        'hwregression(latency_p50="2%", memory="1%", accuracy="0.5pp", ...): smallest changes against the '
+        "baseline that matter."
+    ),
+    (
+        'hwscenarios("sklearn_fp32", "onnx_fp32", "onnx_int8", ...): run the test once for each scenario, through '
+        "the fixture `scenario`."
+    ),
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register options and ini keys."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register markers, read every setting, and learn whether this process is a worker of another one."""
+    for line in _MARKER_LINES:
+        config.addinivalue_line("markers", line)
+    config.stash[SETTINGS] = settings = read_settings(config)
+    config.stash[PROBLEMS] = []
+    if "HWPERF_WORKER" in os.environ:  # duet.messages.ENVIRONMENT, which an unused plugin does not load
+        from pytest_hwperf.plugin.obeying import obeying
+
+        config.pluginmanager.register(obeying(config), "hwperf-obeying")
+        return
+    if settings.needs_a_look:
+        from pytest_hwperf.plugin.judging import check_resources
+
+        check_resources(config, settings)
+    if not hasattr(config, "workerinput"):  # under xdist the controller collects, saves and reports
+        config.pluginmanager.register(Collector(config, settings), "hwperf-collector")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say what is compared with what; silent in a run that was asked for nothing."""
+    settings = config.stash[SETTINGS]
+    if settings.disable:
+        return "hwperf: disabled, so that nothing is measured, judged or saved"
+    if not (settings.save or settings.compare or settings.against) or OBEYING in config.stash:
+        return None
+    from pytest_hwperf.plugin.judging import header
+
+    return header(config, settings)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test once for each scenario that it names, or for each built-in one."""
+    if {"scenario", "hwperf_model"} <= set(metafunc.fixturenames):  # ours, not a user's own fixture of that name
+        from pytest_hwperf.plugin.markers import scenario_names
+
+        metafunc.parametrize("scenario", scenario_names(metafunc.definition), indirect=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Fail the collection of a file with a bad marker, in an xdist worker only.
+
+    The usage error that ends other sessions would lose its text there, and the run would end as an internal error.
+    """
+    known = collector.config.stash[PROBLEMS]
+    before = len(known)
+    report = yield
+    if not hasattr(collector.config, "workerinput"):
+        return report
+    _read_markers(item for item in report.result or () if isinstance(item, pytest.Item))
+    problems = known[before:]
+    if problems:
+        report.outcome = "failed"
+        report.longrepr = "\n".join(problems)
+        report.result = []
+        report.hwperf_usage = True  # type: ignore[attr-defined] # crosses to the controller, which exits with 4
+    return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Read the markers of all tests, those that a conftest has just added too; end the session at a bad one."""
+    _read_markers(items)
+    problems = config.stash[PROBLEMS]
+    if problems and not hasattr(config, "workerinput"):
+        raise pytest.UsageError("\n".join(problems))
+    settings = config.stash[SETTINGS]
+    if settings.only or settings.skip:
+        chosen = [item for item in items if is_measured(item) == settings.only]
+        config.hook.pytest_deselected(items=[item for item in items if is_measured(item) != settings.only])
+        items[:] = chosen
+
+
+def _read_markers(items: Iterable[pytest.Item]) -> None:
+    """Put the parsed markers on each marked test, and every new problem with the others."""
+    for item in items:
+        if is_marked(item):
+            from pytest_hwperf.plugin.markers import read_markers
+
+            known = item.config.stash[PROBLEMS]
+            known.extend(problem for problem in read_markers(item) if problem not in known)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Rerun the baseline in pairs with the candidate, if that was asked for, before the first test."""
+    if _reruns(session):
+        from pytest_hwperf.plugin.rerunning import rerun
+
+        rerun(session)
+    return (yield)
+
+
+def _reruns(session: pytest.Session) -> bool:
+    """Whether this process is the one that may rerun a baseline, and tests will follow."""
+    config = session.config
+    settings, option = config.stash[SETTINGS], config.option
+    if OBEYING in config.stash or hasattr(config, "workerinput") or settings.disable or option.collectonly:
+        return False
+    failed = session.testsfailed and not option.continue_on_collection_errors  # then pytest runs nothing either
+    return bool(settings.against or settings.compare) and not failed
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin every try of a test empty: plugins that rerun a test keep the item."""
+    keys: tuple[pytest.StashKey[Any], ...] = (RUNS, SKIPS, COMPARED, OWN_MARGINS, RESULT)
+    for key in keys:
+        if key in item.stash:
+            del item.stash[key]
+    item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith("hwperf.")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """Measure the body of a test that has a budget and no fixture: its body is the call."""
+    if MARKERS not in pyfuncitem.stash or "hwperf" in pyfuncitem.fixturenames:
+        return (yield)
+    from pytest_hwperf.plugin.measuring import measured_body
+
+    body = pyfuncitem.obj
+    pyfuncitem.obj = measured_body(pyfuncitem)
+    try:
+        return (yield)
+    finally:
+        pyfuncitem.obj = body
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Judge a measured test when its body has passed; all its verdicts fail it together."""
+    result = yield  # a body that fails by itself is not judged
+    if MARKERS in item.stash and OBEYING not in item.config.stash and is_measured(item):
+        from pytest_hwperf.plugin.judging import judge_test
+
+        failure = judge_test(item)
+        if failure:
+            pytest.fail(failure, pytrace=False)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put what was found on the test's report as plain data, which crosses from worker to controller by itself."""
+    report = yield
+    if report.when == "call" and RESULT in item.stash:
+        report.hwperf = item.stash[RESULT]  # type: ignore[attr-defined] # pytest lets plugins add to a report
+    elif report.skipped and SKIPS in item.stash:
+        from pytest_hwperf.plugin.judging import plain_result
+
+        report.hwperf = plain_result(item, [])  # type: ignore[attr-defined] # the same
+    return report

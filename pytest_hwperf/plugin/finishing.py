@@ -1,0 +1,132 @@
+"""The end of a session: one report, saved, written and shown."""
+
+import gc
+import shlex
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_hwperf.core.baselines import session_of
+from pytest_hwperf.core.codec import from_plain
+from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.evidence import Gate
+from pytest_hwperf.core.history import machine_drift
+from pytest_hwperf.core.records import Comparison, Judgement, Policy, Session, Skip
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.units import counted
+from pytest_hwperf.plugin.state import RERUN, SETTINGS
+from pytest_hwperf.plugin.surroundings import surroundings
+from pytest_hwperf.reports import csv_artifacts, json_report, text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_hwperf.reports.table import Detail
+
+Done = tuple[list[str], list[str]]  # what to tell, and what went wrong
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Hold the garbage collector: a thousand results are a million live objects, scanned over and over for nothing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def report_of(config: pytest.Config, results: Mapping[str, Mapping[str, Any]], *, partial: bool) -> Report:
+    """Make the report of everything that was judged, in the order in which it ran."""
+    shared, settings = surroundings(config), config.stash[SETTINGS]
+    judgements = [from_plain(Judgement, plain) for result in results.values() for plain in result["judgements"]]
+    skips = [from_plain(Skip, plain) for result in results.values() for plain in result["skips"]]
+    comparisons = [comparison for judgement in judgements for comparison in judgement.comparisons]
+    return Report(
+        machine=shared.machine,
+        revision=shared.revision,
+        started_at=shared.started_at,
+        baseline=settings.baseline if settings.save or settings.compare else "",
+        judgements=tuple(judgements),
+        skips=tuple(skips),
+        warnings=tuple(filter(None, [machine_drift(comparisons), _nothing_compared(comparisons)])),
+        partial=partial,
+        policy=Policy(undecided=settings.undecided, strict=settings.strict),
+        gates=tuple([config.stash[RERUN].gate] if RERUN in config.stash else [])
+        + tuple(from_plain(Gate, plain) for result in results.values() for plain in result["gates"]),
+    )
+
+
+def _nothing_compared(comparisons: Sequence[Comparison]) -> str:
+    """Say aloud that a gate has let everything through because nothing could be compared."""
+    if not comparisons or any(comparison.outcome != "not comparable" for comparison in comparisons):
+        return ""
+    return f"none of {len(comparisons)} comparisons could be made: {comparisons[0].reason}; --hwperf-strict fails them"
+
+
+def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Done:
+    """Save the runs of accepted tests as sessions of the baseline; hold the others apart until they are accepted."""
+    settings = config.stash[SETTINGS]
+    if not settings.save:
+        return [], []
+    store = surroundings(config).store
+    passed = [session_of(judgement) for judgement in report.judgements if judgement.run.test in accepted]
+    failed = [session_of(judgement) for judgement in report.judgements if judgement.run.test not in accepted]
+    saved, unsaved = _stored(store.save, settings.baseline, passed)
+    held, unheld = _stored(store.hold, settings.baseline, failed)
+    lines = [f"{counted(len(saved), 'run')} saved to baseline {settings.baseline} in {settings.location}"]
+    if held:
+        place = shlex.join(["--baseline", settings.baseline, "--store", settings.location, held[0]])
+        lines.append(
+            f"{counted(len(held), 'failed run')} not saved to the baseline. Where this is the new normal: "
+            f"hwperf baseline accept {place}"
+        )
+    return lines, [*unsaved, *unheld]
+
+
+def _stored(
+    keep: Callable[[str, Sequence[Session]], Sequence[str | StoreError]], baseline: str, sessions: Sequence[Session]
+) -> Done:
+    """Return the tests whose sessions were stored, and what kept the others from it."""
+    try:
+        answers = keep(baseline, sessions)
+    except StoreError as error:
+        return [], [f"not saved: {error}"]
+    tests = [session.run.test for session, answer in zip(sessions, answers, strict=True) if isinstance(answer, str)]
+    return tests, [f"not saved: {answer}" for answer in answers if isinstance(answer, StoreError)]
+
+
+def write(config: pytest.Config, report: Report) -> Done:
+    """Write the files that were asked for."""
+    settings, folder = config.stash[SETTINGS], config.invocation_params.dir
+    files: dict[Path, bytes] = {}
+    if settings.json:
+        files[folder / settings.json] = json_report.render(report)
+    if settings.artifacts:
+        place = folder / settings.artifacts
+        files |= {place / name: content for name, content in csv_artifacts.render(report).items()}
+    lines, trouble = [], []
+    for path, content in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        except OSError as error:
+            trouble.append(f"{path} not written: {error.strerror}; give another place or free some space")
+        else:
+            lines.append(f"wrote {path}")
+    return lines, trouble
+
+
+def show(terminal: pytest.TerminalReporter, report: Report) -> None:
+    """Write the table into pytest's own terminal: as wide, as coloured and as talkative as that is."""
+    writer, verbosity = terminal.config.get_terminal_writer(), terminal.config.get_verbosity()
+    detail: Detail = "quiet" if verbosity < 0 else "verbose" if verbosity > 0 else "normal"
+    terminal.write_sep("=", "hwperf")
+    with without_collection():
+        lines = text.render(report, width=writer.fullwidth, color=writer.hasmarkup, detail=detail)
+    for line, style in lines:
+        terminal.write_line(line, **style)

@@ -1,0 +1,120 @@
+"""Read a test's markers into budgets and margins, and refuse what cannot be meant before anything runs."""
+
+from dataclasses import dataclass
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any
+from unittest import TestCase
+
+import pytest
+
+from pytest_hwperf import registry
+from pytest_hwperf.core.budgets import closest, closest_margins, parse_budgets, parse_margins
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.plugin.state import MARKERS, PROBLEMS, SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_hwperf.core.records import Budget, Margin
+
+BUILT_IN_SCENARIOS = ("sklearn_fp32", "onnx_fp32", "onnx_int8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Markers:
+    """What the markers of one test ask for."""
+
+    budgets: tuple["Budget", ...]
+    margins: tuple["Margin", ...]  # of everything that is compared, defaults included
+    named: tuple["Margin", ...]  # those that the user named: what they speak of is measured for them
+
+
+def read_markers(item: pytest.Item) -> list[str]:
+    """Put the parsed markers on the test; return every problem, as `test: problem`."""
+    settings, problems = item.config.stash[SETTINGS], list[str]()
+
+    def layers(name: str, parse: "Callable[[Mapping[str, object]], Any]") -> list[Any]:
+        found = []
+        for mark in reversed(list(item.iter_markers(name))):  # farthest first
+            try:
+                found.append(_parsed(mark, parse))
+            except UsageProblem as problem:
+                problems.extend(f"{item.nodeid}: {line}" for line in str(problem).splitlines())
+        return found
+
+    budgets = closest([settings.budgets, *layers("hwbudget", parse_budgets)])
+    named = [settings.margins, *layers("hwregression", parse_margins)]
+    if complaint := _unmeasurable(item):
+        problems.append(f"{item.nodeid}: {complaint}")
+    item.stash[MARKERS] = Markers(
+        budgets=budgets,
+        margins=closest_margins(named),
+        named=tuple(margin for layer in named for margin in layer),
+    )
+    return problems
+
+
+def scenario_names(definition: pytest.Item) -> tuple[str, ...]:
+    """Return the scenarios that a test names; an unknown one becomes a problem of the collection."""
+    mark = definition.get_closest_marker("hwscenarios")
+    if mark is None:
+        return BUILT_IN_SCENARIOS
+    try:
+        _check_scenarios(mark)
+    except UsageProblem as problem:
+        definition.config.stash[PROBLEMS].append(f"{definition.nodeid}: {problem}")
+        return BUILT_IN_SCENARIOS
+    return mark.args
+
+
+def _parsed(mark: pytest.Mark, parse: "Callable[[Mapping[str, object]], Any]") -> Any:
+    if mark.args:
+        given = ", ".join(repr(argument) for argument in mark.args)
+        raise UsageProblem(f"{mark.name}({given}): only keywords are taken, such as {_EXAMPLES[mark.name]}")
+    if not mark.kwargs:
+        raise UsageProblem(f"{mark.name}(): name at least one keyword, such as {_EXAMPLES[mark.name]}")
+    return parse(mark.kwargs)
+
+
+_EXAMPLES = {"hwbudget": "hwbudget(latency_p95_ms=100)", "hwregression": 'hwregression(latency_p50="2%")'}
+
+
+def _check_scenarios(mark: pytest.Mark) -> None:
+    if mark.kwargs or not mark.args or not all(isinstance(name, str) for name in mark.args):
+        given = ", ".join([*map(repr, mark.args), *(f"{k}={v!r}" for k, v in mark.kwargs.items())])
+        raise UsageProblem(f'hwscenarios({given}): give names of scenarios, such as hwscenarios("onnx_fp32")')
+    if len(set(mark.args)) < len(mark.args):
+        raise UsageProblem(f"hwscenarios{mark.args}: a scenario is named twice")
+    for name in mark.args:
+        registry.check("scenarios", name)
+
+
+def _unmeasurable(item: pytest.Item) -> str:
+    """Say why a test with a marker cannot be measured; "" where it can."""
+    fixtures = getattr(item, "fixturenames", ())
+    if item.get_closest_marker("hwscenarios") and "scenario" not in fixtures:
+        return "hwscenarios: the test does not use the fixture scenario; add it and call hwperf(scenario)"
+    if "hwperf" in fixtures:
+        return ""
+    if item.get_closest_marker("hwbudget"):
+        return _unmeasurable_body(item)
+    return (
+        "hwregression or hwscenarios: nothing of this test is measured; add the fixture hwperf and call it, "
+        "or give the test a hwbudget"
+    )
+
+
+def _unmeasurable_body(item: pytest.Item) -> str:
+    """Say why the body of a test with a budget cannot be the call."""
+    if not isinstance(item, pytest.Function):
+        return f"hwbudget: {type(item).__name__} cannot be measured; move the budget to a test function"
+    if "subtests" in item.fixturenames:
+        return "hwbudget: a body with subtests would report them at every call; measure by hwperf(...) instead"
+    if iscoroutinefunction(item.obj):
+        return (
+            "hwbudget: the body of an async test cannot be measured. Use the fixture: a plain function "
+            "lambda: asyncio.run(predict(X)) given to hwperf(...)"
+        )
+    if item.cls is not None and issubclass(item.cls, TestCase):
+        return "hwbudget: the body of a unittest method cannot be measured; make it a function that uses the fixture"
+    return ""

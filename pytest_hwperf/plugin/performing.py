@@ -1,0 +1,122 @@
+"""Make one run: sample a subject between meters, then ask fresh processes for what only they can tell."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_hwperf.core.estimates import enough
+from pytest_hwperf.core.records import Run, Sample
+from pytest_hwperf.measure.on_turn import exact_samples
+from pytest_hwperf.measure.samples import samples_of
+from pytest_hwperf.measure.sampling import Measured, Pace, Sampler, Stream
+from pytest_hwperf.measure.subjects import Subject
+from pytest_hwperf.meters.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.interference import Interference
+from pytest_hwperf.plugin.asking import COLD, MEMORY, ask_for
+from pytest_hwperf.plugin.state import MARKERS, OBEYING, SETTINGS
+from pytest_hwperf.plugin.surroundings import surroundings
+
+if TYPE_CHECKING:
+    from pytest_hwperf.core.contracts import Meter
+
+
+def perform(item: pytest.Item, subject: Subject, label: str) -> Run:
+    """Measure `subject` for a test, or do with it what a fresh process was asked for."""
+    if OBEYING in item.config.stash:
+        return item.config.stash[OBEYING].perform(item, subject, label)
+    if item.config.stash[SETTINGS].disable:
+        return once(item, subject, label)
+    run = measure(item, subject, label)
+    for role, metrics in (("memory", MEMORY), ("cold", COLD)):
+        if _wanted(item, metrics):
+            run = _extended(run, *ask_for(item, role, label))  # type: ignore[arg-type] # the two roles by name
+    return run
+
+
+def once(item: pytest.Item, subject: Subject, label: str) -> Run:
+    """Call the subject a single time: what a body reads of its run is there, and nothing of it is judged or stored."""
+    loaded = subject.load()
+    with loaded.scope():
+        before = perf_counter()
+        result = Stream(loaded.function, loaded.inputs).once()
+        seconds = perf_counter() - before
+    return of_one_call(item, subject, label, result, seconds)
+
+
+def of_one_call(item: pytest.Item, subject: Subject, label: str, result: object, seconds: float) -> Run:
+    """Return the run that a body gets where its measurement is made by others, or not at all."""
+    taken = array("d", [seconds])
+    samples = tuple(
+        Sample(metric=metric, values=taken, per="call", source="perf_counter", warnings=("a single cold call",))
+        for metric in ("latency", "first_call")
+    )
+    return replace(empty_run(item, label), scenario=subject.scenario, samples=samples, result=result)
+
+
+def empty_run(item: pytest.Item, label: str = "") -> Run:
+    """Return a run without samples: what a test's own metrics are recorded in where nothing was measured."""
+    shared = surroundings(item.config)
+    return Run(
+        test=item.nodeid,
+        label=label,
+        scenario="",
+        machine=shared.machine,
+        revision=shared.revision,
+        started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        samples=(),
+        conditions={},
+        context={},
+    )
+
+
+def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
+    """Measure everything that this process can tell of `subject`.
+
+    Raises:
+        MeasurementError: NaN outputs, or predictions of another length than the labels.
+    """
+    shared = surroundings(item.config)
+    meters: list[Meter] = [CpuTimeMeter(), *([shared.energy] if shared.energy else [])]
+    budgets, rows = item.stash[MARKERS].budgets, subject.rows
+    machine = shared.machine
+
+    def satisfied(measured: Measured) -> bool:
+        samples, _ = samples_of(measured, meters, rows=rows, cores=machine.cores)
+        return enough(samples, budgets)
+
+    loaded, run, watch = subject.load(), empty_run(item, label), Interference()
+    with loaded.scope():
+        sampler = Sampler(Stream(loaded.function, loaded.inputs), Pace(max_time_s=shared.settings.max_time_s))
+        measured = sampler.measure(meters, satisfied)
+        context, disturbed = watch.end()
+        predicted = loaded.labels() if loaded.labels else None
+    warnings = [*filter(None, [subject.context.get("warning"), shared.neighbours]), *disturbed]
+    samples, unmeasured = samples_of(measured, meters, rows=rows, cores=machine.cores, warnings=warnings)
+    exact, missing = exact_samples(subject, predicted)
+    if shared.energy is None:
+        missing["energy"] = "energy is off (--hwperf-energy=off)"
+    return replace(
+        run,
+        scenario=subject.scenario,
+        samples=(*samples, *exact),
+        conditions=subject.conditions,
+        context={**subject.context, **context},
+        unmeasured={**unmeasured, **missing},
+        result=measured.result,
+    )
+
+
+def _wanted(item: pytest.Item, metrics: Sequence[str]) -> bool:
+    """Whether a budget, or a margin that the user named, speaks of one of `metrics`: each costs fresh processes."""
+    markers = item.stash[MARKERS]
+    asked = {*(budget.metric for budget in markers.budgets), *(margin.metric for margin in markers.named)}
+    return not asked.isdisjoint(metrics)
+
+
+def _extended(run: Run, samples: Sequence[Sample], unmeasured: Mapping[str, str]) -> Run:
+    return replace(run, samples=(*run.samples, *samples), unmeasured={**run.unmeasured, **unmeasured})

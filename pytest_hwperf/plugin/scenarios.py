@@ -1,0 +1,93 @@
+"""A scenario with its data, made from the user's fixtures or by hand, and the reference that flips are counted from."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import pytest
+
+from pytest_hwperf import registry
+from pytest_hwperf.core.contracts import Scenario
+from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
+from pytest_hwperf.core.records import Skip
+from pytest_hwperf.measure.subjects import REFERENCE
+from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS
+from pytest_hwperf.plugin.state import SKIPS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReadyScenario:
+    """What the fixture `scenario` gives: a converted model on its data."""
+
+    name: str
+    scenario: Scenario
+    X: Any  # rows to predict, shape (n, features)
+    y: Any | None  # their labels, shape (n,)
+    reference: Callable[[], Scenario]  # the same model in the reference runtime; raises ScenarioUnavailable
+
+    def __repr__(self) -> str:
+        return f"<scenario {self.name}>"
+
+
+def ready_scenario(item: pytest.Item, name: str, model: Any, data: Any) -> ReadyScenario:
+    """Make the scenario of one parametrised test; skip the test where the model has no such form."""
+    found, skips = ready_scenarios(item.nodeid, model, _parts(data), names=[name])
+    if skips:
+        item.stash.setdefault(SKIPS, []).extend(skips)
+        pytest.skip(f"{name}: {skips[0].reason}")
+    return found[name]
+
+
+def ready_scenarios(
+    test: str,
+    model: Any,
+    data: tuple[Any, Any | None, Any | None],
+    *,
+    names: Sequence[str] | None = None,
+    threads: int = 1,
+) -> tuple[Mapping[str, ReadyScenario], tuple[Skip, ...]]:
+    """Convert `model` for each named scenario; those that have no such form become skips with their reason.
+
+    Raises:
+        UsageProblem: an unknown scenario, an unfitted model, calibration rows that are test rows.
+    """
+    X, y, X_calibration = data
+    found, skips = {}, []
+
+    @cache
+    def reference() -> Scenario:
+        return _convert(REFERENCE, model, X=X, threads=threads)
+
+    for name in BUILT_IN_SCENARIOS if names is None else names:
+        try:
+            scenario = (
+                reference()
+                if name == REFERENCE
+                else partial(_convert, name, model)(X=X, X_calibration=X_calibration, threads=threads)
+            )
+        except ScenarioUnavailable as reason:
+            skips.append(Skip(test=test, scenario=name, reason=str(reason)))
+        else:
+            found[name] = ReadyScenario(name=name, scenario=scenario, X=X, y=y, reference=reference)
+    return found, tuple(skips)
+
+
+def _convert(name: str, model: Any, **arguments: Any) -> Scenario:
+    scenario: Scenario = registry.find("scenarios", name)(model, **arguments)
+    return scenario
+
+
+def _parts(data: Any) -> tuple[Any, Any | None, Any | None]:
+    """Read what `hwperf_data` returns: X, (X, y), (X, y, X_calibration) or a mapping of these names."""
+    names = ("X", "y", "X_calibration")
+    if isinstance(data, Mapping):
+        if "X" not in data or set(data) - set(names):
+            given = ", ".join(map(repr, data)) or "nothing"
+            raise UsageProblem(f"hwperf_data holds {given}; 'X' is needed, 'y' and 'X_calibration' are allowed")
+        return data["X"], data.get("y"), data.get("X_calibration")
+    if not isinstance(data, tuple):
+        return data, None, None
+    if not 1 <= len(data) <= len(names):
+        raise UsageProblem(f"hwperf_data returned {len(data)} parts; return (X, y) or (X, y, X_calibration)")
+    return (*data, *[None] * (len(names) - len(data)))

@@ -1,0 +1,1 @@
+"""Report in, bytes or lines out; nobody opens a file here."""

@@ -1,0 +1,105 @@
+"""The words of the table: its columns, and how each cell says its number."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_hwperf.core.records import METRICS, Budget, Comparison, Figure, Metric, Run, Verdict
+from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
+from pytest_hwperf.reports.order import Key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column, and how a narrow surface says its cell outside the grid."""
+
+    name: str
+    rank: int  # the largest leave the grid first; 0 never leaves
+    phrase: str = "{}"  # with {} for the cell
+    implied: bool = False  # by other cells of the row: a surface without room for it leaves it out
+
+
+COLUMNS = (
+    Column(name="metric", rank=0),
+    Column(name="value", rank=1),
+    Column(name="n", rank=4, phrase="n={}"),
+    Column(name="budget", rank=3, phrase="budget {}"),
+    Column(name="baseline", rank=5, implied=True),  # by value and change
+    Column(name="change", rank=2, phrase="change {}"),
+    Column(name="outcome", rank=0),
+)
+
+_WHOLE_FROM = 10  # % or pp: from here on a change is told without decimals
+
+
+def cells_of(run: Run, key: Key, name: str, figure: Figure | None, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """Return one cell for each column; the row is called `name`."""
+    metric = metric_of(run, key[0])
+    budget = next((verdict.subject for verdict in verdicts if isinstance(verdict.subject, Budget)), None)
+    comparison = next((verdict.subject for verdict in verdicts if isinstance(verdict.subject, Comparison)), None)
+    cells: Mapping[str, str] = {
+        "metric": name,
+        "value": _value(figure, metric) if figure else "unmeasured",
+        "n": counted(figure.estimate.n, visible(unit_of(figure.per))) if figure else "",
+        "budget": show_limit(budget.limit, metric.unit, metric.better) if budget else "",
+        "baseline": show(comparison.baseline, metric.unit) if comparison and comparison.baseline is not None else "",
+        "change": _change(comparison) if comparison else "",
+        "outcome": ", ".join(dict.fromkeys(map(_outcome, verdicts))),
+    }
+    return tuple(cells[column.name] for column in COLUMNS)
+
+
+def visible(text: str) -> str:
+    r"""Write what a terminal would obey or hide as an escape: `\x1b`, `\n`, `\u202e`."""
+    if text.isprintable():  # nearly always
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def metric_of(run: Run, name: str) -> Metric:
+    """Return the metric; one that only the baseline knows is taken as a plain number."""
+    if name in METRICS or name in run.directions:
+        return run.metric(name)
+    return Metric(name=name, unit="1", better="lower", exact=False)
+
+
+def unit_of(per: str) -> str:
+    """Return what is counted in one word: `batch of 9 calls` → `batch`, `fresh process` → `process`."""
+    return " ".join(per.partition(" of ")[0].split()[-1:])
+
+
+def _value(figure: Figure, metric: Metric) -> str:
+    """Write the value with its interval, alone where it has none or where every reading is the same."""
+    value, low, high = figure.estimate.value, figure.estimate.low, figure.estimate.high
+    if (low, high) in {(None, None), (value, value)}:
+        return show(value, metric.unit)
+    return show_interval(value, low, high, metric.unit)
+
+
+def _change(comparison: Comparison) -> str:
+    """Write `+4.8 % (+3.1 .. +6.5)`; "" where nothing could be compared. Its n and method stand in a footnote."""
+    change = comparison.change
+    if change is None:
+        return ""
+    ends = (change.low, change.high)
+    if ends == (change.value, change.value):
+        return _short(change.value, comparison.scale)
+    value, low, high = ("?" if end is None else _short(end, comparison.scale) for end in (change.value, *ends))
+    unit = next((unit for unit in (" %", " pp") if value.endswith(unit)), "")
+    return f"{value} ({low.removesuffix(unit)} .. {high.removesuffix(unit)})"
+
+
+def _short(change: float, scale: str) -> str:
+    """Write a change in few letters: without decimals where it is large, and none at all as `0 %`."""
+    shown = show_change(change, scale)
+    number, _, unit = shown.partition(" ")
+    if not unit:
+        return shown
+    if not change:
+        return f"0 {unit}"
+    return f"{float(number):+.0f} {unit}" if abs(float(number)) >= _WHOLE_FROM else shown
+
+
+def _outcome(verdict: Verdict) -> str:
+    """Return the outcome; where the user's settings make an undecided one fail, say so."""
+    says_it = not verdict.fails or verdict.outcome in {"failed", "regressed"}
+    return verdict.outcome if says_it else f"{verdict.outcome} (fails)"

@@ -1,0 +1,206 @@
+"""The report as CSV files for spreadsheets and pandas.
+
+`stat_benchmark_runs.csv`: a row for each metric of each run, its values summarised.
+`stat_benchmark_summary.csv`: a row for each run; for each figure `<metric>_<statistic>_<unit>` and, behind the same
+name, `_ci_low`, `_ci_high`, `_n`, `_per`, `_source` and `_reason`.
+`statistical_comparisons.csv`: a row for each comparison.
+
+What is missing is empty, never 0 or NaN, and a reason column says why. Times are in ms, sizes in MB (10^6 bytes),
+energies in mJ; a column that holds several metrics is in the unit of the column `unit`.
+"""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TypeAlias
+
+from pytest_hwperf.core.records import Comparison, Estimate, Figure, Judgement, Run, Sample, Verdict
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
+from pytest_hwperf.reports.cells import metric_of, visible
+from pytest_hwperf.reports.order import Key, sorted_keys
+
+Cell: TypeAlias = str | float | None  # None is missing
+Record: TypeAlias = Mapping[str, Cell]
+
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # a spreadsheet runs a cell that begins so
+_NO_EFFECT = "the comparison keeps no standardised effect; see change and its interval"
+
+_RUN_COLUMNS = ("test", "label", "scenario", "revision", "started_at", "machine")
+_SAMPLE_COLUMNS = (
+    *_RUN_COLUMNS,
+    *("metric", "unit", "n", "per", "source", "mean", "sd", "min", "median", "max", "reason", "warnings", "conditions"),
+)
+_FIGURE_ENDINGS = ("", "_ci_low", "_ci_high", "_n", "_per", "_source", "_reason")
+_COMPARISON_COLUMNS = (
+    *("baseline", "test", "label", "scenario", "metric", "statistic", "unit", "baseline_value", "candidate_value"),
+    *("scale", "change", "ci_low", "ci_high", "confidence", "margin", "pairs", "method", "cohens_d_paired"),
+    *("cohens_d_paired_reason", "p_value", "detectable", "outcome", "fails", "reason", "warnings"),
+)
+
+
+def render(report: Report) -> dict[str, bytes]:
+    """Return the content of each file under its name; files without rows still have their header."""
+    judgements = report.judgements
+    keys = sorted_keys((figure.metric, figure.statistic) for judgement in judgements for figure in judgement.figures)
+    names = {key: name for key in keys if (name := _figure_name(key, judgements))}
+    summary_columns = [*_RUN_COLUMNS, *(name + end for name in names.values() for end in _FIGURE_ENDINGS), "conditions"]
+    return {
+        "stat_benchmark_runs.csv": _written(
+            _SAMPLE_COLUMNS, [row for judgement in judgements for row in _sample_rows(judgement.run)]
+        ),
+        "stat_benchmark_summary.csv": _written(
+            summary_columns, [_summary_row(judgement, names) for judgement in judgements]
+        ),
+        "statistical_comparisons.csv": _written(
+            _COMPARISON_COLUMNS,
+            [
+                _comparison_row(report, judgement, verdict, verdict.subject)
+                for judgement in judgements
+                for verdict in judgement.verdicts
+                if isinstance(verdict.subject, Comparison)
+            ],
+        ),
+    }
+
+
+def _written(columns: Sequence[str], records: Sequence[Record]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(_cell, columns))
+    writer.writerows([_cell(record.get(name)) for name in columns] for record in records)
+    return text.getvalue().encode("utf-8")
+
+
+def _cell(value: Cell) -> str:
+    """Write numbers with twelve digits."""
+    if value is None:
+        return ""
+    return _text(value) if isinstance(value, str) else f"{value:.12g}"
+
+
+@lru_cache(maxsize=1000)  # sources, methods and reasons stand in every row
+def _text(value: str) -> str:
+    """Write text so that no spreadsheet takes it for a formula."""
+    shown = visible(value)
+    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown
+
+
+def _run_cells(run: Run) -> dict[str, Cell]:
+    return {
+        "test": run.test,
+        "label": run.label,
+        "scenario": run.scenario,
+        "revision": run.revision,
+        "started_at": run.started_at,
+        "machine": run.machine.fingerprint,
+    }
+
+
+def _conditions(run: Run) -> str:
+    return "; ".join(f"{name}={value}" for name, value in sorted(run.conditions.items()))
+
+
+def _sample_rows(run: Run) -> list[Record]:
+    """Return a row for each metric that was measured, then for each that was not."""
+    common = {**_run_cells(run), "conditions": _conditions(run)}
+    measured = [{**common, **_sample_cells(run, sample)} for sample in run.samples]
+    missing = [
+        {**common, "metric": metric, "unit": _unit(run, metric)[0] or "1", "reason": reason}
+        for metric, reason in run.unmeasured.items()
+    ]
+    return [*measured, *missing]
+
+
+def _sample_cells(run: Run, sample: Sample) -> dict[str, Cell]:
+    import numpy as np
+
+    unit, factor = _unit(run, sample.metric)
+    n = len(sample.values)
+    cells: dict[str, Cell] = {
+        "metric": sample.metric,
+        "unit": unit or "1",
+        "n": n,
+        "per": sample.per,
+        "source": sample.source,
+        "warnings": "; ".join(sample.warnings),
+    }
+    if not n:
+        return {**cells, "reason": "no reading"}
+    values = np.sort(np.frombuffer(sample.values)) * factor
+    cells |= {"mean": float(values.mean()), "min": float(values[0]), "max": float(values[-1])}
+    cells["median"] = float(values[(n - 1) // 2] + values[n // 2]) / 2
+    if n == 1:
+        return {**cells, "reason": "sd needs 2 values"}
+    return {**cells, "sd": float(values.std(ddof=1))}
+
+
+def _unit(run: Run, metric: str) -> tuple[str, float]:
+    return EXPORT_UNITS[metric_of(run, metric).unit]
+
+
+def _figure_name(key: Key, judgements: Sequence[Judgement]) -> str:
+    """Return `latency_p95_ms`; a metric has one unit in all runs."""
+    return exported_name("_".join(key), metric_of(judgements[0].run, key[0]).unit)
+
+
+def _summary_row(judgement: Judgement, names: Mapping[Key, str]) -> Record:
+    run = judgement.run
+    figures = {(figure.metric, figure.statistic): figure for figure in judgement.figures}
+    row = {**_run_cells(run), "conditions": _conditions(run)}
+    for key, name in names.items():
+        figure = figures.get(key)
+        if figure:
+            row |= {name + end: cell for end, cell in zip(_FIGURE_ENDINGS, _figure_cells(run, figure), strict=True)}
+        else:
+            row[f"{name}_reason"] = run.unmeasured.get(key[0], "not among the figures of this run")
+    return row
+
+
+def _figure_cells(run: Run, figure: Figure) -> tuple[Cell, ...]:
+    """Return the cells in the order of `_FIGURE_ENDINGS`."""
+    factor, estimate = _unit(run, figure.metric)[1], figure.estimate
+    low, high = (None if end is None else end * factor for end in (estimate.low, estimate.high))
+    return estimate.value * factor, low, high, estimate.n, figure.per, figure.source, _open_end(estimate)
+
+
+def _open_end(estimate: Estimate) -> str:
+    """Say why an end of an interval is empty; "" where both are there."""
+    if estimate.low is not None and estimate.high is not None:
+        return ""
+    return "; ".join(estimate.warnings) or f"no bound at n={estimate.n} ({estimate.method})"
+
+
+def _comparison_row(report: Report, judgement: Judgement, verdict: Verdict, comparison: Comparison) -> Record:
+    run, change = judgement.run, comparison.change
+    unit, factor = _unit(run, comparison.metric)
+    figure = next(
+        (f for f in judgement.figures if (f.metric, f.statistic) == (comparison.metric, comparison.statistic)), None
+    )
+    return {
+        "baseline": report.baseline,
+        "test": run.test,
+        "label": run.label,
+        "scenario": run.scenario,
+        "metric": comparison.metric,
+        "statistic": comparison.statistic,
+        "unit": unit or "1",
+        "baseline_value": None if comparison.baseline is None else comparison.baseline * factor,
+        "candidate_value": figure.estimate.value * factor if figure else None,
+        "scale": comparison.scale,
+        "change": change.value if change else None,
+        "ci_low": change.low if change else None,
+        "ci_high": change.high if change else None,
+        "confidence": change.confidence if change else None,
+        "margin": comparison.margin,
+        "pairs": comparison.pairs,
+        "method": comparison.method,
+        "cohens_d_paired_reason": _NO_EFFECT,
+        "p_value": comparison.p_value,
+        "detectable": comparison.detectable,
+        "outcome": comparison.outcome,
+        "fails": "yes" if verdict.fails else "no",
+        "reason": comparison.reason or (_open_end(change) if change else ""),
+        "warnings": "; ".join([*comparison.warnings, *(change.warnings if change else ())]),
+    }

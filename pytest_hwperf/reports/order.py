@@ -1,0 +1,82 @@
+"""Which tests stand together, in which order: scenarios of one test best first, metrics as they are listed."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pytest_hwperf.core.records import METRICS, Judgement, Run, Skip
+
+Key: TypeAlias = tuple[str, str]  # metric and statistic
+
+STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """One test: its scenarios, or a single measured callable."""
+
+    title: str  # test id and label; where several scenarios stand below, without the name of theirs
+    judgements: tuple[Judgement, ...]  # best median latency first, those without one last
+    skips: tuple[Skip, ...]
+
+    @property
+    def best(self) -> float | None:
+        """The smallest median latency in s; None where there is nobody to compare with."""
+        return median_of(self.judgements[0]) if len(self.judgements) > 1 else None
+
+
+def families(judgements: Sequence[Judgement], skips: Sequence[Skip]) -> list[Family]:
+    """Put together the scenarios of each test, measured and skipped; tests keep their order."""
+    members: dict[tuple[str, ...], list[Judgement]] = {}
+    for position, judgement in enumerate(judgements):
+        run = judgement.run
+        alone = "" if run.scenario else str(position)
+        members.setdefault((*_common(run.test, run.scenario, run.label), alone), []).append(judgement)
+    tests = {key[0]: key for key in members}  # a skip has no label: it joins the last measurements of its test
+    skipped: dict[tuple[str, ...], list[Skip]] = {}
+    for skip in skips:
+        test, _ = _common(skip.test, skip.scenario, "")
+        skipped.setdefault(tests.get(test, (test, "", "")), []).append(skip)
+    return [_family(key, members.get(key, []), skipped.get(key, [])) for key in dict.fromkeys([*members, *skipped])]
+
+
+def sorted_keys(keys: Iterable[Key]) -> list[Key]:
+    """Return each pair of metric and statistic once: known metrics in their order, then the users' by name."""
+    metrics = list(METRICS)
+
+    def place(key: Key) -> tuple[int, str, int, str]:
+        metric, statistic = key
+        known = metrics.index(metric) if metric in METRICS else len(metrics)
+        return known, metric, STATISTICS.index(statistic) if statistic in STATISTICS else len(STATISTICS), statistic
+
+    return sorted(set(keys), key=place)
+
+
+def median_of(judgement: Judgement) -> float | None:
+    """Return the median latency in s, None where it was not measured."""
+    return next((f.estimate.value for f in judgement.figures if (f.metric, f.statistic) == ("latency", "p50")), None)
+
+
+def title_of(run: Run) -> str:
+    """Return the full test id with its label."""
+    return f"{run.test} {run.label}".rstrip()
+
+
+def _family(key: tuple[str, ...], judgements: Sequence[Judgement], skips: Sequence[Skip]) -> Family:
+    if len(judgements) + len(skips) == 1:
+        title = title_of(judgements[0].run) if judgements else skips[0].test
+    else:
+        title = " ".join(filter(None, key[:2]))
+    placed = sorted(judgements, key=lambda judgement: median_of(judgement) or float("inf"))
+    return Family(title=title, judgements=tuple(placed), skips=tuple(skips))
+
+
+def _common(test: str, scenario: str, label: str) -> tuple[str, str]:
+    """Return test id and label without the scenario's name: `t.py::t[onnx_fp32-8]` becomes `t.py::t[…-8]`."""
+    if not scenario:
+        return test, label
+    word = re.compile(rf"(?<!\w){re.escape(scenario)}(?!\w)")
+    function, bracket, parameters = test.partition("[")
+    common = function + bracket + word.sub("…", parameters, count=1)
+    return common.removesuffix("[…]"), " ".join(word.sub("", label, count=1).split())

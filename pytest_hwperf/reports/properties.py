@@ -1,0 +1,25 @@
+"""One run as flat pairs of text, for JUnit's `<property>` entries."""
+
+from pytest_hwperf.core.records import Budget, Figure, Judgement
+from pytest_hwperf.core.units import EXPORT_UNITS, exported_name, show_number
+
+
+def properties(judgement: Judgement) -> list[tuple[str, str]]:
+    """Return `hwperf.latency_p95_ms` = `6.31` and the like, and one pair for each verdict's outcome."""
+    run = judgement.run
+    prefix = f"hwperf.{run.label}." if run.label else "hwperf."
+    found = []
+    for figure in judgement.figures:
+        unit = run.metric(figure.metric).unit
+        name = exported_name(f"{_metric(figure)}_{figure.statistic}", unit)
+        found.append((prefix + name, show_number(figure.estimate.value * EXPORT_UNITS[unit][1], 4)))
+    for verdict in judgement.verdicts:
+        subject = verdict.subject
+        kind = "budget" if isinstance(subject, Budget) else "comparison"
+        found.append((f"{prefix}{kind}.{subject.metric}_{subject.statistic}", verdict.outcome))
+    return found
+
+
+def _metric(figure: Figure) -> str:
+    """Name an estimate as one: a property has no room for its source."""
+    return f"{figure.metric}_estimate" if figure.source.startswith("estimate:") else figure.metric

@@ -1,0 +1,287 @@
+"""What is shown of a report: the only place that chooses columns, rows and their order.
+
+Surfaces draw the `Table`; they add no number, and leave none out that other cells do not imply.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Literal, get_args
+
+from pytest_hwperf.core.records import (
+    METRICS,
+    Budget,
+    BudgetOutcome,
+    Comparison,
+    ComparisonOutcome,
+    Figure,
+    Judgement,
+    Run,
+    Verdict,
+)
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.units import plural, show_number
+from pytest_hwperf.reports.cells import COLUMNS, Column, cells_of, unit_of, visible
+from pytest_hwperf.reports.footnotes import Footnotes, notes_of
+from pytest_hwperf.reports.order import Family, Key, families, median_of, sorted_keys, title_of
+
+Detail = Literal["quiet", "normal", "verbose"]
+Tone = Literal["bad", "doubtful", "good", "plain"]
+
+_ALWAYS = {"throughput", "accuracy", "memory"}  # metrics that are shown without a verdict too, beside:
+_ALWAYS_STATISTICS = {("latency", "p50"), ("latency", "p95")}
+_USUAL_STATISTICS = {"mean", "p50"}
+_TELLING = {"failed", "regressed", "inconclusive", "unmeasured", "not comparable"}  # what even a quiet table shows
+_CONDITIONS = ("precision", "threads", "batch_size", "load")  # shown unless verbose, which shows every one
+_USUAL_LOAD = "single_stream"  # said in verbose only
+_TONES: Mapping[str, Tone] = {
+    "failed": "bad",
+    "regressed": "bad",
+    "inconclusive": "doubtful",
+    "unmeasured": "doubtful",
+    "not comparable": "doubtful",
+    "improved": "good",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One statistic of one metric."""
+
+    cells: tuple[str, ...]  # one for each column of the table, "" where there is nothing to say
+    notes: tuple[int, ...]  # numbers of its footnotes, from 1
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One measured scenario of a test, or one that has no such form."""
+
+    name: str  # scenario
+    ratio: str  # median latency over that of the test's best scenario, "" where nothing is ranked
+    setting: str  # conditions in which it differs from its neighbours; why it was skipped
+    test: str  # full test id and label
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One measured test: its scenarios best first, then those that were skipped."""
+
+    title: str  # full test id and label; without the scenario where several stand below
+    setting: str  # conditions that hold for all sections
+    sources: str  # what measured each metric
+    sections: tuple[Section, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """All that a surface shows; every text is free of control characters."""
+
+    columns: tuple[Column, ...]
+    groups: tuple[Group, ...]
+    footnotes: tuple[str, ...]  # the first has number 1
+    warnings: tuple[str, ...]  # of the whole session
+    counts: tuple[str, ...]  # of all outcomes, shown or not: of budgets, of comparisons, of what was left out
+    fails: bool
+    partial: bool
+
+
+def rows(report: Report, *, detail: Detail = "normal") -> Table:
+    """Choose what is shown.
+
+    Args:
+        report: the whole session.
+        detail: "quiet": only what fails or is undecided; "normal": also every other verdict, and latency p50 and p95,
+            throughput, accuracy and memory; "verbose": every figure, every condition, and each method with its own
+            numbers.
+    """
+    footnotes = Footnotes()
+    groups = [_group(family, detail, footnotes) for family in families(report.judgements, report.skips)]
+    columns, groups = _without_empty_columns([group for group in groups if group.sections])
+    return Table(
+        columns=columns,
+        groups=tuple(groups),
+        footnotes=footnotes.texts(),
+        warnings=tuple(map(visible, report.warnings)),
+        counts=(*_counts(report), *_skip_counts(report, detail)),
+        fails=any(judgement.fails for judgement in report.judgements),
+        partial=report.partial,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """What is shown of one judgement."""
+
+    run: Run
+    figures: Mapping[Key, Figure]
+    verdicts: Mapping[Key, Sequence[Verdict]]
+    names: Mapping[Key, str]  # of the rows, in their order
+    conditions: Sequence[str]
+    ratio: str
+    exact: bool  # whether footnotes keep their own numbers
+
+
+def _group(family: Family, detail: Detail, footnotes: Footnotes) -> Group:
+    """Say what the scenarios of a test have in common once, and of each what is its own."""
+    choices = [_choice(judgement, family.best, detail) for judgement in family.judgements]
+    choices = [choice for choice in choices if choice.names or detail != "quiet"]
+    common = [
+        text for choice in choices[:1] for text in choice.conditions if all(text in c.conditions for c in choices)
+    ]
+    if [bool(choice.run.scenario) for choice in choices] == [True]:
+        common = []  # a scenario that stands alone has its conditions beside its name
+    skipped = [] if detail == "quiet" else family.skips
+    return Group(
+        title=visible(family.title),
+        setting=visible(", ".join(common)),
+        sources=visible(_sources(choices)),
+        sections=(
+            *(_section(choice, common, footnotes) for choice in choices),
+            *(
+                Section(name=visible(s.scenario), ratio="", setting=visible(f"skipped: {s.reason}"), test="", rows=())
+                for s in skipped
+            ),
+        ),
+    )
+
+
+def _choice(judgement: Judgement, best: float | None, detail: Detail) -> _Choice:
+    run, median = judgement.run, median_of(judgement)
+    figures = {(figure.metric, figure.statistic): figure for figure in judgement.figures}
+    verdicts: dict[Key, list[Verdict]] = {}
+    for verdict in judgement.verdicts:
+        verdicts.setdefault((verdict.subject.metric, verdict.subject.statistic), []).append(verdict)
+    keys = sorted_keys([*figures, *verdicts])
+    alone = set() if detail == "verbose" else _alone(keys)
+    return _Choice(
+        run=run,
+        figures=figures,
+        verdicts=verdicts,
+        names={
+            key: visible(key[0] if key[0] in alone else f"{key[0]} {key[1].replace('_', '.')}")
+            for key in keys
+            if _shown(key, verdicts.get(key, []), detail)
+        },
+        conditions=_conditions(run, figures.values(), detail),
+        ratio=f"{show_number(median / best)}×" if best and median else "",
+        exact=detail == "verbose",
+    )
+
+
+def _alone(keys: Sequence[Key]) -> set[str]:
+    """Return the metrics whose only statistic is the usual one, which is not worth a word; latency has no usual one."""
+    count = Counter(metric for metric, _ in keys)
+    return {m for m, statistic in keys if count[m] == 1 and statistic in _USUAL_STATISTICS and m != "latency"}
+
+
+def _shown(key: Key, verdicts: Sequence[Verdict], detail: Detail) -> bool:
+    if detail == "quiet":
+        return any(verdict.fails or verdict.outcome in _TELLING for verdict in verdicts)
+    own = key[0] not in METRICS  # what a test recorded itself
+    return detail == "verbose" or own or bool(verdicts) or key[0] in _ALWAYS or key in _ALWAYS_STATISTICS
+
+
+def _conditions(run: Run, figures: Iterable[Figure], detail: Detail) -> list[str]:
+    """Write `float32`, `threads 1`; verbose also all others, and what was counted where one word does not say it."""
+    if detail != "verbose":
+        shown = {name: run.conditions[name] for name in _CONDITIONS if name in run.conditions}
+        texts = [value if name == "precision" else _named(name, value) for name, value in shown.items()]
+        return [text for text in texts if text != _named("load", _USUAL_LOAD)]
+    units = dict.fromkeys(figure.per for figure in figures if figure.per != unit_of(figure.per))
+    return [
+        *(_named(name, value) for name, value in run.conditions.items()),
+        *(f"n in {plural(visible(per))}" for per in units),
+    ]
+
+
+def _named(name: str, value: str) -> str:
+    return f"{name.replace('_', ' ')} {value}"
+
+
+def _sources(choices: Sequence[_Choice]) -> str:
+    """Write `perf_counter (latency, throughput); joblib (model_size of sklearn_fp32)`."""
+    found: dict[str, dict[str, list[str]]] = {}  # source → metric → scenarios
+    for choice in choices:
+        for key in choice.names:
+            figure = choice.figures.get(key)
+            if figure:
+                source = "the scenario" if figure.source == choice.run.scenario else figure.source
+                scenarios = found.setdefault(source, {}).setdefault(figure.metric, [])
+                scenarios += [] if choice.run.scenario in scenarios else [choice.run.scenario]
+    divided = Counter(metric for metrics in found.values() for metric in metrics)
+    return "; ".join(
+        f"{source} ({', '.join(_of(metric, metrics[metric], divided[metric] > 1) for metric in metrics)})"
+        for source, metrics in found.items()
+    )
+
+
+def _of(metric: str, scenarios: Sequence[str], divided: bool) -> str:  # noqa: FBT001
+    return f"{metric} of {', '.join(scenarios)}" if divided else metric
+
+
+def _section(choice: _Choice, common: Sequence[str], footnotes: Footnotes) -> Section:
+    run = choice.run
+    return Section(
+        name=visible(run.scenario),
+        ratio=choice.ratio,
+        setting=visible(", ".join(text for text in choice.conditions if text not in common)),
+        test=visible(title_of(run)),
+        rows=tuple(_row(choice, key, footnotes) for key in choice.names),
+    )
+
+
+def _row(choice: _Choice, key: Key, footnotes: Footnotes) -> Row:
+    run, figure, verdicts = choice.run, choice.figures.get(key), choice.verdicts.get(key, [])
+    notes = {footnotes.number(note) for note in notes_of(run, key[0], figure, verdicts, exact=choice.exact)}
+    return Row(
+        cells=cells_of(run, key, choice.names[key], figure, verdicts),
+        notes=tuple(sorted(notes)),
+        tone=_tone(verdicts),
+    )
+
+
+def _tone(verdicts: Sequence[Verdict]) -> Tone:
+    found = {"bad" if verdict.fails else _TONES.get(verdict.outcome, "plain") for verdict in verdicts}
+    return next((tone for tone in get_args(Tone) if tone in found), "plain")
+
+
+def _without_empty_columns(groups: Sequence[Group]) -> tuple[tuple[Column, ...], list[Group]]:
+    """Leave out columns in which no row has anything to say; the last one also carries the marks of footnotes."""
+    rows = [row for group in groups for section in group.sections for row in section.rows]
+    used = [any(row.cells[i] for row in rows) for i in range(len(COLUMNS))]
+    used[-1] |= any(row.notes for row in rows)
+
+    def kept(row: Row) -> Row:
+        return replace(row, cells=tuple(compress(row.cells, used)))
+
+    def narrowed(section: Section) -> Section:
+        return replace(section, rows=tuple(map(kept, section.rows)))
+
+    return tuple(compress(COLUMNS, used)), [replace(g, sections=tuple(map(narrowed, g.sections))) for g in groups]
+
+
+def _counts(report: Report) -> list[str]:
+    """Write `budgets: 8 passed, 1 failed` and `comparisons: 1 not comparable`."""
+    verdicts = [verdict for judgement in report.judgements for verdict in judgement.verdicts]
+    found = []
+    for name, kind, outcomes in (
+        ("budgets", Budget, get_args(BudgetOutcome)),
+        ("comparisons", Comparison, get_args(ComparisonOutcome)),
+    ):
+        count = Counter(verdict.outcome for verdict in verdicts if isinstance(verdict.subject, kind))
+        if count:
+            found.append(f"{name}: " + ", ".join(f"{count[word]} {word}" for word in outcomes if count[word]))
+    if report.judgements and not verdicts:
+        found.append(f"{len(report.judgements)} measured, with nothing to judge them by")
+    return found
+
+
+def _skip_counts(report: Report, detail: Detail) -> list[str]:
+    """Write `1 skipped`, with the reason where skips are not listed."""
+    if detail != "quiet":
+        return [f"{len(report.skips)} skipped"] if report.skips else []
+    count = Counter(skip.reason for skip in report.skips)
+    return [f"{times} skipped: {visible(reason)}" for reason, times in count.items()]

@@ -1,0 +1,169 @@
+"""The table as lines for a terminal of any width."""
+
+import math
+import re
+import textwrap
+import unicodedata
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.reports.cells import Column
+from pytest_hwperf.reports.table import Detail, Group, Row, Section, Table, Tone, rows
+
+Style = Mapping[str, bool]  # markup as pytest's terminal writer takes it: {"red": True}
+Line = tuple[str, Style]
+
+_INDENT = "  "
+_ROW_INDENT = _INDENT * 2
+_GAP = "  "
+_TIE = "\xa0"  # a space at which no line breaks; in texts from outside it is escaped
+_STYLES: Mapping[Tone, Style] = {"bad": {"red": True}, "doubtful": {"yellow": True}, "good": {"green": True}}
+_BOLD: Style = {"bold": True}
+_PLAIN: Style = {}
+
+
+def render(report: Report, *, width: int, color: bool, detail: Detail = "normal") -> list[Line]:
+    """Draw a report as lines of text, each with its style.
+
+    Args:
+        report: the whole session.
+        width: columns of the terminal. What does not fit beside the rest moves to a line below, least important
+            first; no value or outcome is ever cut, so that a line with one long word may be longer.
+        color: whether styles are given at all; the text itself never holds colour codes.
+        detail: as for `table.rows`.
+    """
+    table = rows(report, detail=detail)
+    lines = [
+        *_grid(table, width),
+        *(line for i, note in enumerate(table.footnotes, 1) for line in _wrapped(f"[{i}] {note}", width)),
+        *(line for text in table.warnings for line in _wrapped(f"warning: {text}", width, _STYLES["doubtful"])),
+    ]
+    if table.partial:
+        text = "interrupted: what is shown is complete, but not all tests ran"
+        lines += _wrapped(text, width, _STYLES["doubtful"])
+    lines += _counts(table, width)
+    return lines if color else [(text, _PLAIN) for text, _ in lines]
+
+
+def _grid(table: Table, width: int) -> list[Line]:
+    """Draw the tests, their columns aligned throughout."""
+    cells = [row.cells for group in table.groups for section in group.sections for row in section.rows]
+    names = [column.name for column in table.columns]
+    widths = [max(map(_cells, column)) for column in zip(names, *cells, strict=True)]
+    inside = _fitting(table, widths, width)
+    lines = [(_aligned(names, widths, inside), _BOLD)] if cells else []
+    for group in table.groups:
+        lines += _head(group, width)
+        for section in group.sections:
+            lines += _subhead(group, section, width)
+            for row in section.rows:
+                lines += _drawn(row, table.columns, widths, inside, width)
+    return lines
+
+
+def _head(group: Group, width: int) -> list[Line]:
+    """Draw what stands above the scenarios of a test."""
+    sources = f"sources: {group.sources}" if group.sources else ""
+    below = "; ".join(filter(None, [group.setting, sources]))
+    return [*_wrapped(group.title, width, _BOLD), *_wrapped(_tied(below, width), width, indent=_INDENT)]
+
+
+def _subhead(group: Group, section: Section, width: int) -> list[Line]:
+    """Draw what stands above the rows of a scenario, its test id last, whole and not repeated."""
+    test = section.test if section.test != group.title else ""
+    texts = filter(None, [section.name, section.ratio, _tied(section.setting, width), test])
+    return _wrapped(_GAP.join(texts), width, _BOLD, indent=_INDENT)
+
+
+def _drawn(row: Row, columns: Sequence[Column], widths: Sequence[int], inside: Sequence[int], width: int) -> list[Line]:
+    """Draw a row, the marks of its footnotes behind its outcome, and below it what found no place in the grid."""
+    text = _aligned([*row.cells[:-1], _marked(row)], widths, inside)
+    marks = ""
+    if _cells(text) > width:
+        text, marks = _aligned(row.cells, widths, inside), _marks(row)
+    outside = (
+        column.phrase.format(cell).replace(" ", _TIE)
+        for i, (column, cell) in enumerate(zip(columns, row.cells, strict=True))
+        if cell and i not in inside and not column.implied
+    )
+    below = " ".join(filter(None, [", ".join(outside), marks]))
+    return [(text, _STYLES.get(row.tone, _PLAIN)), *_wrapped(below, width, indent=_ROW_INDENT + _INDENT)]
+
+
+def _marks(row: Row) -> str:
+    return f"[{','.join(map(str, row.notes))}]" if row.notes else ""
+
+
+def _marked(row: Row) -> str:
+    """Return the last cell with the marks of footnotes behind it."""
+    return f"{row.cells[-1]} {_marks(row)}".strip()
+
+
+def _counts(table: Table, width: int) -> list[Line]:
+    """Draw the counts side by side, or one below the other."""
+    style = {"bold": True, "red": True} if table.fails else _BOLD
+    together = "; ".join(table.counts)
+    texts = [together] if _cells(together) <= width else table.counts
+    return [line for text in texts for line in _wrapped(_tied(text, width), width, style)]
+
+
+def _tied(text: str, width: int) -> str:
+    """Let a list break behind its commas and semicolons rather than within `1 no baseline`."""
+    parts = re.split(r"(?<=[,;]) ", text)
+    return " ".join(part.replace(" ", _TIE) if len(part) <= width // 2 else part for part in parts)
+
+
+def _fitting(table: Table, widths: Sequence[int], width: int) -> list[int]:
+    """Return the positions of the columns that stand side by side.
+
+    Of the sets that fit, the one that leaves the fewest rows with a line below; of equal ones, the one without which
+    the least important columns go. Marks of footnotes may go below by themselves.
+    """
+    columns = table.columns
+    every = range(len(columns))
+    free = [i for i in every if columns[i].rank]
+    rows = [(row.cells, _cells(_marked(row))) for group in table.groups for s in group.sections for row in s.rows]
+
+    def cost(inside: Sequence[int]) -> tuple[int, float, int]:
+        outside = [i for i in free if i not in inside]
+        told = [i for i in outside if not columns[i].implied]
+        room = width - _total(inside, widths) + widths[-1]
+        below = sum(last > room or any(cells[i] for i in told) for cells, last in rows)
+        return below, -min((columns[i].rank for i in outside), default=math.inf), len(outside)
+
+    sets = ([i for i in every if i not in left] for size in range(len(free)) for left in combinations(free, size))
+    least = [i for i in every if not columns[i].rank]
+    return min((inside for inside in sets if _total(inside, widths) <= width), key=cost, default=least)
+
+
+def _total(inside: Sequence[int], widths: Sequence[int]) -> int:
+    return len(_ROW_INDENT) + sum(widths[i] for i in inside) + len(_GAP) * (len(inside) - 1)
+
+
+def _aligned(texts: Sequence[str], widths: Sequence[int], inside: Sequence[int]) -> str:
+    cells = (texts[i] + " " * (widths[i] - _cells(texts[i])) for i in inside)
+    return (_ROW_INDENT + _GAP.join(cells)).rstrip()
+
+
+def _cells(text: str) -> int:
+    """Return how many cells of a terminal a text takes: two for a wide letter, none for a combining one."""
+    if text.isascii():  # nearly always, and a hundred times faster
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )
+
+
+def _wrapped(text: str, width: int, style: Style = _PLAIN, indent: str = "") -> list[Line]:
+    """Break a text between words; a long word, such as a test id, stays whole so that it can be copied."""
+    lines = textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + _INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [(line.replace(_TIE, " "), style) for line in lines]

@@ -1,0 +1,168 @@
+"""A fitted estimator as an ONNX model, checked against the estimator and kept for the next time."""
+
+import platform
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from pytest_hwperf.core.errors import ScenarioUnavailable
+from pytest_hwperf.scenarios.cache import StoredModel, key_of, recall
+from pytest_hwperf.scenarios.estimators import Fitted, last_step, one_line
+from pytest_hwperf.scenarios.ort import PROVIDER, open_session, refusals, run_all
+from pytest_hwperf.scenarios.rows import digest, evenly_spaced
+
+CHECKED_ROWS = 512  # on which every conversion is compared with what it came from
+MATMUL_FORM = "MatMul"
+MATMUL_OPERATORS = ("Conv", "Gemm", "MatMul")  # what can be quantised
+_LIBRARIES = ("skl2onnx", "onnx", "onnxruntime", "scikit-learn", "numpy")
+_REVISION = 1  # of what is cached: raise it when a conversion here comes out differently
+# Without these the same model is written as MatMul and Add, which can be quantised.
+_AVOIDED = frozenset({"LinearClassifier", "LinearRegressor", "Scaler"})
+_GROSS_FLIPS = 0.01  # of the rows; rounding to float32 moves fewer across a boundary
+_GROSS_PROBABILITY = 0.01  # rounding to float32 moves a probability by 1e-6, if the model is not ill-conditioned
+_GROSS_ERROR = 1e-3  # of the largest value
+
+Converter = Callable[[Fitted, frozenset[str]], bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """How far outputs are from those of a reference, on the same rows."""
+
+    symbol: str  # "|Δp|" of probabilities or "|Δ|" of values; "" for labels
+    largest: float
+    differing: int  # labels that differ
+    gross: bool
+    n: int  # rows
+
+    def __str__(self) -> str:
+        parts = [f"max {self.symbol} {self.largest:.2g}"] if self.symbol else []
+        if self.symbol != "|Δ|":
+            parts.append(f"{self.differing} of {self.n} labels differ")
+        return ", ".join(parts) + (f" on {self.n} rows" if self.symbol == "|Δ|" else "")
+
+
+def converted(fitted: Fitted, rows: Any, convert: Converter | None = None) -> StoredModel:
+    """Return the FP32 ONNX form of an estimator that yields `fitted.output` only, from the cache where it can.
+
+    Its notes say `form`, `parity` with the estimator on evenly spaced rows, `providers`, and `warning` where the
+    outputs disagree grossly.
+
+    Raises:
+        ScenarioUnavailable: it does not convert, or gives outputs of another shape.
+    """
+    checked = evenly_spaced(rows, CHECKED_ROWS)
+    key = key_of("fp32", *ingredients(fitted, checked))
+    return recall(key, lambda: _build(fitted, checked, convert or convert_with_skl2onnx))
+
+
+def ingredients(fitted: Fitted, checked: Any) -> tuple[object, ...]:
+    """List all that a conversion depends on; the rows are among it, because the notes speak of them."""
+    versions = [f"{name} {version(name)}" for name in _LIBRARIES]
+    # The notes say which operators ran, and these differ between architectures.
+    versions.append(platform.machine())
+    return (_REVISION, fitted.digest, fitted.width, fitted.output, sorted(_AVOIDED), digest(checked), *versions)
+
+
+def agreement(fitted: Fitted, outputs: Any, reference: Any) -> Agreement:
+    """Compare outputs with reference outputs of the same rows.
+
+    Raises:
+        ScenarioUnavailable: they have different shapes, so they do not mean the same.
+    """
+    import numpy as np
+
+    if fitted.output != "probabilities":
+        outputs, reference = fitted.labels(outputs), fitted.labels(reference)
+    if np.shape(outputs) != np.shape(reference):
+        raise ScenarioUnavailable(
+            f"{fitted.kind} converts, but gives outputs of shape {np.shape(outputs)} instead of {np.shape(reference)}"
+        )
+    n = len(reference)
+    if fitted.output == "labels":
+        differing = int((outputs != reference).sum())
+        return Agreement(symbol="", largest=0.0, differing=differing, gross=differing > _GROSS_FLIPS * n, n=n)
+    largest = float(np.abs(np.asarray(outputs, dtype=np.float64) - reference).max())
+    if fitted.output == "values":
+        gross = not largest <= _GROSS_ERROR * float(np.abs(reference).max())  # so that NaN is gross
+        return Agreement(symbol="|Δ|", largest=largest, differing=0, gross=gross, n=n)
+    differing = int((fitted.labels(outputs) != fitted.labels(reference)).sum())
+    gross = differing > _GROSS_FLIPS * n or not largest <= _GROSS_PROBABILITY  # so that NaN is gross
+    return Agreement(symbol="|Δp|", largest=largest, differing=differing, gross=gross, n=n)
+
+
+def convert_with_skl2onnx(fitted: Fitted, avoided: frozenset[str]) -> bytes:
+    """Write the estimator as ONNX without the `avoided` operators, cut down to the one output that is asked for."""
+    import numpy as np
+    import skl2onnx
+    from skl2onnx.helpers.onnx_helper import select_model_inputs_outputs
+
+    row = np.zeros((1, fitted.width), dtype=np.float32)
+    # Without an entry of its own the end of a pipeline gets ZipMap, a list of dictionaries per call; a classifier
+    # without probabilities does not even know the option.
+    options = {id(last_step(fitted.model)): {"zipmap": False} if fitted.output == "probabilities" else {}}
+    with warnings.catch_warnings(action="ignore"):  # of the converter about its own dependencies
+        model = skl2onnx.to_onnx(fitted.model, row, options=options, black_op=set(avoided) or None)
+        names = [output.name for output in model.graph.output]
+        wanted = "probabilities" if fitted.output == "probabilities" else names[0]
+        model = select_model_inputs_outputs(model, outputs=[wanted])
+    _drop_unused_weights(model)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def operators_in(model: bytes) -> tuple[str, ...]:
+    """Return the kinds of operators in an ONNX graph, in the order of their first use."""
+    import onnx
+
+    return tuple(dict.fromkeys(node.op_type for node in onnx.load_from_string(model).graph.node))
+
+
+def _build(fitted: Fitted, checked: Any, convert: Converter) -> tuple[bytes, Mapping[str, str]]:
+    model, form = _converted_in_some_form(fitted, convert)
+    try:
+        session = open_session(model, threads=1)
+        outputs = run_all(session, checked)
+    except refusals() as problem:
+        raise ScenarioUnavailable(
+            f"{fitted.kind} converts, but ONNX Runtime does not run it: {one_line(problem)}"
+        ) from problem
+    parity = agreement(fitted, outputs, fitted.predict(checked))
+    notes = {"form": form, "parity": f"{parity} from scikit-learn", "providers": PROVIDER}
+    if parity.gross:
+        notes["warning"] = f"the ONNX form disagrees with scikit-learn: {parity}"
+    return model, notes
+
+
+def _converted_in_some_form(fitted: Fitted, convert: Converter) -> tuple[bytes, str]:
+    """Prefer the MatMul form; the converter raises where there is none, and trees come out as they always do."""
+    try:
+        model = convert(fitted, _AVOIDED)
+        if set(operators_in(model)) & set(MATMUL_OPERATORS):
+            return model, MATMUL_FORM
+    except refusals():
+        pass  # the default form decides whether it converts at all, and gives the reason if not
+    try:
+        return convert(fitted, frozenset()), "default"
+    except refusals() as problem:
+        raise ScenarioUnavailable(
+            f"{fitted.kind} does not convert to ONNX with skl2onnx {version('skl2onnx')}: {one_line(problem)}"
+        ) from problem
+
+
+def _drop_unused_weights(model: Any) -> None:
+    """Remove what only the outputs that were cut away needed."""
+    used = set(_inputs(model.graph))
+    for weights in [weights for weights in model.graph.initializer if weights.name not in used]:
+        model.graph.initializer.remove(weights)
+
+
+def _inputs(graph: Any) -> Iterator[str]:
+    """Name what the nodes of a graph read; the body of a loop reads from outside too."""
+    for node in graph.node:
+        yield from node.input
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _inputs(attribute.g)

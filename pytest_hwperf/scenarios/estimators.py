@@ -1,0 +1,245 @@
+"""What a fitted scikit-learn estimator takes and gives, found by trying it on rows of the data."""
+
+import hashlib
+import warnings
+from _pickle import PicklingError  # the name of what joblib raises; nothing is unpickled here
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.scenarios.rows import matrix
+
+Output = Literal["probabilities", "labels", "values"]
+
+# What foreign code (estimators, converters, quantisers) raises at a model that it cannot deal with. Everything else,
+# such as a full disk or an interrupt, is not about the model and rises.
+REFUSALS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """A fitted estimator and its interface."""
+
+    model: Any
+    output: Output  # the same in every scenario, so that both sides do the same work
+    classes: Any | None  # shape (k,); None for what does not classify
+    width: int  # columns of the input
+    columns: tuple[str, ...]  # their names, () where it was fitted on a bare array
+    flat: bool  # one value per row comes as shape (n,), as scikit-learn gives it
+    takes_nan: bool
+    digest: str  # over the estimator's content
+
+    @property
+    def kind(self) -> str:
+        """Name of the estimator's class, for sentences."""
+        return type(self.model).__name__
+
+    def rows(self, X: Any) -> Any:
+        """Turn `X` into the float32 matrix this estimator is fed.
+
+        Raises:
+            MeasurementError: not such a matrix, other columns, or NaN where the estimator refuses it.
+        """
+        import numpy as np
+
+        names = tuple(map(str, getattr(X, "columns", ())))
+        if names and self.columns and names != self.columns:
+            raise MeasurementError(
+                f"the columns of X ({_few(names)}) are not those that {self.kind} was fitted on "
+                f"({_few(self.columns)}): give the same columns in the same order"
+            )
+        rows = matrix(X)
+        if rows.shape[1] != self.width:
+            raise MeasurementError(f"X has {rows.shape[1]} columns, and {self.kind} was prepared for {self.width}")
+        if not self.takes_nan and (bad := int(np.isnan(rows).any(axis=1).sum())):
+            raise MeasurementError(
+                f"{bad} of {len(rows)} rows of X hold NaN, which {self.kind} refuses: drop or impute them"
+            )
+        return rows
+
+    def predict(self, rows: Any) -> Any:
+        """Return what every scenario returns for these rows, by the estimator itself.
+
+        A model fitted on a data frame warns about every bare array; the columns were checked in `rows`.
+        """
+        with warnings.catch_warnings(action="ignore"):
+            return self.model.predict_proba(rows) if self.output == "probabilities" else self.model.predict(rows)
+
+    def labels(self, outputs: Any) -> Any:
+        """Turn outputs of any runtime into labels, or into values for what does not classify."""
+        import numpy as np
+
+        if self.classes is None:
+            values = np.asarray(outputs)
+            return values.reshape(len(values)) if self.flat else values
+        if self.output == "probabilities":
+            return self.classes[np.asarray(outputs).argmax(axis=1)]
+        return np.asarray(outputs).astype(self.classes.dtype)
+
+
+def examine(model: Any, X: Any) -> Fitted:
+    """Try a fitted estimator on `X` and say what it takes and gives.
+
+    Raises:
+        UsageProblem: not an estimator, or not fitted.
+        MeasurementError: `X` is no numeric matrix, or holds NaN that the estimator refuses.
+        ScenarioUnavailable: it does not take a float32 matrix, gives several labels per row, or cannot be serialised.
+    """
+    import numpy as np
+
+    _require_estimator(model)
+    rows = matrix(X)
+    trial = _try(model, np.nan_to_num(rows[:1]))
+    classes = getattr(model, "classes_", None)
+    if classes is not None and (isinstance(classes, list) or trial.ndim > 1):
+        raise ScenarioUnavailable(
+            f"{type(model).__name__} gives several labels per row; scenarios know one: measure it as a plain callable"
+        )
+    probabilities = classes is not None and hasattr(model, "predict_proba")
+    fitted = Fitted(
+        model=model,
+        output="values" if classes is None else "probabilities" if probabilities else "labels",
+        classes=None if classes is None else np.asarray(classes),
+        width=rows.shape[1],
+        columns=tuple(map(str, getattr(model, "feature_names_in_", ()))),
+        flat=trial.ndim == 1,
+        takes_nan=_takes_nan(model, rows.shape[1]),
+        digest=_digest(model),
+    )
+    fitted.rows(X)
+    return fitted
+
+
+def parts(model: Any) -> Iterator[Any]:
+    """Walk over an estimator and every fitted estimator inside it, wherever its attributes keep them."""
+    pending, seen = [model], set[int]()
+    while pending:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, list | tuple):
+            pending.extend(part)
+        elif isinstance(part, dict):
+            pending.extend(part.values())
+        elif hasattr(part, "get_params") and not isinstance(part, type):
+            yield part
+            pending.extend(vars(part).values())
+
+
+def last_step(model: Any) -> Any:
+    """Return the estimator that computes the output: the end of a pipeline, the winner of a search."""
+    while True:
+        if hasattr(model, "steps"):
+            model = model.steps[-1][1]
+        elif hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        else:
+            return model
+
+
+class Sink:
+    """A file that keeps size and digest only: the bytes would be memory that a later weighing finds in use."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self.written = 0
+
+    @property
+    def digest(self) -> str:
+        """Thirty-two hexadecimal digits over what was written."""
+        return self._hash.hexdigest()[:32]
+
+    def write(self, block: Any) -> int:
+        """Take a block of bytes."""
+        self._hash.update(block)
+        size = memoryview(block).nbytes
+        self.written += size
+        return size
+
+    def tell(self) -> int:
+        """Return the position; joblib aligns arrays by it."""
+        return self.written
+
+
+def serialise(model: Any) -> Sink:
+    """Return size and digest of an estimator as joblib writes it."""
+    import joblib
+
+    sink = Sink()
+    joblib.dump(model, sink)
+    return sink
+
+
+def one_line(problem: BaseException, most: int = 200) -> str:
+    """Write a foreign error as one line of at most `most` characters."""
+    text = " ".join(f"{type(problem).__name__}: {problem}".split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _require_estimator(model: Any) -> None:
+    name = model.__name__ if isinstance(model, type) else type(model).__name__
+    if isinstance(model, type):
+        raise UsageProblem(f"the model is the class {name}, not a fitted estimator: give {name}(…).fit(X, y)")
+    if not (hasattr(model, "predict") and hasattr(model, "get_params")):
+        raise UsageProblem(
+            f"the model is a {name}, which is no scikit-learn estimator with predict: give a fitted estimator, or "
+            "measure a callable by hwperf(function, X)"
+        )
+
+
+def _try(model: Any, row: Any) -> Any:
+    import numpy as np
+    from sklearn.exceptions import NotFittedError
+
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return np.asarray(model.predict(row))
+    except NotFittedError:
+        raise UsageProblem(f"{type(model).__name__} is not fitted: call its fit(X, y) before it is measured") from None
+    except REFUSALS as problem:
+        raise ScenarioUnavailable(
+            f"{type(model).__name__} does not take a row of X as float32 matrix ({one_line(problem)}): measure "
+            "model.predict as a plain callable"
+        ) from problem
+
+
+def _takes_nan(model: Any, width: int) -> bool:
+    """Find by trying what tags tell differently in each version of scikit-learn."""
+    import numpy as np
+
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            model.predict(np.full((1, width), np.nan, dtype=np.float32))
+    except REFUSALS:
+        return False
+    return True
+
+
+def _digest(model: Any) -> str:
+    """Hash what predicts: the rest of a search is a log with clock times, different after each fit."""
+    import joblib
+
+    predicting = getattr(model, "best_estimator_", model)
+    try:
+        return str(joblib.hash(predicting))
+    except (AttributeError, PicklingError, TypeError) as problem:
+        raise ScenarioUnavailable(
+            f"{type(model).__name__} cannot be serialised ({one_line(problem)}): use named functions of a module in it"
+        ) from problem
+    except ValueError:  # a masked array somewhere inside, which joblib cannot hash with numpy 2.4
+        return serialise(predicting).digest
+
+
+def _few(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")  # noqa: PLR2004 - enough to recognise them

@@ -1,0 +1,138 @@
+"""An ONNX file that somebody else has made, in ONNX Runtime on the processor: what `hwperf compare` measures."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.scenarios.ort import conditions, open_session, refusals
+
+_TYPES: Mapping[str, str] = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    "tensor(float16)": "float16",
+    "tensor(int64)": "int64",
+    "tensor(int32)": "int32",
+    "tensor(uint8)": "uint8",
+    "tensor(int8)": "int8",
+    "tensor(bool)": "bool",
+}
+_ROWS_AND_CLASSES = 2  # axes of probabilities
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxFile:
+    """A scenario made of a file."""
+
+    path: Path
+    threads: int
+    name: str = "onnx_file"
+    imports: tuple[str, ...] = ("onnxruntime",)
+    size_source: str = "onnx file"
+    classifies: bool = True
+
+    @property
+    def conditions(self) -> Mapping[str, str]:
+        """What the session pins."""
+        return conditions(self.threads)
+
+    @property
+    def context(self) -> Mapping[str, str]:
+        """The digest of the file."""
+        with self.path.open("rb") as file:
+            return {"model": hashlib.file_digest(file, "sha256").hexdigest()[:16]}
+
+    @property
+    def model_bytes(self) -> int:
+        """Size of the file."""
+        return self.path.stat().st_size
+
+    def load(self) -> "OnnxFilePredictor":
+        """Open a session on the file.
+
+        Raises:
+            UsageProblem: not a model that ONNX Runtime takes, or one with several inputs.
+        """
+        try:
+            session = open_session(self.path, self.threads)
+        except refusals() as error:
+            first = str(error).partition("\n")[0]
+            raise UsageProblem(f"{self.path} is no model that ONNX Runtime can run: {first}") from error
+        if len(session.get_inputs()) != 1:
+            names = ", ".join(one.name for one in session.get_inputs())
+            raise UsageProblem(
+                f"{self.path} has the inputs {names}: models with one input are compared; give module:function of a "
+                "function that feeds it"
+            )
+        return OnnxFilePredictor(self.path, session)
+
+
+class OnnxFilePredictor:
+    """A session on a stranger's file, ready to be called."""
+
+    def __init__(self, path: Path, session: Any) -> None:
+        self._path = path
+        self._run = session.run
+        self._input = session.get_inputs()[0]
+        self._outputs = [session.get_outputs()[0].name]
+
+    def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
+        """Cut `X` into C-contiguous batches of the type of the model's input.
+
+        Raises:
+            UsageProblem: the model takes another batch size, or something else than arrays of numbers.
+        """
+        import numpy as np
+
+        kind = _TYPES.get(self._input.type)
+        if kind is None:
+            raise UsageProblem(
+                f"{self._path} takes {self._input.type}: give module:function of a function that feeds it"
+            )
+        fixed = self._input.shape[0] if self._input.shape else None
+        if isinstance(fixed, int) and fixed != batch_size:
+            raise UsageProblem(f"{self._path} takes batches of {fixed} rows and no others: give --batch-size={fixed}")
+        rows = np.ascontiguousarray(X, dtype=kind)
+        batches = [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+        whole = len(batches) == 1 or len(batches[-1]) == batch_size or not isinstance(fixed, int)
+        return batches if whole else batches[:-1]
+
+    def predict(self, batch: Any) -> Any:
+        """Return the model's first output."""
+        return self._run(self._outputs, {self._input.name: batch})[0]
+
+    def labels(self, outputs: Any) -> Any:
+        """Return one label per row: the first output as it is, or the class of the largest score.
+
+        Raises:
+            MeasurementError: an output from which no label follows.
+        """
+        import numpy as np
+
+        values = np.asarray(outputs)
+        if values.ndim == 1:
+            return values
+        if values.ndim == _ROWS_AND_CLASSES and values.shape[1] > 1:
+            return values.argmax(axis=1)
+        raise MeasurementError(
+            f"the first output of {self._path} has the shape {values.shape}: labels follow from one label or from "
+            "several scores per row; leave the labels out, or give module:function that returns labels"
+        )
+
+    def scope(self) -> AbstractContextManager[object]:
+        """Do nothing: the session's own pool was sized when it was opened."""
+        return nullcontext()
+
+
+def onnx_file(path: Path, threads: int = 1) -> OnnxFile:
+    """Make a scenario of an ONNX file.
+
+    Raises:
+        UsageProblem: no such file.
+    """
+    if not path.is_file():
+        raise UsageProblem(f"{path} is no file: give an ONNX file, or module:function")
+    return OnnxFile(path=path, threads=threads)

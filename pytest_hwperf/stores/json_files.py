@@ -1,0 +1,296 @@
+"""Baselines as JSON files in the repository: one for each baseline, machine and test.
+
+`<root>/<baseline>/<machine's fingerprint>/<slug>-<digits>.json` holds accepted sessions, and the same path under
+`<root>/.held/` failed ones that wait to be accepted.
+"""
+
+import fnmatch
+import hashlib
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.records import Machine, Session
+from pytest_hwperf.stores.history import History, extend, file_name, parse, render
+from pytest_hwperf.stores.replacing import create_file, replace_files
+
+_LARGEST = 50_000_000  # bytes: no twenty sessions come near; a file that does is not ours to load into memory
+_IGNORED = """\
+# Runs that wait to be accepted, the lock and leftovers of killed writers are no baselines.
+/.held/
+/.lock
+*.tmp
+"""
+
+
+class JsonStore:
+    """A folder of baseline files; safe against writers at once, killed writers and full disks.
+
+    A file that cannot be read whole is refused with its name and the remedy; it is neither skipped nor overwritten.
+    """
+
+    def __init__(
+        self,
+        location: str | Path,
+        keep: int = 20,
+        *,
+        patience_s: float = 60.0,
+        create: Callable[[Path], int] = create_file,
+    ) -> None:
+        """Keep the newest `keep` sessions of a test under `location`, which need not exist yet.
+
+        Args:
+            location: the folder.
+            keep: sessions of one test on one machine, at least 1.
+            patience_s: how long to wait for another writer.
+            create: creates a new file and returns its descriptor; another one stands for a disk that fails.
+
+        Raises:
+            StoreError: `keep` is below 1.
+        """
+        if keep < 1:
+            raise StoreError(f"keep={keep}: a baseline keeps at least 1 session of a test")
+        self._root = Path(location)
+        self._keep = keep
+        self._patience_s = patience_s
+        self._create = create
+        self._known = dict[Path, tuple[bytes, History]]()  # SHA-256 of a file and what it holds, until it is written
+
+    def check(self, baseline: str, *, writing: bool) -> None:
+        """Refuse a location or a file that cannot be used, before anything is measured; sweep up after killed writers.
+
+        Raises:
+            StoreError: names the file or folder, what is wrong with it and what to do.
+        """
+        folders = [self._accepted(baseline), self._held(baseline)] if writing else [self._accepted(baseline)]
+        place = next(place for place in (self._root, *self._root.absolute().parents) if os.path.lexists(place))
+        if not place.is_dir():
+            raise StoreError(f"{place} is not a folder: choose another place for baselines with --hwperf-store")
+        if writing:
+            self._probe(place)
+        if writing and self._root.is_dir():
+            with self._locked():
+                _sweep(folders)
+        for folder in folders:
+            for path in _files(folder):
+                self._read(path)
+
+    def load(self, baseline: str, machine: Machine, test: str, label: str) -> tuple[Session, ...]:
+        """Return the accepted sessions of that test on that machine, oldest first; () where there are none.
+
+        Raises:
+            StoreError: the file is damaged.
+        """
+        history = self._read(self._accepted(baseline) / machine.fingerprint / file_name(test, label))
+        return history.sessions if history else ()
+
+    def machines(self, baseline: str, test: str, label: str) -> tuple[Machine, ...]:
+        """Return the machines that have accepted sessions of that test.
+
+        Raises:
+            StoreError: a file is damaged.
+        """
+        name = file_name(test, label)
+        folders = _folders(self._accepted(baseline))
+        return tuple(history.machine for folder in folders if (history := self._read(folder / name)))
+
+    def newest(self, baseline: str) -> tuple[Session, ...]:
+        """Return the newest accepted session of each test and label on each machine.
+
+        Raises:
+            StoreError: a file is damaged.
+        """
+        paths = _files(self._accepted(baseline))
+        return tuple(history.sessions[-1] for path in paths if (history := self._read(path)))
+
+    def save(self, baseline: str, sessions: Sequence[Session]) -> tuple[str | StoreError, ...]:
+        """Append accepted sessions, drop the oldest beyond `keep`; return the file of each, or why it was not stored.
+
+        A file that is damaged or cannot be written is left as it was, and hinders no other.
+
+        Raises:
+            StoreError: none can be stored: the name, the folder or another writer forbids it.
+        """
+        return self._append(self._accepted(baseline), sessions)
+
+    def hold(self, baseline: str, sessions: Sequence[Session]) -> tuple[str | StoreError, ...]:
+        """Keep failed sessions apart until `accept`; return the file of each, or why it was not stored.
+
+        Raises:
+            StoreError: as for `save`.
+        """
+        return self._append(self._held(baseline), sessions)
+
+    def accept(self, baseline: str, pattern: str) -> tuple[str, ...]:
+        """Make held sessions whose test id matches `pattern` the baseline; return the ids.
+
+        `*` and `?` are wildcards; brackets are not, since ids of parametrised tests hold them. The test's earlier
+        sessions are *replaced*: accepting says that a new normal began, and a mixture of both would describe neither.
+        For the same reason held sessions of other revisions than the newest held one are dropped.
+
+        Raises:
+            StoreError: a file of any of these tests is damaged (then none is accepted), or cannot be written.
+        """
+        held_folder, folder = self._held(baseline), self._accepted(baseline)
+        if not held_folder.is_dir():
+            return ()
+        with self._locked():
+            chosen = [
+                (path, history)
+                for path in _files(held_folder)
+                if (history := self._read(path)) and _matches(history.test, pattern)
+            ]
+            targets = [folder / path.relative_to(held_folder) for path, _ in chosen]
+            for target in targets:
+                self._read(target)  # a damaged baseline is not overwritten
+            accepted = (_newest_revision(history) for _, history in chosen)
+            problems = self._write(dict(zip(targets, accepted, strict=True)))
+            for (path, _), target in zip(chosen, targets, strict=True):
+                if target not in problems:
+                    path.unlink()  # only now: killed before, it would merely be accepted again
+        if problems:
+            raise next(iter(problems.values()))
+        return tuple(dict.fromkeys(history.test for _, history in chosen))
+
+    def _accepted(self, baseline: str) -> Path:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", baseline):
+            raise StoreError(
+                f"baseline name {baseline!r}: use letters, digits, '.', '_' and '-', and begin with a letter or digit"
+            )
+        return self._root / baseline
+
+    def _held(self, baseline: str) -> Path:
+        return self._root / ".held" / self._accepted(baseline).name
+
+    def _append(self, folder: Path, sessions: Sequence[Session]) -> tuple[str | StoreError, ...]:
+        if not sessions:
+            return ()
+        mine: dict[Path, list[Session]] = {}
+        for session in sessions:
+            mine.setdefault(_place(folder, session), []).append(session)
+        histories, problems = dict[Path, History](), dict[Path, StoreError]()
+        with self._locked():
+            for path, new in mine.items():
+                try:
+                    histories[path] = extend(self._read(path), new, self._keep)
+                except StoreError as error:
+                    problems[path] = error
+            problems |= self._write(histories)
+        paths = [_place(folder, session) for session in sessions]
+        return tuple(problems.get(path) or str(path) for path in paths)
+
+    def _read(self, path: Path) -> History | None:
+        """Read one file; None where there is none."""
+        try:
+            if not path.resolve().is_relative_to(self._root.resolve()):
+                raise StoreError(f"{path} leaves {self._root} through a link: put the file itself there")
+            if not os.path.lexists(path):
+                return None
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise StoreError(f"{path} is not a file: remove it")
+            if status.st_size > _LARGEST:
+                raise StoreError(
+                    f"{path} has {status.st_size / 1e6:.0f} MB, a baseline at most {_LARGEST / 1e6:.0f} MB: delete it"
+                )
+            content = path.read_bytes()
+        except (OSError, RuntimeError) as error:  # before Python 3.13 a loop of links is a RuntimeError
+            raise StoreError(f"{path} cannot be read ({error}): mend that, or delete it to start anew") from error
+        digest, (known, history) = hashlib.sha256(content).digest(), self._known.get(path, (b"", None))
+        if history is None or digest != known:
+            history = parse(path, content)
+            self._known[path] = digest, history
+        return history
+
+    def _write(self, histories: Mapping[Path, History]) -> dict[Path, StoreError]:
+        """Replace files whole; return why others could not be."""
+        failed = replace_files({path: render(history) for path, history in histories.items()}, self._create)
+        for path in histories:
+            self._known.pop(path, None)
+        return {path: _unwritten(path, error) for path, error in failed.items()}
+
+    def _probe(self, place: Path) -> None:
+        """Create and remove a file: permission bits alone say little about mounts, quotas and root."""
+        probe = place / f".probe.{secrets.token_hex(4)}.tmp"
+        try:
+            os.close(self._create(probe))
+            probe.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"{place} cannot be written to ({error.strerror}): make it writable, "
+                "or choose another place for baselines with --hwperf-store"
+            ) from error
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Let one writer at a time read, change and write, in this and other processes."""
+        import filelock
+
+        lock, ignored = self._root / ".lock", self._root / ".gitignore"
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            if not ignored.exists():
+                ignored.write_text(_IGNORED, encoding="utf-8")
+            with filelock.FileLock(lock, timeout=self._patience_s):
+                yield
+        except filelock.Timeout as error:
+            raise StoreError(
+                f"{lock} is held by another process for over {self._patience_s:g} s: wait for it or end it"
+            ) from error
+        except OSError as error:
+            raise StoreError(
+                f"{self._root} cannot be written to ({error.strerror}): make it writable, "
+                "or choose another place for baselines with --hwperf-store"
+            ) from error
+
+
+def _place(folder: Path, session: Session) -> Path:
+    run = session.run
+    return folder / run.machine.fingerprint / file_name(run.test, run.label)
+
+
+def _unwritten(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{path} cannot be written ({error.strerror}): what was there is intact; "
+        "make room or choose another place with --hwperf-store"
+    )
+
+
+def _folders(folder: Path) -> list[Path]:
+    """List the folders of all machines of a baseline."""
+    return [path for path in _entries(folder) if path.is_dir()] if os.path.lexists(folder) else []
+
+
+def _files(folder: Path) -> list[Path]:
+    """List the baseline files of all machines; names that begin with a dot are leftovers of writers."""
+    paths = [path for machine in _folders(folder) for path in _entries(machine)]
+    return [path for path in paths if path.suffix == ".json" and not path.name.startswith(".")]
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return [folder / name for name in sorted(path.name for path in folder.iterdir())]
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be listed ({error.strerror}): make it a readable folder") from error
+
+
+def _sweep(folders: list[Path]) -> None:
+    """Remove what killed writers left; called under the lock, so that no living writer loses its file."""
+    for folder in folders:
+        for leftover in folder.glob("*/.*.json.*.tmp"):
+            leftover.unlink(missing_ok=True)
+
+
+def _matches(test: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(test, pattern.replace("[", "[[]"))
+
+
+def _newest_revision(history: History) -> History:
+    revision = history.entries[-1].session.run.revision
+    return replace(history, entries=tuple(entry for entry in history.entries if entry.session.run.revision == revision))

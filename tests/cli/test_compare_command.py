@@ -1,0 +1,184 @@
+"""`hwperf compare`: two models through the same pairs as everything else."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli.comparing import OK, REGRESSED, UNDECIDED, exit_code, read_data
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome
+from pytest_hwperf.duet.conductor import Conductor
+from pytest_hwperf.duet.duel import Tempo
+
+QUICK = Tempo(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
+COLUMNS = 64
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("pytest_hwperf.comparing.models.Conductor", partial(Conductor, tempo=QUICK))
+    monkeypatch.chdir(tmp_path)
+
+
+def save_model(path: Path, layers: int, *, shift: float = 0.0, inputs: int = 1) -> str:
+    """Write a chain of matrix products that scores two classes by the sign of the sum."""
+    weights = np.full((COLUMNS, COLUMNS), 1 / COLUMNS, dtype=np.float32)
+    last = np.stack([np.ones(COLUMNS), -np.ones(COLUMNS)], axis=1).astype(np.float32)
+    nodes = [helper.make_node("MatMul", [f"x{n}", "w"], [f"x{n + 1}"]) for n in range(layers)]
+    nodes += [helper.make_node("MatMul", [f"x{layers}", "last"], ["s"]), helper.make_node("Add", ["s", "shift"], ["y"])]
+    graph = helper.make_graph(
+        nodes,
+        "chain",
+        [helper.make_tensor_value_info(f"x{n}", TensorProto.FLOAT, [None, COLUMNS]) for n in range(inputs)][:1]
+        + [helper.make_tensor_value_info(f"more{n}", TensorProto.FLOAT, [None, 1]) for n in range(inputs - 1)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, 2])],
+        [
+            numpy_helper.from_array(weights, "w"),
+            numpy_helper.from_array(last, "last"),
+            numpy_helper.from_array(np.array([shift, 0], dtype=np.float32), "shift"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, path)
+    return str(path)
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> str:
+    X = np.random.default_rng(0).normal(size=(200, COLUMNS)).astype(np.float32)
+    y = np.where(X.sum(axis=1) > 0, 0, 1)
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    return str(tmp_path / "rows.npz")
+
+
+@pytest.mark.live
+def test_a_slower_model_is_found(tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = save_model(tmp_path / "old.onnx", 2), save_model(tmp_path / "new.onnx", 40)
+
+    assert main(["compare", old, new, f"--data={rows}", "--margin=10%", "--batch-size=16"]) == REGRESSED
+    out = capsys.readouterr().out
+    assert "REGRESSED  latency p50 ×" in out
+    assert "exact signed-rank" in out
+    assert "EQUIVALENT  accuracy mean " in out
+
+
+@pytest.mark.live
+def test_another_answer_is_found_example_by_example(
+    tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = save_model(tmp_path / "old.onnx", 1), save_model(tmp_path / "new.onnx", 1, shift=10.0)
+
+    assert main(["compare", old, new, f"--data={rows}", "--margin=50%"]) == REGRESSED
+    assert "REGRESSED  accuracy mean -" in capsys.readouterr().out
+
+
+@pytest.mark.live
+def test_functions_are_compared_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "models.py").write_text(
+        "def quick(X):\n    return X[:, 0]\n\n\ndef slow(X):\n    sum(range(3000))\n    return X[:, 0]\n",
+        encoding="utf-8",
+    )
+    np.save(tmp_path / "rows.npy", np.ones((8, 3)))
+
+    assert main(["compare", "models:slow", "models:quick", "--data=rows.npy", "--margin=10%"]) == OK
+    out = capsys.readouterr().out
+    assert "latency p50 -" in out
+    assert "accuracy" not in out
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (
+            "def broken(X):\n    raise ValueError('no weights')\n",
+            "models:broken cannot be measured: ValueError: no weights",
+        ),
+        ("import nothing_of_that_name\n", "models:broken cannot be imported: No module named 'nothing_of_that_name'"),
+        ("import os\nos._exit(3)\n", "ended with code 3 in the middle of the pair"),
+    ],
+    ids=["raises", "import error", "crash"],
+)
+def test_a_model_that_does_not_run_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, complaint: str
+) -> None:
+    (tmp_path / "models.py").write_text(content, encoding="utf-8")
+    np.save(tmp_path / "rows.npy", np.ones((8, 3)))
+
+    assert main(["compare", "models:broken", "models:broken", "--data=rows.npy"]) == USAGE
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.live
+def test_a_model_with_two_inputs_is_refused(tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]) -> None:
+    two = save_model(tmp_path / "two.onnx", 1, inputs=2)
+
+    assert main(["compare", two, two, f"--data={rows}"]) == USAGE
+    assert "has the inputs x0, more0: models with one input are compared" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["none.onnx", "none.onnx", "--data=x.npy"], "none.onnx is neither a file nor of the form module:function"),
+        (["a:f", "a:f", "--data=none.npz"], "--data=none.npz: give an .npz with X and perhaps y, an .npy, or a .csv"),
+        (
+            ["a:f", "a:f", "--data=rows.npz", "--margin=energy=5%"],
+            "hwperf compare knows margins of latency, accuracy, model_size and cpu_time",
+        ),
+        (["a:f", "a:f", "--data=rows.npz", "--alpha=50%"], "--alpha='50%': a rate above 0 up to 20 %"),
+        (["a:f", "a:f", "--data=rows.npz", "--target=y"], "--target names a column of a .csv"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    rows: str, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+) -> None:
+    assert rows
+    assert main(["compare", *arguments]) == USAGE
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_table_gives_rows_and_labels(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,kind\n1,2,cat\n3,4,dog\n", encoding="utf-8")
+    X, y = read_data(str(path), "kind")
+
+    assert [[1, 2], [3, 4]] == X.tolist()
+    assert y is not None
+    assert ["cat", "dog"] == y.tolist()
+    with pytest.raises(UsageProblem, match=r"--target='sort' is no column of .*\. Allowed: a, b, kind"):
+        read_data(str(path), "sort")
+
+
+def test_pickled_rows_are_never_loaded(tmp_path: Path) -> None:
+    np.save(tmp_path / "evil.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+
+    with pytest.raises(UsageProblem, match="allow_pickle=False"):
+        read_data(str(tmp_path / "evil.npy"), None)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "code"),
+    [
+        (["equivalent", "improved"], OK),
+        (["equivalent", "regressed", "inconclusive"], REGRESSED),
+        (["equivalent", "inconclusive"], UNDECIDED),
+        (["not comparable"], UNDECIDED),
+        ([], UNDECIDED),
+    ],
+)
+def test_the_exit_code_tells_undecided_from_equal(outcomes: list[ComparisonOutcome], code: int) -> None:
+    found = tuple(
+        Comparison(
+            metric="latency", statistic="p50", outcome=outcome, change=None, scale="relative", margin=0.02,
+            p_value=None, pairs=0, method="", detectable=None, baseline=None,
+        )
+        for outcome in outcomes
+    )  # fmt: skip
+
+    assert code == exit_code(found)

@@ -1,0 +1,123 @@
+"""`hwperf selfcheck`: what it counts, what it keeps, and one real run of it."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from fakes import gates
+from fakes import records as fake
+
+from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli.checking import Build, build_of, needed, read_record, told, write_record
+from pytest_hwperf.core.errors import UsageProblem
+
+
+def builds(red: int, green: int, *, planted: float = 0.0) -> list[Build]:
+    """Builds of two tests each, of which the red ones called the first slower."""
+    return [
+        Build(alpha=0.01, planted=planted, questions=2, alarms=int(n < red), tests=("a",) * (n < red))
+        for n in range(red + green)
+    ]
+
+
+def test_equal_code_is_counted_by_builds() -> None:
+    lines, too_many = told(builds(1, 39), 0.01)
+
+    assert lines == ["equal code: 1 false alarms in 40 builds (0.1% .. 13.2%, Clopper-Pearson 95 %), stated 1.0%"]
+    assert not too_many
+
+
+def test_surely_too_many_alarms_are_said_to_be() -> None:
+    lines, too_many = told(builds(5, 15), 0.01)
+
+    assert too_many
+    assert "more false alarms than stated" in lines[1]
+
+
+def test_planted_work_is_counted_by_tests() -> None:
+    lines, too_many = told(builds(9, 1, planted=0.05), 0.01)
+
+    assert lines == ["5% work planted: found in 9 of 20 tests (23.1% .. 68.5%, Clopper-Pearson 95 %)"]
+    assert not too_many
+
+
+def test_a_report_is_counted_by_its_paired_latencies() -> None:
+    report = gates.report(3)
+    regressed = sum(c.outcome == "regressed" for j in report.judgements for c in j.comparisons if c.metric == "latency")
+    build = build_of(report, 0.05, 0.01)
+
+    assert (4, regressed) == (build.questions, build.alarms)
+    assert regressed == len(build.tests)
+
+
+def test_a_report_without_pairs_is_refused() -> None:
+    with pytest.raises(UsageProblem, match="no pairs were run"):
+        build_of(fake.empty_report(), 0.0, 0.01)
+
+
+def test_the_pairs_that_a_change_needs_follow_from_the_noise() -> None:
+    """2 % is the margin itself; 10 % takes as few as the level allows."""
+    line = needed([gates.report(seed) for seed in range(3)], 0.01)[0]
+
+    assert line.startswith("pairs that a change needs (tests/test_models.py::test_0): 2%: within the margin, 5%: ")
+    assert line.endswith(", 10%: 8")
+
+
+def test_too_few_pairs_tell_nothing_of_later_ones() -> None:
+    assert needed([gates.report(3)], 0.01)[0].endswith("5%: more builds first, 10%: more builds first")
+
+
+def test_the_record_adds_up(tmp_path: Path) -> None:
+    path = tmp_path / "record" / "machine.json"
+    assert read_record(path) == []
+    write_record(path, builds(1, 1))
+
+    assert builds(1, 1) == read_record(path)
+    assert [path] == list(path.parent.iterdir())
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"builds": [{}]}', '{"builds": 5}'])
+def test_a_damaged_record_is_named(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "machine.json"
+    path.write_text(content, encoding="utf-8")
+
+    with pytest.raises(UsageProblem, match="is no record of hwperf selfcheck: begin anew with --forget"):
+        read_record(path)
+
+
+@pytest.mark.parametrize("arguments", [["--builds=0", "--planted=0"], ["--builds=-1"]])
+def test_no_builds_at_all_are_refused(arguments: list[str]) -> None:
+    assert main(["selfcheck", *arguments]) == USAGE
+
+
+@pytest.mark.live
+def test_it_runs_the_users_own_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One build of equal code and one with three times the work, which every pair sees."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "work.py").write_text("def call():\n    return sum(range(30_000))\n", encoding="utf-8")
+    (project / "test_work.py").write_text(
+        "import work\n\n\ndef test_call(hwperf):\n    hwperf(work.call)\n", encoding="utf-8"
+    )
+    subprocess.run(["git", "init", "--quiet", "."], cwd=project, check=True)
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+    assert main(["selfcheck", "--builds=1", "--planted=1", "--work=200%"]) == 0
+    out = capsys.readouterr().out
+    assert "build 1, equal code: 0 of 1 test called slower" in out
+    assert "build 2, 200% work planted: 1 of 1 test called slower" in out
+    assert "pairs that a change needs (test_work.py::test_call): 2%: within the margin, 5%: " in out
+    assert len(list((tmp_path / "data").rglob("*.json"))) == 1
+
+
+@pytest.mark.live
+def test_a_run_without_a_report_says_what_pytest_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["selfcheck", "--builds=1", "--planted=0", "--", "no_such_file.py"]) == USAGE
+    assert "pytest ended with code 4 and wrote no report" in capsys.readouterr().err

@@ -1,0 +1,66 @@
+"""What all tests share."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the golden files anew, for review in version control"
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
+    """Compare output with tests/golden/NAME; where they differ, the actual output lies beside it as NAME.actual."""
+
+    def compare(name: str, actual: bytes) -> None:
+        path = GOLDEN / name
+        beside = path.with_name(f"{path.name}.actual")
+        beside.unlink(missing_ok=True)
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(actual)
+        elif not path.exists() or path.read_bytes() != actual:
+            beside.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_bytes(actual)
+            pytest.fail(f"differs from {path}: compare with {beside}, accept with --update-golden", pytrace=False)
+
+    return compare
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_bytecode() -> Iterator[None]:
+    """Let a test file that is written twice in one second, with the same size, be read as it now is.
+
+    Python and pytest know their cached bytecode by the source's size and its time in whole seconds.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "dont_write_bytecode", True)
+        patch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _interruptible() -> Iterator[None]:
+    """Let processes that tests start obey Ctrl-C: a shell that runs the tests in the background ignores it for all."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep converted models out of the user's own cache, and this machine's real counters out of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("hwperf-cache")))
+        patch.delenv("HWPERF_POWERCAP_ROOT", raising=False)
+        yield

@@ -1,0 +1,160 @@
+"""A run against stored sessions: which comparison fits, and what forbids one."""
+
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import pytest
+from fakes.records import machine, run, sample
+
+from pytest_hwperf.core.baselines import Stored, Terms, compare_with_sessions, session_of
+from pytest_hwperf.core.budgets import DEFAULT_MARGINS
+from pytest_hwperf.core.estimates import figures
+from pytest_hwperf.core.records import Comparison, Judgement, Machine, Run, Sample
+
+LATENCY, ACCURACY, MEMORY = (DEFAULT_MARGINS[name] for name in ("latency_p50", "accuracy", "memory"))
+ENERGY, COLD, FLIPS = (DEFAULT_MARGINS[name] for name in ("energy", "cold_start", "flip_rate"))
+
+
+def measured(*samples: Sample, conditions: Mapping[str, str] | None = None) -> Run:
+    made = run(samples=samples or (sample(values=[0.006] * 9),))
+    return made if conditions is None else replace(made, conditions=conditions)
+
+
+def stored(*runs: Run, elsewhere: Iterable[Machine] = ()) -> Stored:
+    sessions = [session_of(Judgement(run=r, figures=figures(r), verdicts=())) for r in runs]
+    return Stored(sessions=sessions, elsewhere=list(elsewhere))
+
+
+def compared(now: Run, base: Stored, terms: Terms, *repeats: Run) -> Comparison:
+    (found,) = compare_with_sessions(now, figures(now), base, terms, [figures(again) for again in repeats])
+    return found
+
+
+def latency(seconds: float) -> Run:
+    return measured(sample(values=[seconds] * 9))
+
+
+def processes(metric: str, *values: float) -> Run:
+    return measured(sample(metric, values, per="fresh process", source="VmHWM"))
+
+
+def test_a_session_keeps_figures_and_exact_values_only() -> None:
+    """Raw latencies would fill a repository; correctness per example is what makes accuracy comparable."""
+    both = measured(sample(values=[0.006] * 9), sample("accuracy", [1, 0, 1], per="example"))
+    session = session_of(Judgement(run=replace(both, result="big"), figures=figures(both), verdicts=()))
+
+    assert [kept.metric for kept in session.run.samples] == ["accuracy"]
+    assert session.figure("latency", "p50") is not None
+    assert session.run.result is None
+
+
+def test_a_first_run_has_no_baseline() -> None:
+    found = compared(measured(), stored(), Terms(margins=[LATENCY]))
+
+    assert (found.outcome, found.change) == ("no baseline", None)
+    assert found.reason == "no baseline: save one with --hwperf-save"
+
+
+def test_a_baseline_of_another_machine_is_not_comparable() -> None:
+    """The nearest machine's difference is named."""
+    far = replace(machine(cores=64), cpu_model="other", python="other")
+    found = compared(measured(), stored(elsewhere=[far, machine(cores=8), machine()]), Terms(margins=[LATENCY]))
+
+    assert found.outcome == "not comparable"
+    assert found.reason == ("the baseline is of another machine (cores: 8, 4): save one here with --hwperf-save")
+
+
+def test_other_conditions_are_not_comparable() -> None:
+    now = measured(conditions={"batch_size": "1", "load": "single_stream"})
+    before = measured(conditions={"batch_size": "32", "load": "single_stream", "threads": "1"})
+    found = compared(now, stored(before), Terms(margins=[LATENCY]))
+
+    assert found.outcome == "not comparable"
+    assert found.reason == "batch_size: 32, 1; threads: 1, absent (baseline, now): save a new baseline"
+
+
+def test_another_source_is_not_comparable() -> None:
+    now, before = (measured(sample("energy", [0.1] * 5, source=source)) for source in ("rapl:package-0", "rapl:psys"))
+    found = compared(now, stored(before), Terms(margins=[ENERGY]))
+
+    assert (found.outcome, found.reason) == (
+        "not comparable",
+        "source: rapl:psys, rapl:package-0 (baseline, now): save a new baseline",
+    )
+
+
+def test_sessions_that_agree_are_used_and_others_left_aside() -> None:
+    base = stored(*[measured(conditions={"batch_size": "32"})] * 3, latency(0.006), latency(0.006))
+
+    assert compared(latency(0.006), base, Terms(margins=[LATENCY])).pairs == 2
+
+
+@pytest.mark.parametrize(
+    ("repeats", "outcome"), [((0.018, 0.018), "regressed"), ((0.018, 0.006), "inconclusive"), ((), "inconclusive")]
+)
+def test_a_timing_alarm_counts_only_when_it_is_repeated(repeats: tuple[float, ...], outcome: str) -> None:
+    """Three times the latency of one stored session."""
+    found = compared(latency(0.018), stored(latency(0.006)), Terms(margins=[LATENCY]), *map(latency, repeats))
+
+    assert found.outcome == outcome
+
+
+def test_a_repeat_that_did_not_measure_it_repeats_nothing() -> None:
+    other = measured(sample("accuracy", [1.0], per="example"))
+    found = compared(latency(0.018), stored(latency(0.006)), Terms(margins=[LATENCY]), other, other)
+
+    assert found.outcome == "inconclusive"
+
+
+def test_fresh_processes_repeat_each_other() -> None:
+    """Each value of a cold start is a fresh process already."""
+    base = stored(*[processes("cold_start", 0.1, 0.1, 0.1)] * 8)
+
+    assert compared(processes("cold_start", 0.3, 0.3, 0.3), base, Terms(margins=[COLD])).outcome == "regressed"
+    assert compared(processes("cold_start", 0.3, 0.1, 0.1), base, Terms(margins=[COLD])).outcome == "inconclusive"
+
+
+def test_memory_is_compared_exactly_with_the_newest_session() -> None:
+    base = stored(processes("memory", 90e6, 90e6, 90e6), processes("memory", 60e6, 60e6, 60e6))
+
+    assert compared(processes("memory", 70e6, 70e6, 70e6), base, Terms(margins=[MEMORY])).outcome == "regressed"
+    assert compared(processes("memory", 60.5e6, 60e6, 60e6), base, Terms(margins=[MEMORY])).outcome == "equivalent"
+
+
+@pytest.mark.parametrize(("margin", "name"), [(ACCURACY, "accuracy"), (FLIPS, "flip_rate")])
+def test_examples_are_compared_in_pairs(margin: object, name: str) -> None:
+    """30 of 200 examples newly wrong (or newly flipped): exact McNemar."""
+    good, bad = (1.0, 0.0) if name == "accuracy" else (0.0, 1.0)
+    before = measured(Sample(metric=name, values=array("d", [good] * 200), per="example", source="model"))
+    after = measured(Sample(metric=name, values=array("d", [good] * 170 + [bad] * 30), per="example", source="model"))
+    found = compared(after, stored(before), Terms(margins=[margin]))  # type: ignore[list-item] # a Margin
+
+    assert (found.outcome, found.pairs) == ("regressed", 200)
+    assert found.p_value == pytest.approx(0.5**30)
+
+
+def test_an_estimate_is_never_compared() -> None:
+    """It holds nothing beyond CPU time; left out unless the user named energy, who is then told."""
+    now = measured(sample("energy", [0.1] * 5, source="estimate:cpu-time"))
+    unnamed = compare_with_sessions(now, figures(now), stored(now), Terms(margins=[ENERGY]))
+    named = compared(now, stored(now), Terms(margins=[ENERGY], required={("energy", "mean")}))
+
+    assert unnamed == ()
+    assert named.outcome == "not comparable"
+    assert "holds nothing beyond CPU time" in named.reason
+
+
+def test_what_was_named_and_not_measured_is_said() -> None:
+    now = replace(measured(), unmeasured={"energy": "the counter is stuck"})
+    terms = Terms(margins=[ENERGY, MEMORY], required={("energy", "mean"), ("memory", "p50")})
+    found = compare_with_sessions(now, figures(now), stored(now), terms)
+
+    assert [comparison.reason for comparison in found] == [
+        "not measured: the counter is stuck",
+        "not measured: this measurement does not give it",
+    ]
+
+
+def test_what_nobody_measured_and_nobody_named_is_left_out() -> None:
+    assert compare_with_sessions(measured(), figures(measured()), stored(), Terms(margins=[MEMORY])) == ()

@@ -1,0 +1,86 @@
+"""Simulated builds of fifty tests: false alarms within the stated rate, a planted slowdown found.
+
+A small seeded version of `benchmarks/builds.py`, whose full tables are in docs/statistics.md. Each rate is held against
+the 99 % Clopper-Pearson interval of what was counted.
+"""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "builds.py"
+FEW = 40
+NOISES = (
+    "normal, sd 1 %",
+    "t with 2 df",
+    "bursts in every tenth pair",
+    "bimodal, +-2 %",
+    "AR(1) drift, turns AB",
+    "AR(1) drift, turns ABBA",
+)
+
+
+@pytest.fixture(scope="module")
+def builds() -> dict[str, Any]:
+    """The functions of the benchmark script."""
+    return runpy.run_path(str(SCRIPT))
+
+
+def test_every_noise_of_the_script_is_simulated_here(builds: dict[str, Any]) -> None:
+    assert NOISES == tuple(builds["NOISES"])
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_equal_code_alarms_no_more_often_than_stated(builds: dict[str, Any], noise: str) -> None:
+    """At 5 % per build and a margin of 0, where every alarm of a test is possible."""
+    alarms = builds["false_alarms"](builds["NOISES"][noise], FEW, change=0.0, margin=0.0, alpha=0.05)
+
+    assert builds["interval"](alarms, FEW)[0] <= 0.05
+
+
+def test_slowdowns_of_just_the_margin_alarm_no_more_often_than_stated(builds: dict[str, Any]) -> None:
+    draw = builds["NOISES"]["normal, sd 1 %"]
+    alarms = builds["false_alarms"](draw, FEW // 2, change=0.02, margin=0.02, alpha=0.05)
+
+    assert builds["interval"](alarms, FEW // 2)[0] <= 0.05
+
+
+@pytest.mark.parametrize("workload", [0, 1])
+def test_one_slow_test_of_fifty_is_found(builds: dict[str, Any], workload: int) -> None:
+    """With recorded noise, +5 % of work, margin 2 % and 1 % per build; 400 values instead of 600 for all on twelve."""
+    found, false, values = builds["planted"](workload, FEW)
+
+    assert found >= 0.97 * FEW
+    assert builds["interval"](false, FEW)[0] <= 0.01
+    assert values / FEW < 50 * 12
+
+
+def test_peeking_after_every_pair_is_seen_to_alarm_too_often(builds: dict[str, Any]) -> None:
+    """What shows that the simulation can fail: 13 to 16 % at a nominal 5 %."""
+    runs = 4000
+    alarms = builds["peeking"](builds["NOISES"]["normal, sd 1 %"], runs)
+
+    assert 0.13 <= alarms / runs <= 0.16
+
+
+def test_fifty_tests_each_for_itself_are_seen_to_alarm_in_nearly_every_build(builds: dict[str, Any]) -> None:
+    alarms = builds["each_for_itself"](builds["NOISES"]["normal, sd 1 %"], FEW)
+
+    assert builds["interval"](alarms, FEW)[0] > 0.5
+
+
+def test_build_of_slow_tests_only_is_red(builds: dict[str, Any]) -> None:
+    """All of four at +10 %, without noise to speak of, in the fewest pairs there are."""
+    values = np.full((4, builds["MOST"]), 0.1) + np.arange(builds["MOST"]) * 1e-6
+    built = builds["build"](values, 0.02, 0.01)
+
+    assert (frozenset(range(4)), 4 * (6 + 10)) == (built.regressed, built.values)
+
+
+@pytest.mark.parametrize(("found", "of", "ends"), [(0, 100, (0.0, 0.0516)), (100, 100, (0.9484, 1.0))])
+def test_interval_of_a_share(builds: dict[str, Any], found: int, of: int, ends: tuple[float, float]) -> None:
+    """1 - 0.005^(1/100) = 0.0516."""
+    assert ends == pytest.approx(builds["interval"](found, of), abs=5e-5)

@@ -1,0 +1,68 @@
+"""What the records themselves can answer."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.records import machine, onnx_judgement, run, sample
+
+from pytest_hwperf.core.records import METRICS, Metric, Session
+
+
+def test_a_fingerprint_depends_on_every_stable_field() -> None:
+    here = machine()
+    others = [
+        replace(here, cpu_model="other"),
+        replace(here, architecture="aarch64"),
+        replace(here, cores=8),
+        replace(here, memory_gb=32),
+        replace(here, system="other"),
+        replace(here, python="other"),
+        replace(here, libraries={}),
+        replace(here, threads={}),
+    ]
+
+    assert len({here.fingerprint, *(other.fingerprint for other in others)}) == 9
+
+
+def test_a_fingerprint_does_not_depend_on_the_order_of_libraries() -> None:
+    forth, back = {"numpy": "2.1", "scipy": "1.11"}, {"scipy": "1.11", "numpy": "2.1"}
+
+    assert machine(libraries=forth).fingerprint == machine(libraries=back).fingerprint
+
+
+def test_differences_of_machines_are_named() -> None:
+    other = replace(machine(cores=8), libraries={**machine().libraries, "numpy": "2.4"}, threads={})
+
+    assert machine().differences(other) == ("cores: 4, 8", "numpy: 2.1.0, 2.4", "OMP_NUM_THREADS: 1, absent")
+
+
+def test_a_machine_does_not_differ_from_itself() -> None:
+    assert machine().differences(machine()) == ()
+
+
+def test_a_run_finds_its_samples_and_metrics() -> None:
+    latency = sample()
+    own = replace(run(samples=(latency,)), directions={"rouge_l": "higher"})
+
+    assert own.sample("latency") is latency
+    assert own.sample("energy") is None
+    assert own.metric("latency") is METRICS["latency"]
+    assert own.metric("rouge_l") == Metric(name="rouge_l", unit="1", better="higher", exact=False)
+
+
+def test_a_metric_that_nobody_recorded_is_an_error() -> None:
+    with pytest.raises(KeyError, match="rouge_l"):
+        run().metric("rouge_l")
+
+
+def test_a_session_without_a_figure_has_none() -> None:
+    assert Session(run=run(), figures=()).figure("latency", "p50") is None
+
+
+def test_a_judgement_knows_its_comparisons_and_whether_it_fails() -> None:
+    """Five verdicts, three of them comparisons; one regression fails the whole."""
+    judged = onnx_judgement()
+    failing = replace(judged, verdicts=(*judged.verdicts, replace(judged.verdicts[0], fails=True)))
+
+    assert [comparison.metric for comparison in judged.comparisons] == ["latency", "accuracy", "energy"]
+    assert (judged.fails, failing.fails) == (False, True)

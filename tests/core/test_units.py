@@ -1,0 +1,122 @@
+"""How quantities are written."""
+
+import pytest
+
+from pytest_hwperf.core.records import METRICS
+from pytest_hwperf.core.units import (
+    EXPORT_UNITS,
+    counted,
+    exported_name,
+    scale_for,
+    show,
+    show_change,
+    show_interval,
+    show_limit,
+    show_number,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (6.31e-3, "s", "6.31 ms"),
+        (123.4e-6, "s", "123 µs"),
+        (1.5, "s", "1.50 s"),
+        (2e-10, "s", "0.200 ns"),
+        (0.0, "s", "0 s"),
+        (2**26, "B", "67.1 MB"),  # 64 MiB; MB = 10^6 bytes
+        (512.0, "B", "512 B"),
+        (0.002, "J", "2.00 mJ"),
+        (14706.0, "1/s", "14.7 k/s"),
+        (0.9737, "1", "0.974"),
+    ],
+)
+def test_a_quantity_is_shown_in_the_unit_that_reads_well(value: float, unit: str, shown: str) -> None:
+    assert shown == show(value, unit)
+
+
+def test_an_interval_is_shown_in_the_unit_of_its_value() -> None:
+    assert show_interval(1.2e-3, 9e-4, 1.5e-3, "s") == "1.20 ms (0.900 .. 1.50)"
+
+
+def test_an_open_end_is_a_question_mark() -> None:
+    assert show_interval(1.2e-3, None, None, "s") == "1.20 ms (? .. ?)"
+
+
+def test_whole_digits_are_never_rounded_away() -> None:
+    assert show_number(12345.6) == "12346"
+
+
+@pytest.mark.parametrize(("value", "shown"), [(0.9996, "1.00"), (9.996, "10.0"), (0.9994, "0.999"), (-99.96, "-100")])
+def test_a_number_that_is_rounded_up_keeps_its_significant_digits(value: float, shown: str) -> None:
+    assert shown == show_number(value)
+
+
+def test_a_number_that_is_not_finite_is_written_as_such() -> None:
+    assert show_number(float("inf")) == "inf"
+
+
+@pytest.mark.parametrize(
+    ("change", "scale", "shown"),
+    [
+        (0.048, "relative", "+4.8 %"),
+        (-0.02, "relative", "-2.0 %"),
+        (1.9, "relative", "×2.9"),
+        (-0.005, "absolute", "-0.50 pp"),
+    ],
+)
+def test_a_change_says_its_scale(change: float, scale: str, shown: str) -> None:
+    assert shown == show_change(change, scale)
+
+
+def test_the_scale_of_a_negative_quantity_is_that_of_its_size() -> None:
+    assert scale_for("s", -0.005) == (1e-3, "ms")
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "exported"),
+    [
+        ("latency_p95", "s", "latency_p95_ms"),
+        ("memory_p50", "B", "memory_p50_mb"),
+        ("energy_mean", "J", "energy_mean_mj"),
+        ("throughput_mean", "1/s", "throughput_mean_per_s"),
+        ("accuracy_mean", "1", "accuracy_mean"),
+    ],
+)
+def test_an_exported_name_ends_with_its_unit(name: str, unit: str, exported: str) -> None:
+    assert exported == exported_name(name, unit)
+
+
+def test_every_metric_can_be_exported() -> None:
+    """6.31e-3 s = 6.31 ms, 67.1e6 B = 67.1 MB, 2e-3 J = 2 mJ."""
+    assert {metric.unit for metric in METRICS.values()} == set(EXPORT_UNITS)
+    assert [6.31, 67.1, 2.0, 161.0] == pytest.approx(
+        [value * EXPORT_UNITS[unit][1] for value, unit in [(6.31e-3, "s"), (67.1e6, "B"), (2e-3, "J"), (161.0, "1/s")]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "unit", "better", "shown"),
+    [
+        (0.010, "s", "lower", "<= 10 ms"),
+        (1.25e-5, "s", "lower", "<= 12.5 µs"),
+        (0.85, "1", "higher", ">= 0.85"),
+        (5000.0, "1/s", "higher", ">= 5 k/s"),
+        (0.0, "1", "lower", "<= 0"),
+    ],
+)
+def test_a_limit_has_the_digits_that_were_given(limit: float, unit: str, better: str, shown: str) -> None:
+    assert shown == show_limit(limit, unit, better)
+
+
+@pytest.mark.parametrize(
+    ("n", "noun", "shown"),
+    [
+        (1, "session", "1 session"),
+        (2, "session", "2 sessions"),
+        (3, "fresh process", "3 fresh processes"),
+        (5, "batch of 16 calls", "5 batches of 16 calls"),
+    ],
+)
+def test_things_are_counted_in_words(n: int, noun: str, shown: str) -> None:
+    assert shown == counted(n, noun)

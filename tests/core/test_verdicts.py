@@ -1,0 +1,219 @@
+"""Budgets and comparisons get their answers: outcome, reason, and whether the test fails."""
+
+from dataclasses import replace
+
+import pytest
+from fakes.records import run
+
+from pytest_hwperf.core.records import (
+    Budget,
+    Comparison,
+    ComparisonOutcome,
+    Estimate,
+    Figure,
+    Policy,
+    Undecided,
+    Verdict,
+)
+from pytest_hwperf.core.verdicts import explain, judge, judge_budget, judge_comparison
+
+BUDGET = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
+FLOOR = Budget(keyword="throughput_min_qps", metric="throughput", statistic="mean", limit=100.0)
+
+
+def figure(low: float | None, value: float, high: float | None, metric: str = "latency", stat: str = "p95") -> Figure:
+    estimate = Estimate(value=value, low=low, high=high, confidence=0.9, n=400, method="m", warnings=())
+    return Figure(metric=metric, statistic=stat, estimate=estimate, source="perf_counter", per="call")
+
+
+def comparison(outcome: ComparisonOutcome = "regressed", **changes: object) -> Comparison:
+    change = Estimate(value=0.048, low=0.039, high=0.056, confidence=0.98, n=8, method="m")
+    made = Comparison(
+        metric="latency",
+        statistic="p50",
+        outcome=outcome,
+        change=change,
+        scale="relative",
+        margin=0.02,
+        p_value=None,
+        pairs=8,
+        method="8 sessions, historical",
+        detectable=0.18,
+        baseline=0.006,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type] # fields by name
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome", "fails"),
+    [
+        (figure(0.008, 0.009, 0.0099), "passed", False),
+        (figure(0.011, 0.012, 0.013), "failed", True),
+        (figure(0.009, 0.0095, 0.011), "inconclusive", False),  # the point keeps the limit
+        (figure(0.009, 0.0105, 0.011), "inconclusive", True),  # the point breaks it
+    ],
+)
+def test_a_budget_is_answered_by_the_whole_interval(found: Figure, outcome: str, fails: bool) -> None:
+    verdict = judge_budget(run(), [found], BUDGET, Policy())
+
+    assert (verdict.outcome, verdict.fails) == (outcome, fails)
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        (figure(101, 110, 120, "throughput", "mean"), "passed"),
+        (figure(80, 90, 99, "throughput", "mean"), "failed"),
+        (figure(90, 99, 110, "throughput", "mean"), "inconclusive"),
+    ],
+)
+def test_a_lower_limit_is_the_mirror_image(found: Figure, outcome: str) -> None:
+    verdict = judge_budget(run(), [found], FLOOR, Policy())
+
+    assert verdict.outcome == outcome
+    assert verdict.fails == (outcome != "passed")  # the inconclusive point lies below the limit
+
+
+@pytest.mark.parametrize(
+    ("undecided", "point", "fails", "told"),
+    [
+        ("point", 0.0095, False, "judged by its point"),
+        ("point", 0.0105, True, "judged by its point"),
+        ("pass", 0.0105, False, "let pass as asked"),
+        ("fail", 0.0095, True, "failed as asked"),
+    ],
+)
+def test_an_undecided_budget_says_so_whatever_it_does(
+    undecided: Undecided,
+    point: float,
+    fails: bool,
+    told: str,
+) -> None:
+    verdict = judge_budget(run(), [figure(0.009, point, 0.011)], BUDGET, Policy(undecided=undecided))
+
+    assert (verdict.outcome, verdict.fails) == ("inconclusive", fails)
+    assert verdict.reason.endswith(f"budget <= 10 ms: inconclusive (the interval holds the limit), {told}")
+
+
+def test_too_few_calls_say_how_many_are_needed() -> None:
+    few = figure(0.009, 0.0095, None)
+    few = replace(few, estimate=replace(few.estimate, warnings=("p95 has no upper 95 % bound below n=59, have n=30",)))
+    verdict = judge_budget(run(), [few], BUDGET, Policy())
+
+    assert "inconclusive (p95 has no upper 95 % bound below n=59, have n=30)" in verdict.reason
+
+
+def test_a_budget_says_value_interval_n_source_and_limit() -> None:
+    verdict = judge_budget(run(), [figure(0.011, 0.012, 0.013)], BUDGET, Policy())
+
+    assert explain(verdict) == (
+        "FAILED  latency p95 12.0 ms (11.0 .. 13.0), n=400 calls, perf_counter, budget <= 10 ms: failed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("per", "n", "shown"),
+    [
+        ("call", 1, "n=1 call"),
+        ("batch of 16 calls", 2, "n=2 batches of 16 calls"),
+        ("fresh process", 3, "n=3 fresh processes"),
+        ("window", 5, "n=5 windows"),
+    ],
+)
+def test_n_is_counted_in_words(per: str, n: int, shown: str) -> None:
+    found = figure(0.011, 0.012, 0.013)
+    found = replace(found, per=per, estimate=replace(found.estimate, n=n))
+
+    assert f", {shown}, " in judge_budget(run(), [found], BUDGET, Policy()).reason
+
+
+def test_an_unmeasured_budget_fails_and_says_why() -> None:
+    budget = Budget(keyword="energy_budget_mj", metric="energy", statistic="mean", limit=0.002)
+    verdict = judge_budget(run(unmeasured={"energy": "energy is off"}), [], budget, Policy())
+
+    assert (verdict.outcome, verdict.fails) == ("unmeasured", True)
+    assert verdict.reason == "energy mean: unmeasured, budget <= 2 mJ: energy is off"
+
+
+@pytest.mark.parametrize(
+    ("budget", "policy"), [(BUDGET, Policy(undecided="pass")), (replace(BUDGET, default=True), Policy())]
+)
+def test_an_unmeasured_budget_may_pass_where_it_is_told_to(budget: Budget, policy: Policy) -> None:
+    """It keeps its outcome: what was not measured is never called passed."""
+    verdict = judge_budget(run(), [], budget, policy)
+
+    assert (verdict.outcome, verdict.fails) == ("unmeasured", False)
+
+
+def test_an_unmeasured_accuracy_tells_the_remedy() -> None:
+    budget = Budget(keyword="accuracy_min", metric="accuracy", statistic="mean", limit=0.9)
+
+    assert "give y_true=" in judge_budget(run(), [], budget, Policy()).reason
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fails", "fails_strictly"),
+    [
+        ("regressed", True, True),
+        ("improved", False, False),
+        ("equivalent", False, False),
+        ("inconclusive", False, True),
+        ("not comparable", False, True),
+        ("no baseline", False, False),  # a first run is no error
+    ],
+)
+def test_what_a_comparison_does(outcome: ComparisonOutcome, fails: bool, fails_strictly: bool) -> None:
+    made = comparison(outcome)
+    metric = run().metric("latency")
+
+    assert judge_comparison(metric, made, Policy()).fails == fails
+    assert judge_comparison(metric, made, Policy(strict=True)).fails == fails_strictly
+
+
+def test_a_comparison_says_change_interval_baseline_margin_and_method() -> None:
+    verdict = judge_comparison(run().metric("latency"), comparison(p_value=0.0002), Policy())
+
+    assert explain(verdict) == (
+        "REGRESSED  latency p50 +4.8 % (98 % CI +3.9 % .. +5.6 %), baseline 6.00 ms, margin +2.0 %, p=0.0002, "
+        "8 sessions, historical"
+    )
+
+
+def test_an_inconclusive_comparison_says_what_it_could_have_caught() -> None:
+    verdict = judge_comparison(run().metric("latency"), comparison("inconclusive", baseline=None), Policy())
+
+    assert "could have caught >= +18.0 %" in verdict.reason
+    assert "baseline" not in verdict.reason
+
+
+def test_an_inconclusive_comparison_without_power_says_nothing_of_it() -> None:
+    verdict = judge_comparison(run().metric("latency"), comparison("inconclusive", detectable=None), Policy())
+
+    assert "could have caught" not in verdict.reason
+
+
+def test_where_more_is_better_the_worse_lies_below() -> None:
+    made = comparison("inconclusive", metric="accuracy", statistic="mean", scale="absolute", detectable=-0.02)
+    verdict = judge_comparison(run().metric("accuracy"), made, Policy())
+
+    assert "could have caught <= -2.00 pp" in verdict.reason
+
+
+def test_an_open_interval_is_shown_open() -> None:
+    change = Estimate(value=0.1, low=None, high=None, confidence=0.98, n=1, method="m")
+    verdict = judge_comparison(run().metric("latency"), comparison(change=change), Policy())
+
+    assert "+10.0 % (? .. ?)" in verdict.reason
+
+
+def test_a_comparison_with_nothing_says_why() -> None:
+    made = comparison("no baseline", change=None, reason="no baseline: save one with --hwperf-save")
+    verdict = judge_comparison(run().metric("latency"), made, Policy())
+
+    assert explain(verdict) == "NO BASELINE  latency p50: no baseline: save one with --hwperf-save"
+
+
+def test_a_run_is_answered_budgets_first() -> None:
+    verdicts: tuple[Verdict, ...] = judge(run(), [figure(0.008, 0.009, 0.0099)], [comparison()], [BUDGET], Policy())
+
+    assert [verdict.outcome for verdict in verdicts] == ["passed", "regressed"]

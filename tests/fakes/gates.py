@@ -1,0 +1,100 @@
+"""Builds that never ran: evidence drawn from a seed, with everything that a real one would keep."""
+
+import math
+from array import array
+from dataclasses import replace
+from random import Random
+
+from fakes import records as fake
+
+from pytest_hwperf.core.estimates import figures
+from pytest_hwperf.core.evidence import Coin, Evidence, Gate, Match, Measurement, Observation, Pair, Stage, Trial
+from pytest_hwperf.core.paired import pair_value
+from pytest_hwperf.core.records import METRICS, Budget, Judgement, Margin, Policy
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.sequence import next_step, settle
+from pytest_hwperf.core.verdicts import judge
+
+LATENCY = Margin(metric="latency", statistic="p50", size=0.02)
+ACCURACY = Margin(metric="accuracy", statistic="mean", size=0.0, scale="absolute")
+MEMORY = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6)
+_BLOCKS = 12
+
+
+def trial(number: int, margin: Margin = LATENCY) -> Trial:
+    measurement = Measurement(test=f"tests/test_models.py::test_{number}", label="")
+    return Trial(measurement=measurement, margin=margin, better=METRICS[margin.metric].better)
+
+
+def observation(one: Trial, change: float, random: Random, spread: float = 0.006) -> Observation:
+    """Blocks around 1 ms whose pair value lies near `change`; pairs differ by `spread`, blocks by some more."""
+    centre = math.log1p(change) + random.gauss(0, spread)
+    baseline = array("d", (1e-3 * math.exp(random.gauss(0, 0.01)) for _ in range(_BLOCKS)))
+    candidate = array("d", (value * math.exp(centre + random.gauss(0, 1.6 * spread)) for value in baseline))
+    found = Observation(
+        measurement=one.measurement,
+        metric=one.margin.metric,
+        statistic=one.margin.statistic,
+        baseline=baseline,
+        candidate=candidate,
+        preempted=random.random(),
+    )
+    return replace(found, change=pair_value(found))
+
+
+def build(
+    changes: list[float], random: Random, matches: tuple[Match, ...] = (), *, alpha: float = 0.01, spread: float = 0.006
+) -> Evidence:
+    """Run the pairs that the sequence asks for, of tests that changed by `changes`."""
+    truths = {trial(number): change for number, change in enumerate(changes)}
+    evidence = Evidence(alpha=alpha, trials=tuple(truths), pairs=(), matches=matches)
+    while (step := next_step(evidence)).stage is not None:
+        asked = [one for one in truths if one.measurement in step.measurements]
+        evidence = replace(
+            evidence, pairs=(*evidence.pairs, _pair(len(evidence.pairs) + 1, step.stage, asked, truths, random, spread))
+        )
+    return evidence
+
+
+def report(seed: int) -> Report:
+    """A session of four tests, of which one may have got slower, with memory and accuracy beside the latency."""
+    random = Random(seed)
+    changes = [0.0, 0.0, random.choice([0.0, 0.05]), random.uniform(-0.05, 0.05)]
+    evidence = build(changes, random, (_weighed(0, random), _labelled(1, random)))
+    settled = settle(evidence)
+    judgements = []
+    for number in range(len(changes)):
+        run = fake.run(test=trial(number).measurement.test)
+        compared = [found for one, found in settled.items() if one.measurement.test == run.test]
+        budgets = [Budget(keyword="latency_p50_ms", metric="latency", statistic="p50", limit=0.0062)]
+        found = figures(run)
+        verdicts = judge(run, found, compared, budgets, Policy())
+        judgements.append(Judgement(run=run, figures=found, verdicts=verdicts))
+    gate = Gate(
+        against="origin/main", revision="4f2c1e9", seed=seed, evidence=evidence, shared={}, seconds={"screen": 9.5}
+    )
+    return replace(fake.empty_report(), judgements=tuple(judgements), gates=(gate,))
+
+
+def _pair(
+    number: int, stage: Stage, asked: list[Trial], truths: dict[Trial, float], random: Random, spread: float
+) -> Pair:
+    return Pair(
+        number=number,
+        stage=stage,
+        first=random.choice(("baseline", "candidate")),
+        hash_seeds={"baseline": random.randrange(2**32), "candidate": random.randrange(2**32)},
+        coins=tuple(Coin(measurement=one.measurement, turns=random.choice(("BCCB", "CBBC"))) for one in asked),
+        observations=tuple(observation(one, truths[one], random, spread) for one in asked),
+    )
+
+
+def _weighed(number: int, random: Random) -> Match:
+    values = [array("d", (64e6 + random.choice((0, 4096, 8192)) for _ in range(10))) for _ in range(2)]
+    return Match(trial=trial(number, MEMORY), per="fresh process", baseline=values[0], candidate=values[1])
+
+
+def _labelled(number: int, random: Random) -> Match:
+    baseline = array("d", (float(random.random() < 0.9) for _ in range(400)))
+    candidate = array("d", (value if random.random() < 0.97 else 1 - value for value in baseline))
+    return Match(trial=trial(number, ACCURACY), per="example", baseline=baseline, candidate=candidate)

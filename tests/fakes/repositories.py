@@ -1,0 +1,27 @@
+"""Tiny repositories, made by the real git."""
+
+import subprocess
+from pathlib import Path
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    settings = ["-c", "init.defaultBranch=main", "-c", "protocol.file.allow=always"]
+    command = ["git", *identity, *settings, "-C", str(folder), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def repository_with(folder: Path, **files: str) -> Path:
+    """Make a repository with one commit; `__` in a name is a dot."""
+    folder.mkdir(parents=True)
+    git(folder, "init")
+    commit(folder, **files)
+    return folder
+
+
+def commit(folder: Path, **files: str) -> str:
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text)
+    git(folder, "add", ".")
+    git(folder, "commit", "--allow-empty", "-m", "more")
+    return git(folder, "rev-parse", "HEAD")

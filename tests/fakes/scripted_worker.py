@@ -1,0 +1,64 @@
+"""A real process of a pair that measures nothing: it says the times that its script gives, and dies on demand.
+
+`python -m scripted_worker SCRIPT` with SCRIPT as JSON: `ns` (of every call), `nodes`, `crash_in` (starts, from 0, in
+which it kills itself in its turn), `early_exit`, `silent_in`, `orphan` (starts a child that would outlive it),
+`recorded`, `unmeasured` (starts in which it measures nothing).
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from array import array
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_hwperf.duet.messages import ENVIRONMENT, decode_order
+from pytest_hwperf.duet.turns import Place, Turns
+
+
+class Scripted:
+    def __init__(self, script: Mapping[str, Any], start: int) -> None:
+        self._script = script
+        self._start = start
+
+    def block(self, calls: int, batch: int) -> "array[int]":
+        if self._start in self._script.get("crash_in", []):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return array("q", [self._script["ns"] * batch] * calls)
+
+    def exact(self) -> Mapping[str, Any]:
+        return {"samples": [], "missing": {}}
+
+    def energy(self, calls: int) -> Mapping[str, Any]:
+        return {"reason": f"no meter for {calls} calls"}
+
+
+def main() -> None:
+    script = json.loads(sys.argv[1])
+    counter = Path(script["counter"])
+    start = int(counter.read_text(encoding="ascii")) if counter.exists() else 0
+    counter.write_text(str(start + 1), encoding="ascii")
+    sys.stdout.write("the worker has begun\n")
+    sys.stdout.flush()
+    if script.get("early_exit"):
+        sys.exit("no module named x")
+    if script.get("orphan"):
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        Path(script["orphan"]).write_text(str(child.pid), encoding="ascii")
+    order = decode_order(os.environ[ENVIRONMENT])
+    turns = Turns.connect(order)
+    for node in turns.chosen(script["nodes"], {}):
+        if start in script.get("silent_in", []):
+            time.sleep(600)
+        if start not in script.get("unmeasured", []):
+            turns.serve(Place(node=node, index=0, label=""), {}, Scripted(script, start))
+        turns.say("tested", None, node=node, outcome="passed", reason="", recorded=script.get("recorded", {}))
+    turns.bye([])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Accuracy per example, and everything that must be refused."""
+
+import numpy as np
+import pytest
+
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.measure.accuracy import correctness, digest, flips
+
+
+def test_correctness_is_one_value_per_example() -> None:
+    sample = correctness(np.array([1, 0, 2]), [1, 1, 2], source="model")
+
+    assert list(sample.values) == [1.0, 0.0, 1.0]
+    assert (sample.metric, sample.per, sample.source) == ("accuracy", "example", "model")
+
+
+def test_text_labels_are_compared() -> None:
+    assert list(correctness(["cat", "dog"], np.array(["cat", "cat"]), source="").values) == [1.0, 0.0]
+
+
+def test_predictions_of_another_length_are_refused() -> None:
+    with pytest.raises(MeasurementError, match="2 predictions for 3 labels in y_true"):
+        correctness([1, 2], [1, 2, 3], source="")
+
+
+def test_no_examples_are_refused() -> None:
+    with pytest.raises(MeasurementError, match="y_true is empty"):
+        correctness([], [], source="")
+
+
+def test_nan_predictions_are_refused() -> None:
+    with pytest.raises(MeasurementError, match="1 of 2 values in predictions are NaN"):
+        correctness([1.0, float("nan")], [1.0, 2.0], source="")
+
+
+def test_probabilities_are_no_labels() -> None:
+    with pytest.raises(MeasurementError, match=r"shape \(2, 2\): accuracy compares one label per example"):
+        correctness([[0.1, 0.9], [0.8, 0.2]], [1, 0], source="")
+
+
+def test_flips_are_counted_from_the_reference() -> None:
+    sample = flips([1, 0, 1], [1, 1, 1], source="against onnx_fp32")
+
+    assert list(sample.values) == [0.0, 1.0, 0.0]
+    assert (sample.metric, sample.source) == ("flip_rate", "against onnx_fp32")
+
+
+def test_flips_need_as_many_predictions() -> None:
+    with pytest.raises(MeasurementError, match="1 predictions for the reference's 2"):
+        flips([1], [1, 2], source="")
+
+
+def test_a_digest_depends_on_values_shape_and_type() -> None:
+    rows = np.arange(6.0)
+    others = [rows + 1, rows.reshape(2, 3), rows.astype("float32"), rows[::-1]]
+
+    assert len({digest(rows), *map(digest, others)}) == 5
+
+
+def test_a_digest_of_text_depends_on_its_content() -> None:
+    """Object arrays hold pointers: equal text at other addresses is equal data."""
+    text = np.array(["a", "bb"], dtype=object)
+    again = np.array([str(b"a", "ascii"), str(b"bb", "ascii")], dtype=object)
+
+    assert digest(text) == digest(again)
+    assert digest(text) != digest(np.array(["a", "cc"], dtype=object))

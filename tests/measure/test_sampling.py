@@ -1,0 +1,262 @@
+"""Warm-up, windows and stopping on a fake clock: no wall clock decides here."""
+
+import gc
+from itertools import pairwise
+
+import pytest
+from fakes.streams import FakeClock, FakeMeter, TimedCall, at_once, never
+
+from pytest_hwperf.core.records import Reading
+from pytest_hwperf.measure.sampling import Measured, Pace, Sampler, Stream
+
+MS = 1_000_000  # ns
+PACE = Pace(max_time_s=2.0)
+
+
+def measure(call: TimedCall, clock: FakeClock, *, pace: Pace = PACE, enough: object = at_once) -> Measured:
+    return Sampler(Stream(call, None), pace, clock).measure([], enough)  # type: ignore[arg-type] # a fake of it
+
+
+def test_the_first_call_is_kept_apart() -> None:
+    """The cold call is no part of the latencies."""
+    clock = FakeClock()
+    measured = measure(TimedCall(clock, 500 * MS, MS), clock)
+
+    assert measured.first_call_s == 0.5
+    assert set(measured.latency_s) == {0.001}
+    assert measured.result == "value"
+
+
+def test_warm_up_ends_when_three_blocks_agree() -> None:
+    """A block lasts 10 ms by the block before: 10 calls of 5 ms, 2 of 4, 2 of 3, 3 of 2, and from there on 1 ms."""
+    clock = FakeClock()
+    falling = [*[5 * MS] * 10, *[4 * MS] * 2, *[3 * MS] * 2, *[2 * MS] * 3]
+    measured = measure(TimedCall(clock, MS, *falling, MS), clock)
+
+    assert measured.warnings == []
+    assert set(measured.latency_s) == {0.001}
+
+
+def test_a_call_that_never_settles_is_said_to() -> None:
+    """Each call takes twice as long as the one before: no three blocks agree, and the cap ends the warm-up."""
+    clock = FakeClock()
+    doubling = [2**step * MS for step in range(14)]
+    measured = measure(TimedCall(clock, MS, *doubling), clock, enough=never)
+
+    assert measured.warnings[0].startswith("no steady state after ")
+
+
+def test_sampling_lasts_as_long_as_its_least_time_and_calls() -> None:
+    """300 calls of 1 ms are 0.3 s: six windows of 50 ms."""
+    clock = FakeClock()
+    measured = measure(TimedCall(clock, MS), clock)
+
+    assert len(measured.windows) == 6
+    assert len(measured.latency_s) == 300
+
+
+def test_sampling_that_is_never_enough_ends_with_its_time() -> None:
+    """2 s of 1 ms calls in windows of 50 ms are 40 windows."""
+    clock = FakeClock()
+    measured = measure(TimedCall(clock, MS), clock, enough=never)
+
+    assert len(measured.windows) == 40
+    assert len(measured.latency_s) == 2000
+
+
+def test_it_is_asked_again_only_when_the_windows_have_doubled() -> None:
+    """Looking after every window would give a false stop more chances."""
+    clock, looks = FakeClock(), list[int]()
+
+    def look(measured: Measured) -> bool:
+        looks.append(len(measured.windows))
+        return False
+
+    measure(TimedCall(clock, MS), clock, enough=look)
+
+    assert looks == [6, 12, 24]
+
+
+def test_a_call_longer_than_the_time_is_made_once_after_the_first() -> None:
+    """Slow models are not called more often than needed."""
+    clock = FakeClock()
+    call = TimedCall(clock, 10_000 * MS)
+    measured = measure(call, clock, enough=never)
+
+    assert call.count == 2
+    assert list(measured.latency_s) == [10.0]
+    assert measured.warnings == ["no steady state after 0 warm-up blocks (1 s)"]
+
+
+def test_short_calls_are_timed_in_batches_without_their_loop() -> None:
+    """Calls of 1 µs: batches of a hundred share one value; the empty loop of this clock takes no time."""
+    clock = FakeClock()
+    measured = measure(TimedCall(clock, 1000), clock)
+
+    assert measured.calls_per_value == 100
+    assert measured.latency_s[0] == pytest.approx(1e-6)
+    assert measured.windows[0].calls == 100 * (len(measured.latency_s) // len(measured.windows))
+
+
+def test_a_call_of_no_measurable_time_is_not_divided_by() -> None:
+    """A clock coarser than the call sees zero: the batch stays bounded, and so do the windows."""
+    clock = FakeClock()
+    pace = Pace(max_time_s=1e-6, min_time_s=0.0, min_calls=1, window_s=1e-9)
+
+    class Slipping(FakeClock):
+        """Moves a nanosecond at every thousandth look, so that the warm-up ends."""
+
+        looks = 0
+
+        def __call__(self) -> int:
+            self.looks += 1
+            self.now_ns += self.looks % 1000 == 0
+            return self.now_ns
+
+    clock = Slipping()
+    measured = measure(TimedCall(clock, 0), clock, pace=pace)
+
+    assert measured.calls_per_value == 10_000
+    assert set(measured.latency_s) == {0.0}
+
+
+def test_the_loop_of_a_batch_is_subtracted() -> None:
+    """A clock that moves 300 ns at every look: a batch of one call more costs nothing more, so nothing is left."""
+
+    class Ticking(FakeClock):
+        def __call__(self) -> int:
+            self.now_ns += 300
+            return self.now_ns
+
+    clock = Ticking()
+    pace = Pace(max_time_s=1e-2, min_time_s=1e-4, min_calls=10, window_s=1e-4)
+    measured = measure(TimedCall(clock, 0), clock, pace=pace)
+
+    assert measured.calls_per_value > 1
+    assert set(measured.latency_s) == {0.0}
+
+
+def test_inputs_are_taken_in_turn() -> None:
+    """Changing rows keep caches honest: a constant row is several times faster in a tree."""
+    clock, seen = FakeClock(), list[str]()
+
+    def call(prepared: str) -> str:
+        seen.append(prepared)
+        clock.now_ns += MS
+        return prepared
+
+    Sampler(Stream(call, ["a", "b", "c"]), PACE, clock).measure([], at_once)
+
+    assert seen[:7] == ["a", "b", "c", "a", "b", "c", "a"]
+
+
+def test_batches_take_inputs_in_turn_too() -> None:
+    clock, seen = FakeClock(), list[int]()
+
+    def call(prepared: int) -> None:
+        seen.append(prepared)
+        clock.now_ns += 1000
+
+    measured = Sampler(Stream(call, [1, 2, 3]), PACE, clock).measure([], at_once)
+
+    assert measured.calls_per_value == 100
+    assert all((first, second) in {(1, 2), (2, 3), (3, 1)} for first, second in pairwise(seen))
+
+
+def test_meters_are_read_around_every_window() -> None:
+    clock = FakeClock()
+    meter = FakeMeter("energy", (Reading(value=float(n)) for n in range(100)))
+    measured = Sampler(Stream(TimedCall(clock, MS), None), PACE, clock).measure([meter], at_once)
+
+    assert [0.0, 1.0, 2.0, 3.0, 4.0, 5.0] == [window.readings[0].value for window in measured.windows]
+
+
+@pytest.mark.parametrize("call_ms", [1, 3, 20, 200, 400])
+@pytest.mark.parametrize("faster", [1, 3])
+def test_windows_are_as_long_as_the_coarsest_meter_needs(call_ms: int, faster: int) -> None:
+    """One window that is too short would void the energy of the whole run, also where calls get three times faster."""
+    clock = FakeClock()
+    meter = FakeMeter("energy", shortest_window_s=0.5)
+    warm_up = 1 + 1000 // call_ms
+    call = TimedCall(clock, *[call_ms * MS] * warm_up, call_ms * MS // faster)
+    measured = Sampler(Stream(call, None), Pace(max_time_s=4.0), clock).measure([meter], never)
+
+    assert min(window.wall_s for window in measured.windows) >= 0.5
+    assert len({window.calls for window in measured.windows}) == 1
+    assert len(measured.latency_s) == sum(window.calls for window in measured.windows)
+
+
+def test_what_the_call_raises_rises_and_collection_goes_on() -> None:
+    """An error in the call is the test's own; the garbage collector is given back."""
+    clock = FakeClock()
+
+    def broken() -> None:
+        clock.now_ns += MS
+        if clock.now_ns > 5 * MS:
+            raise ValueError("out of range")
+
+    with pytest.raises(ValueError, match="out of range"):
+        Sampler(Stream(broken, None), PACE, clock).measure([], at_once)
+
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    clock = FakeClock()
+    gc.disable()
+    try:
+        measure(TimedCall(clock, MS), clock)
+
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_collection_is_held_during_calls() -> None:
+    clock, states = FakeClock(), list[bool]()
+
+    def call() -> None:
+        states.append(gc.isenabled())
+        clock.now_ns += MS
+
+    Sampler(Stream(call, None), PACE, clock).measure([], at_once)
+
+    assert not any(states[1:])  # the first call comes before warm-up
+
+
+def test_a_value_takes_eight_bytes() -> None:
+    clock = FakeClock()
+
+    assert measure(TimedCall(clock, MS), clock).latency_s.itemsize == 8
+
+
+def test_calls_that_get_slower_end_with_the_time() -> None:
+    """Fast for the warm-up, then a thousand times slower: no window may outlast the time by more than a call."""
+    clock = FakeClock()
+    call = TimedCall(clock, *[30_000] * 60_000, 30 * MS)
+    measured = measure(call, clock, enough=never)
+
+    assert clock.now_ns < 4_000 * MS
+    assert measured.warnings[-1].startswith("calls became three times slower within a window")
+    assert len({window.calls for window in measured.windows}) == 1
+
+
+def test_batches_that_get_slower_end_with_the_time() -> None:
+    clock = FakeClock()
+    call = TimedCall(clock, *[1_000] * 600_000, MS)
+    measured = measure(call, clock, enough=never)
+
+    assert clock.now_ns < 4_000 * MS
+    assert measured.calls_per_value == 100
+
+
+def test_a_freeze_of_the_users_own_is_kept() -> None:
+    clock = FakeClock()
+    gc.freeze()
+    try:
+        measure(TimedCall(clock, MS), clock)
+
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()

@@ -1,0 +1,225 @@
+"""Scenarios and callables as one shape."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
+
+X = np.arange(20, dtype="float32").reshape(10, 2)
+
+
+class FakePredictor:
+    """Predicts whether the first column is large; notes whether its scope is held."""
+
+    held = False
+
+    def __init__(self, *, broken: bool = False) -> None:
+        self.broken = broken
+
+    def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
+        return [X[start : start + batch_size] for start in range(0, len(X), batch_size)]
+
+    def predict(self, batch: Any) -> Any:
+        return batch[:, 0] * (np.nan if self.broken else 1)
+
+    def labels(self, outputs: Any) -> Any:
+        return (outputs > 9).astype(int)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        FakePredictor.held = True
+        yield
+        FakePredictor.held = False
+
+
+class FakeScenario:
+    """A scenario without a runtime."""
+
+    name = "fake"
+    imports = ("json",)
+    conditions = {"precision": "float32"}  # noqa: RUF012 - never changed
+    context = {"model": "abc"}  # noqa: RUF012 - never changed
+    model_bytes = 12
+    size_source = "fake file"
+
+    def __init__(self, *, broken: bool = False, classifies: bool = True) -> None:
+        self.broken = broken
+        self.classifies = classifies
+
+    def load(self) -> FakePredictor:
+        return FakePredictor(broken=self.broken)
+
+
+def callable_subject(function: Any, *args: Any, y_true: Any = None, batch_size: Any = None, **kwargs: Any) -> Subject:
+    return subject_of_callable(function, args, kwargs, y_true=y_true, batch_size=batch_size)
+
+
+def test_a_scenario_is_called_with_batches_of_its_rows() -> None:
+    subject = subject_of_scenario(FakeScenario(), X, None, 5)
+    loaded = subject.load()
+
+    assert loaded.inputs is not None
+    assert [5, 5] == [len(batch) for batch in loaded.inputs]
+    assert (subject.rows, subject.imports, subject.model_bytes) == (5, ("json",), 12)
+    assert subject.conditions["batch_size"] == "5"
+    assert subject.conditions["precision"] == "float32"
+
+
+def test_a_shorter_last_batch_is_not_timed_but_predicted() -> None:
+    loaded = subject_of_scenario(FakeScenario(), X, None, 4).load()
+
+    assert loaded.inputs is not None
+    assert [4, 4] == [len(batch) for batch in loaded.inputs]
+    assert loaded.labels is not None
+    assert len(loaded.labels()) == 10
+
+
+def test_a_fresh_process_loads_one_batch_only() -> None:
+    loaded = subject_of_scenario(FakeScenario(), X, None, 4).load_one()
+
+    assert loaded.inputs is not None
+    assert [4] == [len(batch) for batch in loaded.inputs]
+
+
+def test_labels_are_taken_of_every_row() -> None:
+    loaded = subject_of_scenario(FakeScenario(), X, None, 4).load()
+
+    assert loaded.labels is not None
+    assert list(loaded.labels()) == [0] * 5 + [1] * 5
+
+
+def test_nan_outputs_of_a_scenario_are_refused() -> None:
+    loaded = subject_of_scenario(FakeScenario(broken=True), X, None, 4).load()
+
+    assert loaded.labels is not None
+    with pytest.raises(MeasurementError, match="4 of 4 outputs of one batch are NaN"):
+        loaded.labels()
+
+
+def test_the_reference_predicts_the_same_rows() -> None:
+    subject = subject_of_scenario(FakeScenario(), X, None, 4, FakeScenario)
+
+    assert subject.reference == "onnx_fp32"
+    assert subject.reference_labels is not None
+    assert list(subject.reference_labels()) == [0] * 5 + [1] * 5
+    assert not FakePredictor.held
+
+
+def test_a_missing_reference_says_so() -> None:
+    def missing() -> FakeScenario:
+        raise ScenarioUnavailable("does not convert")
+
+    subject = subject_of_scenario(FakeScenario(), X, None, 4, missing)
+
+    assert subject.reference_labels is not None
+    with pytest.raises(ScenarioUnavailable, match="does not convert"):
+        subject.reference_labels()
+
+
+def test_a_regressor_has_no_labels() -> None:
+    subject = subject_of_scenario(FakeScenario(classifies=False), X, np.arange(10), 4, FakeScenario)
+
+    assert subject.y_true is None
+    assert subject.reference_labels is None
+    assert subject.load().labels is None
+
+
+def test_other_rows_are_another_condition() -> None:
+    first, second = (subject_of_scenario(FakeScenario(), rows, None, 4) for rows in (X, X + 1))
+
+    assert first.conditions["data"] != second.conditions["data"]
+
+
+def test_a_callable_without_arguments_is_called_as_it_is() -> None:
+    """Nothing stands between the clock and the user's function."""
+
+    def work() -> int:
+        return 3
+
+    loaded = callable_subject(work).load()
+
+    assert loaded.function is work
+    assert loaded.inputs is None
+
+
+def test_arguments_are_bound() -> None:
+    loaded = callable_subject(lambda a, b: a + b, 1, b=2).load()
+
+    assert loaded.function() == 3
+
+
+def test_a_batch_size_cuts_the_first_argument() -> None:
+    subject = callable_subject(lambda rows, scale: rows * scale, X, batch_size=5, scale=2)
+    loaded = subject.load()
+
+    assert loaded.inputs is not None
+    assert np.array_equal(loaded.function(loaded.inputs[0]), X[:5] * 2)
+    assert subject.rows == 5
+
+
+def test_without_a_batch_size_labels_take_all_rows_at_once() -> None:
+    subject = callable_subject(lambda rows: rows[:, 0], X, y_true=X[:, 0])
+    loaded = subject.load()
+
+    assert subject.rows == 10
+    assert loaded.labels is not None
+    assert np.array_equal(loaded.labels(), X[:, 0])
+
+
+def test_a_data_frame_is_cut_by_position() -> None:
+    """Its own brackets would go by label where the index is not the default one."""
+    frame = pd.DataFrame({"a": range(6)}, index=[5.0, 4.0, 3.0, 2.0, 1.0, 0.0])
+    loaded = callable_subject(lambda rows: rows["a"], frame, batch_size=2).load()
+
+    assert loaded.inputs is not None
+    assert [[0, 1], [2, 3], [4, 5]] == [list(batch["a"]) for batch in loaded.inputs]
+
+
+@pytest.mark.parametrize(
+    ("output", "told"), [(5, "a single value for 10 rows"), (np.zeros(3), "3 predictions for 10 rows")]
+)
+def test_a_callable_that_returns_no_label_per_row_is_refused(output: Any, told: str) -> None:
+    loaded = callable_subject(lambda _: output, X, y_true=X[:, 0]).load()
+
+    assert loaded.labels is not None
+    with pytest.raises(MeasurementError, match=told):
+        loaded.labels()
+
+
+def test_an_async_function_is_refused() -> None:
+    async def predict() -> None: ...
+
+    with pytest.raises(UsageProblem, match="cannot measure the async function 'predict'"):
+        callable_subject(predict)
+
+
+def test_labels_without_rows_are_refused() -> None:
+    with pytest.raises(UsageProblem, match="need the rows as first argument"):
+        callable_subject(lambda: 1, y_true=[1])
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, True, 2.5, "4"])
+def test_a_bad_batch_size_is_refused(batch_size: Any) -> None:
+    with pytest.raises(UsageProblem, match="a batch size is a whole number of rows from 1 on"):
+        callable_subject(len, X, batch_size=batch_size)
+
+
+def test_a_batch_larger_than_the_data_is_refused() -> None:
+    with pytest.raises(UsageProblem, match="the data has only 10 rows"):
+        callable_subject(len, X, batch_size=11)
+
+
+def test_empty_data_is_refused() -> None:
+    with pytest.raises(MeasurementError, match="the data has no rows"):
+        subject_of_scenario(FakeScenario(), X[:0], None, 1)
+
+
+def test_rows_without_a_length_are_refused() -> None:
+    with pytest.raises(UsageProblem, match="the rows must have a length"):
+        callable_subject(lambda rows: rows, 5, batch_size=1)

@@ -1,0 +1,426 @@
+"""Budgets on tests: marker × outcome, told natively."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+QUICK = ("--hwperf-max-time=0.3", "--hwperf-energy=off")
+
+
+def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
+    return pytester.runpytest_inprocess(*QUICK, *options)
+
+
+def report(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, Any]:
+    """Run and return the JSON report too."""
+    result = run(pytester, "--hwperf-json=report.json", *options)
+    return result, json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
+
+
+def test_a_budget_that_cannot_be_kept_fails_its_test(pytester: pytest.Pytester) -> None:
+    """One line per verdict, no traceback; metric, value, interval, n, source and limit stand in the first."""
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(latency_p95_ms=0.000001)
+        def test_it(): sum(range(100))
+        """
+    )
+    result = run(pytester)
+
+    result.assert_outcomes(failed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.re_match_lines(
+        [r"FAILED  latency p95 \S+ [nµ]s \(.*\), n=\d+ batches of \d+ calls, perf_counter, budget <= 1 ns: failed"]
+    )
+    result.stdout.re_match_lines([r"FAILED test_.*::test_it - Failed: FAILED  latency p95 .*"])
+    assert "Traceback" not in result.stdout.str()
+    assert "hwperf/plugin" not in result.stdout.str()
+
+
+def test_a_wide_budget_passes(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(latency_p95_ms=10000)
+        def test_it(): sum(range(100))
+        """
+    )
+    result = run(pytester)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*latency p95*passed*", "budgets: 1 passed"])
+
+
+def test_all_verdicts_of_a_test_are_told_together(pytester: pytest.Pytester) -> None:
+    """The failing ones come first."""
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(latency_p50_ms=10000, latency_mean_ms=0, latency_p90_ms=0)
+        def test_it(): sum(range(100))
+        """
+    )
+    result = run(pytester)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.re_match_lines(
+        [r"FAILED  latency mean .*", r"FAILED  latency p90 .*", r"PASSED  latency p50 .*"], consecutive=True
+    )
+
+
+def test_the_closest_budget_wins_per_keyword(pytester: pytest.Pytester) -> None:
+    """The class loosens what the module says of latency; the module's throughput still holds."""
+    pytester.makepyfile(
+        """
+        import pytest
+        pytestmark = pytest.mark.hwbudget(latency_p50_ms=0, throughput_min_qps=1)
+        @pytest.mark.hwbudget(latency_p50_ms=1000)
+        class TestIt:
+            def test_inherits(self): pass
+            @pytest.mark.hwbudget(latency_p50_ms=0)
+            def test_own(self): sum(range(100))
+        """
+    )
+    result, found = report(pytester)
+
+    result.assert_outcomes(passed=1, failed=1)
+    subjects = [[v["subject"]["Budget"]["keyword"] for v in judgement["verdicts"]] for judgement in found["judgements"]]
+    assert subjects == [["latency_p50_ms", "throughput_min_qps"]] * 2
+
+
+def test_a_budget_that_a_conftest_adds_holds(pytester: pytest.Pytester) -> None:
+    """A marker that came after the collection of its file must not pass unread."""
+    pytester.makeconftest(
+        """
+        import pytest
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.hwbudget(latency_p50_ms=0))
+        """
+    )
+    pytester.makepyfile("def test_it(): sum(range(100))")
+
+    run(pytester).assert_outcomes(failed=1)
+
+
+def test_ini_budgets_hold_for_every_measured_test(pytester: pytest.Pytester) -> None:
+    """A default whose metric a test does not measure is shown as unmeasured and fails nothing."""
+    pytester.makeini("[pytest]\nhwperf_budgets =\n    latency_p50_ms=0\n    accuracy_min=0.9")
+    pytester.makepyfile("def test_it(hwperf): hwperf(sum, range(100))\ndef test_other(): pass")
+    result = run(pytester)
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["UNMEASURED  accuracy mean: unmeasured, *give y_true=*"])
+
+
+def test_an_unmeasured_budget_of_a_marker_fails(pytester: pytest.Pytester) -> None:
+    """Nothing that was not measured is passed."""
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(energy_budget_mj=5)
+        def test_it(hwperf): hwperf(sum, [1])
+        """
+    )
+    result = run(pytester)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["UNMEASURED  energy mean: unmeasured, budget <= 5 mJ: energy is off *"])
+    run(pytester, "--hwperf-undecided=pass").assert_outcomes(passed=1)
+
+
+def test_a_budget_without_a_measurement_fails(pytester: pytest.Pytester) -> None:
+    """A test that forgets to call the fixture must not look as if its budget was kept."""
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(latency_p95_ms=5)
+        def test_it(hwperf): pass
+        """
+    )
+    result = run(pytester)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["UNMEASURED  latency p95: unmeasured, *: the test never called hwperf(...)"])
+
+
+@pytest.mark.parametrize(("undecided", "outcome"), [("point", "passed"), ("pass", "passed"), ("fail", "failed")])
+def test_an_undecided_budget_does_as_asked_and_says_so(pytester: pytest.Pytester, undecided: str, outcome: str) -> None:
+    """One call of 0.4 s gives a p95 no upper bound: the point is below the limit, the interval is not."""
+    pytester.makepyfile(
+        """
+        import time, pytest
+        @pytest.mark.hwbudget(latency_p95_ms=5000)
+        def test_it(): time.sleep(0.4)
+        """
+    )
+    result = run(pytester, f"--hwperf-undecided={undecided}")
+
+    result.assert_outcomes(**{outcome: 1})
+    result.stdout.fnmatch_lines(["*p95*inconclusive*"])
+    result.stdout.re_match_lines([r".*below n=59, have n=1.*"])
+
+
+def test_the_body_is_measured_with_its_fixtures(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        calls = []
+        @pytest.fixture
+        def number(): return 7
+        @pytest.mark.hwbudget(latency_p95_ms=10000)
+        @pytest.mark.parametrize("factor", [1, 2])
+        def test_it(number, factor): calls.append(number * factor)
+        def test_that_it_ran_often(): assert calls.count(7) > 10 and calls.count(14) > 10
+        """
+    )
+    run(pytester).assert_outcomes(passed=3)
+
+
+def test_a_body_that_fails_is_not_judged(pytester: pytest.Pytester) -> None:
+    """Its own assertion is shown, and no verdict beside it."""
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(latency_p95_ms=0)
+        def test_it(): assert 1 == 2
+        @pytest.mark.hwbudget(latency_p95_ms=0)
+        def test_fixture(hwperf):
+            hwperf(sum, [1])
+            assert 3 == 4
+        """
+    )
+    result = run(pytester)
+
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["E*assert 1 == 2", "E*assert 3 == 4"])
+    assert "FAILED  latency" not in result.stdout.str()
+
+
+def test_xfail_takes_a_missed_budget(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.hwbudget(latency_p95_ms=0)
+        def test_slow(): sum(range(100))
+        @pytest.mark.xfail(strict=True)
+        @pytest.mark.hwbudget(latency_p95_ms=10000)
+        def test_fast(): pass
+        """
+    )
+    run(pytester).assert_outcomes(xfailed=1, failed=1)
+
+
+def test_exitfirst_and_last_failed_work(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        def test_good(): pass
+        @pytest.mark.hwbudget(latency_p95_ms=0)
+        def test_bad(): sum(range(100))
+        def test_late(): pass
+        """
+    )
+    first = run(pytester, "-x")
+    second = run(pytester, "--lf")
+
+    first.assert_outcomes(passed=1, failed=1)
+    second.assert_outcomes(failed=1)
+
+
+def test_junit_holds_the_failure_and_the_figures(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(latency_p95_ms=0)
+        def test_it(): sum(range(100))
+        """
+    )
+    run(pytester, "--junitxml=junit.xml", "-o", "junit_family=xunit1")
+    xml = (pytester.path / "junit.xml").read_text(encoding="utf-8")
+
+    assert 'failures="1"' in xml
+    assert re.search(r'<property name="hwperf\.latency_p95_ms" value="[0-9.]+"', xml)
+    assert '<property name="hwperf.budget.latency_p95" value="failed"' in xml
+
+
+def test_artifacts_are_written(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
+    run(pytester, "--hwperf-artifacts=out/deep")
+
+    names = {path.name for path in (pytester.path / "out" / "deep").iterdir()}
+    assert names == {"stat_benchmark_runs.csv", "stat_benchmark_summary.csv", "statistical_comparisons.csv"}
+
+
+def test_a_file_that_cannot_be_written_fails_the_session(pytester: pytest.Pytester) -> None:
+    """A build whose report is lost must not be green."""
+    pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
+    pytester.maketxtfile(blocked="a file where a folder would be needed")
+    result = run(pytester, "--hwperf-json=blocked.txt/report.json")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["hwperf: *report.json not written: *; give another place or free some space"])
+
+
+def test_quiet_shows_only_what_needs_a_look(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(latency_p95_ms=10000)
+        def test_good(): pass
+        @pytest.mark.hwbudget(latency_p95_ms=0)
+        def test_bad(): sum(range(100))
+        """
+    )
+    table = run(pytester, "-q").stdout.str().partition("= hwperf =")[2]
+
+    assert "test_bad" in table
+    assert "test_good" not in table
+
+
+def test_verbose_shows_every_figure(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
+
+    assert "p99.9" in run(pytester, "-v").stdout.str()
+    assert "p99.9" not in run(pytester).stdout.str()
+
+
+def test_a_session_without_a_measured_test_shows_nothing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(): pass")
+
+    assert "hwperf:" not in run(pytester).stdout.str()
+    assert "= hwperf" not in run(pytester).stdout.str()
+
+
+def test_collecting_only_measures_nothing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        "import pytest\n@pytest.mark.hwbudget(latency_p95_ms=0)\ndef test_it(): raise SystemExit('ran')"
+    )
+    result = run(pytester, "--collect-only")
+
+    assert result.ret == 0
+
+
+def test_disabled_it_runs_each_test_once(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        calls = []
+        @pytest.mark.hwbudget(latency_p95_ms=0)
+        def test_it(): calls.append(1)
+        @pytest.mark.hwbudget(latency_p95_ms=0)
+        def test_fixture(hwperf): assert hwperf(sum, [1, 2]).result == 3
+        def test_once(): assert calls == [1]
+        """
+    )
+    result = run(pytester, "--hwperf-disable")
+
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["hwperf: disabled, so that nothing is measured, judged or saved"])
+
+
+def test_only_and_skip_select_measured_tests(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_plain(): pass\ndef test_measured(hwperf): hwperf(sum, [1])")
+
+    run(pytester, "--hwperf-only").assert_outcomes(passed=1, deselected=1)
+    run(pytester, "--hwperf-skip").assert_outcomes(passed=1, deselected=1)
+
+
+def test_without_the_plugin_markers_are_unknown(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(): pass")
+
+    run_without = pytester.runpytest_inprocess("-p", "no:hwperf", "--markers")
+    assert "hwbudget" not in run_without.stdout.str()
+
+
+def test_under_xdist_results_are_whole_and_neighbours_are_named(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(latency_p95_ms=10000)
+        @pytest.mark.parametrize("number", range(4))
+        def test_good(number): sum(range(100))
+        @pytest.mark.hwbudget(latency_p95_ms=0.000001)
+        def test_bad(): sum(range(100))
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "xdist", "-n", "2", *QUICK, "--hwperf-json=report.json")
+    found = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
+
+    result.assert_outcomes(passed=4, failed=1)
+    assert len(found["judgements"]) == 5
+    result.stdout.fnmatch_lines(["*2 test workers ran side by side: neighbours disturb timings*"])
+
+
+def test_a_rerun_of_a_test_begins_empty(pytester: pytest.Pytester) -> None:
+    """Plugins that rerun failed tests keep the item: nothing of the first try may be left on it."""
+    pytester.makeconftest(
+        """
+        from _pytest.runner import runtestprotocol
+        def pytest_runtest_protocol(item, nextitem):
+            runtestprotocol(item, nextitem=nextitem, log=False)
+            for report in runtestprotocol(item, nextitem=nextitem, log=False):
+                item.ihook.pytest_runtest_logreport(report=report)
+            return True
+        """
+    )
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(latency_p95_ms=10000)
+        def test_it(hwperf): hwperf(sum, [1]); hwperf.record("own", 1, better="lower")
+        """
+    )
+    result, found = report(pytester)
+
+    result.assert_outcomes(passed=1)
+    assert len(found["judgements"]) == 1
+    result.stdout.fnmatch_lines(["*own*1.00*"])
+
+
+def test_a_fixture_of_the_users_own_named_scenario_is_left_alone(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.fixture
+        def scenario(): return "mine"
+        def test_it(scenario): assert scenario == "mine"
+        @pytest.mark.parametrize("scenario", ["a", "b"])
+        def test_two(scenario): assert scenario in "ab"
+        """
+    )
+    run(pytester).assert_outcomes(passed=3)
+
+
+def test_a_body_with_subtests_is_refused(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.fixture
+        def subtests(): pass
+        @pytest.mark.hwbudget(latency_p95_ms=1)
+        def test_it(subtests): pass
+        """
+    )
+    result = run(pytester)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*a body with subtests would report them at every call*"])
+
+
+def test_a_body_that_cannot_be_repeated_is_explained(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(latency_p95_ms=1000)
+        def test_it(tmp_path): (tmp_path / "a").mkdir()
+        """
+    )
+    result = run(pytester)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*hwperf makes this call many times, and the first one worked*"])

@@ -1,0 +1,241 @@
+"""Memory, cold starts and repeats in fresh pytest processes, each started for real."""
+
+import json
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pytest_hwperf.core.codec import from_plain
+from pytest_hwperf.core.records import Judgement
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.plugin.asking import drop
+
+MIB = 2**20
+QUICK = ("--hwperf-max-time=0.3", "--hwperf-energy=off")
+
+needs_linux = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are read from /proc")
+
+
+def report(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, Report]:
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-json=report.json", *options)
+    return result, read(pytester)
+
+
+def read(pytester: pytest.Pytester) -> Report:
+    return from_plain(Report, json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"])
+
+
+def values(found: Report, metric: str) -> list[float]:
+    sample = found.judgements[0].run.sample(metric)
+    assert sample is not None
+    return list(sample.values)
+
+
+def peak(judgement: Judgement) -> float:
+    """Median peak in MiB."""
+    return next(figure.estimate.value for figure in judgement.figures if figure.metric == "memory") / MIB
+
+
+@needs_linux
+@pytest.mark.live
+def test_a_call_of_64_mebibytes_reads_64_mebibytes(pytester: pytest.Pytester) -> None:
+    """In each of three fresh processes, whatever the module and the test did before."""
+    pytester.makepyfile(
+        """
+        import pytest
+        before = [bytearray(1 << 20) for _ in range(100)]
+        del before
+        @pytest.mark.hwbudget(memory_max_mb=70)
+        def test_it(hwperf):
+            sum(bytearray(300 << 20)[:10])
+            hwperf(lambda: bytearray(64 << 20).count(1))
+        """
+    )
+    result, found = report(pytester)
+
+    result.assert_outcomes(passed=1)
+    assert len(values(found, "memory")) == 3
+    for metric in ("memory", "memory_first_call", "memory_steady"):
+        assert values(found, metric) == pytest.approx([64 * MIB] * 3, abs=MIB)
+    assert values(found, "memory_retained") == pytest.approx([0] * 3, abs=MIB)
+
+
+@needs_linux
+@pytest.mark.live
+def test_a_missed_memory_budget_fails(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(memory_max_mb=10)
+        def test_it(): bytearray(64 << 20).count(1)
+        """
+    )
+    result, _ = report(pytester)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.re_match_lines([r"FAILED  memory p50 6[67]\.\d MB \(.*\), n=3 fresh processes, VmHWM .*: failed"])
+
+
+@pytest.mark.live
+def test_a_cold_start_is_timed_in_five_fresh_processes(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import time, pytest
+        calls = []
+        def work():
+            if not calls: time.sleep(0.2)
+            calls.append(1)
+        @pytest.mark.hwbudget(cold_start_ms=5000)
+        def test_it(hwperf): hwperf(work)
+        """
+    )
+    result, found = report(pytester)
+
+    result.assert_outcomes(passed=1)
+    assert len(values(found, "cold_start")) == 5
+    assert min(values(found, "cold_first_call")) >= 0.2
+
+
+@needs_linux
+@pytest.mark.live
+def test_each_label_of_a_test_is_weighed_apart(pytester: pytest.Pytester) -> None:
+    """The other measurement of the test is called once on the way and not weighed."""
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(memory_max_mb=1000)
+        def test_it(hwperf):
+            hwperf(lambda: bytearray(32 << 20).count(1), label="small")
+            hwperf(lambda: bytearray(96 << 20).count(1), label="large")
+        """
+    )
+    _, found = report(pytester)
+
+    peaks = {judgement.run.label: peak(judgement) for judgement in found.judgements}
+    assert peaks == pytest.approx({"small": 32, "large": 96}, abs=1)
+
+
+@needs_linux
+@pytest.mark.live
+@pytest.mark.parametrize("odd", ["a b", "é✓", "x::y", "[1]", "a/b", "$(exit 1)", "-k"])
+def test_odd_ids_reach_the_fresh_process(pytester: pytest.Pytester, odd: str) -> None:
+    """Node ids never stand on a command line."""
+    pytester.makepyfile(
+        f"""
+        import pytest
+        @pytest.mark.hwbudget(memory_max_mb=100)
+        @pytest.mark.parametrize("odd", ["other", {odd!r}], ids=str)
+        def test_it(odd): bytearray((8 << 20) if odd == "other" else (16 << 20)).count(1)
+        """
+    )
+    _, found = report(pytester)
+
+    assert [peak(judgement) for judgement in found.judgements] == pytest.approx([8, 16], abs=1)
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("os._exit(3)", "a fresh process ended with code 3 and gave no answer"),
+        ("os.kill(os.getpid(), 9)", "a fresh process ended with code -9 and gave no answer"),
+        ("raise ValueError('only there')", "ValueError: only there"),
+    ],
+)
+def test_a_fresh_process_that_dies_fails_its_test_with_its_log(pytester: pytest.Pytester, body: str, told: str) -> None:
+    """Never a silent pass: the test fails and the end of the log is quoted."""
+    pytester.makepyfile(
+        f"""
+        import os, sys, pytest
+        MAIN = os.environ.get("MALLOC_MMAP_THRESHOLD_") is None
+        @pytest.mark.hwbudget(memory_max_mb=100)
+        def test_it(hwperf):
+            if not MAIN:
+                print("noise", flush=True)
+                {body}
+            hwperf(sum, [1])
+        """
+    )
+    result = pytester.runpytest_inprocess(*QUICK)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"*{told}*"])
+
+
+@pytest.mark.live
+def test_a_child_that_outlives_its_fresh_process_is_ended(pytester: pytest.Pytester) -> None:
+    """The process group goes with the worker."""
+    pytester.makepyfile(
+        """
+        import os, subprocess, sys, pytest
+        if os.environ.get("MALLOC_MMAP_THRESHOLD_"):
+            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", "hwperf-orphan"])
+        @pytest.mark.hwbudget(memory_max_mb=100)
+        def test_it(): pass
+        """
+    )
+    pytester.runpytest_inprocess(*QUICK)
+
+    orphans = [p for p in psutil.process_iter(["cmdline"]) if "hwperf-orphan" in (p.info["cmdline"] or [])]
+    assert orphans == []
+
+
+@pytest.mark.live
+def test_options_that_would_stop_or_write_are_not_inherited(pytester: pytest.Pytester) -> None:
+    """`-x`, `-k`, `--junitxml` and `addopts` of the asking session leave the worker whole and its files alone."""
+    pytester.makeini("[pytest]\naddopts = -x --strict-markers -k test_it")
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(memory_max_mb=100)
+        def test_it(): pass
+        def test_other(): pass
+        """
+    )
+    result = pytester.runpytest_inprocess(*QUICK, "-k", "test_it", "--junitxml=junit.xml", "--basetemp=base")
+
+    result.assert_outcomes(passed=1, deselected=1)
+    assert 'tests="1"' in (pytester.path / "junit.xml").read_text(encoding="utf-8")
+
+
+@pytest.mark.live
+def test_under_xdist_a_worker_of_a_worker_measures(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(memory_max_mb=100)
+        def test_it(): bytearray(16 << 20).count(1)
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "xdist", "-n", "1", *QUICK, "--hwperf-json=report.json")
+
+    result.assert_outcomes(passed=1)
+    assert values(read(pytester), "memory") == pytest.approx([16 * MIB] * 3, abs=MIB)
+
+
+def test_a_foreign_order_is_a_usage_error(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HWPERF_WORKER", "1")
+    pytester.makepyfile("def test_it(): pass")
+    result = pytester.runpytest_inprocess()
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "HWPERF_WORKER" in os.environ
+
+
+@pytest.mark.parametrize(
+    ("given", "tests", "kept"),
+    [
+        (["-x", "tests", "-v"], ["tests"], ["-v"]),
+        (["-n", "4", "-p", "xdist"], [], ["-p", "xdist"]),
+        (["-n4", "-kname", "-mslow", "-m", "slow"], [], []),
+        (["--maxfail=1", "--junitxml", "a.xml", "--junit-xml=b"], [], []),
+        (["--model=a", "--size", "big", "t.py::test"], ["t.py::test"], ["--model=a", "--size", "big"]),
+        (["--hwperf-save", "--hwperf-max-time=1", "--hwperf-json=a"], [], ["--hwperf-max-time=1"]),
+        (["t.py", "--ignore", "t.py"], ["t.py"], ["--ignore", "t.py"]),
+    ],
+)
+def test_what_a_worker_inherits(given: list[str], tests: list[str], kept: list[str]) -> None:
+    """The user's own options reach it; what selects, stops or writes does not."""
+    assert drop(given, tests) == kept

@@ -1,0 +1,164 @@
+"""Bad markers and options end the session before anything runs, in one clear sentence."""
+
+import pytest
+
+USAGE = pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.mark.parametrize(
+    ("marker", "told"),
+    [
+        ("hwbudget(latncy_p95_ms=1)", "unknown keyword 'latncy_p95_ms'. Did you mean 'latency_p95_ms'? Allowed: "),
+        ("hwbudget(latency_p95_ms=-1)", "a limit is never negative"),
+        ("hwbudget(latency_p95_ms='1')", "a limit is a finite number, such as 100 or 0.85"),
+        ("hwbudget(accuracy_min=85)", "a share between 0 and 1"),
+        ("hwbudget(100)", "hwbudget(100): only keywords are taken, such as hwbudget(latency_p95_ms=100)"),
+        ("hwbudget()", "hwbudget(): name at least one keyword"),
+        ("hwregression(latency_p50=2)", "a margin is a percentage, such as '2%'"),
+        ("hwregression(latencyp50='2%')", "Did you mean 'latency_p50'?"),
+    ],
+)
+@pytest.mark.parametrize("fixture", ["", "hwperf"])
+def test_a_bad_marker_is_a_usage_error(pytester: pytest.Pytester, marker: str, told: str, fixture: str) -> None:
+    """Test id, keyword, what is allowed and the nearest match, with or without the fixture; nothing ran."""
+    pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it({fixture}): raise SystemExit('ran')")
+    result = pytester.runpytest_inprocess()
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines([f"ERROR: test_*.py::test_it: *{_literal(told)}*"])
+
+
+@pytest.mark.parametrize(
+    ("marker", "told"),
+    [
+        ('hwscenarios("onnx_fp23")', "unknown scenario 'onnx_fp23'. Did you mean 'onnx_fp32'? Allowed: onnx_fp32, "),
+        ("hwscenarios()", "give names of scenarios"),
+        ("hwscenarios(5)", "give names of scenarios"),
+        ('hwscenarios("onnx_fp32", "onnx_fp32")', "a scenario is named twice"),
+    ],
+)
+def test_a_bad_scenario_is_a_usage_error(pytester: pytest.Pytester, marker: str, told: str) -> None:
+    pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(hwperf, scenario): raise SystemExit")
+    result = pytester.runpytest_inprocess()
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines([f"ERROR: test_*.py::test_it: *{_literal(told)}*"])
+
+
+def test_all_bad_markers_are_told_at_once(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(latency=1, memory=2)
+        def test_one(): pass
+        @pytest.mark.hwregression(latency_p50="much")
+        def test_two(hwperf): pass
+        """
+    )
+    result = pytester.runpytest_inprocess()
+
+    result.stderr.fnmatch_lines(["*::test_one: *'latency'*", "*::test_one: *'memory'*", "*::test_two: *'much'*"])
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("async def test_it(): pass", "the body of an async test cannot be measured"),
+        (
+            "import unittest\nclass TestIt(unittest.TestCase):\n    @MARK\n    def test_it(self): pass",
+            "the body of a unittest method cannot be measured",
+        ),
+    ],
+)
+def test_a_body_that_cannot_be_measured_is_a_usage_error(pytester: pytest.Pytester, source: str, told: str) -> None:
+    mark = "pytest.mark.hwbudget(latency_p50_ms=1)"
+    marked = source.replace("MARK", mark) if "MARK" in source else f"@{mark}\n{source}"
+    pytester.makepyfile(f"import pytest\n{marked}")
+    result = pytester.runpytest_inprocess()
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines([f"*{told}*"])
+
+
+@pytest.mark.parametrize(
+    ("marker", "told"),
+    [
+        ('hwregression(latency_p50="2%")', "nothing of this test is measured; add the fixture hwperf"),
+        ('hwscenarios("onnx_fp32")', "the test does not use the fixture scenario; add it"),
+    ],
+)
+def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, marker: str, told: str) -> None:
+    pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(): pass")
+    result = pytester.runpytest_inprocess()
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines([f"*{told}*"])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--hwperf-undecided=pas"], "--hwperf-undecided='pas': unknown value. Did you mean 'pass'? Allowed: point, "),
+        (["--hwperf-max-time=0"], "--hwperf-max-time='0': a number of seconds above 0"),
+        (["--hwperf-max-time=nan"], "a number of seconds above 0"),
+        (["--hwperf-max-time=fast"], "a number of seconds above 0"),
+        (["--hwperf-alpha=50%"], "--hwperf-alpha='50%': a rate above 0 up to 20 %"),
+        (["--hwperf-alpha=x"], "a rate above 0"),
+        (["--hwperf-margin=latency_p95=much"], "a margin is a percentage"),
+        (["--hwperf-margin=latncy=1%"], "unknown keyword 'latncy'"),
+        (["--hwperf-baseline=../up"], "--hwperf-baseline='../up': a name is made of letters"),
+        (["--hwperf-baseline=test_it.py::test_it"], "a name is made of letters"),
+        (["--hwperf-energy=rappel"], "unknown energy meter 'rappel'. Did you mean 'rapl'? Allowed: estimate, rapl"),
+        (["--hwperf-store=sql:x", "--hwperf-save"], "unknown store 'sql'. Allowed: json"),
+        (["--hwperf-store=json:"], "names no place"),
+        (["--hwperf-only", "--hwperf-skip"], "exclude each other"),
+        (["--hwperf-json=test_it.py"], "--hwperf-json='test_it.py' looks like a test"),
+        (["--hwperf-artifacts=a.txt"], "'a.txt' is a file; give a folder"),
+        (["--hwperf-json=folder"], "'folder' is a folder; give a file"),
+        (["-o", "hwperf_budgets=latency_p95=5"], "unknown keyword 'latency_p95'"),
+    ],
+)
+def test_a_bad_option_is_a_usage_error(pytester: pytest.Pytester, options: list[str], told: str) -> None:
+    pytester.makepyfile(test_it="def test_it(): raise SystemExit('ran')")
+    pytester.maketxtfile(a="")
+    pytester.mkdir("folder")
+    result = pytester.runpytest_inprocess(*options)
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines([f"ERROR: *{_literal(told)}*"])
+
+
+def test_an_ini_value_holds_where_the_command_line_is_silent(pytester: pytest.Pytester) -> None:
+    """The option's default must not hide the ini."""
+    pytester.makeini("[pytest]\nhwperf_undecided = nonsense")
+    pytester.makepyfile("def test_it(): pass")
+
+    assert pytester.runpytest_inprocess().ret == USAGE
+    assert pytester.runpytest_inprocess("--hwperf-undecided=fail").ret == 0
+
+
+@pytest.mark.parametrize("marker", ["hwbudget(latncy_p95_ms=1)", 'hwscenarios("onnx_fp23")'])
+def test_a_bad_marker_in_a_worker_keeps_its_text_and_exit_code(pytester: pytest.Pytester, marker: str) -> None:
+    """Raised in an xdist worker, a usage error would lose its text; a failed collection report does not."""
+    fixtures = "hwperf, scenario" if "scenarios" in marker else ""
+    pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it({fixtures}): raise SystemExit('ran')")
+    result = pytester.runpytest_subprocess("-p", "xdist", "-n", "2")
+
+    assert result.ret == USAGE
+    result.stdout.fnmatch_lines(["*Did you mean '*'?*"])
+
+
+def test_markers_and_fixtures_document_themselves(pytester: pytest.Pytester) -> None:
+    markers = pytester.runpytest_inprocess("--markers").stdout.str()
+    fixtures = pytester.runpytest_inprocess("--fixtures").stdout.str()
+
+    assert all(f"@pytest.mark.{name}(" in markers for name in ("hwbudget", "hwregression", "hwscenarios"))
+    assert all(f"{name} " in fixtures for name in ("hwperf", "scenario", "hwperf_model", "hwperf_data", "energy_meter"))
+    own = fixtures.partition("fixtures defined from pytest_hwperf.plugin.fixtures")[2].partition("------ fixtures")[0]
+    assert own
+    assert "no docstring available" not in own
+
+
+def _literal(text: str) -> str:
+    """Escape what fnmatch would read as a pattern."""
+    return text.replace("[", "[[]").replace("?", "[?]")

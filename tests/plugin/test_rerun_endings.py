@@ -1,0 +1,121 @@
+"""Reruns that are cut off: nothing of them stays behind, whoever ends them and how."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.live
+
+# The baseline says where it is, and would then go on for ever.
+TESTS = """
+import os, pathlib, time
+import work
+
+
+def test_slow(hwperf):
+    if "hwperf-base-" in os.getcwd():
+        pathlib.Path(os.environ["REACHED"]).touch()
+        time.sleep(600)
+    hwperf(work.call)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "work.py").write_text("def call():\n    return sum(range(1000))\n", encoding="utf-8")
+    (folder / "test_work.py").write_text(TESTS, encoding="utf-8")
+    identity = ("-c", "user.name=tests", "-c", "user.email=tests@example.org", "-c", "commit.gpgsign=false")
+    for arguments in (("init", "--quiet", "."), ("add", "."), ("commit", "--quiet", "--message=state")):
+        subprocess.run(["git", *identity, *arguments], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Path:
+    """A temporary folder of its own, so that what is left can be counted."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def session(project: Path, places: Path, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A run of pytest whose baseline hangs in its rehearsal."""
+    environment = {**os.environ, "TMPDIR": str(places), "REACHED": str(tmp_path / "reached")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", "--hwperf-against=HEAD", "--hwperf-energy=off"],
+        cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        for _ in range(600):
+            if (tmp_path / "reached").exists() or process.poll() is not None:
+                break
+            time.sleep(0.1)
+        yield process
+        process.kill()
+
+
+def processes_in(*folders: Path) -> list[str]:
+    """Return the command lines of processes at work below these folders."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if any(Path(process.cwd()).is_relative_to(folder) for folder in folders):
+                found.append(" ".join(process.cmdline()))
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+    return found
+
+
+def vanish(*folders: Path) -> bool:
+    """Wait until no process is left there; a worker looks once a second whether its asker lives."""
+    for _ in range(100):
+        if not processes_in(*folders):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def worktrees(project: Path) -> list[str]:
+    listed = subprocess.run(["git", "worktree", "list"], cwd=project, capture_output=True, text=True, check=True)
+    return [line for line in listed.stdout.splitlines() if "hwperf-base-" in line]
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_rerun_leaves_nothing_behind(
+    session: "subprocess.Popen[str]", project: Path, places: Path, kind: signal.Signals
+) -> None:
+    session.send_signal(kind)
+    output, _ = session.communicate(timeout=30)
+
+    assert session.returncode == pytest.ExitCode.INTERRUPTED
+    assert "KeyboardInterrupt" in output
+    assert processes_in(project, places) == []
+    assert worktrees(project) == []
+    assert [] == list(places.glob("hwperf-*"))
+
+
+def test_a_killed_rerun_is_tidied_up_by_the_next(session: "subprocess.Popen[str]", project: Path, places: Path) -> None:
+    """Its processes end by themselves; its tree is removed when a tree is made again."""
+    session.kill()
+    session.wait(30)
+
+    assert vanish(project, places)
+    assert len(worktrees(project)) == 1
+    (project / "test_work.py").write_text(TESTS.replace("time.sleep(600)", "pass"), encoding="utf-8")
+    environment = {**os.environ, "TMPDIR": str(places), "REACHED": os.devnull}
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "--hwperf-against=HEAD", "--hwperf-energy=off", "--hwperf-gate-time=0.001"],
+        cwd=project, env=environment, check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert worktrees(project) == []
+    assert [] == list(places.glob("hwperf-base-*"))

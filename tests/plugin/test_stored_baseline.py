@@ -1,0 +1,329 @@
+"""`--hwperf-save` and `--hwperf-compare`: what is caught, what is said aloud, and what is never saved."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HWPERF = (sys.executable, "-m", "pytest_hwperf.cli")
+QUICK = ("--hwperf-max-time=0.4", "--hwperf-energy=off")
+
+# `work` is real work that a test can ask thrice; `labels` are right in as many of 1000 rows as asked.
+MODEL = """
+def work(times={times}):
+    return [sum(range(20_000)) for _ in range(times)]
+
+def predict(rows):
+    work(1)
+    return [row if row < {right} else -1 for row in rows]
+"""
+TESTS = """
+from model import predict, work
+
+def test_speed(hwperf):
+    hwperf(work)
+
+def test_accuracy(hwperf):
+    rows = list(range(1000))
+    hwperf(predict, rows, y_true=rows)
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A project with a saved baseline."""
+    write(pytester)
+    pytester.makepyfile(test_model=TESTS)
+    run(pytester, "--hwperf-save").assert_outcomes(passed=2)
+    return pytester
+
+
+def write(pytester: pytest.Pytester, *, times: int = 1, right: int = 960) -> None:
+    pytester.makepyfile(model=MODEL.format(times=times, right=right))
+
+
+def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
+    return pytester.runpytest_inprocess(*QUICK, "-p", "no:cacheprovider", *options)
+
+
+def files(pytester: pytest.Pytester) -> list[Path]:
+    return sorted((pytester.path / ".hwperf").rglob("test_*.json"))
+
+
+def stored(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.live
+def test_a_first_run_without_a_baseline_is_no_error(pytester: pytest.Pytester) -> None:
+    write(pytester)
+    pytester.makepyfile(test_model=TESTS)
+    result = run(pytester, "--hwperf-compare")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*no baseline: save one with --hwperf-save*", "comparisons: 3 no baseline"])
+
+
+def test_a_baseline_of_nothing_is_said_to_be_one(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(): pass")
+    result = run(pytester, "--hwperf-save")
+
+    result.stdout.fnmatch_lines(["hwperf: nothing was measured, so that nothing was saved or compared"])
+
+
+@pytest.mark.live
+def test_the_header_says_what_is_compared(project: pytest.Pytester) -> None:
+    result = run(project, "--hwperf-compare", "--hwperf-save")
+
+    result.stdout.re_match_lines(
+        [r"hwperf: comparing with and saving to baseline main in .*\.hwperf, machine [0-9a-f]{16} "]
+    )
+    result.stdout.fnmatch_lines(["hwperf: 2 runs saved to baseline main in *"])
+
+
+@pytest.mark.live
+def test_three_times_the_work_fails_its_test_alone(project: pytest.Pytester) -> None:
+    """One stored session is enough; two further fresh processes have confirmed it."""
+    write(project, times=3)
+    result = run(project, "--hwperf-compare", "--junitxml=junit.xml")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.re_match_lines([r"REGRESSED  latency p50 ×[23]\.\d .*historical; false-alarm rate not guaranteed"])
+    result.stdout.re_match_lines([r"FAILED test_model.py::test_speed - .*REGRESSED  latency p50"])
+    assert '<failure message="Failed: REGRESSED' in (project.path / "junit.xml").read_text(encoding="utf-8")
+
+
+@pytest.mark.live
+def test_unchanged_code_passes_and_says_what_it_could_have_caught(project: pytest.Pytester) -> None:
+    result = run(project, "--hwperf-compare")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.re_match_lines([r".*historical; false-alarm rate not guaranteed: limit \+\d+\.\d.*"])
+
+
+@pytest.mark.live
+def test_an_undecided_comparison_fails_where_it_is_asked_to(project: pytest.Pytester) -> None:
+    result = run(project, "--hwperf-compare", "--hwperf-strict")
+
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["INCONCLUSIVE  latency p50 *"])
+
+
+@pytest.mark.live
+def test_five_points_of_accuracy_fail_by_the_paired_test(project: pytest.Pytester) -> None:
+    """50 of 1000 rows are newly wrong and none is newly right: McNemar's p is 2^-50."""
+    write(project, right=910)
+    result = run(project, "--hwperf-compare")
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.re_match_lines([r"REGRESSED  accuracy mean -5\.00 pp .*p=8\.9e-16"])
+
+
+@pytest.mark.live
+def test_a_renamed_test_has_no_baseline(project: pytest.Pytester) -> None:
+    project.makepyfile(test_model=TESTS.replace("test_speed", "test_renamed"))
+    result = run(project, "--hwperf-compare")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.re_match_lines([r".*latency p50.*no baseline.*", r"comparisons: .*1 no baseline"])
+
+
+@pytest.mark.live
+def test_other_data_is_not_comparable(project: pytest.Pytester) -> None:
+    """Accuracy on other rows is another quantity; the difference is named."""
+    project.makepyfile(test_model=TESTS.replace("range(1000)", "range(900)"))
+    result = run(project, "--hwperf-compare")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.re_match_lines([r".*batch_size: 1000, 900; data: [0-9a-f]{16}, [0-9a-f]{16} \(baseline, now\).*"])
+
+
+@pytest.mark.live
+def test_another_machine_is_not_comparable(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thread settings are part of a machine: the same code runs at another speed."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    result = run(project, "--hwperf-compare")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*the baseline is of another machine (OMP_NUM_THREADS: absent, 7)*"])
+    result.stdout.fnmatch_lines(["*none of 3 comparisons could be made: *; --hwperf-strict fails them"])
+
+
+@pytest.mark.live
+def test_sessions_add_up(project: pytest.Pytester) -> None:
+    run(project, "--hwperf-save")
+
+    assert [len(stored(path)["sessions"]) for path in files(project)] == [2, 2]
+
+
+@pytest.mark.live
+def test_a_failed_run_becomes_no_baseline_until_it_is_accepted(project: pytest.Pytester) -> None:
+    """A regressed run that were saved would hide the regression from the next one."""
+    write(project, times=3)
+    first = run(project, "--hwperf-compare", "--hwperf-save")
+    second = run(project, "--hwperf-compare")
+    accepted = project.run(*HWPERF, "baseline", "accept", "test_model.py::test_speed")
+    third = run(project, "--hwperf-compare")
+
+    first.assert_outcomes(passed=1, failed=1)
+    first.stdout.fnmatch_lines(
+        [
+            "*1 run saved*",
+            "*1 failed run not saved to the baseline. *: hwperf baseline accept --baseline main --store *",
+        ]
+    )
+    second.assert_outcomes(passed=1, failed=1)
+    assert accepted.ret == 0
+    accepted.stdout.fnmatch_lines(["accepted as baseline main: test_model.py::test_speed"])
+    third.assert_outcomes(passed=2)
+
+
+@pytest.mark.live
+def test_accepting_what_nobody_held_is_an_error(project: pytest.Pytester) -> None:
+    result = project.run(*HWPERF, "baseline", "accept", "nothing*")
+
+    assert result.ret == 1
+    result.stderr.fnmatch_lines(["hwperf: no held run matches 'nothing[*]' in baseline main of .hwperf; *"])
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [("assert False", "failed"), ("pytest.xfail('known')", "xfailed"), ("pytest.skip('not here')", "skipped")],
+)
+def test_nothing_of_a_test_that_did_not_pass_is_saved(pytester: pytest.Pytester, body: str, outcome: str) -> None:
+    pytester.makepyfile(f"import pytest\ndef test_it(hwperf):\n    hwperf(sum, [1])\n    {body}")
+    run(pytester, "--hwperf-save").assert_outcomes(**{outcome: 1})
+
+    assert files(pytester) == []
+
+
+@pytest.mark.live
+def test_a_failing_teardown_is_a_failed_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.fixture
+        def broken():
+            yield
+            raise RuntimeError
+        def test_it(hwperf, broken): hwperf(sum, [1])
+        """
+    )
+    result = run(pytester, "--hwperf-save")
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["hwperf: 0 runs saved*"])
+
+
+@pytest.mark.live
+def test_a_metric_of_the_users_own_is_compared(pytester: pytest.Pytester) -> None:
+    """A recorded value has a direction and a margin of its own."""
+    source = "def test_it(hwperf): hwperf.record('rouge_l', {value}, better='higher', margin='5%')"
+    pytester.makepyfile(test_own=source.format(value=0.6))
+    run(pytester, "--hwperf-save").assert_outcomes(passed=1)
+    pytester.makepyfile(test_own=source.format(value=0.1))
+    result = run(pytester, "--hwperf-compare")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.re_match_lines([r"REGRESSED  rouge_l p50 -83\.3 % .*"])
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda text: text[: len(text) // 2], "is not whole JSON"),
+        (lambda _: '{"some": "other json"}', "hwperf"),
+        (lambda text: re.sub(r'"schema": ?1', '"schema":99', text, count=1), "newer"),
+        (lambda text: re.sub(r'"n": ?(\d+)', r'"n":9\1', text, count=1), "by hand"),
+    ],
+)
+def test_a_damaged_baseline_ends_the_session_before_anything_is_measured(
+    project: pytest.Pytester, damage: Any, told: str
+) -> None:
+    """Truncated, foreign, of a newer version, edited by hand: named, never skipped, never overwritten."""
+    path = files(project)[0]
+    damaged = damage(path.read_text(encoding="utf-8"))
+    path.write_text(damaged, encoding="utf-8")
+    for option in ("--hwperf-compare", "--hwperf-save"):
+        result = run(project, option)
+
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([f"ERROR: *{path.name}*"])
+        assert told in result.stderr.str()
+    assert path.read_text(encoding="utf-8") == damaged
+
+
+def test_a_store_that_is_a_file_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(): pass")
+    pytester.maketxtfile(store="")
+    result = run(pytester, "--hwperf-save", "--hwperf-store=store.txt")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *store.txt*"])
+
+
+@pytest.mark.live
+def test_an_interrupted_session_keeps_what_is_complete(pytester: pytest.Pytester) -> None:
+    """Ctrl-C in the second test: the first is saved, the report says that it is partial."""
+    pytester.makepyfile(
+        """
+        def test_one(hwperf): hwperf(sum, [1])
+        def test_two(hwperf): hwperf(sum, [1]); raise KeyboardInterrupt
+        """
+    )
+    result = pytester.runpytest_subprocess(*QUICK, "--hwperf-save")
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["interrupted: what is shown is complete, but not all tests ran"])
+    assert len(files(pytester)) == 1
+
+
+@pytest.mark.live
+def test_under_xdist_the_controller_saves_once(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.parametrize("number", range(4))
+        def test_it(hwperf, number): hwperf(sum, [number])
+        """
+    )
+    save = pytester.runpytest_subprocess("-p", "xdist", "-n", "2", *QUICK, "--hwperf-save")
+    compare = pytester.runpytest_subprocess("-p", "xdist", "-n", "2", *QUICK, "--hwperf-compare")
+
+    save.stdout.fnmatch_lines(["hwperf: 4 runs saved*"])
+    compare.assert_outcomes(passed=4)
+    assert len(files(pytester)) == 4
+
+
+@pytest.mark.live
+def test_a_repeat_that_fails_loses_no_budget(project: pytest.Pytester) -> None:
+    """The comparison could not be made, which fails the test; its budget is judged and reported all the same."""
+    write(project, times=3)
+    project.makepyfile(
+        test_model="""
+        import os, pytest
+        from model import work
+        if "HWPERF_MAIN" not in os.environ: raise SystemExit("only in the asking session")
+        @pytest.mark.hwbudget(latency_p50_ms=0)
+        def test_speed(hwperf):
+            hwperf(work)
+        """
+    )
+    project.makeconftest(
+        """
+        import os
+        if "HWPERF_WORKER" not in os.environ: os.environ["HWPERF_MAIN"] = "1"
+        else: os.environ.pop("HWPERF_MAIN", None)
+        """
+    )
+    result = project.runpytest_subprocess(*QUICK, "--hwperf-compare", "--hwperf-json=report.json")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*a fresh process ended with code *", "*latency p50 *budget <= 0 s: failed*"])
+    result.stdout.fnmatch_lines(["*not comparable*"])

@@ -1,0 +1,534 @@
+"""The table chooses what is shown: nothing that was decided or left undecided is missing from it."""
+
+import re
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.core.records import (
+    Budget,
+    BudgetOutcome,
+    Comparison,
+    ComparisonOutcome,
+    Judgement,
+    Skip,
+    Verdict,
+)
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.units import counted
+from pytest_hwperf.reports.cells import COLUMNS, metric_of, unit_of, visible
+from pytest_hwperf.reports.order import sorted_keys
+from pytest_hwperf.reports.table import Section, Table, rows
+
+
+def report_of(*judgements: Judgement) -> Report:
+    return replace(fake.report(), judgements=judgements)
+
+
+def cells(table: Table, section: Section, metric: str) -> dict[str, str]:
+    """Return a row by the names of its columns."""
+    row = next(row for row in section.rows if row.cells[0] == metric)
+    return dict(zip([column.name for column in table.columns], row.cells, strict=True))
+
+
+def section_of(table: Table, part: str) -> Section:
+    return next(section for section in sections(table) if part in section.test)
+
+
+def sections(table: Table) -> list[Section]:
+    return [section for group in table.groups for section in group.sections]
+
+
+def metrics(section: Section) -> list[str]:
+    return [row.cells[0] for row in section.rows]
+
+
+def test_row_says_everything_about_one_statistic() -> None:
+    table = rows(fake.report())
+
+    assert cells(table, section_of(table, "sklearn"), "latency p95") == {
+        "metric": "latency p95",
+        "value": "7.90 ms (7.60 .. 8.45)",
+        "n": "412 calls",
+        "budget": "<= 5 ms",
+        "baseline": "7.74 ms",
+        "change": "+2.1 % (-4.0 .. +13)",
+        "outcome": "failed, inconclusive",
+    }
+
+
+def test_heading_says_once_what_the_scenarios_of_a_test_share() -> None:
+    group, alone = rows(fake.report()).groups
+
+    assert ("tests/test_iris.py::test_classifier", "fp32, threads 1, batch size 16") == (group.title, group.setting)
+    assert ["", "", f"skipped: {fake.report().skips[0].reason}"] == [section.setting for section in group.sections]
+    assert ("tests/test_text.py::test_tokenise long text", group.setting) == (alone.title, alone.setting)
+    assert [""] == [section.setting for section in alone.sections]
+
+
+def test_a_scenario_that_stands_alone_has_its_conditions_beside_its_name() -> None:
+    (group,) = rows(replace(report_of(fake.onnx_judgement()), skips=())).groups
+
+    assert (f"{fake.TEST}[onnx_fp32]", "") == (group.title, group.setting)
+    assert ("onnx_fp32", "fp32, threads 1, batch size 16") == (group.sections[0].name, group.sections[0].setting)
+
+
+def test_each_scenario_has_its_full_test_id_and_what_only_it_has() -> None:
+    slow, fast = fake.sklearn_judgement(), fake.onnx_judgement()
+    other = {**slow.run.conditions, "precision": "float64", "load": "offline"}
+    report = report_of(replace(slow, run=replace(slow.run, conditions=other)), fast)
+    table = rows(replace(report, skips=()))
+
+    assert [("onnx_fp32", "fp32"), ("sklearn_fp32", "float64, load offline")] == [
+        (section.name, section.setting) for section in sections(table)
+    ]
+    assert [f"{fake.TEST}[onnx_fp32]", f"{fake.TEST}[sklearn_fp32]"] == [section.test for section in sections(table)]
+    assert "threads 1, batch size 16" == table.groups[0].setting
+
+
+def test_verbose_shows_every_condition_and_what_was_counted() -> None:
+    table = rows(fake.report(), detail="verbose")
+
+    assert "batch size 16, load single_stream, precision fp32, threads 1" == table.groups[0].setting
+    assert ["n in batches of 16 calls", "n in fresh processes"] == [
+        section.setting for section in table.groups[0].sections[:2]
+    ]
+
+
+def test_sources_say_which_metric_they_measured() -> None:
+    table = rows(fake.report())
+
+    several = "perf_counter (latency, throughput); labels (accuracy); estimate:cpu-time (energy)"
+    assert [f"{several}; /proc/self/status VmHWM (memory)", "perf_counter (latency)"] == [
+        group.sources for group in table.groups
+    ]
+
+
+def test_sources_of_one_metric_are_told_apart_by_scenario() -> None:
+    """Where a scenario is its own source it is not named again."""
+
+    def sized(scenario: str, source: str) -> Judgement:
+        figures = (
+            fake.figure("accuracy", "mean", source=scenario, per="example"),
+            fake.figure("model_size", "p50", source=source, per="model"),
+        )
+        return Judgement(run=fake.run(test=f"t.py::t[{scenario}]", scenario=scenario), figures=figures, verdicts=())
+
+    judgements = (sized("onnx", "onnx file"), sized("sklearn", "joblib"), sized("int8", "onnx file"))
+    table = rows(report_of(*judgements), detail="verbose")
+
+    assert "the scenario (accuracy); onnx file (model_size of onnx, int8); joblib (model_size of sklearn)" == (
+        table.groups[0].sources
+    )
+
+
+def test_scenarios_of_a_test_stand_best_first_with_ratios() -> None:
+    """6.31 ms / 42 µs = 150.238; the plain callable between them in the session keeps out."""
+    slow, fast, plain = fake.sklearn_judgement(), fake.onnx_judgement(), fake.plain_judgement()
+    table = rows(replace(report_of(slow, plain, fast), skips=()))
+
+    assert [("onnx_fp32", "1.00×"), ("sklearn_fp32", "150×"), ("", "")] == [
+        (section.name, section.ratio) for section in sections(table)
+    ]
+
+
+def test_scenarios_are_ranked_within_the_other_parameters_of_a_test() -> None:
+    """A scenario's name is looked for as a whole: `a` is no part of `data`."""
+
+    def placed(test: str, scenario: str, median: float) -> Judgement:
+        run = fake.run(test=test, scenario=scenario)
+        return Judgement(run=run, figures=(fake.figure(at=fake.estimate(median, None, None, 9)),), verdicts=())
+
+    ids = [("data-a-1", "a", 4.0), ("data-a-8", "a", 1.0), ("data-b-1", "b", 2.0)]
+    table = rows(replace(report_of(*(placed(f"t.py::t[{i}]", name, median) for i, name, median in ids)), skips=()))
+
+    assert ["t.py::t[data-…-1]", "t.py::t[data-a-8]"] == [group.title for group in table.groups]
+    assert [("t.py::t[data-b-1]", "1.00×"), ("t.py::t[data-a-1]", "2.00×"), ("t.py::t[data-a-8]", "")] == [
+        (section.test, section.ratio) for section in sections(table)
+    ]
+
+
+def test_scenarios_that_are_told_apart_by_label_stand_together() -> None:
+    runs = [fake.run(test="t.py::t", scenario=name, label=f"{name} batch 8") for name in ("a", "b")]
+    table = rows(report_of(*(Judgement(run=run, figures=(fake.figure(),), verdicts=()) for run in runs)))
+
+    assert ["t.py::t batch 8", f"{fake.TEST}[onnx_int8]"] == [group.title for group in table.groups]
+    assert ["a", "b"] == [section.name for section in table.groups[0].sections]
+
+
+def test_a_scenario_without_a_median_is_last_and_unranked() -> None:
+    unmeasured = replace(fake.onnx_judgement(), figures=())
+    table = rows(replace(report_of(unmeasured, fake.sklearn_judgement()), skips=()))
+
+    assert [("sklearn_fp32", "1.00×"), ("onnx_fp32", "")] == [(s.name, s.ratio) for s in sections(table)]
+
+
+def test_a_skip_stands_with_its_test_whether_or_not_its_id_names_the_scenario() -> None:
+    report = fake.report()
+    by_hand = replace(report.skips[0], test=fake.TEST)
+    groups = rows(replace(report, skips=(*report.skips, by_hand))).groups
+
+    assert [["onnx_fp32", "sklearn_fp32", "onnx_int8", "onnx_int8"], [""]] == [
+        [section.name for section in group.sections] for group in groups
+    ]
+
+
+def test_a_test_of_which_everything_was_skipped_is_still_named() -> None:
+    skip = Skip(test="t.py::t[int8]", scenario="int8", reason="no such form")
+    table = rows(replace(fake.empty_report(), skips=(skip,)))
+
+    assert ["t.py::t[int8]"] == [group.title for group in table.groups]
+    assert [("int8", "skipped: no such form")] == [(s.name, s.setting) for s in sections(table)]
+
+
+def test_normal_shows_verdicts_and_the_usual_metrics() -> None:
+    table = rows(fake.report())
+
+    assert metrics(section_of(table, "sklearn")) == [
+        "latency p50",
+        "latency p95",
+        "throughput",
+        "accuracy",
+        "memory max",
+        "energy",
+    ]
+
+
+def test_verbose_shows_every_figure() -> None:
+    table = rows(fake.report(), detail="verbose")
+
+    assert metrics(section_of(table, "sklearn")) == [
+        "latency p50",
+        "latency p95",
+        "latency p99",
+        "throughput mean",
+        "accuracy mean",
+        "memory max",
+        "cpu_time mean",
+        "energy mean",
+    ]
+
+
+def test_quiet_shows_only_what_fails_or_is_undecided() -> None:
+    table = rows(fake.report(), detail="quiet")
+
+    assert [metrics(section) for section in sections(table)] == [
+        ["energy"],
+        ["latency p50", "latency p95", "throughput", "energy"],
+    ]
+    assert "skipped" not in "".join(section.setting for section in sections(table))
+
+
+def test_a_verdict_that_fails_is_shown_quietly_whatever_its_outcome() -> None:
+    verdict = replace(fake.budget_verdict("latency_p50_ms", "latency", "p50", 1.0, "passed"), fails=True)
+    table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))), detail="quiet")
+
+    assert sections(table)[0].rows[0].cells[-1] == "passed (fails)"
+
+
+def test_unmeasured_metric_with_a_budget_has_a_row_and_its_reason() -> None:
+    table = rows(fake.report())
+    section = section_of(table, "sklearn")
+    row = next(row for row in section.rows if row.cells[0] == "energy")
+
+    assert cells(table, section, "energy") == {
+        "metric": "energy",
+        "value": "unmeasured",
+        "n": "",
+        "budget": "<= 2 mJ",
+        "baseline": "",
+        "change": "",
+        "outcome": "unmeasured (fails)",
+    }
+    assert [fake.NO_COUNTER] == [table.footnotes[number - 1] for number in row.notes]
+
+
+def test_without_a_recorded_reason_the_verdict_gives_it() -> None:
+    judgement = fake.sklearn_judgement()
+    table = rows(report_of(replace(judgement, run=replace(judgement.run, unmeasured={}))))
+
+    assert fake.NO_COUNTER in table.footnotes
+
+
+def test_a_footnote_does_not_repeat_what_its_row_says() -> None:
+    line = "energy mean: unmeasured, budget <= 2.00 mJ: no counter: it is hidden"
+    verdict = fake.budget_verdict("energy_budget_mj", "energy", "mean", 0.002, "unmeasured", reason=line)
+    table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
+
+    assert ("no counter: it is hidden",) == table.footnotes
+
+
+def test_notes_that_differ_in_numbers_only_are_one_footnote_with_their_range() -> None:
+    def disturbed(scenario: str, times: str) -> Judgement:
+        sample = fake.sample(warnings=(f"preempted {times} times a second on 2 cores",))
+        run = fake.run(test=f"t.py::t[{scenario}]", scenario=scenario, samples=(sample,))
+        return Judgement(run=run, figures=(fake.figure(),), verdicts=())
+
+    table = rows(report_of(disturbed("a", "154"), disturbed("b", "9.5"), disturbed("c", "104")))
+
+    assert ("preempted 9.5 .. 154 times a second on 2 cores",) == table.footnotes
+    assert [(1,), (1,), (1,)] == [row.notes for section in sections(table) for row in section.rows]
+
+
+def historical(limit: float, stored: int) -> Verdict:
+    verdict = fake.comparison_verdict("latency", "p50", "inconclusive", (0.01, -0.4, 0.6), detectable=limit)
+    assert isinstance(verdict.subject, Comparison)
+    method = f"historical; false-alarm rate not guaranteed: limit +{limit * 100:.1f} %, sessions: {stored}"
+    return replace(verdict, subject=replace(verdict.subject, method=method, pairs=stored))
+
+
+def test_comparisons_by_one_method_share_a_footnote_that_is_told_exactly_in_verbose() -> None:
+    """The method names its n and its limit already: neither is said twice."""
+    plain = fake.plain_judgement()
+    other = replace(plain, run=replace(plain.run, test="t.py::other"), verdicts=(historical(0.901, 1),))
+    report = report_of(replace(plain, verdicts=(historical(0.532, 3),)), other)
+    how = "change by historical; false-alarm rate not guaranteed: limit"
+
+    assert (f"{how} +53.2 .. 90.1 %, sessions: 1 .. 3",) == rows(report).footnotes
+    assert (f"{how} +53.2 %, sessions: 3", f"{how} +90.1 %, sessions: 1") == rows(report, detail="verbose").footnotes
+
+
+def test_every_warning_stands_once_as_a_footnote() -> None:
+    table = rows(fake.report(), detail="verbose")
+
+    assert len(table.footnotes) == len(set(table.footnotes))
+    for warning in (
+        "11 context switches during the run",
+        "p99 needs 459 calls for an upper bound at 98 %",
+        "change by signed-rank, pairs of processes, n=12",
+        "could have caught a change >= +14.0 %",
+        "measured by estimate:cpu-time, the baseline by rapl:package-0+dram",
+        "the baseline 'main' has no run of this test",
+    ):
+        assert warning in table.footnotes
+    assert ("the machine was 14 % slower at the end of the session than at its start",) == table.warnings
+
+
+def test_warnings_of_comparisons_are_footnotes_too() -> None:
+    verdict = fake.comparison_verdict(
+        "throughput", "mean", "inconclusive", (-0.03, -0.08, 0.02), detectable=-0.07, warnings=("only 6 pairs",)
+    )
+    table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
+
+    assert {"only 6 pairs", "could have caught a change <= -7.0 %"} <= set(table.footnotes)
+
+
+def test_shown_numbers_have_unit_n_and_source() -> None:
+    """Every row with a figure, at every detail; the source of its metric stands above it."""
+    for detail in ("quiet", "normal", "verbose"):
+        table = rows(fake.report(), detail=detail)
+        for group in table.groups:
+            for section in group.sections:
+                for name in metrics(section):
+                    row = cells(table, section, name)
+                    measured = row["n"] and re.search(rf"\(.*\b{name.split()[0]}\b.*\)", group.sources)
+                    assert row["value"] == "unmeasured" or measured
+
+
+def test_columns_without_content_are_left_out() -> None:
+    judgement = replace(fake.plain_judgement(), verdicts=())
+    table = rows(report_of(judgement))
+
+    assert ["metric", "value", "n"] == [column.name for column in table.columns]
+    assert {3} == {len(row.cells) for section in sections(table) for row in section.rows}
+    assert len(COLUMNS) == 7
+
+
+def test_marks_of_footnotes_have_a_column_without_verdicts_too() -> None:
+    table = rows(report_of(replace(fake.sklearn_judgement(), verdicts=())))
+
+    assert ["metric", "value", "n", "outcome"] == [column.name for column in table.columns]
+
+
+def test_counts_name_every_outcome() -> None:
+    verdicts = [
+        *(fake.budget_verdict("k", "latency", "p50", 1.0, outcome) for outcome in get_args(BudgetOutcome)),
+        *(fake.comparison_verdict("latency", "p50", outcome) for outcome in get_args(ComparisonOutcome)),
+    ]
+    table = rows(report_of(replace(fake.plain_judgement(), verdicts=(*verdicts, verdicts[0]))))
+
+    assert table.counts == (
+        "budgets: 2 passed, 1 failed, 1 inconclusive, 1 unmeasured",
+        "comparisons: 1 regressed, 1 improved, 1 equivalent, 1 inconclusive, 1 no baseline, 1 not comparable",
+        "1 skipped",
+    )
+
+
+def test_quiet_counts_give_the_reason_of_skips() -> None:
+    report = replace(fake.report(), judgements=())
+
+    assert rows(report, detail="quiet").counts == (f"1 skipped: {report.skips[0].reason}",)
+    assert rows(report).counts == ("1 skipped",)
+
+
+def test_measured_without_verdicts_is_said() -> None:
+    """A silent table would look like a pass."""
+    table = rows(replace(report_of(replace(fake.plain_judgement(), verdicts=())), skips=()))
+
+    assert table.counts == ("1 measured, with nothing to judge them by",)
+
+
+def test_nothing_measured_is_an_empty_table() -> None:
+    table = rows(fake.empty_report())
+
+    assert ((), (), (), (), ()) == (table.columns, table.groups, table.footnotes, table.warnings, table.counts)
+
+
+def test_tones_follow_the_worst_verdict() -> None:
+    table = rows(fake.report())
+    tones = {row.cells[0]: row.tone for row in section_of(table, "sklearn").rows}
+
+    assert tones == {
+        "latency p50": "bad",
+        "latency p95": "bad",
+        "throughput": "doubtful",
+        "accuracy": "plain",
+        "memory max": "plain",
+        "energy": "bad",
+    }
+    assert "good" in {row.tone for row in section_of(table, "onnx").rows}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("test[é-ü]", "test[é-ü]"),
+        ("\x1b[31mred", r"\x1b[31mred"),
+        ("two\nlines\r", r"two\nlines\r"),
+        ("\u202egnp.exe", r"\u202egnp.exe"),
+        ("a\u200bb\xa0c", r"a\u200bb\xa0c"),
+        ("\ud800", r"\ud800"),
+    ],
+)
+def test_what_a_terminal_would_obey_or_hide_is_escaped(text: str, shown: str) -> None:
+    assert shown == visible(text)
+
+
+def test_texts_from_outside_are_escaped_everywhere() -> None:
+    evil = "\x1b]0;title\x07\n"
+    report = fake.report()
+    judgement = report.judgements[0]
+    run = replace(
+        judgement.run, test=evil, label=evil, scenario=evil, conditions={evil: evil}, unmeasured={"energy": evil}
+    )
+    figure = replace(judgement.figures[0], source=evil, per=evil, metric=evil, statistic=evil)
+    figure = replace(figure, estimate=replace(figure.estimate, warnings=(evil,)))
+    judgement = Judgement(run=run, figures=(figure,), verdicts=judgement.verdicts)
+    skip = replace(report.skips[0], test=evil, scenario=evil, reason=evil)
+    table = rows(replace(report, judgements=(judgement,), skips=(skip,), warnings=(evil,)), detail="verbose")
+
+    for group in table.groups:
+        for text in (*table.footnotes, *table.warnings, *table.counts, group.title, group.setting, group.sources):
+            assert text.isprintable()
+        for section in group.sections:
+            assert f"{section.name}{section.ratio}{section.setting}{section.test}".isprintable()
+            assert all(cell.isprintable() for row in section.rows for cell in row.cells)
+
+
+def test_metrics_are_in_their_order_and_the_users_follow() -> None:
+    keys = [("zeal", "mean"), ("energy", "mean"), ("latency", "p99_9"), ("latency", "odd"), ("latency", "mean")]
+
+    assert sorted_keys([*keys, *keys]) == [
+        ("latency", "mean"),
+        ("latency", "p99_9"),
+        ("latency", "odd"),
+        ("energy", "mean"),
+        ("zeal", "mean"),
+    ]
+
+
+def test_users_metric_keeps_its_direction() -> None:
+    run = replace(fake.run(), directions={"hits": "higher"})
+
+    assert ("higher", "lower") == (metric_of(run, "hits").better, metric_of(run, "forgotten").better)
+
+
+@pytest.mark.parametrize(
+    ("n", "per", "text"),
+    [
+        (1, "call", "1 call"),
+        (7, "fresh process", "7 fresh processes"),
+        (52, "batch of 16 calls", "52 batches of 16 calls"),
+        (1, "batch of 16 calls", "1 batch of 16 calls"),
+        (150, "example", "150 examples"),
+    ],
+)
+def test_counted_things_have_their_plural(n: int, per: str, text: str) -> None:
+    assert text == counted(n, per)
+
+
+@pytest.mark.parametrize(
+    ("per", "unit"), [("batch of 9 calls", "batch"), ("fresh process", "process"), ("window", "window"), ("", "")]
+)
+def test_what_is_counted_has_a_short_name(per: str, unit: str) -> None:
+    assert unit == unit_of(per)
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ((0.048, 0.031, 0.065), "+4.8 % (+3.1 .. +6.5)"),
+        ((-0.12, -0.151, -0.09), "-12 % (-15 .. -9.0)"),
+        ((0.0, -0.01, 0.01), "0 % (-1.0 .. +1.0)"),
+        ((0.0, 0.0, 0.0), "0 %"),
+        ((2.9, 0.9, 3.1), "×3.9 (+90 % .. ×4.1)"),
+    ],
+)
+def test_change_keeps_units_where_they_differ(change: tuple[float, float, float], shown: str) -> None:
+    verdict = fake.comparison_verdict("latency", "p50", "regressed", change)
+    table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
+
+    assert shown == cells(table, sections(table)[0], "latency p50")["change"]
+
+
+def test_open_ended_change_has_a_question_mark() -> None:
+    verdict = fake.comparison_verdict("latency", "p50", "regressed", (0.05, 0.03, 0.07))
+    assert isinstance(verdict.subject, Comparison)
+    assert verdict.subject.change is not None
+    subject = replace(verdict.subject, change=replace(verdict.subject.change, high=None))
+    table = rows(report_of(replace(fake.plain_judgement(), verdicts=(replace(verdict, subject=subject),))))
+
+    assert cells(table, sections(table)[0], "latency p50")["change"] == "+5.0 % (+3.0 .. ?)"
+
+
+def test_lower_limits_are_written_as_such() -> None:
+    budget = Budget(keyword="accuracy_min", metric="accuracy", statistic="mean", limit=0.85)
+    verdict = Verdict(subject=budget, outcome="passed", reason="", fails=False)
+    table = rows(report_of(replace(fake.onnx_judgement(), verdicts=(verdict,))))
+
+    assert cells(table, sections(table)[0], "accuracy")["budget"] == ">= 0.85"
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(0.1, "100 ms"), (0.012345, "12.345 ms"), (2e-6, "2 µs")])
+def test_a_limit_has_the_digits_that_were_given(limit: float, shown: str) -> None:
+    verdict = fake.budget_verdict("latency_p50_ms", "latency", "p50", limit, "passed")
+    table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
+
+    assert f"<= {shown}" == cells(table, sections(table)[0], "latency p50")["budget"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (3553.0, 3553.0, "3.55 kB"),  # every reading is the same
+        (None, None, "3.55 kB"),
+        (3551.0, 3554.0, "3.55 kB (3.55 .. 3.55)"),
+        (3400.0, None, "3.55 kB (3.40 .. ?)"),
+    ],
+)
+def test_a_value_has_its_interval_where_there_is_one(low: float | None, high: float | None, shown: str) -> None:
+    figure = fake.figure("model_size", "p50", fake.estimate(3553.0, low, high, 3), per="model")
+    table = rows(report_of(Judgement(run=fake.run(), figures=(figure,), verdicts=())), detail="verbose")
+
+    assert shown == cells(table, sections(table)[0], "model_size p50")["value"]
+
+
+def test_a_statistic_is_named_where_it_is_not_the_usual_or_not_the_only_one() -> None:
+    kinds = [("throughput", "mean"), ("memory", "max"), ("energy", "mean"), ("energy", "p50"), ("latency", "p50")]
+    figures = tuple(fake.figure(metric, statistic) for metric, statistic in kinds)
+    verdicts = (fake.budget_verdict("energy_budget_mj", "energy", "p50", 1.0, "passed"),)
+    table = rows(report_of(Judgement(run=fake.run(), figures=figures, verdicts=verdicts)))
+
+    assert ["latency p50", "throughput", "memory max", "energy p50"] == metrics(sections(table)[0])

@@ -1,0 +1,262 @@
+"""INT8 forms compute in integers, stay near FP32, and never see the rows they are tested on."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes.fitted_models import breast_cancer, data_of, fitted
+
+from pytest_hwperf.core.contracts import ScenarioFactory
+from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.scenarios import cache
+from pytest_hwperf.scenarios.calibration import Calibration, choose_rows
+from pytest_hwperf.scenarios.estimators import examine
+from pytest_hwperf.scenarios.onnx import onnx_fp32
+from pytest_hwperf.scenarios.operators import INTEGER_OPERATORS
+from pytest_hwperf.scenarios.quantise import (
+    Request,
+    onnx_int8,
+    onnx_int8_dynamic,
+    onnx_int8_static,
+    quantise_with_ort,
+    quantised,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Share conversions among the tests of this file and keep them apart from the user's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(cache.ENVIRONMENT, str(tmp_path_factory.mktemp("models")))
+        yield cache.folder()
+
+
+def prepare(factory: ScenarioFactory, name: str) -> Any:
+    training, test, _, _ = data_of(name)
+    return factory(fitted(name), X=test, X_calibration=training)
+
+
+def request_of(name: str, rows: int) -> Request:
+    one = examine(fitted(name), data_of(name)[1])
+    return Request(fitted=one, rows=one.rows(data_of(name)[1])[:rows], calibration=None)
+
+
+@pytest.mark.parametrize("factory", [onnx_int8_dynamic, onnx_int8_static])
+@pytest.mark.parametrize("name", ["mlp", "logistic", "text labels"])
+def test_int8_stays_near_the_estimator(factory: ScenarioFactory, name: str) -> None:
+    model, X = fitted(name), data_of(name)[1]
+    predictor = prepare(factory, name).load()
+
+    outputs = predictor.predict(predictor.batches(X, len(X))[0])
+
+    # Eight bits of activations and weights: on these models 0.13 is the largest observed difference.
+    assert np.abs(outputs - model.predict_proba(X)).max() < 0.25
+    assert (predictor.labels(outputs) != model.predict(X)).mean() < 0.02
+
+
+@pytest.mark.parametrize("factory", [onnx_int8_dynamic, onnx_int8_static])
+def test_int8_of_a_regressor(factory: ScenarioFactory) -> None:
+    X = data_of("ridge")[1]
+    predictor = prepare(factory, "ridge").load()
+
+    values = predictor.labels(predictor.predict(predictor.batches(X, len(X))[0]))
+
+    assert np.abs(values - fitted("ridge").predict(X)).max() < 0.25
+
+
+@pytest.mark.parametrize(
+    ("factory", "name", "precision"),
+    [
+        (onnx_int8, "onnx_int8", "int8 static"),
+        (onnx_int8_static, "onnx_int8_static", "int8 static"),
+        (onnx_int8_dynamic, "onnx_int8_dynamic", "int8 dynamic"),
+    ],
+)
+def test_conditions_say_how_it_was_quantised(factory: ScenarioFactory, name: str, precision: str) -> None:
+    scenario = prepare(factory, "mlp")
+
+    assert (name, precision) == (scenario.name, scenario.conditions["precision"])
+    assert "U8S8 per tensor" == scenario.conditions["quantisation"]
+    assert "no" == scenario.conditions["reduce_range"]
+    assert "MatMul" == scenario.conditions["form"]
+    assert ("static" in precision) == ("calibration" in scenario.conditions)
+    assert scenario.conditions.get("calibration", "512 rows").startswith("512 rows")
+
+
+def test_context_says_what_ran_and_how_far_it_drifted() -> None:
+    context = prepare(onnx_int8_static, "mlp").context
+
+    assert INTEGER_OPERATORS & {share.split()[0] for share in context["operators"].split(", ")}
+    assert "of 512 labels differ from onnx_fp32" in context["agreement"]
+    assert "scikit-learn" in context["parity"]
+
+
+def test_without_calibration_rows_int8_is_dynamic() -> None:
+    scenario = onnx_int8(fitted("mlp"), X=data_of("mlp")[1])
+
+    assert "int8 dynamic" == scenario.conditions["precision"]
+    assert prepare(onnx_int8_dynamic, "mlp").context["model"] == scenario.context["model"]
+
+
+def test_int8_is_smaller_where_weights_are_most_of_the_model() -> None:
+    fp32 = onnx_fp32(fitted("mlp"), X=data_of("mlp")[1])
+
+    assert prepare(onnx_int8, "mlp").model_bytes < 0.6 * fp32.model_bytes
+
+
+def test_static_needs_calibration_rows() -> None:
+    with pytest.raises(UsageProblem, match="give X_calibration= rows of the training data"):
+        onnx_int8_static(fitted("mlp"), X=data_of("mlp")[1])
+
+
+@pytest.mark.parametrize("factory", [onnx_int8, onnx_int8_static])
+def test_test_rows_never_calibrate(factory: ScenarioFactory) -> None:
+    training, test, _, _ = breast_cancer()
+    leaking = np.concatenate([training, test[:3]])
+
+    with pytest.raises(UsageProblem, match="3 of 403 rows of X_calibration occur in X"):
+        factory(fitted("logistic"), X=test, X_calibration=leaking)
+
+
+def test_dynamic_does_not_look_at_calibration_rows() -> None:
+    X = breast_cancer()[1]
+
+    scenario = onnx_int8_dynamic(fitted("logistic"), X=X, X_calibration=X)
+
+    assert "calibration" not in scenario.conditions
+
+
+@pytest.mark.parametrize(("given", "chosen"), [(1, 1), (31, 31), (32, 32), (100, 96), (511, 480), (1200, 512)])
+def test_calibration_comes_in_equal_batches(given: int, chosen: int) -> None:
+    training, test, _, _ = data_of("mlp")
+
+    rows = choose_rows(examine(fitted("mlp"), test), test, training[:given])
+    reader = Calibration(rows, "X")
+    sizes = [len(batch["X"]) for batch in iter(reader.get_next, None)]
+
+    assert chosen == len(rows) == sum(sizes)
+    assert 1 == len(set(sizes))
+
+
+def test_calibration_rows_are_checked_like_all_rows() -> None:
+    with pytest.raises(MeasurementError, match="has 2 columns"):
+        onnx_int8(fitted("logistic"), X=breast_cancer()[1], X_calibration=np.ones((40, 2)))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("forest", "not quantisable: only TreeEnsembleClassifier in the ONNX form of RandomForestClassifier"),
+        ("scaled forest", "not quantisable: only TreeEnsembleClassifier in the ONNX form of Pipeline"),
+        ("linear svc of ten", "not quantisable: only LinearClassifier"),
+        ("reduced svc of ten", "not quantisable: Pipeline has no MatMul form"),
+        ("neighbours", "not quantisable: no operator with weights in the ONNX form of KNeighborsClassifier"),
+        ("boosting", "does not convert"),
+    ],
+)
+def test_what_has_no_int8_form_says_why(name: str, reason: str) -> None:
+    with pytest.raises(ScenarioUnavailable, match=reason):
+        prepare(onnx_int8, name)
+
+
+def test_a_model_that_is_mostly_trees_is_not_int8() -> None:
+    with pytest.raises(ScenarioUnavailable, match=r"^not int8: integer operators take .*TreeEnsembleClassifier"):
+        prepare(onnx_int8_dynamic, "vote")
+
+
+def test_a_refusal_is_kept() -> None:
+    """Near the bound, noise would else make the scenario come and go."""
+    calls: list[int] = []
+
+    def count(model: bytes, _calibration: Any) -> bytes:
+        calls.append(len(model))
+        return model
+
+    for _ in range(2):
+        with pytest.raises(ScenarioUnavailable, match="changed nothing"):
+            quantised(request_of("mlp", rows=99), count)
+
+    assert 1 == len(calls)
+
+
+def test_a_quantiser_that_changes_nothing_is_found_out() -> None:
+    with pytest.raises(ScenarioUnavailable, match=r"^not int8: quantisation changed nothing"):
+        quantised(request_of("mlp", rows=100), lambda model, _calibration: model)
+
+
+def test_a_weight_only_model_is_found_out() -> None:
+    with pytest.raises(ScenarioUnavailable, match=r"^not int8: weight-only"):
+        quantised(request_of("mlp", rows=101), quantise_weights_only)
+
+
+def quantise_weights_only(model: bytes, _calibration: object) -> bytes:
+    """Replace the first MatMul by a MatMulNBits of the same shape with 4-bit weights of zero."""
+    import onnx
+
+    proto = onnx.load_from_string(model)
+    node = next(node for node in proto.graph.node if node.op_type == "MatMul")
+    weights = next(one for one in proto.graph.initializer if one.name == node.input[1])
+    inner, outer = weights.dims
+    blocks = -(-inner // 16)
+    packed = np.full((outer, blocks, 8), 0x88, dtype=np.uint8)
+    scales = np.ones(outer * blocks, dtype=np.float32)
+    proto.graph.initializer.extend(
+        [onnx.numpy_helper.from_array(packed, "packed"), onnx.numpy_helper.from_array(scales, "scales")]
+    )
+    attributes = {"K": inner, "N": outer, "bits": 4, "block_size": 16}
+    node.CopyFrom(
+        onnx.helper.make_node(
+            "MatMulNBits", [node.input[0], "packed", "scales"], node.output, domain="com.microsoft", **attributes
+        )
+    )
+    proto.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    content: bytes = proto.SerializeToString()
+    return content
+
+
+def test_a_quantiser_that_fails_makes_it_unavailable() -> None:
+    def fail(_model: bytes, _calibration: object) -> bytes:
+        raise ValueError("no data type\nfor mul_result")
+
+    with pytest.raises(ScenarioUnavailable, match="not quantisable: MLPClassifier: ValueError: no data type for"):
+        quantised(request_of("mlp", rows=102), fail)
+
+
+def test_a_second_time_nothing_is_quantised() -> None:
+    calls: list[int] = []
+
+    def count(model: bytes, calibration: Any) -> bytes:
+        calls.append(len(model))
+        return quantise_with_ort(model, calibration)
+
+    first, second = (quantised(request_of("mlp", rows=103), count) for _ in range(2))
+
+    assert 1 == len(calls)
+    assert first == second
+
+
+def test_the_quantisers_advice_is_silent_and_leaves_logging_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    root = logging.getLogger()
+    before = (list(root.handlers), list(root.filters))
+
+    quantised(request_of("mlp", rows=104))
+
+    assert [] == caplog.records
+    assert before == (root.handlers, root.filters)
+
+
+def test_errors_are_logged_even_while_it_is_quiet(caplog: pytest.LogCaptureFixture) -> None:
+    def complain(model: bytes, calibration: Any) -> bytes:
+        from pytest_hwperf.scenarios.quantise import _quiet
+
+        with _quiet():
+            logging.getLogger().warning("advice")
+            logging.getLogger().error("an error")
+        return quantise_with_ort(model, calibration)
+
+    quantised(request_of("mlp", rows=105), complain)
+
+    assert ["an error"] == [record.message for record in caplog.records]

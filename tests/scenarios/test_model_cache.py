@@ -1,0 +1,126 @@
+"""A conversion is found again, and a damaged one is made again."""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from pytest_hwperf.scenarios import cache
+from pytest_hwperf.scenarios.cache import StoredModel, folder, key_of, recall
+
+
+class CountingBuild:
+    """A conversion that counts how often it is asked for."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> tuple[bytes, Mapping[str, str]]:
+        """Return the same model each time."""
+        self.count += 1
+        return b"model", {"form": "MatMul"}
+
+
+@pytest.fixture
+def build() -> CountingBuild:
+    return CountingBuild()
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep models apart from the user's own."""
+    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "cache"))
+    return tmp_path / "cache" / "models"
+
+
+def test_a_second_time_nothing_is_built(build: CountingBuild, place: Path) -> None:
+    first, second = recall("k", build), recall("k", build)
+
+    assert first == second
+    assert 1 == build.count
+    assert first.path.parent == place
+    assert b"model" == first.path.read_bytes()
+    assert (5, {"form": "MatMul"}) == (first.bytes, first.notes)
+
+
+def test_other_ingredients_have_another_key() -> None:
+    assert key_of("a", 1) == key_of("a", 1)
+    assert 3 == len({key_of("a", 1), key_of("a", 2), key_of("a1")})
+
+
+@pytest.mark.parametrize("damage", [b"", b"modem", None])
+def test_a_model_that_is_not_what_was_noted_is_built_again(damage: bytes | None, build: CountingBuild) -> None:
+    path = recall("k", build).path
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_bytes(damage)
+
+    again = recall("k", build)
+
+    assert 2 == build.count
+    assert b"model" == again.path.read_bytes()
+
+
+@pytest.mark.parametrize("note", ["", "{", "[]", "{}", '{"sha256": "0", "notes": 1}', '"text"'])
+def test_a_damaged_note_is_written_again(note: str, build: CountingBuild, place: Path) -> None:
+    recall("k", build)
+    (place / "k.json").write_text(note, encoding="utf-8")
+
+    recall("k", build)
+
+    assert 2 == build.count
+    assert {"form": "MatMul"} == json.loads((place / "k.json").read_text(encoding="utf-8"))["notes"]
+
+
+def test_nothing_half_written_is_left(build: CountingBuild, place: Path) -> None:
+    recall("k", build)
+
+    assert [".json", ".onnx"] == sorted(path.suffix for path in place.iterdir())
+
+
+def test_a_place_that_cannot_be_written_is_replaced_by_a_temporary_one(
+    build: CountingBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file where the folder should be refuses even the superuser."""
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "file"))
+    key = key_of("unwritable", tmp_path)
+
+    first, second = recall(key, build), recall(key, build)
+
+    assert first == second
+    assert 1 == build.count
+    assert not first.path.is_relative_to(tmp_path)
+
+
+def test_what_nobody_used_for_a_month_is_dropped(build: CountingBuild, place: Path) -> None:
+    place.mkdir(parents=True)
+    old, foreign, recent = place / "old.onnx", place / "keep.txt", place / "recent.onnx"
+    for path in (old, foreign, recent):
+        path.write_bytes(b"")
+    for path in (old, foreign):
+        os.utime(path, times=(time.time() - 31 * 86400,) * 2)
+
+    recall("k", build)
+
+    assert [False, True, True] == [path.exists() for path in (old, foreign, recent)]
+
+
+def test_use_keeps_a_model(build: CountingBuild) -> None:
+    stored: StoredModel = recall("k", build)
+    os.utime(stored.path, times=(0, 0))
+
+    recall("k", build)
+
+    assert stored.path.stat().st_mtime > 0
+
+
+def test_the_users_own_cache_folder_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(cache.ENVIRONMENT)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    assert ("pytest-hwperf", "models") == folder().parts[-2:]

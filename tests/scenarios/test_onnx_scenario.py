@@ -1,0 +1,274 @@
+"""FP32 ONNX forms agree with the estimator, come from the cache, and run as they were asked to."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes.fitted_models import breast_cancer, data_of, fitted
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from pytest_hwperf.core.contracts import Scenario, ScenarioFactory
+from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.scenarios import cache
+from pytest_hwperf.scenarios.conversion import agreement, convert_with_skl2onnx, converted
+from pytest_hwperf.scenarios.estimators import Fitted, examine
+from pytest_hwperf.scenarios.onnx import onnx_fp32
+from pytest_hwperf.scenarios.ort import check_providers, open_session
+
+
+@pytest.fixture(scope="module", autouse=True)
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Share conversions among the tests of this file and keep them apart from the user's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(cache.ENVIRONMENT, str(tmp_path_factory.mktemp("models")))
+        yield cache.folder()
+
+
+class CountingConverter:
+    """The real converter, counting the forms it was asked for."""
+
+    def __init__(self) -> None:
+        self.forms: list[bool] = []
+
+    def __call__(self, one: Fitted, avoided: frozenset[str]) -> bytes:
+        """Convert and note whether the MatMul form was asked for."""
+        self.forms.append(bool(avoided))
+        return convert_with_skl2onnx(one, avoided)
+
+
+def prepare(name: str, threads: int = 1) -> Scenario:
+    factory: ScenarioFactory = onnx_fp32
+    return factory(fitted(name), X=data_of(name)[1], threads=threads)
+
+
+def predict(name: str) -> tuple[Any, Any]:
+    """Return outputs and labels of all test rows."""
+    predictor = prepare(name).load()
+    with predictor.scope():
+        outputs = [predictor.predict(batch) for batch in predictor.batches(data_of(name)[1], 50)]
+    return np.concatenate(outputs), np.concatenate([predictor.labels(output) for output in outputs])
+
+
+@pytest.mark.parametrize("name", ["logistic", "text labels", "mlp", "forest", "scaled forest", "vote", "neighbours"])
+def test_classifiers_give_the_estimators_probabilities_and_labels(name: str) -> None:
+    model, X = fitted(name), data_of(name)[1]
+
+    outputs, labels = predict(name)
+
+    assert np.allclose(model.predict_proba(X), outputs, atol=2e-6)
+    assert model.predict(X).tolist() == labels.tolist()
+    assert model.classes_.dtype == labels.dtype
+
+
+@pytest.mark.parametrize("name", ["linear svc", "linear svc of ten"])
+def test_classifiers_without_probabilities_give_labels(name: str) -> None:
+    _, labels = predict(name)
+
+    assert fitted(name).predict(data_of(name)[1]).tolist() == labels.tolist()
+    assert "labels" == prepare(name).conditions["output"]
+    assert prepare(name).classifies
+
+
+def test_regressors_give_values_of_one_dimension() -> None:
+    _, values = predict("ridge")
+
+    assert np.allclose(fitted("ridge").predict(data_of("ridge")[1]), values, atol=1e-4)
+    assert (169,) == values.shape
+    assert not prepare("ridge").classifies
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("logistic", "MatMul"), ("ridge", "MatMul"), ("linear svc of ten", "default"), ("scaled forest", "default")],
+)
+def test_the_form_is_recorded(name: str, form: str) -> None:
+    """A linear classifier of ten classes without probabilities has no MatMul form in skl2onnx 1.20."""
+    assert form == prepare(name).conditions["form"]
+
+
+def test_conditions_and_context_say_how_it_runs() -> None:
+    scenario = prepare("logistic", threads=2)
+
+    assert scenario.conditions == {
+        "threads": "2",
+        "inter_op_threads": "1",
+        "spinning": "off",
+        "graph_optimisation": "all",
+        "precision": "float32",
+        "form": "MatMul",
+        "output": "probabilities",
+    }
+    assert {"model", "parity", "providers"} == set(scenario.context)
+    assert scenario.context["parity"].endswith("0 of 169 labels differ from scikit-learn")
+    assert "CPUExecutionProvider" == scenario.context["providers"]
+    assert ("onnxruntime",) == scenario.imports
+    assert "onnx file" == scenario.size_source
+
+
+def test_the_session_has_the_threads_that_were_asked_for() -> None:
+    path = converted_path("logistic")
+
+    options = open_session(path, threads=2).get_session_options()
+
+    assert 2 == options.intra_op_num_threads
+    assert 1 == options.inter_op_num_threads
+    assert "0" == options.get_session_config_entry("session.intra_op.allow_spinning")
+    assert prepare("logistic").model_bytes == path.stat().st_size
+
+
+def converted_path(name: str) -> Path:
+    one = examine(fitted(name), data_of(name)[1])
+    return converted(one, one.rows(data_of(name)[1])).path
+
+
+def test_only_the_asked_output_is_computed() -> None:
+    """The label needs operators of its own, and the estimator's predict_proba computes no label either."""
+    import onnx
+
+    graph = onnx.load(converted_path("logistic")).graph
+
+    assert ["probabilities"] == [output.name for output in graph.output]
+    assert "ArgMax" not in {node.op_type for node in graph.node}
+    assert {weights.name for weights in graph.initializer} <= {name for node in graph.node for name in node.input}
+
+
+@pytest.mark.parametrize("effective", [[], ["CUDAExecutionProvider", "CPUExecutionProvider"]])
+def test_another_provider_is_refused(effective: list[str]) -> None:
+    with pytest.raises(MeasurementError, match="where CPUExecutionProvider was asked for"):
+        check_providers(effective)
+
+
+def test_a_second_time_nothing_is_converted() -> None:
+    X = breast_cancer()[0][:50]
+    one, converter = examine(fitted("logistic"), X), CountingConverter()
+
+    first, second = (converted(one, one.rows(X), converter) for _ in range(2))
+
+    assert [True] == converter.forms
+    assert first == second
+    assert "on 50 rows" not in first.notes["parity"]
+
+
+def test_a_damaged_model_is_converted_again() -> None:
+    X = breast_cancer()[0][:51]
+    one, converter = examine(fitted("logistic"), X), CountingConverter()
+    first = converted(one, one.rows(X), converter)
+    content = first.path.read_bytes()
+    first.path.write_bytes(content[:-1])
+
+    again = converted(one, one.rows(X), converter)
+
+    assert [True, True] == converter.forms
+    assert content == again.path.read_bytes()
+
+
+def test_another_model_is_another_conversion() -> None:
+    assert prepare("logistic").context["model"] != prepare("forest").context["model"]
+
+
+def test_a_known_model_needs_no_runtime_until_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a cold start would be measured without the runtime's import."""
+    prepare("logistic")
+    for name in ("onnx", "onnxruntime", "skl2onnx"):
+        monkeypatch.setitem(sys.modules, name, None)  # importing it raises ImportError
+
+    scenario = prepare("logistic")
+
+    with pytest.raises(ImportError):
+        scenario.load()
+
+
+def test_an_estimator_that_does_not_convert_is_unavailable_in_one_line() -> None:
+    with pytest.raises(ScenarioUnavailable, match="HistGradientBoostingClassifier does not convert") as refused:
+        prepare("boosting")
+
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 320
+
+
+def test_an_unfitted_estimator_is_a_usage_problem() -> None:
+    with pytest.raises(UsageProblem, match="not fitted"):
+        onnx_fp32(LogisticRegression(), X=breast_cancer()[1])
+
+
+def test_empty_rows_are_refused() -> None:
+    with pytest.raises(MeasurementError, match="no rows"):
+        prepare("logistic").load().batches(np.empty((0, 30)), 1)
+
+
+def test_a_model_that_the_runtime_refuses_is_unavailable() -> None:
+    X = breast_cancer()[1]
+    one = examine(fitted("logistic"), X)
+
+    with pytest.raises(ScenarioUnavailable, match="converts, but ONNX Runtime does not run it"):
+        converted(one, one.rows(X)[:3], write_what_no_runtime_knows)
+
+
+def write_what_no_runtime_knows(_one: Fitted, _avoided: frozenset[str]) -> bytes:
+    import onnx
+    from onnx import TensorProto, helper
+
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, 30]) for name in ("X", "probabilities")]
+    node = helper.make_node("Unheard", ["X"], ["probabilities"])
+    model: onnx.ModelProto = helper.make_model(helper.make_graph([node], "g", ends[:1], ends[1:]))
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def test_a_gross_disagreement_is_warned_about() -> None:
+    """The other model's labels are all turned round."""
+    X, _, y, _ = breast_cancer()
+    one, other = (
+        examine(make_pipeline(StandardScaler(), LogisticRegression()).fit(X, labels), X) for labels in (y, 1 - y)
+    )
+
+    stored = converted(one, one.rows(X), lambda _one, avoided: convert_with_skl2onnx(other, avoided))
+
+    assert "disagrees with scikit-learn" in stored.notes["warning"]
+
+
+def test_agreement_of_probabilities_counts_labels() -> None:
+    one = examine(fitted("logistic"), breast_cancer()[1])
+    reference = np.array([[0.6, 0.4]] * 100)
+    outputs = reference.copy()
+    reference[0] = [0.501, 0.499]
+    outputs[0] = [0.499, 0.501]  # 0.002 off, and another label: one of 100, the most that rounding is believed to do
+
+    found = agreement(one, outputs, reference)
+
+    assert "max |Δp| 0.002, 1 of 100 labels differ" == str(found)
+    assert not found.gross
+    assert agreement(one, outputs[:50], reference[:50]).gross  # one of 50
+    assert agreement(one, reference - 0.02, reference).gross  # no label differs
+    assert agreement(one, np.full_like(reference, np.nan), reference).gross
+
+
+def test_agreement_of_labels_counts_them() -> None:
+    one = examine(fitted("linear svc"), breast_cancer()[1])
+
+    found = agreement(one, np.array([0, 1, 1]), np.array([0, 1, 0]))
+
+    assert "1 of 3 labels differ" == str(found)
+    assert found.gross
+
+
+def test_agreement_of_values_is_relative_to_the_largest() -> None:
+    X, _, y, _ = breast_cancer()
+    one = examine(LinearRegression().fit(X, y), X)
+
+    # 0.001 of 10 is a tenth of the bound of 10 · 1e-3; 0.1 is ten times as much.
+    assert "max |Δ| 0.001 on 2 rows" == str(agreement(one, np.array([[1.001], [10]]), np.array([1, 10])))
+    assert not agreement(one, np.array([[1.001], [10]]), np.array([1, 10])).gross
+    assert agreement(one, np.array([[1.1], [10]]), np.array([1, 10])).gross
+
+
+def test_outputs_of_another_shape_are_unavailable() -> None:
+    one = examine(fitted("logistic"), breast_cancer()[1])
+
+    with pytest.raises(ScenarioUnavailable, match=r"outputs of shape \(2, 1\) instead of \(2, 2\)"):
+        agreement(one, np.zeros((2, 1)), np.zeros((2, 2)))

@@ -1,0 +1,88 @@
+"""Rows become a C-contiguous float32 matrix, or are refused with a sentence."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.scenarios.rows import count_shared, cut, digest, evenly_spaced, matrix
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        [[1, 2], [3, 4]],
+        np.array([[1, 3], [2, 4]], dtype=np.float64).T,
+        pd.DataFrame({"a": [1, 3], "b": [2.0, 4.0]}),
+        pd.DataFrame({"a": [True, 3], "b": [2, 4]}, dtype=object),
+    ],
+)
+def test_numbers_become_contiguous_float32(X: Any) -> None:
+    rows = matrix(X)
+
+    assert [[1, 2], [3, 4]] == rows.tolist()
+    assert np.float32 == rows.dtype
+    assert rows.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    ("X", "sentence"),
+    [
+        (np.empty((0, 3)), "no rows"),
+        (np.ones(3), r"shape \(3,\)"),
+        ([["a", "b"]], "not numbers"),
+        (pd.DataFrame({"a": ["x"], "b": [1]}), "not numbers"),
+        ([[1.0, np.inf]], "infinite"),
+        ([[1e39]], "beyond the range of float32"),
+        (csr_matrix([[1.0, 0.0]]), "sparse"),
+    ],
+)
+def test_what_is_no_matrix_of_numbers_is_refused(X: Any, sentence: str) -> None:
+    with pytest.raises(MeasurementError, match=sentence):
+        matrix(X)
+
+
+def test_missing_numbers_stay() -> None:
+    """Whether NaN is refused is the estimator's matter."""
+    assert [[False, True]] == np.isnan(matrix([[1.0, np.nan]])).tolist()
+
+
+@given(rows=st.integers(1, 50), size=st.integers(1, 60))
+def test_batches_hold_all_rows_in_order(rows: int, size: int) -> None:
+    X = matrix(np.arange(rows * 2).reshape(rows, 2))
+
+    batches = cut(X, size)
+
+    assert X.tolist() == np.concatenate(batches).tolist()
+    assert all(len(batch) == size for batch in batches[:-1])
+    assert all(batch.flags.c_contiguous for batch in batches)
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, True])
+def test_a_batch_size_that_is_no_number_of_rows_is_refused(size: Any) -> None:
+    with pytest.raises(MeasurementError, match="whole number of rows"):
+        cut(matrix([[1.0]]), size)
+
+
+def test_chosen_rows_are_spread_over_the_whole() -> None:
+    # 3 of 9: positions 0, 9/3 and 18/3.
+    assert [[0], [3], [6]] == evenly_spaced(matrix([[i] for i in range(9)]), 3).tolist()
+    assert 9 == len(evenly_spaced(matrix([[i] for i in range(9)]), 100))
+
+
+def test_shared_rows_are_counted_whatever_the_sign_of_zero() -> None:
+    # Row 1 twice and row 0 with another sign; row 3 is in one matrix only.
+    assert 3 == count_shared(matrix([[1], [1], [-0.0], [3]]), matrix([[0.0], [1], [2]]))
+
+
+def test_the_digest_tells_content_shape_and_type_apart() -> None:
+    rows = np.arange(4, dtype=np.float32)
+    others = [rows + 1, rows.reshape(2, 2), rows.astype(np.int32)]
+
+    assert digest(rows) == digest(rows.copy())
+    assert 4 == len({digest(rows), *map(digest, others)})

@@ -1,0 +1,660 @@
+"""Baselines survive killed writers, full disks and careless merges; what is damaged is named."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import filelock
+import pytest
+from fakes import records as fake
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_hwperf.core.contracts import Store
+from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.records import Session
+from pytest_hwperf.stores import history, json_files
+from pytest_hwperf.stores.json_files import JsonStore
+from pytest_hwperf.stores.replacing import create_file
+
+TESTS = Path(__file__).parents[1]
+PACKAGE = Path(json_files.__file__).parents[2]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "baselines"
+
+
+def load(store: Store, test: str = fake.TEST, label: str = "") -> tuple[Session, ...]:
+    return store.load("main", fake.machine(), test, label)
+
+
+def medians(store: Store) -> list[float]:
+    return [session.figures[0].estimate.value for session in load(store)]
+
+
+def save(store: Store, session: Session) -> Path:
+    """Save one session and return its file; raise what kept it from being stored."""
+    return stored(store.save("main", [session]))
+
+
+def hold(store: Store, session: Session) -> Path:
+    """Hold one session in the same way."""
+    return stored(store.hold("main", [session]))
+
+
+def stored(answers: Sequence[str | StoreError]) -> Path:
+    (answer,) = answers
+    if isinstance(answer, StoreError):
+        raise answer
+    return Path(answer)
+
+
+def one_file(root: Path) -> Path:
+    """Save one session and return its file."""
+    return save(JsonStore(root), fake.session())
+
+
+def test_saved_session_comes_back(root: Path) -> None:
+    session = fake.session()
+    save(JsonStore(root), session)
+
+    assert load(JsonStore(root)) == (session,)
+
+
+def test_place_tells_baseline_machine_and_test(root: Path) -> None:
+    path = save(JsonStore(root), fake.session())
+
+    name = "tests-test_iris-py-test_classifier-6ba0abecf4b8.json"
+    assert path == root / "main" / fake.machine().fingerprint / name
+
+
+def test_tests_whose_slugs_agree_have_files_of_their_own() -> None:
+    names = {history.file_name(test, label) for test, label in [("a/b", ""), ("a-b", ""), ("a", "b"), ("a b", "")]}
+
+    assert len(names) == 4
+
+
+def test_names_of_long_and_strange_ids_are_file_names() -> None:
+    """An id may hold what no file system takes: separators, 300 letters, lone surrogates."""
+    names = [history.file_name(test, "") for test in ("x" * 300, "../../etc", "é\ud800[\n]", "")]
+
+    assert all(len(name) <= 98 and name.isascii() and "/" not in name and ".." not in name for name in names)
+
+
+def test_file_is_readable_sorted_and_ends_with_a_line_end(root: Path) -> None:
+    """A line for each figure, sample and each run, which a diff shows; without line ends it is what is signed."""
+    text = one_file(root).read_text()
+    plain = json.loads(text)
+    beginnings = [line[:12] for line in text.splitlines()]
+
+    assert text.replace("\n", "") == json.dumps(plain, separators=(",", ":"), sort_keys=True)
+    assert text.endswith("}\n")
+    assert beginnings[:6] == [
+        '{"digest":"' + plain["digest"][0],
+        '"label":"",',
+        '"machine":{"',
+        '"schema":1,',
+        '"sessions":[',
+        '{"figures":[',
+    ]
+    assert beginnings.count('{"estimate":') == len(plain["sessions"][0]["figures"])
+    assert beginnings.count('"run":{"cond') == 1
+    assert (
+        plain["what"],
+        plain["schema"],
+        plain["test"],
+        plain["label"],
+    ) == ("pytest-hwperf baseline", 1, fake.TEST, "")
+    assert plain["sessions"][0]["run"]["samples"][0]["values"] == {"bits": "1101"}
+
+
+def test_file_with_other_white_space_is_read_and_extended(root: Path) -> None:
+    """As an editor or a formatter leaves it: the digest is over what is said, not over how it is laid out."""
+    path = one_file(root)
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=1, sort_keys=True))
+    before = JsonStore(root)
+    save(before, fake.session(median_s=2.0))
+    text = path.read_text()
+
+    assert medians(before) == [0.00631, 2.0] == medians(JsonStore(root))
+    assert text.replace("\n", "") == json.dumps(json.loads(text), separators=(",", ":"), sort_keys=True)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text('{}[]",:\\\n\r\ud800é', max_size=9), min_size=4, max_size=4))
+def test_no_text_is_taken_for_the_end_of_a_session(words: list[str]) -> None:
+    """Sessions are cut out of the file by how their JSON begins, which no JSON string can hold."""
+    test, label, key, value = ('{"figures":[' + word + ',{"figures":[],"run":{"],"test":' for word in words)
+    sessions = [fake.session(test=test, label=label, median_s=median) for median in (1.0, 2.0)]
+    odd = [replace(one, run=replace(one.run, context={key: value, "sessions": "["})) for one in sessions]
+    written = history.extend(None, odd, keep=2)
+    path = Path(fake.machine().fingerprint, history.file_name(test, label))
+
+    assert written == history.parse(path, history.render(written))
+    assert tuple(odd) == written.sessions
+
+
+def test_another_writers_file_is_noticed(root: Path) -> None:
+    """Even one of the same name, inode, length and time: what is kept in memory answers for the same bytes only."""
+    path = one_file(root)
+    store = JsonStore(root)
+    first, before = load(store), path.stat()
+    other = fake.session(revision="4f2c1e8")
+    path.write_bytes(save(JsonStore(root.parent / "other"), other).read_bytes())
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    now = path.stat()
+
+    assert (before.st_ino, before.st_size, before.st_mtime_ns) == (now.st_ino, now.st_size, now.st_mtime_ns)
+    assert (first, load(store)) == ((fake.session(),), (other,))
+    save(store, fake.session())
+    assert load(store) == (other, fake.session())
+
+
+def test_many_sessions_are_saved_at_once(root: Path) -> None:
+    """Two of one test too, in the order given; nothing to save makes no folder."""
+    store = JsonStore(root)
+    assert (store.save("main", []), root.exists()) == ((), False)
+    sessions = [fake.session(test=test, median_s=median) for test, median in (("a", 1.0), ("b", 2.0), ("a", 3.0))]
+    answers = store.save("main", sessions)
+
+    assert answers[0] == answers[2] != answers[1]
+    assert load(store, "a") == (sessions[0], sessions[2])
+    assert load(store, "b") == (sessions[1],)
+
+
+def test_one_file_that_cannot_be_used_hinders_no_other(root: Path) -> None:
+    """One is damaged, the folder of one machine is a file, one meets a full disk; each is named in its place."""
+    store = JsonStore(root)
+    damaged = save(store, fake.session(test="damaged"))
+    damaged.write_text("{")
+    (root / "main" / fake.machine(cores=8).fingerprint).write_text("")
+
+    def full_for_one(path: Path) -> int:
+        return (full if "-full-" in path.name or path.name.startswith(".full-") else create_file)(path)
+
+    sessions = [fake.session(test=test) for test in ("first", "damaged", "full", "last")]
+    answers = JsonStore(root, create=full_for_one).save("main", [*sessions, fake.session(at=fake.machine(cores=8))])
+
+    assert [isinstance(answer, str) for answer in answers] == [True, False, False, True, False]
+    told = [str(answer) for answer in answers if isinstance(answer, StoreError)]
+    for one, problem in zip(told, ("is not whole JSON", "No space left on device", "File exists"), strict=True):
+        assert one.startswith(str(root))
+        assert problem in one
+    assert [len(load(store, test)) for test in ("first", "full", "last")] == [1, 0, 1]
+    assert damaged.read_text() == "{"
+
+
+def test_nothing_stored_is_an_empty_answer(root: Path) -> None:
+    store = JsonStore(root)
+    store.check("main", writing=False)
+
+    assert (load(store), store.machines("main", fake.TEST, ""), store.accept("main", "*")) == ((), (), ())
+    assert not root.exists()
+
+
+def test_newest_sessions_are_kept_oldest_first(root: Path) -> None:
+    store = JsonStore(root, keep=3)
+    for median in (1.0, 2.0, 3.0, 4.0):
+        save(store, fake.session(median_s=median))
+
+    assert medians(store) == [2.0, 3.0, 4.0]
+
+
+def test_keep_below_one_is_refused(root: Path) -> None:
+    with pytest.raises(StoreError, match="keep=0: a baseline keeps at least 1 session"):
+        JsonStore(root, keep=0)
+
+
+def test_tests_labels_baselines_and_machines_are_apart(root: Path) -> None:
+    store, other = JsonStore(root), fake.machine(cores=8)
+    save(store, fake.session(median_s=1.0))
+    save(store, fake.session(median_s=2.0, label="warm"))
+    save(store, fake.session(median_s=3.0, test="other"))
+    save(store, fake.session(median_s=4.0, at=other))
+    store.save("next", [fake.session(median_s=5.0)])
+
+    assert medians(store) == [1.0]
+    assert {fake.machine().fingerprint, other.fingerprint} == {
+        machine.fingerprint for machine in store.machines("main", fake.TEST, "")
+    }
+    assert store.machines("main", "other", "") == (fake.machine(),)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".held", "a/b", "../x", "/etc", "a\\b", "-x", "a b", "main\n", "é"])
+def test_baseline_names_cannot_leave_the_folder(root: Path, name: str) -> None:
+    store = JsonStore(root)
+    for call in (
+        lambda: store.check(name, writing=False),
+        lambda: store.load(name, fake.machine(), "t", ""),
+        lambda: store.save(name, [fake.session()]),
+        lambda: store.hold(name, [fake.session()]),
+        lambda: store.accept(name, "*"),
+    ):
+        with pytest.raises(
+            StoreError, match=r"use letters, digits, '\.', '_' and '-', and begin with a letter or digit"
+        ):
+            call()
+
+
+def resign(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    """Change a file's fields and make the digest fit again."""
+    plain = json.loads(path.read_text())
+    del plain["digest"]
+    edit(plain)
+    canonical = json.dumps(plain, separators=(",", ":"), sort_keys=True)
+    path.write_text(json.dumps({**plain, "digest": history._digest(canonical.encode())}))
+
+
+def unordered(path: Path) -> None:
+    """Change the order of fields, and sign that."""
+    plain = json.loads(path.read_text())
+    signed = dict(sorted(((key, value) for key, value in plain.items() if key != "digest"), reverse=True))
+    text = json.dumps(signed, separators=(",", ":"))
+    signed_too = text.replace('"sessions":[{', '"sessions": [{')
+    digest = history._digest(signed_too.encode())
+    path.write_text(f'{{"digest":"{digest}",{signed_too[1:]}')
+
+
+def instead(put: Callable[[Path], object]) -> Callable[[Path], None]:
+    """Return a damage that removes the file and puts something else in its place."""
+
+    def damage(path: Path) -> None:
+        path.unlink()
+        put(path)
+
+    return damage
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "truncated": (lambda path: os.truncate(path, 100), r"is not whole JSON.*: restore it with `git checkout -- "),
+    "empty": (lambda path: path.write_text(""), "is not whole JSON"),
+    "merge conflict": (lambda path: path.write_text("<<<<<<< HEAD\n" + path.read_text()), "is not whole JSON"),
+    "not text": (lambda path: path.write_bytes(b"\xff\x00\x80"), "is not whole JSON"),
+    "endlessly nested": (lambda path: path.write_text("[" * 100_000), "is not whole JSON"),
+    "foreign": (lambda path: path.write_text('{"benchmarks": []}'), "is not a pytest-hwperf baseline"),
+    "foreign list": (lambda path: path.write_text("[]"), "is not a pytest-hwperf baseline: restore"),
+    "newer": (
+        lambda path: resign(path, lambda plain: plain.update(schema=2, more=1)),
+        r"was written by a newer pytest-hwperf \(schema 2, this one reads 1\): upgrade pytest-hwperf",
+    ),
+    "no schema": (lambda path: resign(path, lambda plain: plain.pop("schema")), "does not hold the fields of a"),
+    "odd schema": (lambda path: resign(path, lambda plain: plain.update(schema="1")), "does not hold the fields of a"),
+    "edited": (lambda path: path.write_text(path.read_text().replace("0.00631", "0.009")), "was edited by hand"),
+    "not a number": (lambda path: path.write_text(path.read_text().replace("0.00631", "NaN")), "was edited by hand"),
+    "fields in another order": (
+        unordered,
+        "does not hold its fields in the order of a baseline",
+    ),
+    "no sessions": (lambda path: resign(path, lambda plain: plain["sessions"].clear()), "holds no session"),
+    "sessions of numbers": (
+        lambda path: resign(path, lambda plain: plain.update(sessions=[5])),
+        r"does not hold what a baseline holds \(Session: expected the fields of a Session, found 5\)",
+    ),
+    "another record": (
+        lambda path: resign(path, lambda plain: plain["sessions"][0]["run"].pop("context")),
+        r"does not hold what a baseline holds \(Session: run: missing field 'context'\)",
+    ),
+    "another test's": (lambda path: resign(path, lambda plain: plain.update(test="x")), r"belongs at .*/x-.*: move it"),
+    "link to nowhere": (instead(lambda path: path.symlink_to("gone")), "cannot be read"),
+    "link to itself": (instead(lambda path: path.symlink_to(path.name)), "cannot be read"),
+    "link that leaves": (instead(lambda path: path.symlink_to("/etc/hosts")), r"leaves .* through a link"),
+    "folder": (instead(lambda path: path.mkdir()), "is not a file: remove it"),
+    "pipe": (instead(os.mkfifo), "is not a file: remove it"),
+    "huge": (lambda path: os.truncate(path, 51_000_000), "has 51 MB, a baseline at most 50 MB: delete it"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_damage_is_named_and_never_skipped_or_overwritten(root: Path, kind: str) -> None:
+    """By each road to the file: the check before measuring, loading, saving, accepting."""
+    store = JsonStore(root)
+    path = one_file(root)
+    hold(store, fake.session())
+    damage, problem = DAMAGES[kind]
+    damage(path)
+    before = os.lstat(path)
+    held = sorted((root / ".held").rglob("*.json"))
+
+    for call in (
+        lambda: store.check("main", writing=False),
+        lambda: store.check("main", writing=True),
+        lambda: load(store),
+        lambda: store.machines("main", fake.TEST, ""),
+        lambda: save(store, fake.session()),
+        lambda: store.accept("main", "*"),
+    ):
+        with pytest.raises(StoreError, match=problem) as raised:
+            call()
+        assert str(raised.value).startswith(str(path))
+        assert "\n" not in str(raised.value)
+    assert (before.st_ino, before.st_mtime_ns) == (os.lstat(path).st_ino, os.lstat(path).st_mtime_ns)
+    assert held == sorted((root / ".held").rglob("*.json"))
+
+
+def test_damaged_held_file_is_found_before_measuring(root: Path) -> None:
+    store = JsonStore(root)
+    held = hold(store, fake.session())
+    held.write_text("{")
+
+    store.check("main", writing=False)
+    with pytest.raises(StoreError, match=r"\.held/.* is not whole JSON"):
+        store.check("main", writing=True)
+
+
+def test_file_of_another_machine_is_refused_in_this_ones_folder(root: Path) -> None:
+    """Copying a folder is not how a baseline moves to another machine."""
+    path = one_file(root)
+    other = root / "main" / fake.machine(cores=8).fingerprint / path.name
+    other.parent.mkdir()
+    other.write_bytes(path.read_bytes())
+
+    with pytest.raises(StoreError, match="belongs at"):
+        JsonStore(root).check("main", writing=False)
+
+
+def test_line_ends_and_white_space_are_no_damage(root: Path) -> None:
+    """Version control may change them."""
+    path = one_file(root)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    JsonStore(root).check("main", writing=False)
+
+    assert medians(JsonStore(root)) == [0.00631]
+
+
+@pytest.mark.parametrize("writing", [True, False])
+def test_a_file_in_place_of_the_folder_is_refused(root: Path, *, writing: bool) -> None:
+    root.write_text("")
+    for store in (JsonStore(root), JsonStore(root / "deeper")):
+        with pytest.raises(StoreError, match=r"baselines is not a folder: choose another place for baselines"):
+            store.check("main", writing=writing)
+    with pytest.raises(StoreError, match="cannot be written to"):
+        save(JsonStore(root), fake.session())
+
+
+def test_a_file_in_place_of_the_baseline_is_refused(root: Path) -> None:
+    root.mkdir()
+    (root / "main").write_text("")
+    with pytest.raises(StoreError, match=r"main cannot be listed \(Not a directory\): make it a readable folder"):
+        JsonStore(root).check("main", writing=False)
+
+
+def test_writing_through_a_link_that_leaves_is_refused(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    root.mkdir()
+    (root / "main").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(StoreError, match=r"leaves .* through a link"):
+        save(JsonStore(root), fake.session())
+
+
+def test_the_root_itself_may_be_a_link(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    root.symlink_to(tmp_path / "shared")
+
+    assert medians(JsonStore(one_file(root).parents[2])) == [0.00631]
+
+
+def read_only(path: Path) -> int:
+    raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+
+def full(path: Path) -> int:
+    """Create a file on a full disk: it appears, but takes no byte."""
+    path.touch()
+    return os.open("/dev/full", os.O_WRONLY)
+
+
+def test_read_only_folder_is_refused_before_measuring(root: Path) -> None:
+    """Injected, since permission bits do not bind root."""
+    store = JsonStore(root, create=read_only)
+    store.check("main", writing=False)
+
+    with pytest.raises(StoreError, match=r"cannot be written to \(Read-only file system\): make it writable"):
+        store.check("main", writing=True)
+
+
+def test_check_for_writing_leaves_nothing(root: Path) -> None:
+    JsonStore(root).check("main", writing=True)
+
+    assert list(root.parent.iterdir()) == []
+
+
+def test_full_disk_leaves_the_earlier_sessions(root: Path) -> None:
+    path = one_file(root)
+    before = path.read_bytes()
+
+    with pytest.raises(StoreError, match=r"cannot be written \(No space left on device\): what was there is intact"):
+        save(JsonStore(root, create=full), fake.session())
+    assert before == path.read_bytes()
+    assert [path] == list(path.parent.iterdir())
+
+
+def test_baseline_files_obey_the_umask(root: Path) -> None:
+    """Colleagues read them too: the 0600 of temporary files would lock them out."""
+    previous = os.umask(0o022)
+    try:
+        mode = one_file(root).stat().st_mode & 0o777
+    finally:
+        os.umask(previous)
+
+    assert mode == 0o644
+
+
+def test_leftovers_are_ignored_and_swept_up(root: Path) -> None:
+    path = one_file(root)
+    leftover = path.with_name(f".{path.name}.0a1b2c3d.tmp")
+    leftover.write_text('{"half')
+    store = JsonStore(root)
+    store.check("main", writing=False)
+
+    assert medians(store) == [0.00631]
+    assert leftover.exists()  # a reader writes nothing, not even this
+    store.check("main", writing=True)
+    assert not leftover.exists()
+
+
+def test_folder_tells_git_what_is_no_baseline(root: Path) -> None:
+    one_file(root)
+
+    assert (root / ".gitignore").read_text().splitlines()[1:] == ["/.held/", "/.lock", "*.tmp"]
+
+
+def test_users_own_gitignore_is_left(root: Path) -> None:
+    root.mkdir()
+    (root / ".gitignore").write_text("mine")
+    one_file(root)
+
+    assert (root / ".gitignore").read_text() == "mine"
+
+
+def test_a_lock_that_is_never_given_back_is_named(root: Path) -> None:
+    root.mkdir()
+    with (
+        filelock.FileLock(root / ".lock"),
+        pytest.raises(StoreError, match=r"\.lock is held by another process for over 0 s: wait for it or end it"),
+    ):
+        save(JsonStore(root, patience_s=0), fake.session())
+
+
+# Accepting
+
+
+def test_held_sessions_are_no_baseline_until_accepted(root: Path) -> None:
+    store = JsonStore(root)
+    held = hold(store, fake.session(median_s=2.0))
+
+    assert medians(store) == []
+    assert store.accept("main", "*::test_classifier") == (fake.TEST,)
+    assert medians(store) == [2.0]
+    assert not held.exists()
+
+
+def test_accepting_replaces_the_tests_history(root: Path) -> None:
+    """The accepted code is a new normal; sessions of the old code would widen and shift every interval."""
+    store = JsonStore(root)
+    for median in (1.0, 1.1):
+        save(store, fake.session(median_s=median))
+    for median in (2.0, 2.1):
+        hold(store, fake.session(median_s=median))
+    store.accept("main", fake.TEST)
+
+    assert medians(store) == [2.0, 2.1]
+
+
+def test_only_the_newest_held_revision_is_accepted(root: Path) -> None:
+    """Attempts in between are not the code that is accepted."""
+    store = JsonStore(root)
+    for median, revision in ((3.0, "aaa"), (2.0, "bbb"), (2.1, "bbb")):
+        hold(store, fake.session(median_s=median, revision=revision))
+    store.accept("main", fake.TEST)
+
+    assert medians(store) == [2.0, 2.1]
+
+
+def test_pattern_takes_brackets_literally(root: Path) -> None:
+    store = JsonStore(root)
+    for test in ("t.py::a[x]", "t.py::a[xy]", "t.py::ax", "t.py::b[x]"):
+        hold(store, fake.session(test=test))
+
+    assert store.accept("main", "t.py::a[x]") == ("t.py::a[x]",)
+    assert store.accept("main", "*[x*]") == ("t.py::a[xy]", "t.py::b[x]")
+    assert store.accept("main", "nothing*") == ()
+    assert store.accept("next", "*") == ()
+    assert store.accept("main", "*") == ("t.py::ax",)
+
+
+def test_labels_and_machines_of_a_test_are_accepted_together(root: Path) -> None:
+    store = JsonStore(root)
+    hold(store, fake.session(label="cold"))
+    hold(store, fake.session(label="warm"))
+    hold(store, fake.session(at=fake.machine(cores=8), label="warm"))
+
+    assert store.accept("main", fake.TEST) == (fake.TEST,)
+    assert tuple(len(store.machines("main", fake.TEST, label)) for label in ("cold", "warm")) == (1, 2)
+
+
+def test_held_sessions_stay_until_the_baseline_is_written(root: Path) -> None:
+    store = JsonStore(root)
+    held = hold(store, fake.session())
+
+    with pytest.raises(StoreError, match="No space left on device"):
+        JsonStore(root, create=full).accept("main", "*")
+    assert held.exists()
+    assert medians(store) == []
+
+
+# Writers at once, and killed ones
+
+SAVE_MANY = """
+import sys
+from fakes import records as fake
+from pytest_hwperf.stores.json_files import JsonStore
+store, first, count = JsonStore(sys.argv[1], keep=1000), int(sys.argv[2]), int(sys.argv[3])
+for i in range(first, first + count):
+    store.save("main", [fake.session(median_s=float(i))])
+"""
+
+# Ends a process of its own at the first line of a save of two tests that the store runs, in whichever thread, then one
+# at the second, and so on until a save comes through; after each it prints which sessions are left.
+END_AT_EVERY_LINE = """
+import itertools, json, os, sys, threading
+from fakes import records as fake
+from pytest_hwperf.stores import json_files, replacing
+
+store, kind, step, status = json_files.JsonStore(sys.argv[1], keep=1000), int(sys.argv[2]), 0, -1
+tests, files = ("one", "two"), (json_files.__file__, replacing.__file__)
+
+def save(median):
+    answers = store.save("main", [fake.session(test=test, median_s=float(median)) for test in tests])
+    assert all(isinstance(answer, str) for answer in answers), answers
+
+def end_at(line):
+    lines = itertools.count(1)
+    def trace(frame, event, argument):
+        if frame.f_code.co_filename not in files:
+            return None
+        if event == "line" and next(lines) == line:
+            os.kill(os.getpid(), kind)
+        return trace
+    return trace
+
+save(0)
+while status != 0:
+    step += 1
+    child = os.fork()
+    if child == 0:
+        threading.settrace(end_at(step))
+        sys.settrace(threading.gettrace())
+        try:
+            save(step)
+        except KeyboardInterrupt:
+            os._exit(1)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    found = [store.load("main", fake.machine(), test, "") for test in tests]
+    print(json.dumps([status, *([s.figures[0].estimate.value for s in sessions] for sessions in found)]), flush=True)
+"""
+
+
+def start(script: str, *arguments: object) -> subprocess.Popen[str]:
+    """Start Python on a script that may use the fakes and the package under test."""
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(PACKAGE)])},
+    )
+
+
+@pytest.mark.live
+def test_two_writers_at_once_lose_nothing(root: Path) -> None:
+    with start(SAVE_MANY, root, 0, 25) as one, start(SAVE_MANY, root, 100, 25) as two:
+        assert (one.wait(30), two.wait(30)) == (0, 0)
+
+    assert [*range(25), *range(100, 125)] == sorted(medians(JsonStore(root)))
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGINT])
+def test_a_save_may_end_at_any_line(root: Path, kind: signal.Signals) -> None:
+    """Each time all earlier sessions are there, whole and in order, and at most the one under way beside them."""
+    with start(END_AT_EVERY_LINE, root, int(kind)) as process:
+        output, _ = process.communicate(timeout=60)
+    rounds = [json.loads(line) for line in output.splitlines()]
+
+    assert len(rounds) > 60  # lines of a save
+    assert rounds[-1] == [0, *([*before, len(rounds)] for before in rounds[-2][1:])]
+    assert 0 not in [status for status, *_ in rounds[:-1]]
+    before = [[0.0], [0.0]]
+    for step, (_, *found) in enumerate(rounds, start=1):
+        assert all(now in (then, [*then, step]) for then, now in zip(before, found, strict=True))
+        before = found
+    store = JsonStore(root)
+    store.check("main", writing=True)
+    assert [path for path in (root / "main").rglob("*") if path.suffix == ".tmp"] == []
+
+
+def test_an_interrupted_save_leaves_the_old_file(root: Path) -> None:
+    """Ctrl-C while the file is being created."""
+    path = one_file(root)
+    before = path.read_bytes()
+
+    def interrupted(path: Path) -> int:
+        os.close(create_file(path))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        save(JsonStore(root, create=interrupted), fake.session())
+    assert before == path.read_bytes()
+    assert [path] == list(path.parent.iterdir())
+    assert load(JsonStore(root)) == (fake.session(),)
+    assert save(json_files.JsonStore(root), fake.session()) == path  # the lock was given back

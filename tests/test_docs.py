@@ -1,0 +1,200 @@
+"""The words are held against the code: examples run, links lead somewhere, and nothing is left out or made up."""
+
+import ast
+import configparser
+import re
+import shlex
+import tomllib
+from collections.abc import Collection
+from importlib.metadata import entry_points
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from pytest_hwperf.core.budgets import BUDGET_KEYWORDS, DEFAULT_MARGINS
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "pytest_hwperf"
+README = ROOT / "README.md"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+WORKFLOW = ROOT / "example_project" / ".github" / "workflows" / "performance.yml"
+PAGES = [
+    *(
+        ROOT / name
+        for name in (
+            "README.md",
+            "CONTRIBUTING.md",
+            "CHANGELOG.md",
+            "benchmarks/README.md",
+            "example_project/README.md",
+        )
+    ),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+QUICK = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-max-time=0.1", "--hwperf-energy=off")
+TOLD = ("FAILED latency", "PASSED accuracy", "latency", "accuracy")  # lines of output
+
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_OPTION = re.compile(r"(?<![\w-])--hwperf-[a-z-]+[a-z]")
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def blocks(language: str) -> list[tuple[Path, str]]:
+    """Return every fenced block of one language, with its page."""
+    return [(page, found[2]) for page in PAGES for found in _BLOCK.finditer(text_of(page)) if found[1] == language]
+
+
+def complete_tests() -> list[str]:
+    """Return the examples that can be run as they stand: those that import what they use."""
+    return [code for _, code in blocks("python") if re.match(r"import |from ", code) and "def test_" in code]
+
+
+def section(page: Path, title: str) -> str:
+    """Return the text under one heading of the second level."""
+    return text_of(page).partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def code_map() -> set[str]:
+    return set(re.findall(r"^(\S+\.py)  ", section(ARCHITECTURE, "Code map"), re.MULTILINE))
+
+
+@pytest.fixture
+def help_of_hwperf(pytester: pytest.Pytester) -> str:
+    """The plugin's group of `pytest --help`."""
+    shown = pytester.runpytest_inprocess("--help").stdout.str()
+    return shown.partition("performance regressions of models")[2].partition("\n\n")[0]
+
+
+@pytest.mark.live
+def test_complete_examples_run_and_only_the_first_fails(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its verdicts and its table are those that the README shows, whatever the numbers are."""
+    monkeypatch.setenv("COLUMNS", "100")
+    examples = complete_tests()
+    assert examples
+    for number, code in enumerate(examples):
+        pytester.makepyfile(**{f"test_example_{number}": code})
+    result = pytester.runpytest_subprocess(*QUICK)
+
+    outcomes = result.parseoutcomes()
+    assert outcomes.pop("failed") == 1
+    assert {"passed"} == outcomes.keys() - {"warnings"}
+    shown, actual = (unnumbered(text) for text in (blocks("text")[0][1], result.stdout.str()))
+    told = [line for line in shown if line.startswith(TOLD)]
+    assert len(told) > 4  # two verdicts and three rows
+    assert [] == [line for line in told if line not in actual]
+
+
+def unnumbered(output: str) -> list[str]:
+    """Return the lines of a run without what differs from machine to machine: footnotes, numbers, units and spaces."""
+    lines = (re.sub(r"\[[\d,]+\]", "", line) for line in output.splitlines())
+    lines = (re.sub(r"\d[\d.]*( ([nµm]?s\b|[kM]?/s))?", "#", line) for line in lines)
+    return [" ".join(line.split()) for line in lines]
+
+
+@pytest.mark.parametrize(("page", "code"), blocks("python"), ids=lambda value: named(value) if value in PAGES else "")
+def test_python_can_be_parsed(page: Path, code: str) -> None:
+    ast.parse(dedent(code), filename=str(page))
+
+
+def test_settings_can_be_parsed() -> None:
+    for _, settings in blocks("toml"):
+        tomllib.loads(settings)
+    for _, settings in blocks("ini"):
+        configparser.ConfigParser().read_string(settings)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    targets = [target.partition("#")[0] for target in _LINK.findall(text_of(page)) if "://" not in target]
+
+    assert [] == [target for target in targets if target and not (page.parent / target).exists()]
+
+
+def test_every_decision_has_a_number_of_its_own() -> None:
+    numbers = [path.name[:4] for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+
+    assert [f"{number:04}" for number in range(1, len(numbers) + 1)] == numbers
+
+
+def test_the_code_map_is_the_package() -> None:
+    """Every module stands in it; of the `__init__` files only those that hold more than a sentence."""
+    modules = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
+    rooms = {
+        name
+        for name in modules
+        if name.endswith("/__init__.py") and name not in {"plugin/__init__.py", "cli/__init__.py"}
+    }
+
+    assert modules - rooms == code_map()
+    assert [] == [name for name in rooms if len(text_of(PACKAGE / name).splitlines()) > 1]
+
+
+def test_every_invariant_names_a_test_that_exists() -> None:
+    rules = re.findall(r"^\| (\d) \|.*$", section(ARCHITECTURE, "Invariants"), re.MULTILINE)
+    proofs = set(re.findall(r"`(test_\w+)`", section(ARCHITECTURE, "Invariants")))
+    tests = "\n".join(text_of(path) for path in sorted((ROOT / "tests").rglob("test_*.py")))
+
+    assert ["1", "2", "3", "4", "5", "6", "7"] == rules
+    assert [] == [proof for proof in sorted(proofs) if f"def {proof}(" not in tests]
+
+
+def test_every_option_stands_in_the_readme(help_of_hwperf: str) -> None:
+    options = set(_OPTION.findall(help_of_hwperf))
+
+    assert len(options) > 10
+    assert options == set(_OPTION.findall(section(README, "Options"))) & options
+
+
+@pytest.mark.parametrize("page", [*PAGES, WORKFLOW], ids=named)
+def test_no_page_makes_up_an_option(page: Path, help_of_hwperf: str) -> None:
+    assert set() == set(_OPTION.findall(text_of(page))) - set(_OPTION.findall(help_of_hwperf))
+
+
+@pytest.mark.parametrize("keywords", [BUDGET_KEYWORDS, DEFAULT_MARGINS], ids=["budgets", "margins"])
+def test_every_keyword_stands_in_the_readme(keywords: Collection[str]) -> None:
+    assert [] == [keyword for keyword in keywords if f"`{keyword}`" not in text_of(README)]
+
+
+@pytest.mark.parametrize("kind", ["scenarios", "energy_meters", "stores"])
+def test_everything_registered_stands_in_the_readme(kind: str) -> None:
+    """And its group in CONTRIBUTING, for those who add to it."""
+    names = {point.name for point in entry_points(group=f"pytest_hwperf.{kind}")}
+
+    assert set() == names - set(re.findall(r"\w+", text_of(README)))
+    assert f"`pytest_hwperf.{kind}`" in text_of(ROOT / "CONTRIBUTING.md")
+
+
+def test_the_readme_has_the_commands_that_ci_runs() -> None:
+    """The first is the tox environment `example` on an installed package, the second is all of CI."""
+    first, second = section(README, "Set up").partition("```bash\n")[2].partition("```")[0].splitlines()
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini", encoding="utf-8")
+    ci = [line for line in text_of(ROOT / ".ci" / "run").splitlines() if line.startswith("python ")]
+
+    assert first == f"python -m pip install . && {tox['testenv:example']['commands'].strip()}"
+    assert second == " && ".join(ci)
+
+
+def test_the_workflow_may_not_write_and_knows_every_commit() -> None:
+    text = text_of(WORKFLOW)
+
+    assert "permissions:\n  contents: read" in text
+    assert "fetch-depth: 0" in text
+    assert "secrets." not in text
+
+
+def test_commands_can_be_parsed() -> None:
+    for _, commands in blocks("bash"):
+        for line in commands.splitlines():
+            assert shlex.split(line, comments=True)

@@ -1,0 +1,30 @@
+"""Names come through entry points, the built-in ones like a stranger's."""
+
+import pytest
+
+from pytest_hwperf import registry
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.stores.json_files import JsonStore
+
+
+def test_the_built_in_names_are_registered() -> None:
+    assert set(registry.names("scenarios")) >= {"sklearn_fp32", "onnx_fp32", "onnx_int8"}
+    assert set(registry.names("energy_meters")) >= {"rapl", "estimate"}
+    assert set(registry.names("stores")) >= {"json"}
+
+
+def test_a_name_is_loaded() -> None:
+    assert registry.find("stores", "json") is JsonStore
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "told"),
+    [
+        ("scenarios", "onx_fp32", r"unknown scenario 'onx_fp32'\. Did you mean 'onnx_fp32'\? Allowed: onnx_fp32, "),
+        ("energy_meters", "zzz", r"unknown energy meter 'zzz'\. Allowed: "),
+        ("stores", "sql", r"unknown store 'sql'\. Allowed: json"),
+    ],
+)
+def test_an_unknown_name_is_told_with_the_allowed(kind: registry.Kind, name: str, told: str) -> None:
+    with pytest.raises(UsageProblem, match=told):
+        registry.find(kind, name)
