@@ -308,9 +308,7 @@ def test_a_measurement_that_the_pairs_did_not_meet_says_so(project: pytest.Pytes
     assert "the pairs did not meet this measurement" in compared(project, "test_odd").reason
 
 
-def test_a_gate_that_can_compare_nothing_is_an_error(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gate_that_can_compare_nothing_is_an_error(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """The candidate's own processes collect no test: something of the set-up does not reach them."""
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)  # Ours is set for the workers; tox sets one for everybody.
     write(
