@@ -23,6 +23,7 @@ BUDGET_KEYWORDS: Mapping[str, tuple[str, str, float]] = {
     "accuracy_min": ("accuracy", "mean", 1.0),
     "flip_rate_max": ("flip_rate", "mean", 1.0),
     "memory_max_mb": ("memory", "p50", 1e6),
+    "memory_leak_max_kb": ("memory_leak", "p50", 1e3),
     "model_size_max_mb": ("model_size", "p50", 1e6),
     "cpu_time_max_ms": ("cpu_time", "mean", 1e-3),
     "cpu_max_percent": ("cpu_utilisation", "mean", 1e-2),

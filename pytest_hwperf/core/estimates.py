@@ -21,7 +21,10 @@ STATISTICS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(METRICS, ("p50",)),
     "latency": ("mean", "p50", "p90", "p95", "p99", "p99_9", "max"),
     **dict.fromkeys(
-        ("throughput", "sample_throughput", "accuracy", "flip_rate", "cpu_time", "cpu_utilisation", "energy"),
+        (
+            *("throughput", "sample_throughput", "accuracy", "flip_rate", "cpu_time", "cpu_utilisation"),
+            *("energy", "energy_per_call", "energy_net", "gpu_energy", "carbon_operational", "carbon_embodied"),
+        ),
         ("mean",),
     ),
 }

@@ -1,4 +1,4 @@
-"""The frozen records that travel through the whole program, in base units (s, B, J, 1)."""
+"""The frozen records that travel through the whole program, in base units (s, B, J, g, 1)."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ class Metric:
     """What is measured, and what is good about it."""
 
     name: str
-    unit: str  # base unit: "s", "1/s", "B", "J" or "1"
+    unit: str  # base unit: "s", "1/s", "B", "J", "g" or "1"
     better: Better
     exact: bool  # repeats agree to the quantum, so that stored values stay valid without a rerun
 
@@ -38,6 +38,7 @@ METRICS: Mapping[str, Metric] = {
         Metric(name="cold_import", unit="s", better="lower", exact=False),  # fresh process, the runtime's import
         Metric(name="cold_load", unit="s", better="lower", exact=False),  # fresh process, the model's load
         Metric(name="cold_first_call", unit="s", better="lower", exact=False),  # fresh process
+        Metric(name="cold_warm_call", unit="s", better="lower", exact=False),  # fresh process, the call after the first
         Metric(name="throughput", unit="1/s", better="higher", exact=False),  # calls: completed / wall
         Metric(name="sample_throughput", unit="1/s", better="higher", exact=False),  # samples: completed / wall
         Metric(name="accuracy", unit="1", better="higher", exact=True),  # values: 1 right, 0 wrong, per example
@@ -46,10 +47,18 @@ METRICS: Mapping[str, Metric] = {
         Metric(name="memory_first_call", unit="B", better="lower", exact=True),  # peak of load and first call
         Metric(name="memory_steady", unit="B", better="lower", exact=True),  # peak from the second call on
         Metric(name="memory_retained", unit="B", better="lower", exact=True),  # still held after the calls
+        Metric(name="memory_leak", unit="B", better="lower", exact=True),  # growth per call, after warm-up
+        Metric(name="arena_in_use", unit="B", better="lower", exact=True),  # ONNX Runtime's allocator, peak in use
+        Metric(name="arena_held", unit="B", better="lower", exact=True),  # ONNX Runtime's allocator, peak held
         Metric(name="model_size", unit="B", better="lower", exact=True),  # serialised
         Metric(name="cpu_time", unit="s", better="lower", exact=False),  # per call, threads and children
         Metric(name="cpu_utilisation", unit="1", better="lower", exact=False),  # of the allotted cores
         Metric(name="energy", unit="J", better="lower", exact=False),  # per sample (row)
+        Metric(name="energy_per_call", unit="J", better="lower", exact=False),  # where a call has several rows
+        Metric(name="energy_net", unit="J", better="lower", exact=False),  # per sample, above the idle machine
+        Metric(name="gpu_energy", unit="J", better="lower", exact=False),  # per sample, of the boards in use
+        Metric(name="carbon_operational", unit="g", better="lower", exact=False),  # CO2 equivalent, never gated
+        Metric(name="carbon_embodied", unit="g", better="lower", exact=False),  # the same, of making the machine
     )
 }
 
@@ -103,6 +112,7 @@ class Reading:
 
     value: float | None  # in the metric's base unit, over the whole window; None = unmeasured
     reason: str = ""  # why it is unmeasured
+    share: float | None = None  # of the machine's busy CPU time that was this process's; None = not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
