@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.records import Machine, Reading, Session
@@ -116,6 +116,30 @@ class Meter(Protocol):
 
     def close(self) -> None:
         """Give back what it holds open."""
+        ...
+
+
+@runtime_checkable
+class CountingMeter(Meter, Protocol):
+    """A meter of real counters: they move in steps, and may start again at 0."""
+
+    @property
+    def tick_s(self) -> float:
+        """Time between two steps: a window is exact within one."""
+        ...
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """What is added up."""
+        ...
+
+    @property
+    def longest_window_s(self) -> float:
+        """After which a window has to be attended."""
+        ...
+
+    def attended(self) -> AbstractContextManager[None]:
+        """Keep windows whole that are longer than `longest_window_s`, or of unknown length."""
         ...
 
 

@@ -1,16 +1,25 @@
 """Raw readings → samples: what was counted, per what, and why something was not."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import median
 from typing import TYPE_CHECKING
 
+from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.records import Sample
+from pytest_hwperf.core.units import counted, show, show_number
+from pytest_hwperf.measure.plan import FEWEST_WINDOWS
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
     from pytest_hwperf.measure.sampling import Measured
 
 CLOCK = "perf_counter"
+
+_ENERGIES = ("energy", "gpu_energy")
+_OURS = 0.90  # share of the machine's busy CPU time from which on its energy is called ours
+_IDLE_AGREES = 0.05  # relative difference of two idle powers up to which their mean is one
 
 
 def samples_of(
@@ -35,6 +44,11 @@ def samples_of(
         refusals = [w.readings[position].reason for w in measured.windows if w.readings[position].value is None]
         if refusals:  # an error in one window voids the sample: the others would tell half the truth
             unmeasured[meter.metric] = refusals[0]
+        elif isinstance(meter, CountingMeter) and len(measured.windows) < FEWEST_WINDOWS:
+            unmeasured[meter.metric] = (
+                f"{counted(len(measured.windows), 'window')} of {show(meter.shortest_window_s, 's')} or more fitted, "
+                f"{FEWEST_WINDOWS} needed: raise --hwperf-max-time"
+            )
         else:
             found.extend(_counted(measured, meter, position, rows=rows, cores=cores))
     return tuple(found), unmeasured
@@ -70,10 +84,60 @@ def _throughputs(measured: "Measured", rows: int | None, warnings: tuple[str, ..
 def _counted(measured: "Measured", meter: "Meter", position: int, *, rows: int | None, cores: int) -> list[Sample]:
     """Spread what a meter counted over the calls of its window; energy over their rows."""
     totals = [(w, w.readings[position].value) for w in measured.windows]
-    share = (rows or 1) if meter.metric == "energy" else 1
-    values = array("d", (total / (window.calls * share) for window, total in totals if total is not None))
-    found = [Sample(metric=meter.metric, values=values, per="window", source=meter.source, warnings=meter.warnings)]
+    calls = array("d", (total / window.calls for window, total in totals if total is not None))
+    values, warnings = calls, (*meter.warnings, *_exactness(measured, meter, position))
+    if meter.metric in _ENERGIES and rows is not None and rows > 1:
+        values = array("d", (joules / rows for joules in calls))
+    found = [Sample(metric=meter.metric, values=values, per="window", source=meter.source, warnings=warnings)]
+    if meter.metric == "energy" and values is not calls:
+        found.append(replace(found[0], metric="energy_per_call", values=calls))
     if meter.metric == "cpu_time":
         use = array("d", (total / (window.wall_s * cores) for window, total in totals if total is not None))
         found.append(Sample(metric="cpu_utilisation", values=use, per="window", source=meter.source))
     return found
+
+
+def _exactness(measured: "Measured", meter: "Meter", position: int) -> Iterator[str]:
+    """Say how far a counter's steps may have put a window off, and whether others' work is in it."""
+    if not isinstance(meter, CountingMeter):
+        return
+    window_s = min(window.wall_s for window in measured.windows)
+    bound = show_number(100 * meter.tick_s / window_s, 2)
+    yield (
+        f"windows of {show(window_s, 's')} or more, each exact within {bound} %: "
+        f"the counter moves every {show(meter.tick_s, 's')}"
+    )
+    shares = [share for w in measured.windows if (share := w.readings[position].share) is not None]
+    if shares and median(shares) < _OURS:
+        yield (
+            f"contaminated: {median(shares):.0%} of the machine's busy CPU time was this process's, and the counter "
+            "takes all of it: measure on a quiet machine"
+        )
+
+
+def net_energy(
+    measured: "Measured", energy: Sample, idle_w: Sequence[float | None], *, rows: int | None
+) -> tuple[list[Sample], dict[str, str]]:
+    """Take the idle machine off an energy sample, as a second figure.
+
+    Args:
+        measured: what `energy` was made of.
+        energy: joules per sample of each of its windows.
+        idle_w: power of the idle machine before and after, None where it could not be read.
+        rows: samples per call.
+
+    Returns:
+        The sample, or metric → reason: two idle powers that differ by more than 5 % are none.
+    """
+    powers = [watts for watts in idle_w if watts is not None]
+    if len(powers) < len(idle_w):
+        return [], {"energy_net": "the power of the idle machine could not be read"}
+    least, most = min(powers), max(powers)
+    if most - least > _IDLE_AGREES * most:
+        shown = f"{show_number(least)} and {show_number(most)} W"
+        return [], {"energy_net": f"the idle machine drew {shown} before and after: more than 5 % apart"}
+    idle = sum(powers) / len(powers)
+    seconds = (window.wall_s / (window.calls * (rows or 1)) for window in measured.windows)
+    values = array("d", (joules - idle * s for joules, s in zip(energy.values, seconds, strict=True)))
+    note = f"above the idle machine's {show_number(idle)} W (asleep before and after): noisier than the total"
+    return [replace(energy, metric="energy_net", values=values, warnings=(*energy.warnings, note))], {}

@@ -13,28 +13,14 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.measure.plan import Pace, Plan
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
     from pytest_hwperf.core.records import Reading, Values
 
 _SECOND = 1_000_000_000  # ns
-_PATIENCE = 3  # planned lengths of a window after which it is cut off
 _SLOWED = "calls became three times slower within a window, which was cut off: throughput leaves it out"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How long and how finely to measure; all durations in seconds."""
-
-    max_time_s: float = 2.0  # cap of the sampling; warm-up may take as much again, half of it at most
-    min_time_s: float = 0.25  # a shorter sample sees no scheduler and no clock change
-    min_calls: int = 300  # a finite upper 95 % bound of p99 takes 299
-    window_s: float = 0.05  # between two meter readings
-    block_s: float = 0.01  # one block of the warm-up
-    steady_ratio: float = 1.10  # largest over smallest median of three successive steady blocks
-    batch_below_s: float = 20e-6  # shorter calls are timed in batches: reading the clock takes 60 ns
-    batch_s: float = 100e-6  # one batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +134,9 @@ class Sampler:
                 latency_s=array("d"),
             )
             measured.warnings.extend(filter(None, [warning]))
-            self._sample(measured, call_s, meters, enough)
+            plan = Plan.of(self._pace, call_s * measured.calls_per_value, meters)
+            with plan.watched(meters):
+                self._sample(measured, plan, meters, enough)
         return measured
 
     def _warm_up(self, first_s: float) -> tuple[float, str]:
@@ -173,16 +161,13 @@ class Sampler:
         return max(2, round(self._pace.batch_s / max(call_s, 10e-9)))
 
     def _sample(
-        self, measured: Measured, call_s: float, meters: Sequence["Meter"], enough: Callable[[Measured], bool]
+        self, measured: Measured, plan: Plan, meters: Sequence["Meter"], enough: Callable[[Measured], bool]
     ) -> None:
-        pace, size = self._pace, measured.calls_per_value
-        least_s = max((meter.shortest_window_s for meter in meters), default=0.0)
-        values = max(1, math.ceil(max(pace.window_s, 1.25 * least_s) / max(call_s * size, 1e-9)))
+        pace, size, values = self._pace, measured.calls_per_value, plan.values
         loop_ns = self._loop_ns(size) if size > 1 else 0.0
         started, look_at = self._clock_ns(), 1
-        patience_ns = _PATIENCE * max(pace.window_s, 1.25 * least_s) * _SECOND
         while True:
-            window = self._window(measured, values, loop_ns, meters, self._clock_ns() + patience_ns)
+            window = self._window(measured, values, loop_ns, meters, self._clock_ns() + plan.patience_s * _SECOND)
             if window.calls == values * size or not measured.windows:
                 measured.windows.append(window)
             elif _SLOWED not in measured.warnings:
@@ -190,17 +175,17 @@ class Sampler:
                 measured.warnings.append(_SLOWED)
             elapsed_s = (self._clock_ns() - started) / _SECOND
             gc.collect()  # garbage of the calls is swept between windows, the same for every side
-            if elapsed_s >= pace.max_time_s:
+            if plan.is_over(elapsed_s, len(measured.windows)):
                 return
-            if measured.windows[-1].wall_s < least_s:
+            if measured.windows[-1].wall_s < plan.least_s:
                 # Calls got faster than in the warm-up. One refused window voids a sample, and windows hold equally
                 # many calls, so sampling begins again with longer ones.
-                values = math.ceil(values * 1.5 * least_s / max(measured.windows[-1].wall_s, 1e-9))
+                values = math.ceil(values * 1.5 * plan.least_s / max(measured.windows[-1].wall_s, 1e-9))
                 measured.windows.clear()
                 del measured.latency_s[:]
                 look_at = 1
             long_enough = elapsed_s >= pace.min_time_s and len(measured.latency_s) >= pace.min_calls
-            if long_enough and len(measured.windows) >= look_at:
+            if long_enough and len(measured.windows) >= max(look_at, plan.fewest):
                 if enough(measured):
                     return
                 look_at = 2 * len(measured.windows)
@@ -210,6 +195,7 @@ class Sampler:
     ) -> Window:
         """Fill one window with `values` timed values, meters read just outside."""
         size = measured.calls_per_value
+        # The last to start is the first to end: waiting for a counter's change is no CPU time of the calls.
         started = [meter.start() for meter in meters]
         before = self._clock_ns()
         if size == 1:
@@ -219,7 +205,8 @@ class Sampler:
             while len(taken) < values and (not taken or self._clock_ns() <= deadline):
                 taken.append(self._stream.batch(size, self._clock_ns))
         wall_s = (self._clock_ns() - before) / _SECOND
-        readings = tuple(meter.end(start) for meter, start in zip(meters, started, strict=True))
+        ended = [meter.end(start) for meter, start in zip(reversed(meters), reversed(started), strict=True)]
+        readings = tuple(reversed(ended))
         measured.latency_s.extend(max(0.0, ns / size - loop_ns) / _SECOND for ns in taken)
         return Window(calls=len(taken) * size, wall_s=wall_s, readings=readings)
 

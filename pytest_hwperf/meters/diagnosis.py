@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pytest_hwperf.meters.cpuinfo import read_processor
 from pytest_hwperf.meters.powercap import SYSTEM, Files, Zone
+from pytest_hwperf.meters.registers import Register
 
 ROOT_VARIABLE = "HWPERF_POWERCAP_ROOT"
 ROOTS = ("sys/devices/virtual/powercap", "sys/class/powercap")
@@ -96,6 +97,16 @@ def why_unreadable(refused: Mapping[Zone, str], *, any_chosen: bool) -> str:
 def left_out(zone: Zone, answer: str) -> str:
     """Say which zone has no value and is missing from the sum."""
     return f"{zone.id} ({zone.name}) answers {answer}: the firmware gives no value, so the zone is left out."
+
+
+def stuck(register: Register) -> str:
+    """Say which counter stands still and is missing from the sum."""
+    return f"{register} did not move in 200 ms: the zone is left out."
+
+
+def absurd(register: Register, watts: float, most_w: float) -> str:
+    """Say which counter tells what cannot be, and is missing from the sum."""
+    return f"{register} reads {watts:.0f} W, above {most_w:.0f} W: wrong unit; the zone is left out."
 
 
 def _is_masked(host: Host) -> bool:

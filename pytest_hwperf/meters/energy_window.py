@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
-from pytest_hwperf.core.contracts import Meter
+from pytest_hwperf.core.contracts import CountingMeter, Meter
 
 _OPEN = "the window is still open: read it after the block"
 _OFF = "energy is off (--hwperf-energy=off)"
@@ -20,6 +20,7 @@ class EnergyReading:
         self.joules: float | None = None  # None = unmeasured
         self.window_s: float | None = None
         self.bound: float | None = None  # largest relative error by the counter's tick; None without tick or figure
+        self.share: float | None = None  # of the machine's busy CPU time that was ours; None where it is not known
         self.reason = reason  # why it is unmeasured, "" where it is not
 
     @property
@@ -32,16 +33,14 @@ class EnergyMeter:
     """Makes windows around blocks of code; they may nest and overlap.
 
     Args:
-        meter: counts joules; None where energy is off. Its `tick_s` (seconds between two changes of the counter) and
-            `domains` are used where it has them.
+        meter: counts joules; None where energy is off.
         clock: seconds, monotonic.
     """
 
     def __init__(self, meter: Meter | None, clock: Callable[[], float] = time.perf_counter) -> None:
         self._meter = meter
         self._clock = clock
-        self._tick_s: float | None = getattr(meter, "tick_s", None)
-        self._domains: tuple[str, ...] = getattr(meter, "domains", ())
+        self._counters = meter if isinstance(meter, CountingMeter) else None
 
     @contextmanager
     def window(self) -> Iterator[EnergyReading]:
@@ -52,16 +51,19 @@ class EnergyMeter:
         if self._meter is None:
             yield EnergyReading("", (), _OFF)
             return
-        reading = EnergyReading(self._meter.source, self._domains, _OPEN)
-        before_s = self._clock()
-        started = self._meter.start()
-        try:
-            yield reading
-        except BaseException as error:
-            reading.reason = f"the block raised {type(error).__name__} before its window ended"
-            raise
-        counted = self._meter.end(started)
-        reading.window_s = self._clock() - before_s
-        reading.joules, reading.reason = counted.value, counted.reason
-        if counted.value is not None and self._tick_s is not None and reading.window_s > 0:
-            reading.bound = self._tick_s / reading.window_s
+        counters = self._counters
+        reading = EnergyReading(self._meter.source, counters.domains if counters else (), _OPEN)
+        # Nobody knows how long the block takes, so that a counter could start again at 0 within it.
+        with counters.attended() if counters else nullcontext():
+            started = self._meter.start()
+            before_s = self._clock()
+            try:
+                yield reading
+            except BaseException as error:
+                reading.reason = f"the block raised {type(error).__name__} before its window ended"
+                raise
+            reading.window_s = self._clock() - before_s
+            counted = self._meter.end(started)
+        reading.joules, reading.reason, reading.share = counted.value, counted.reason, counted.share
+        if counted.value is not None and counters and reading.window_s > 0:
+            reading.bound = counters.tick_s / reading.window_s

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.records import Run, Sample
 from pytest_hwperf.measure.on_turn import exact_samples
-from pytest_hwperf.measure.samples import samples_of
-from pytest_hwperf.measure.sampling import Measured, Pace, Sampler, Stream
+from pytest_hwperf.measure.plan import Pace
+from pytest_hwperf.measure.samples import net_energy, samples_of
+from pytest_hwperf.measure.sampling import Measured, Sampler, Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.idle import idle_watts
 from pytest_hwperf.meters.interference import Interference
 from pytest_hwperf.plugin.asking import COLD, MEMORY, ask_for
 from pytest_hwperf.plugin.state import MARKERS, OBEYING, SETTINGS
@@ -81,8 +84,10 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
         MeasurementError: NaN outputs, or predictions of another length than the labels.
     """
     shared = surroundings(item.config)
-    meters: list[Meter] = [CpuTimeMeter(), *([shared.energy] if shared.energy else [])]
+    # CPU time is read within the energy's window: waiting for its counters to move is no work of the calls.
+    meters: list[Meter] = [*([shared.energy] if shared.energy else []), CpuTimeMeter()]
     budgets, rows = item.stash[MARKERS].budgets, subject.rows
+    idle = _Idle(item)
     machine = shared.machine
 
     def satisfied(measured: Measured) -> bool:
@@ -90,25 +95,54 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
         return enough(samples, budgets)
 
     loaded, run, watch = subject.load(), empty_run(item, label), Interference()
+    idle.watch()
     with loaded.scope():
         sampler = Sampler(Stream(loaded.function, loaded.inputs), Pace(max_time_s=shared.settings.max_time_s))
         measured = sampler.measure(meters, satisfied)
         context, disturbed = watch.end()
         predicted = loaded.labels() if loaded.labels else None
     warnings = [*filter(None, [subject.context.get("warning"), shared.neighbours]), *disturbed]
+    idle.watch()
     samples, unmeasured = samples_of(measured, meters, rows=rows, cores=machine.cores, warnings=warnings)
+    net, withheld = idle.taken_off(measured, samples, rows)
     exact, missing = exact_samples(subject, predicted)
     if shared.energy is None:
         missing["energy"] = "energy is off (--hwperf-energy=off)"
     return replace(
         run,
         scenario=subject.scenario,
-        samples=(*samples, *exact),
+        samples=(*samples, *net, *exact),
         conditions=subject.conditions,
         context={**subject.context, **context},
-        unmeasured={**unmeasured, **missing},
+        unmeasured={**unmeasured, **withheld, **missing},
         result=measured.result,
     )
+
+
+class _Idle:
+    """Power of the idle machine before and after a measurement, watched where a budget or margin speaks of energy.
+
+    Each look takes 2 s, and an estimate has no idle power.
+    """
+
+    def __init__(self, item: pytest.Item) -> None:
+        meter = surroundings(item.config).energy
+        self._meter = meter if isinstance(meter, CountingMeter) and _wanted(item, ("energy",)) else None
+        self._watts = list[float | None]()
+
+    def watch(self) -> None:
+        """Look now."""
+        if self._meter is not None:
+            self._watts.append(idle_watts(self._meter))
+
+    def taken_off(
+        self, measured: Measured, samples: Sequence[Sample], rows: int | None
+    ) -> tuple[list[Sample], dict[str, str]]:
+        """Return the net energy as a sample, or why there is none; nothing at all where nobody asked."""
+        energy = next((sample for sample in samples if sample.metric == "energy"), None)
+        if self._meter is None or energy is None:
+            return [], {}
+        return net_energy(measured, energy, self._watts, rows=rows)
 
 
 def _wanted(item: pytest.Item, metrics: Sequence[str]) -> bool:

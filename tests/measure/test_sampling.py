@@ -7,7 +7,8 @@ import pytest
 from fakes.streams import FakeClock, FakeMeter, TimedCall, at_once, never
 
 from pytest_hwperf.core.records import Reading
-from pytest_hwperf.measure.sampling import Measured, Pace, Sampler, Stream
+from pytest_hwperf.measure.plan import Pace
+from pytest_hwperf.measure.sampling import Measured, Sampler, Stream
 
 MS = 1_000_000  # ns
 PACE = Pace(max_time_s=2.0)

@@ -1,0 +1,74 @@
+"""How long and how finely to measure: what is asked for, and what the meters need."""
+
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_hwperf.core.contracts import CountingMeter
+
+if TYPE_CHECKING:
+    from pytest_hwperf.core.contracts import Meter
+
+FEWEST_WINDOWS = 5  # of counters that need long ones, whatever the time: fewer give no interval worth the name
+_PATIENCE = 3  # planned lengths of a window after which it is cut off
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long and how finely to measure; all durations in seconds."""
+
+    max_time_s: float = 2.0  # cap of the sampling; warm-up may take as much again, half of it at most
+    min_time_s: float = 0.25  # a shorter sample sees no scheduler and no clock change
+    min_calls: int = 300  # a finite upper 95 % bound of p99 takes 299
+    window_s: float = 0.05  # between two meter readings
+    block_s: float = 0.01  # one block of the warm-up
+    steady_ratio: float = 1.10  # largest over smallest median of three successive steady blocks
+    batch_below_s: float = 20e-6  # shorter calls are timed in batches: reading the clock takes 60 ns
+    batch_s: float = 100e-6  # one batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How windows are made for some meters."""
+
+    values: int  # timed values of one window
+    least_s: float  # a shorter window would be refused by a meter
+    fewest: int  # windows
+    planned_s: float  # length of one window
+    max_time_s: float
+    longest_s: float  # of the whole, even if the windows are too few then
+
+    @classmethod
+    def of(cls, pace: Pace, value_s: float, meters: Sequence["Meter"]) -> "Plan":
+        """Plan windows of whole values, each of which takes `value_s` seconds, that all `meters` accept."""
+        least_s = max((meter.shortest_window_s for meter in meters), default=0.0)
+        window_s = max(pace.window_s, 1.25 * least_s)
+        values = max(1, math.ceil(window_s / max(value_s, 1e-9)))
+        fewest = FEWEST_WINDOWS if least_s else 1
+        return cls(
+            values=values,
+            least_s=least_s,
+            fewest=fewest,
+            planned_s=max(window_s, values * value_s),
+            max_time_s=pace.max_time_s,
+            longest_s=max(pace.max_time_s, 2 * fewest * 1.25 * least_s),
+        )
+
+    @property
+    def patience_s(self) -> float:
+        """After which a window is cut off."""
+        return _PATIENCE * self.planned_s
+
+    def is_over(self, elapsed_s: float, windows: int) -> bool:
+        """Whether sampling ends even if it could go on."""
+        return elapsed_s >= (self.max_time_s if windows >= self.fewest else self.longest_s)
+
+    def watched(self, meters: Sequence["Meter"]) -> ExitStack:
+        """Let counters be attended that could start again at 0 within a window."""
+        with ExitStack() as stack:
+            for meter in meters:
+                if isinstance(meter, CountingMeter) and self.patience_s > meter.longest_window_s:
+                    stack.enter_context(meter.attended())
+            return stack.pop_all()
