@@ -78,7 +78,7 @@ class CounterMeter:
             self._wait_for_change()
             return Opening(busy=self._share.start() if self._share else None, instant=self._totals.read())
         except MeasurementError as error:
-            return f"{error} at the beginning of the window"
+            return str(error)
 
     def end(self, started: Opening | str) -> Reading:
         """Return the joules since `started`; errors, and windows too short or too long, give a reason instead."""

@@ -6,8 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_hwperf.meters.calibrating import Calibration
+from pytest_hwperf.meters.counter_energy import CounterMeter, Traits
 from pytest_hwperf.meters.diagnosis import Host
 from pytest_hwperf.meters.powercap import SYSTEM, Files, Zone
+from pytest_hwperf.meters.rapl import PowercapCounters
+from pytest_hwperf.meters.registers import Counters
 
 INTEL_RANGE = 262143328850  # 0xffffffff counts of 61035 nJ, in µJ
 DRAM_RANGE = 65712999613  # of 15300 nJ
@@ -37,11 +41,49 @@ AMD: Layout = {
     "intel-rapl:0": ("package-0", 64930873566, AMD_RANGE),
     "intel-rapl:0:0": ("core", 31041919121, AMD_RANGE),
 }
+# Two dies in one package and eleven zones at the top, so that the last is called `a`.
+DIES: Layout = {
+    **{f"intel-rapl:{n}": (f"package-{n // 2}-die-{n % 2}", 1000 + n, INTEL_RANGE) for n in range(10)},
+    "intel-rapl:a": ("package-5", 77, INTEL_RANGE),
+    "intel-rapl:a:0": ("dram", 5, DRAM_RANGE),
+    "intel-rapl:a:1": ("core", 66, INTEL_RANGE),
+}
+# Newer servers show the same registers a third way only.
+TPMI: Layout = {
+    "intel-rapl-tpmi:0": ("package-0", 400, INTEL_RANGE),
+    "intel-rapl-tpmi:0:0": ("dram", 30, DRAM_RANGE),
+    "intel-rapl-tpmi:1": ("package-1", 5000, INTEL_RANGE),
+}
+# The first socket has both backends, the second only the later one.
+HALF_MIRRORED: Layout = {
+    "intel-rapl:0": ("package-0", 11, INTEL_RANGE),
+    "intel-rapl:0:0": ("dram", 3, DRAM_RANGE),
+    "intel-rapl-mmio:0": ("package-0", 11, INTEL_RANGE),
+    "intel-rapl-mmio:0:0": ("dram", 3, DRAM_RANGE),
+    "intel-rapl-mmio:1": ("package-1", 700, INTEL_RANGE),
+    "intel-rapl-mmio:1:0": ("dram", 90, DRAM_RANGE),
+}
+AMD_SOCKETS: Layout = {
+    "intel-rapl:0": ("package-0", 64930873566, AMD_RANGE),
+    "intel-rapl:0:0": ("core", 31041919121, AMD_RANGE),
+    "intel-rapl:1": ("package-1", 4930873566, AMD_RANGE),
+    "intel-rapl:1:0": ("core", 1041919121, AMD_RANGE),
+}
+# A platform counter in steps of 1 J beside a package.
+COARSE_PSYS: Layout = {
+    "intel-rapl:0": ("package-0", 8_000_000, INTEL_RANGE),
+    "intel-rapl:1": ("psys", 9_000_000, 4294967295000000),
+}
 AT_REST: tuple[tuple[str, Layout, int], ...] = (
     ("client", CLIENT, 240422366267),
     ("sockets", SOCKETS, 765087241257),
     ("amd", AMD, 64930873566),
     ("plain client", PLAIN_CLIENT, 240422366267),
+    ("dies", DIES, sum(range(1000, 1010)) + 77 + 5),
+    ("tpmi", TPMI, 5430),
+    ("half mirrored", HALF_MIRRORED, 804),
+    ("amd sockets", AMD_SOCKETS, 69861747132),
+    ("coarse psys", COARSE_PSYS, 8_000_000),
 )
 
 
@@ -162,6 +204,19 @@ class Played:
 
     def grow(self, path: str, uj: int) -> None:
         self.values[path] = (self.values[path] + uj) % ((self.zones[path].max_uj or 0) + 1)
+
+
+def calm(_counters: Counters) -> Calibration:
+    """Stand for a look at counters that move every millisecond: those of a planted tree stand still."""
+    return Calibration(tick_s=0.001, spins=0)
+
+
+def meter_on(zones: Sequence[Zone], files: Files, clock: Callable[[], float]) -> CounterMeter:
+    """A meter of these zones as an opened one would be, without a look at the machine."""
+    counters = PowercapCounters(zones, files)
+    longest_s = min(60.0 if zone.max_uj is None else zone.max_uj / 1e6 / 1000 / 2 for zone in zones)
+    traits = Traits(kind="rapl", tick_s=0.001, shortest_window_s=0.5, longest_window_s=longest_s)
+    return CounterMeter(counters, traits, clock=clock, asleep=lambda: 0.0)
 
 
 EVERY_ERRNO = (errno.EACCES, errno.EINVAL, errno.EIO, errno.ENODATA, errno.ENOENT, errno.ENODEV)

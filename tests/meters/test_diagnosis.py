@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fakes.powercap import AMD, CLIENT, PLAIN_CLIENT, SOCKETS, bare_metal, describe_processor, plant, refusing
+from fakes.powercap import AMD, CLIENT, PLAIN_CLIENT, SOCKETS, bare_metal, calm, describe_processor, plant, refusing
 
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.meters.diagnosis import Host
@@ -118,7 +118,7 @@ def test_a_folder_that_was_named_is_told_before_a_virtual_machine(tmp_path: Path
 def test_a_virtual_machine_with_counters_is_read(tmp_path: Path) -> None:
     """QEMU can show the host's."""
     plant(tmp_path, AMD)
-    meter = rapl_meter({}, host=bare_metal(tmp_path, flags="fpu hypervisor"))
+    meter = rapl_meter({}, host=bare_metal(tmp_path, flags="fpu hypervisor"), calibrated=calm)
     meter.close()
 
     assert "rapl:package-0" == meter.source

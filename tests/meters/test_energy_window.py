@@ -1,6 +1,7 @@
 """Windows around a user's block: figures after it, a reason wherever there is none."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from fakes.clocks import HandClock
@@ -18,11 +19,13 @@ class ScriptedMeter:
     shortest_window_s = 0.5
     warnings: tuple[str, ...] = ()
     tick_s = 0.001
-    domains: Sequence[str] = ("package-0",)
+    domains: tuple[str, ...] = ("package-0",)
+    longest_window_s = 32.0
 
     def __init__(self, refusal: str = "") -> None:
         self.joules = 100.0
         self.refusal = refusal
+        self.attending = 0
 
     def start(self) -> float:
         return self.joules
@@ -30,7 +33,13 @@ class ScriptedMeter:
     def end(self, started: float) -> Reading:
         if self.refusal:
             return Reading(value=None, reason=self.refusal)
-        return Reading(value=self.joules - started)
+        return Reading(value=self.joules - started, share=0.97)
+
+    @contextmanager
+    def attended(self) -> Iterator[None]:
+        self.attending += 1
+        yield
+        self.attending -= 1
 
     def close(self) -> None:
         """Hold nothing open."""
@@ -45,6 +54,16 @@ def test_a_block_tells_joules_watts_and_bound() -> None:
 
     assert (30.0, 15.0, 2.0, 0.0005) == (reading.joules, reading.watts, reading.window_s, reading.bound)
     assert ("rapl:package-0", ("package-0",), "") == (reading.source, reading.domains, reading.reason)
+
+
+def test_a_block_of_any_length_is_attended_and_tells_whose_work_it_was() -> None:
+    """Nobody knows how long it takes, and the counters may start again at 0 meanwhile."""
+    counter, clock = ScriptedMeter(), HandClock()
+    with EnergyMeter(counter, clock).window() as reading:
+        during = counter.attending
+        clock.pass_time(2.0)
+
+    assert (1, 0, 0.97) == (during, counter.attending, reading.share)
 
 
 def test_an_open_window_has_no_figure_but_a_reason() -> None:

@@ -1,0 +1,60 @@
+"""Counters of a simulated machine: each draws a steady power, moves in steps of time, and starts again at 0."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.meters.registers import Register
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What one counter of the machine shows."""
+
+    watts: float
+    tick_s: float = 0.001
+    start: int = 0  # counts at time 0
+    last: int | None = None
+    restless: bool = True
+    name: str = "package-0"
+
+
+class SteadyCounters:
+    """Microjoules of every load at the time of `clock`; reading takes `reading_s` of it."""
+
+    def __init__(self, clock: Callable[[], float], loads: Sequence[Load]) -> None:
+        self.registers = tuple(
+            Register(id=f"fake:{n}", name=load.name, joules=1e-6, last=load.last, restless=load.restless)
+            for n, load in enumerate(loads)
+        )
+        self.error = ""
+        self.closed = 0
+        self.readings = 0
+        self._clock = clock
+        self._loads = loads
+
+    def read(self) -> tuple[int, ...]:
+        self.readings += 1
+        if self.error:
+            raise MeasurementError(self.error)
+        return tuple(map(self._count, self._loads))
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def _count(self, load: Load) -> int:
+        steps = int(self._clock() / load.tick_s + 1e-9)
+        count = load.start + round(steps * load.tick_s * load.watts * 1e6)
+        return count if load.last is None else count % (load.last + 1)
+
+
+class PassingClock:
+    """Seconds; every look at it takes a little."""
+
+    def __init__(self, look_s: float = 0.0) -> None:
+        self.now_s = 0.0
+        self.look_s = look_s
+
+    def __call__(self) -> float:
+        self.now_s += self.look_s
+        return self.now_s
