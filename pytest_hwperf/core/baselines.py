@@ -67,7 +67,7 @@ def compare_with_sessions(
     found = []
     for margin in terms.margins:
         figure = _figure(figures, margin)
-        if figure is not None and not _is_estimate(figure, margin):
+        if figure is not None and not _is_estimate(figure):
             again = [f.estimate.value for group in repeats if (f := _figure(group, margin)) is not None]
             found.append(_compare(run, figure, stored, margin, alpha=terms.alpha, repeats=again))
         elif (margin.metric, margin.statistic) in terms.required:
@@ -160,8 +160,8 @@ def _why_absent(run: Run, figure: Figure | None, margin: Margin) -> str:
     return f"not measured: {run.unmeasured.get(margin.metric, 'this measurement does not give it')}"
 
 
-def _is_estimate(figure: Figure, margin: Margin) -> bool:
-    return margin.metric == "energy" and figure.source.startswith(_ESTIMATE)
+def _is_estimate(figure: Figure) -> bool:
+    return figure.source.startswith(_ESTIMATE)
 
 
 def _figure(figures: Sequence[Figure], margin: Margin) -> Figure | None:

@@ -1,27 +1,42 @@
 """Energy estimated from CPU time, where no counter can be read."""
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_hwperf.core.contracts import Meter
+from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.cpuinfo import read_processor
+from pytest_hwperf.meters.watts_calibration import model_of, read_calibration
+
+WATTS_VARIABLE = "HWPERF_WATTS"  # IDLE..BUSY in W per vCPU, or the path of a calibration file
+
+_CPUINFO = "/proc/cpuinfo"
+_NUMBER = r"[-+]?\d+(?:\.\d+)?"
+_GIVEN = re.compile(rf"\s*({_NUMBER})\s*\.\.\s*({_NUMBER})\s*")
+_FORMS = "Give IDLE..BUSY in W per vCPU, such as 0.5..2.1, or a file that hwperf calibrate has made"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watts:
-    """What one vCPU of a server draws when idle and when busy."""
+    """What one vCPU draws when idle and when busy."""
 
-    processor: str  # the microarchitecture, or why it is the generic one
+    processor: str  # whose watts they are: a microarchitecture, or why it is the generic one
     idle_w: float
     busy_w: float
+    origin: str = "Cloud Carbon Footprint"
 
     @property
     def per_cpu_second(self) -> float:
         """Joules that one second of CPU time adds to the idle machine."""
         return self.busy_w - self.idle_w
+
+    def __str__(self) -> str:
+        return f"{self.idle_w:.4g} W idle to {self.busy_w:.4g} W busy per vCPU ({self.processor}; {self.origin})"
 
 
 _EPYC_1 = Watts(processor="EPYC 1st generation", idle_w=0.82, busy_w=2.55)
@@ -73,6 +88,32 @@ def watts_of(processor: Mapping[str, str]) -> Watts:
     return _GENERIC
 
 
+def given_watts(text: str, processor: Mapping[str, str]) -> Watts:
+    """Return the watts that the user gave: `0.5..2.1`, or the path of a calibration file of this processor.
+
+    Raises:
+        UsageProblem: what was given, what is allowed and what to type.
+    """
+    match = _GIVEN.fullmatch(text)
+    if match is None:
+        return _calibrated(text, processor)
+    idle_w, busy_w = map(float, match.groups())
+    if not 0 <= idle_w < busy_w < math.inf:
+        raise UsageProblem(
+            f"--hwperf-watts={text}: watts are never negative, and a busy vCPU draws more than an idle one. {_FORMS}"
+        )
+    return Watts(processor="as given", idle_w=idle_w, busy_w=busy_w, origin="--hwperf-watts")
+
+
+def _calibrated(text: str, processor: Mapping[str, str]) -> Watts:
+    try:
+        found = read_calibration(Path(text), model_of(processor))
+    except UsageProblem as problem:
+        raise UsageProblem(f"--hwperf-watts={text}: {problem}. {_FORMS}") from problem
+    origin = f"calibrated by {found.source} at {found.measured_at}"
+    return Watts(processor=found.cpu_model, idle_w=found.idle_w, busy_w=found.busy_w, origin=origin)
+
+
 class EstimateMeter:
     """Joules that the CPU time of a window would take on a typical server: it holds nothing beyond CPU time."""
 
@@ -85,16 +126,13 @@ class EstimateMeter:
     def __init__(self, cpu_time: Meter, watts: Watts, *, refused: tuple[str, ...] = ()) -> None:
         """Multiply what `cpu_time` counts by `watts`; `refused` says why better sources are not used."""
         self._cpu_time = cpu_time
-        self._joules_per_s = watts.per_cpu_second
+        self.watts = watts
         self.warnings = (
             (
                 "estimate: not a measurement; such estimators err up to 40 % (arXiv 2509.22092) and see neither clock "
                 "rate, vector units, memory nor GPU"
             ),
-            (
-                f"estimate: {watts.idle_w:g} W idle to {watts.busy_w:g} W busy per vCPU ({watts.processor}; Cloud "
-                f"Carbon Footprint), so {self._joules_per_s:.4g} J per CPU second"
-            ),
+            f"estimate: {watts}, so {watts.per_cpu_second:.4g} J per CPU second",
             # A remedy may have more lines; a footnote has one.
             *(f"better source refused: {reason.splitlines()[0]}" for reason in refused),
         )
@@ -108,7 +146,7 @@ class EstimateMeter:
         counted = self._cpu_time.end(started)
         if counted.value is None:
             return counted
-        return Reading(value=counted.value * self._joules_per_s)
+        return Reading(value=counted.value * self.watts.per_cpu_second)
 
     def close(self) -> None:
         """Close the meter of CPU time."""
@@ -116,12 +154,27 @@ class EstimateMeter:
 
 
 def estimate_meter(
-    _environ: Mapping[str, str], *, refused: tuple[str, ...] = (), cpuinfo: str = "/proc/cpuinfo"
+    environ: Mapping[str, str], *, refused: tuple[str, ...] = (), cpuinfo: str = _CPUINFO
 ) -> EstimateMeter:
-    """Return the estimate for this machine; it always works.
+    """Return the estimate for this machine; without watts of the user's own it always works.
 
     Args:
+        environ: HWPERF_WATTS replaces the watts of the table.
         refused: why better sources are not used; shown with every figure.
         cpuinfo: the file that tells the processor; absent on other systems, which get the generic watts.
+
+    Raises:
+        UsageProblem: HWPERF_WATTS cannot be meant.
     """
-    return EstimateMeter(CpuTimeMeter(), watts_of(read_processor(Path(cpuinfo))), refused=refused)
+    return EstimateMeter(CpuTimeMeter(), watts_here(environ, cpuinfo=cpuinfo), refused=refused)
+
+
+def watts_here(environ: Mapping[str, str], *, cpuinfo: str = _CPUINFO) -> Watts:
+    """Return the watts of the user's own, else those of this machine's processor.
+
+    Raises:
+        UsageProblem: HWPERF_WATTS cannot be meant.
+    """
+    processor = read_processor(Path(cpuinfo))
+    text = environ.get(WATTS_VARIABLE, "")
+    return given_watts(text, processor) if text else watts_of(processor)

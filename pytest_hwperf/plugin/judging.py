@@ -16,6 +16,7 @@ from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.history import needs_repeats
 from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Policy, Run
 from pytest_hwperf.core.verdicts import explain, judge
+from pytest_hwperf.meters.energy_estimate import WATTS_VARIABLE, watts_here
 from pytest_hwperf.plugin.asking import repeat_runs
 from pytest_hwperf.plugin.performing import empty_run
 from pytest_hwperf.plugin.state import COMPARED, MARKERS, OWN_MARGINS, RERUN, RESULT, RUNS, SETTINGS, SKIPS
@@ -75,6 +76,8 @@ def check_resources(config: pytest.Config, settings: "Settings") -> None:
         if settings.energy not in ("auto", "off"):
             registry.check("energy_meters", settings.energy)
             _ = shared.energy
+        if settings.watts:
+            watts_here({WATTS_VARIABLE: settings.watts})
     except HwperfError as error:
         raise pytest.UsageError(str(error)) from error
     if settings.against:

@@ -1,5 +1,6 @@
 """Command-line options with their ini twins, read once into one frozen record."""
 
+import os
 import re
 from typing import Any, NamedTuple
 
@@ -76,6 +77,12 @@ _OPTIONS = (
         metavar="auto|off|SOURCE",
         default="auto",
     ),
+    _Option(
+        "watts",
+        "Watts of one vCPU, for the estimate of energy, or a file that hwperf calibrate made; else a table tells them.",
+        metavar="IDLE..BUSY|FILE",
+        default="",
+    ),
     _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", default=""),
     _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", default=""),
     _Option("only", "Run measured tests only.", kind="bool"),
@@ -104,6 +111,8 @@ class Settings(NamedTuple):
     strict: bool
     max_time_s: float
     energy: str
+    watts: str  # "0.5..2.1" or the path of a file, "" for the table
+    carbon: Any  # core.carbon.CarbonInputs, None where nobody asks
     artifacts: str
     json: str
     only: bool
@@ -120,6 +129,7 @@ class Settings(NamedTuple):
             self.artifacts,
             self.json,
             self.energy not in ("auto", "off"),
+            self.watts,
             self.store != "json",
         )
         return any(named)
@@ -144,6 +154,13 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini(
         "hwperf_budgets",
         "Budgets of every measured test, one KEYWORD=LIMIT a line, as in hwbudget; a marker's keyword wins.",
+        type="linelist",
+        default=[],
+    )
+    parser.addini(
+        "hwperf_carbon",
+        "Tell the carbon of every measured call, one KEY=VALUE a line: intensity_g_per_kwh, intensity_source, "
+        "embodied_kg, lifetime_years, resource_share, per, units_per_call.",
         type="linelist",
         default=[],
     )
@@ -181,6 +198,8 @@ def read_settings(config: pytest.Config) -> Settings:
         strict=given["strict"],
         max_time_s=_seconds("max-time", given["max-time"], 3600),
         energy=given["energy"],
+        watts=_watts(config, given["watts"]),
+        carbon=_carbon(config.getini("hwperf_carbon")),
         artifacts=_path("artifacts", given["artifacts"]),
         json=_path("json", given["json"]),
         only=given["only"],
@@ -210,6 +229,27 @@ def _parsed(lines: list[str], margins: list[str]) -> tuple[tuple[Any, ...], tupl
         return parse_budget_lines(lines), parse_margin_lines(margins)
     except UsageProblem as problem:
         raise pytest.UsageError(f"hwperf_budgets or --hwperf-margin: {problem}") from problem
+
+
+def _carbon(lines: list[str]) -> Any:
+    if not lines:
+        return None
+    from pytest_hwperf.core.carbon import parse_carbon_lines
+    from pytest_hwperf.core.errors import UsageProblem
+
+    try:
+        return parse_carbon_lines(lines)
+    except UsageProblem as problem:
+        raise pytest.UsageError(f"hwperf_carbon: {problem}") from problem
+
+
+def _watts(config: pytest.Config, given: str) -> str:
+    """Find a file where it was named: on the command line or in the environment from here, in the ini from the root."""
+    typed = config.getoption("hwperf_watts") is not None
+    text = given or os.environ.get("HWPERF_WATTS", "")
+    if not text or re.fullmatch(r"[\s\d.+-]+", text):
+        return text
+    return str((config.rootpath if given and not typed else config.invocation_params.dir) / text)
 
 
 def _store(url: str) -> tuple[str, str]:

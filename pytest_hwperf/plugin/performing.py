@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_hwperf.core.carbon import carbon_samples
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.records import Run, Sample
@@ -108,15 +109,16 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
     exact, missing = exact_samples(subject, predicted)
     if shared.energy is None:
         missing["energy"] = "energy is off (--hwperf-energy=off)"
-    return replace(
+    run = replace(
         run,
         scenario=subject.scenario,
         samples=(*samples, *net, *exact),
         conditions=subject.conditions,
-        context={**subject.context, **context},
+        context={**subject.context, **context, **shared.coefficients},
         unmeasured={**unmeasured, **withheld, **missing},
         result=measured.result,
     )
+    return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
 
 
 class _Idle:

@@ -14,6 +14,7 @@ from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
 from pytest_hwperf.core.records import Machine
 from pytest_hwperf.duet.checkout import revision_of
 from pytest_hwperf.machine import describe
+from pytest_hwperf.meters.energy_estimate import WATTS_VARIABLE, EstimateMeter
 from pytest_hwperf.plugin.options import Settings
 from pytest_hwperf.plugin.state import SETTINGS, SURROUNDINGS
 
@@ -42,7 +43,13 @@ class Surroundings:
     @cached_property
     def energy(self) -> Meter | None:
         """The energy meter that was asked for; None when energy is off."""
-        return choose_energy_meter(self.settings.energy, os.environ)
+        given = {WATTS_VARIABLE: self.settings.watts} if self.settings.watts else {}
+        return choose_energy_meter(self.settings.energy, {**os.environ, **given})
+
+    @property
+    def coefficients(self) -> dict[str, str]:
+        """The watts of an estimate, which every run keeps: its figures mean nothing without; {} of a counter."""
+        return {"energy_watts": str(self.energy.watts)} if isinstance(self.energy, EstimateMeter) else {}
 
     @cached_property
     def store(self) -> Store:

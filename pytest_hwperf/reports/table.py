@@ -29,7 +29,8 @@ from pytest_hwperf.reports.order import Family, Key, families, median_of, sorted
 Detail = Literal["quiet", "normal", "verbose"]
 Tone = Literal["bad", "doubtful", "good", "plain"]
 
-_ALWAYS = {"throughput", "accuracy", "memory"}  # metrics that are shown without a verdict too, beside:
+# Metrics that are shown without a verdict too, beside the statistics below; carbon never has a verdict.
+_ALWAYS = {"throughput", "accuracy", "memory", "carbon_operational", "carbon_embodied"}
 _ALWAYS_STATISTICS = {("latency", "p50"), ("latency", "p95")}
 _USUAL_STATISTICS = {"mean", "p50"}
 _TELLING = {"failed", "regressed", "inconclusive", "unmeasured", "not comparable"}  # what even a quiet table shows
@@ -94,8 +95,8 @@ def rows(report: Report, *, detail: Detail = "normal") -> Table:
     Args:
         report: the whole session.
         detail: "quiet": only what fails or is undecided; "normal": also every other verdict, and latency p50 and p95,
-            throughput, accuracy and memory; "verbose": every figure, every condition, and each method with its own
-            numbers.
+            throughput, accuracy, memory and carbon; "verbose": every figure, every condition, and each method with its
+            own numbers.
     """
     footnotes = Footnotes()
     groups = [_group(family, detail, footnotes) for family in families(report.judgements, report.skips)]

@@ -1,0 +1,190 @@
+"""The watts of a processor, measured once where its energy can be read, for machines of its kind where it cannot."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_hwperf.core.codec import from_plain, to_plain
+from pytest_hwperf.core.contracts import Meter
+from pytest_hwperf.core.errors import CodecError, MeasurementError, UsageProblem
+from pytest_hwperf.core.units import show_number
+
+# Keeps processors busy while it is open; what it gives tells the CPU seconds that this has taken so far.
+Work = Callable[[], AbstractContextManager[Callable[[], float]]]
+
+_WHAT, _SCHEMA = "pytest-hwperf watts", 1
+_LARGEST = 10_000  # bytes: what is written has 300
+_WINDOW_S = 2.0
+_SETTLE_S = 0.5  # until all processors are at work, or at rest
+_RESTLESS = 0.05  # of the power that work adds: more between two idle windows was somebody else's work
+_BUSY = 0.9  # of the cores: less means that others took turns on them
+_AGAIN = "make one with hwperf calibrate FILE where RAPL can be read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Watts of one vCPU as a counter has shown them, and what has to be known about them."""
+
+    cpu_model: str  # with family and model: clouds call several generations by one name
+    idle_w: float  # of the idle machine, W per vCPU
+    busy_w: float  # the same and what one busy vCPU adds, W
+    source: str  # of the energy, as `rapl:package-0+dram`
+    cpus: float  # kept busy, in the mean
+    window_s: float  # of each of the three windows: idle, busy, idle
+    measured_at: str  # ISO 8601, UTC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processors:
+    """Those of the machine to calibrate."""
+
+    model: str  # as `model_of` tells it
+    online: int  # whose idle power a counter shows
+    allotted: int  # to this process, to be kept busy
+
+
+def model_of(processor: Mapping[str, str]) -> str:
+    """Name a processor as /proc/cpuinfo describes it, with its family and model; "" where it has no name."""
+    name = processor.get("model name", "")
+    numbers = [
+        f"{word} {processor[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in processor
+    ]
+    return f"{name} ({' '.join(numbers)})" if name and numbers else name
+
+
+def calibrate_watts(
+    meter: Meter,
+    processors: Processors,
+    *,
+    work: Work,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    now: Callable[[], str],
+) -> Calibration:
+    """Measure the idle machine, then with all its cores busy, then idle again: what work adds, by CPU second.
+
+    The estimate multiplies CPU seconds by busy less idle watts. So the power that work has added is divided by the
+    CPU seconds that it took, whatever part of the machine this process may use.
+
+    Args:
+        meter: of energy, read from a counter.
+        processors: whose watts they are.
+        work: keeps all that are allotted busy.
+        clock: seconds, monotonic.
+        sleep: waits so many seconds.
+        now: ISO 8601, UTC.
+
+    Raises:
+        MeasurementError: the source is an estimate, a window told nothing, or the machine was not quiet.
+    """
+    if meter.source.startswith("estimate:"):
+        raise MeasurementError(f"{meter.source} is no measurement: watts can be calibrated by a counter only")
+    windows = _Windows(meter, clock, sleep)
+    before_w, _ = windows.make(lambda: 0.0)
+    with work() as cpu_seconds:
+        busy_w, cpus = windows.make(cpu_seconds)
+    after_w, _ = windows.make(lambda: 0.0)
+    idle_w = (before_w + after_w) / 2
+    _check_quiet(processors, cpus=cpus, added_w=busy_w - idle_w, restless_w=abs(after_w - before_w))
+    idle_each_w = idle_w / processors.online
+    return Calibration(
+        cpu_model=processors.model,
+        idle_w=idle_each_w,
+        busy_w=idle_each_w + (busy_w - idle_w) / cpus,
+        source=meter.source,
+        cpus=cpus,
+        window_s=windows.window_s,
+        measured_at=now(),
+    )
+
+
+class _Windows:
+    """Windows of one length, each some time after what was before it."""
+
+    def __init__(self, meter: Meter, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
+        self.window_s = max(_WINDOW_S, 1.25 * meter.shortest_window_s)
+        self._meter = meter
+        self._clock = clock
+        self._sleep = sleep
+
+    def make(self, cpu_seconds: Callable[[], float]) -> tuple[float, float]:
+        """Return the mean power of a window in W, and how many processors `cpu_seconds` kept busy meanwhile.
+
+        Raises:
+            MeasurementError: the meter refused it; says why.
+        """
+        self._sleep(_SETTLE_S)
+        started, began_s, spent_s = self._meter.start(), self._clock(), cpu_seconds()
+        self._sleep(self.window_s)
+        reading, seconds, spent_s = self._meter.end(started), self._clock() - began_s, cpu_seconds() - spent_s
+        if reading.value is None:
+            raise MeasurementError(f"{self._meter.source} told nothing: {reading.reason}")
+        return reading.value / seconds, spent_s / seconds
+
+
+def _check_quiet(processors: Processors, *, cpus: float, added_w: float, restless_w: float) -> None:
+    """Refuse figures into which somebody else's work has gone.
+
+    Raises:
+        MeasurementError: says what was seen and what to do.
+    """
+    if cpus < _BUSY * processors.allotted:
+        raise MeasurementError(
+            f"only {show_number(cpus)} of {processors.allotted} cores could be kept busy: other work, or a quota, took "
+            "the rest. Calibrate on a quiet machine, without a quota"
+        )
+    if added_w <= 0 or restless_w > _RESTLESS * added_w:
+        raise MeasurementError(
+            f"work added {show_number(added_w)} W, and the idle machine changed by {show_number(restless_w)} W without "
+            "it: calibrate on a quiet machine"
+        )
+
+
+def write_calibration(path: Path, found: Calibration) -> None:
+    """Write a calibration as JSON; the file is replaced whole.
+
+    Raises:
+        OSError: it cannot be written there.
+    """
+    text = json.dumps({"what": _WHAT, "schema": _SCHEMA, **to_plain(found)}, indent=1)
+    draft = path.with_name(f".{path.name}.tmp")
+    draft.write_text(text + "\n", encoding="utf-8")
+    draft.replace(path)
+
+
+def read_calibration(path: Path, cpu_model: str) -> Calibration:
+    """Read what `write_calibration` wrote; strictly, since it may come from anyone.
+
+    Args:
+        path: the file.
+        cpu_model: of this machine, as `model_of` tells it.
+
+    Raises:
+        UsageProblem: no such file, something else in it, or the watts of another processor; says what to do.
+    """
+    try:
+        with path.open("rb") as file:
+            plain = json.loads(file.read(_LARGEST))
+    except OSError as error:
+        raise UsageProblem(f"the file cannot be read ({error.strerror}): {_AGAIN}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageProblem(f"the file is not whole JSON: {_AGAIN}") from error
+    if not isinstance(plain, dict) or plain.pop("what", None) != _WHAT:
+        raise UsageProblem(f"the file holds no watts of pytest-hwperf: {_AGAIN}")
+    schema = plain.pop("schema", None)
+    if schema != _SCHEMA:
+        raise UsageProblem(f"the file has schema {schema!r}, this version reads {_SCHEMA}: {_AGAIN}")
+    try:
+        found = from_plain(Calibration, plain)
+    except CodecError as error:
+        raise UsageProblem(f"the file does not hold what a calibration holds ({error}): {_AGAIN}") from error
+    if not 0 <= found.idle_w < found.busy_w:
+        raise UsageProblem(f"the file has {found.idle_w:g} W idle and {found.busy_w:g} W busy: {_AGAIN}")
+    if not cpu_model or found.cpu_model != cpu_model:
+        here = repr(cpu_model) if cpu_model else "without a name"
+        raise UsageProblem(
+            f"the file has the watts of {found.cpu_model!r}, the processor here is {here}: {_AGAIN} on such a processor"
+        )
+    return found
