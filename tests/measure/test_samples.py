@@ -1,12 +1,13 @@
 """Raw readings → samples."""
 
 from array import array
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 from fakes.streams import FakeMeter
 
 from pytest_hwperf.core.records import Reading, Sample
-from pytest_hwperf.measure.samples import samples_of
+from pytest_hwperf.measure.samples import net_energy, samples_of
 from pytest_hwperf.measure.sampling import Measured, Window
 
 
@@ -105,3 +106,97 @@ def test_one_refused_window_voids_the_metric() -> None:
 
     assert unmeasured == {"energy": "EIO"}
     assert "energy" not in {sample.metric for sample in samples}
+
+
+class Counting(FakeMeter):
+    """A meter of real counters, which move every millisecond."""
+
+    tick_s = 0.001
+    domains = ("package-0",)
+    longest_window_s = 100.0
+
+    def attended(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+def windows_of(*joules: float, share: float | None = None) -> list[Window]:
+    """Windows of 10 calls in 0.5 s."""
+    return [Window(calls=10, wall_s=0.5, readings=(Reading(value=value, share=share),)) for value in joules]
+
+
+COUNTER = Counting("energy", source="rapl:package-0", shortest_window_s=0.5)
+
+
+def test_energy_of_calls_with_several_rows_is_told_both_ways() -> None:
+    """2 J over 10 calls of 4 rows: 0.2 J a call, 0.05 J a row."""
+    samples, _ = samples_of(measured(window(2.0)), [FakeMeter("energy")], rows=4, cores=2)
+
+    assert list(find(samples, "energy_per_call").values) == pytest.approx([0.2])
+
+
+@pytest.mark.parametrize("rows", [None, 1])
+def test_a_call_of_one_row_has_one_energy(rows: int | None) -> None:
+    samples, _ = samples_of(measured(window(2.0)), [FakeMeter("energy")], rows=rows, cores=2)
+
+    assert "energy_per_call" not in {sample.metric for sample in samples}
+
+
+def test_windows_of_a_counter_say_how_exact_they_are() -> None:
+    """One step of 1 ms in 0.5 s is 0.2 %."""
+    samples, _ = samples_of(measured(*windows_of(*[10.0] * 5)), [COUNTER], rows=None, cores=2)
+
+    expected = "windows of 500 ms or more, each exact within 0.20 %: the counter moves every 1.00 ms"
+    assert find(samples, "energy").warnings == ("played back", expected)
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.89, True), (0.90, False), (None, False)])
+def test_energy_that_is_mostly_others_is_marked(share: float | None, *, said: bool) -> None:
+    """RAPL counts the whole machine; nothing is scaled."""
+    samples, _ = samples_of(measured(*windows_of(*[10.0] * 5, share=share)), [COUNTER], rows=None, cores=2)
+    energy = find(samples, "energy")
+
+    assert said == ("contaminated: 89% of the machine's busy CPU time" in energy.warnings[-1])
+    assert list(energy.values) == [1.0] * 5
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_fewer_than_five_windows_of_a_counter_are_no_measurement(count: int) -> None:
+    samples, unmeasured = samples_of(measured(*windows_of(*[10.0] * count)), [COUNTER], rows=None, cores=2)
+
+    assert "energy" not in {sample.metric for sample in samples}
+    assert unmeasured["energy"].endswith("of 500 ms or more fitted, 5 needed: raise --hwperf-max-time")
+
+
+def taken_off(*idle_w: float | None, rows: int | None = None) -> tuple[list[Sample], dict[str, str]]:
+    found = measured(*windows_of(*[10.0] * 5))
+    samples, _ = samples_of(found, [COUNTER], rows=rows, cores=2)
+    return net_energy(found, find(samples, "energy"), idle_w, rows=rows)
+
+
+def test_net_energy_is_above_the_idle_machine() -> None:
+    """10 J in 0.5 s at 12 W idle: 4 J over 10 calls; the total stays what it was."""
+    (net,), withheld = taken_off(11.8, 12.2)
+
+    assert ("energy_net", {}) == (net.metric, withheld)
+    assert list(net.values) == pytest.approx([0.4] * 5)
+    assert net.warnings[-1].startswith("above the idle machine's 12.0 W")
+
+
+def test_net_energy_is_per_row_too() -> None:
+    (net,), _ = taken_off(12.0, 12.0, rows=4)
+
+    assert list(net.values) == pytest.approx([0.1] * 5)
+
+
+def test_idle_powers_that_disagree_give_no_net_energy() -> None:
+    samples, withheld = taken_off(10.0, 10.6)
+
+    assert samples == []
+    assert withheld == {"energy_net": "the idle machine drew 10.0 and 10.6 W before and after: more than 5 % apart"}
+
+
+def test_an_idle_power_that_was_not_read_gives_no_net_energy() -> None:
+    samples, withheld = taken_off(10.0, None)
+
+    assert samples == []
+    assert withheld == {"energy_net": "the power of the idle machine could not be read"}

@@ -5,12 +5,25 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from fakes.powercap import AMD, CLIENT, SOCKETS, bare_metal, calm, plant, recording, refusing
+from fakes.powercap import (
+    AMD,
+    AT_REST,
+    CLIENT,
+    COARSE_PSYS,
+    SOCKETS,
+    Layout,
+    bare_metal,
+    calm,
+    plant,
+    recording,
+    refusing,
+)
 
 from pytest_hwperf.core.errors import MeterUnavailable
+from pytest_hwperf.meters.calibrating import Calibration
 from pytest_hwperf.meters.diagnosis import Host
 from pytest_hwperf.meters.powercap import Files
-from pytest_hwperf.meters.rapl import rapl_meter
+from pytest_hwperf.meters.rapl import PowercapCounters, psys_meter, rapl_meter
 
 
 def test_rapl_meter_reads_the_usual_places(tmp_path: Path) -> None:
@@ -113,3 +126,111 @@ def test_unreadable_ranges_alone_do_not_close_the_meter(tmp_path: Path) -> None:
     meter.close()
 
     assert 60.0 == meter.longest_window_s
+
+
+class Seen:
+    """A look at counters that finds what a test says, and nothing wrong with those that are left."""
+
+    def __init__(self, *, stuck: str = "", absurd: str = "", tick_s: float = 0.001) -> None:
+        self.stuck = stuck
+        self.absurd = absurd
+        self.tick_s = tick_s
+
+    def __call__(self, counters: PowercapCounters) -> Calibration:
+        registers = counters.registers
+        return Calibration(
+            tick_s=self.tick_s,
+            spins=0,
+            stuck=tuple(r for r in registers if r.id == self.stuck),
+            absurd=tuple((r, 3763.0) for r in registers if r.id == self.absurd),
+        )
+
+
+@pytest.mark.parametrize(("name", "layout", "total_uj"), AT_REST)
+def test_an_opened_meter_reads_the_sum_at_rest(tmp_path: Path, name: str, layout: Layout, total_uj: int) -> None:
+    plant(tmp_path, layout)
+    read = list[int]()
+
+    def look(counters: PowercapCounters) -> Calibration:
+        read.append(sum(counters.read()))
+        return calm(counters)
+
+    rapl_meter({}, host=bare_metal(tmp_path), calibrated=look).close()
+
+    assert (name, [total_uj]) == (name, read)
+
+
+def test_a_zone_that_stands_still_is_left_out_aloud(tmp_path: Path) -> None:
+    plant(tmp_path, SOCKETS)
+    meter = rapl_meter({}, host=bare_metal(tmp_path), calibrated=Seen(stuck="intel-rapl:3:0"))
+    meter.close()
+
+    assert "rapl:package-0+package-1+dram+package-2+dram+package-3+dram" == meter.source
+    assert ("intel-rapl:3:0 (dram) did not move in 200 ms: the zone is left out.",) == meter.warnings
+
+
+def test_a_zone_of_a_wrong_unit_is_left_out_aloud(tmp_path: Path) -> None:
+    plant(tmp_path, SOCKETS)
+    meter = rapl_meter({}, host=bare_metal(tmp_path), calibrated=Seen(absurd="intel-rapl:0"))
+    meter.close()
+
+    assert "package-3" not in meter.domains
+    assert ("intel-rapl:0 (package-3) reads 3763 W, above 2000 W: wrong unit; the zone is left out.",) == meter.warnings
+
+
+def test_memory_alone_is_no_substitute(tmp_path: Path) -> None:
+    zones = ("intel-rapl:0", "intel-rapl:0:0")
+    plant(tmp_path, {zone: SOCKETS[zone] for zone in zones})
+
+    with pytest.raises(MeterUnavailable, match=r"did not move in 200 ms: the zone is left out\. Nothing is left"):
+        rapl_meter({}, host=bare_metal(tmp_path), calibrated=Seen(stuck="intel-rapl:0"))
+
+
+def test_windows_hold_a_hundred_steps(tmp_path: Path) -> None:
+    """A counter that moves every 20 ms needs 2 s."""
+    plant(tmp_path, AMD)
+    meter = rapl_meter({}, host=bare_metal(tmp_path), calibrated=Seen(tick_s=0.02))
+    meter.close()
+
+    assert (2.0, 0.02) == (meter.shortest_window_s, meter.tick_s)
+
+
+def test_counters_that_fail_while_they_are_watched_are_told(tmp_path: Path) -> None:
+    """They answered when the zones were chosen."""
+    plant(tmp_path, AMD)
+
+    def failing(_counters: PowercapCounters) -> Calibration:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(MeterUnavailable, match=r"could be opened and not be watched: .*Input/output error"):
+        rapl_meter({}, host=bare_metal(tmp_path), calibrated=failing)
+
+
+def test_the_platform_counter_is_read_on_demand(tmp_path: Path) -> None:
+    plant(tmp_path, CLIENT)
+    meter = psys_meter({}, host=bare_metal(tmp_path), calibrated=calm)
+    meter.close()
+
+    assert "rapl:psys" == meter.source
+
+
+def test_a_platform_counter_of_whole_joules_is_refused(tmp_path: Path) -> None:
+    plant(tmp_path, COARSE_PSYS)
+
+    with pytest.raises(MeterUnavailable, match=r"intel-rapl:1 \(psys\) counts in steps of 1 J here: too coarse"):
+        psys_meter({}, host=bare_metal(tmp_path), calibrated=calm)
+
+
+def test_without_a_platform_counter_packages_are_named(tmp_path: Path) -> None:
+    plant(tmp_path, AMD)
+
+    with pytest.raises(MeterUnavailable, match="has no psys zone; ask for rapl"):
+        psys_meter({}, host=bare_metal(tmp_path), calibrated=calm)
+
+
+def test_a_platform_counter_that_root_alone_reads_gives_the_remedy(tmp_path: Path) -> None:
+    plant(tmp_path, CLIENT)
+    host = bare_metal(tmp_path, files=refusing(errno.EACCES, "/intel-rapl:1/energy_uj"))
+
+    with pytest.raises(MeterUnavailable, match="CVE-2020-8694"):
+        psys_meter({}, host=host, calibrated=calm)

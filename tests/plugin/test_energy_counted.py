@@ -1,0 +1,119 @@
+"""Energy through the whole plugin, on counters of 20 W that follow the real clock exactly: no writer can be late."""
+
+import re
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.powercap import AMD_RANGE, Tree, bare_metal, plant
+
+from pytest_hwperf import registry
+from pytest_hwperf.meters.powercap import Files
+from pytest_hwperf.meters.rapl import rapl_meter
+
+WATTS = 20.0
+TICK_S = 0.001
+WRAP_AFTER_UJ = 45_000_000
+
+
+@pytest.fixture
+def counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
+    """Let `rapl` read a package of 20 W that starts again at 0 after 2.25 s."""
+    tree = plant(tmp_path / "machine", {"intel-rapl:0": ("package-0", AMD_RANGE - WRAP_AFTER_UJ, AMD_RANGE)})
+    begun = time.monotonic()
+    real = Files()
+    counters = set[int]()
+
+    def opener(path: str, flags: int) -> int:
+        descriptor = real.open(path, flags)
+        (counters.add if path.endswith("/energy_uj") else counters.discard)(descriptor)
+        return descriptor
+
+    def reader(descriptor: int, count: int, offset: int) -> bytes:
+        if descriptor not in counters:
+            return real.pread(descriptor, count, offset)
+        steps = int((time.monotonic() - begun) / TICK_S)
+        uj = AMD_RANGE - WRAP_AFTER_UJ + round(steps * TICK_S * WATTS * 1e6)
+        return b"%d\n" % (uj % (AMD_RANGE + 1))
+
+    host = bare_metal(tmp_path / "machine", files=Files(open=opener, pread=reader))
+    find = registry.find
+
+    def found(kind: registry.Kind, name: str) -> Any:
+        return partial(rapl_meter, host=host) if (kind, name) == ("energy_meters", "rapl") else find(kind, name)
+
+    monkeypatch.setattr(registry, "find", found)
+    return tree
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("counting")
+def test_windows_of_a_users_block_keep_their_stated_bound(pytester: pytest.Pytester) -> None:
+    """100 windows of half a second, begun one after the other, with a start at 0 in the middle of some of them."""
+    pytester.makepyfile(
+        f"""
+        import time
+        from contextlib import ExitStack
+
+        def test_it(energy_meter):
+            open_windows, readings = [], []
+            for _ in range(100):
+                stack = ExitStack()
+                readings.append(stack.enter_context(energy_meter.window()))
+                open_windows.append(stack)
+                if len(open_windows) > 20:
+                    open_windows.pop(0).close()
+                time.sleep(0.03)
+            time.sleep(0.6)
+            for stack in open_windows:
+                stack.close()
+            assert all(reading.reason == "" for reading in readings)
+            assert all(19.0 <= reading.watts <= 21.0 for reading in readings)
+            assert {{"rapl:package-0"}} == {{reading.source for reading in readings}}
+            assert all(0 < reading.bound <= 0.004 for reading in readings)
+            kept = [
+                abs(reading.joules / ({WATTS} * reading.window_s) - 1) <= reading.bound for reading in readings
+            ]
+            assert sum(kept) >= 95, kept
+        """
+    )
+    pytester.runpytest_inprocess("--hwperf-energy=rapl").assert_outcomes(passed=1)
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("counting")
+def test_a_budget_of_energy_is_judged_by_five_windows_and_tells_the_idle_machine(pytester: pytest.Pytester) -> None:
+    """A call of 10 ms at 20 W takes 200 mJ, all of which the idle machine would have taken too."""
+    pytester.makepyfile(
+        """
+        import time
+        import pytest
+        @pytest.mark.hwbudget(energy_budget_mj=100)
+        def test_broken(hwperf): hwperf(time.sleep, 0.01)
+        """
+    )
+    result = pytester.runpytest_inprocess("--hwperf-energy=rapl", "-v")
+    shown = result.stdout.str()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*energy mean *n=5 windows, rapl:package-0, budget <= 100 mJ: failed"])
+    assert 190 <= float(re.search(r"energy mean +(\d+(?:\.\d+)?) mJ", shown)[1]) <= 230  # type: ignore[index] # else it fails
+    assert "energy_net" in shown
+    assert "above the idle machine's 20.0 W" in shown
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("counting")
+def test_a_window_that_is_too_short_says_what_it_needs(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_it(energy_meter):
+            with energy_meter.window() as reading:
+                pass
+            assert reading.joules is None
+            assert reading.reason.endswith("500 ms needed"), reading.reason
+        """
+    )
+    pytester.runpytest_inprocess("--hwperf-energy=rapl").assert_outcomes(passed=1)
