@@ -21,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from pytest_hwperf.cli.calibrating import add_calibrate
     from pytest_hwperf.cli.checking import add_selfcheck
     from pytest_hwperf.cli.comparing import add_compare
 
@@ -31,6 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_recompute(commands)
     add_compare(commands)
     add_selfcheck(commands)
+    add_calibrate(commands)
     return parser
 
 

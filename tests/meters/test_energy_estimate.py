@@ -8,9 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
-from pytest_hwperf.meters.energy_estimate import EstimateMeter, Watts, estimate_meter, watts_of
+from pytest_hwperf.meters.energy_estimate import (
+    EstimateMeter,
+    Watts,
+    estimate_meter,
+    given_watts,
+    watts_here,
+    watts_of,
+)
+from pytest_hwperf.meters.watts_calibration import Calibration, write_calibration
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
@@ -184,6 +193,62 @@ def test_another_system_has_the_generic_watts(tmp_path: Path) -> None:
 
     assert "(no known microarchitecture;" in meter.warnings[1]
     assert "better source refused: rapl: not here" == meter.warnings[2]
+
+
+@pytest.mark.parametrize("text", ["0.5..2.1", " 0.5 .. 2.1 ", "+0.50..2.10"])
+def test_the_users_own_watts_replace_the_table(text: str) -> None:
+    watts = given_watts(text, processor("AMD EPYC 7571", "23", "1"))
+
+    assert Watts(processor="as given", idle_w=0.5, busy_w=2.1, origin="--hwperf-watts") == watts
+
+
+@pytest.mark.parametrize("text", ["2.1..0.5", "1..1", "-1..2", "0..-1", f"0..{'9' * 400}"])
+def test_watts_that_cannot_be_are_refused(text: str) -> None:
+    with pytest.raises(UsageProblem) as caught:
+        given_watts(text, {})
+
+    assert f"--hwperf-watts={text}: watts are never negative, and a busy vCPU draws more" in str(caught.value)
+    assert "such as 0.5..2.1" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["0,5..2,1", "0.5-2.1", "2.1", "nan..1", "0...1", "watts.json"])
+def test_what_are_no_watts_is_a_file(text: str) -> None:
+    """That there is none is said with both forms that are allowed."""
+    with pytest.raises(UsageProblem) as caught:
+        given_watts(text, {})
+
+    assert f"--hwperf-watts={text}: the file cannot be read (No such file or directory)" in str(caught.value)
+    assert "Give IDLE..BUSY in W per vCPU, such as 0.5..2.1, or a file that hwperf calibrate has made" in (
+        str(caught.value)
+    )
+
+
+def test_a_calibrated_processor_has_its_own_watts(tmp_path: Path) -> None:
+    """The warning says by what they were measured, and when; so does what a run keeps."""
+    cpuinfo, path = tmp_path / "cpuinfo", tmp_path / "watts.json"
+    cpuinfo.write_text("model name\t: Xeon\ncpu family\t: 6\nmodel\t\t: 85\n\n")
+    found = Calibration(
+        cpu_model="Xeon (family 6 model 85)",
+        idle_w=2.5,
+        busy_w=6.5,
+        source="rapl:package-0",
+        cpus=2.0,
+        window_s=2.0,
+        measured_at="2026-03-02T09:30:00+00:00",
+    )
+    write_calibration(path, found)
+    meter = estimate_meter({"HWPERF_WATTS": str(path)}, cpuinfo=str(cpuinfo))
+    told = "2.5 W idle to 6.5 W busy per vCPU (Xeon (family 6 model 85); calibrated by rapl:package-0 at 2026-03-02"
+
+    assert f"estimate: {told}T09:30:00+00:00), so 4 J per CPU second" == meter.warnings[1]
+    assert f"{told}T09:30:00+00:00)" == str(meter.watts)
+    assert "estimate:cpu-time" == meter.source
+
+
+def test_without_watts_of_the_users_own_the_table_speaks(tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent")
+
+    assert watts_of({}) == watts_here({}, cpuinfo=absent) == watts_here({"HWPERF_WATTS": ""}, cpuinfo=absent)
 
 
 def test_real_work_costs_something() -> None:
