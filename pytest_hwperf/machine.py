@@ -18,6 +18,7 @@ _THREADS = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
     *("NUMEXPR_NUM_THREADS", "OMP_WAIT_POLICY", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY"),
 )
+_NO_LIMIT = 2**60  # bytes; version 1 writes the largest number of whole pages
 
 
 def count_usable() -> int:
@@ -54,27 +55,49 @@ def describe(
     )
 
 
-def _allotted(root: Path, usable: int) -> int:
-    """Return the cores that the tightest quota of CPU time leaves; a part of a core counts as one."""
-    return min([usable, *(max(1, math.ceil(quota)) for quota in _quotas(root))])
+def control_groups(root: str | Path = "/", controller: str = "cpu") -> Iterator[Path]:
+    """Yield the folders of the process's control groups and of all above them, whether or not they are there.
 
-
-def _quotas(root: Path) -> Iterator[float]:
-    """Yield each quota in cores, of the process's control groups and all above them.
-
-    Source: cgroup v2 cpu.max, cgroup v1 cpu.cfs_quota_us and cpu.cfs_period_us; cgroups(7) for /proc/self/cgroup.
+    Source: cgroups(7) for /proc/self/cgroup; version 1 mounts each controller apart.
     """
-    mounts = root / "sys/fs/cgroup"
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    mounts = Path(root) / "sys/fs/cgroup"
+    for line in _text(Path(root) / "proc/self/cgroup").splitlines():
         _, controllers, group = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
-        places = [mounts / controllers, mounts / "cpu"] if controllers else [mounts, mounts / "unified"]
+        places = [mounts / controllers, mounts / controller] if controllers else [mounts, mounts / "unified"]
         # In a container the path may be the host's: then only the top is there, and it is the container's own group.
         inner = Path(group.lstrip("/"))
-        for place in places:
+        for place in dict.fromkeys(places):
             for folder in (inner, *inner.parents):
-                yield from _quota(place / folder)
+                yield place / folder
+
+
+def quota_of(root: str | Path = "/") -> float | None:
+    """Return the CPU time that the tightest control group grants, in cores; None where none has a limit.
+
+    Source: cgroup v2 cpu.max, cgroup v1 cpu.cfs_quota_us and cpu.cfs_period_us.
+    """
+    return min((quota for group in control_groups(root) for quota in _quota(group)), default=None)
+
+
+def memory_limit_of(root: str | Path = "/") -> int | None:
+    """Return the bytes that the tightest control group grants; None where none has a limit.
+
+    Source: cgroup v2 memory.max, cgroup v1 memory.limit_in_bytes, which has a number near 2^63 for no limit.
+    """
+    found = (
+        _text(group / name).strip()
+        for group in control_groups(root, "memory")
+        for name in ("memory.max", "memory.limit_in_bytes")
+    )
+    return min((int(text) for text in found if text.isdecimal() and int(text) < _NO_LIMIT), default=None)
+
+
+def _allotted(root: Path, usable: int) -> int:
+    """Return the cores that the tightest quota of CPU time leaves; a part of a core counts as one."""
+    quota = quota_of(root)
+    return usable if quota is None else min(usable, max(1, math.ceil(quota)))
 
 
 def _quota(group: Path) -> Iterator[float]:

@@ -136,6 +136,46 @@ def test_cores_are_those_that_affinity_and_quota_leave(
     assert cores == described(root).cores
 
 
+def test_a_quota_is_told_as_it_is(root: Path) -> None:
+    """One and a half cores, of the tightest group; None is no quota."""
+    assert machine.quota_of(root) is None
+    write(root, "proc/self/cgroup", "0::/a/b\n")
+    write(root, "sys/fs/cgroup/a/cpu.max", "150000 100000\n")
+    write(root, "sys/fs/cgroup/a/b/cpu.max", "max 100000\n")
+
+    assert 1.5 == machine.quota_of(root)
+
+
+@pytest.mark.parametrize(
+    ("membership", "files", "limit"),
+    [
+        pytest.param("0::/a/b\n", {"a/memory.max": "2000", "a/b/memory.max": "max"}, 2000, id="v2: a group above"),
+        pytest.param("0::/\n", {"memory.max": "max"}, None, id="v2: no limit"),
+        pytest.param("4:memory:/x\n", {"memory/x/memory.limit_in_bytes": "3000"}, 3000, id="v1"),
+        pytest.param(
+            "4:memory:/x\n", {"memory/x/memory.limit_in_bytes": "9223372036854771712"}, None, id="v1: no limit"
+        ),
+        pytest.param("3:cpu:/x\n", {"cpu/x/memory.limit_in_bytes": "3000"}, None, id="another controller"),
+        pytest.param("", {}, None, id="not Linux"),
+    ],
+)
+def test_the_tightest_memory_limit_counts(
+    root: Path, membership: str, files: Mapping[str, str], limit: int | None
+) -> None:
+    write(root, "proc/self/cgroup", membership)
+    for name, text in files.items():
+        write(root, f"sys/fs/cgroup/{name}", f"{text}\n")
+
+    assert limit == machine.memory_limit_of(root)
+
+
+def test_groups_are_those_of_the_process_and_all_above(root: Path) -> None:
+    write(root, "proc/self/cgroup", "0::/a/b\n")
+    groups = [str(group.relative_to(root / "sys/fs/cgroup")) for group in machine.control_groups(root)]
+
+    assert ["a/b", "a", ".", "unified/a/b", "unified/a", "unified"] == groups
+
+
 def test_affinity_alone_limits_cores(root: Path) -> None:
     assert 3 == described(root, usable=3).cores
 

@@ -3,7 +3,8 @@
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -55,6 +56,20 @@ def compare_models(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> t
         UsageProblem: a model that cannot be loaded or called; says why.
         WorkerError: a process was lost.
     """
+    with rehearsed(old, new, X, y, terms) as (conductor, asked, seed):
+        until = monotonic() + terms.time_s
+        evidence = conductor.conduct(asked, until, f"the time of {terms.time_s:g} s was up")
+    gate = Gate(against=old, revision="", seed=seed, evidence=evidence, shared={}, seconds=conductor.seconds)
+    return tuple(settle(evidence).values()), gate
+
+
+@contextmanager
+def rehearsed(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> Iterator[tuple[Conductor, Evidence, int]]:
+    """Yield who leads the pairs, what they have to decide, and the seed of every coin; a first pair has been rehearsed.
+
+    Raises:
+        UsageProblem: a model that cannot be loaded or called; says why.
+    """
     import numpy as np
 
     with tempfile.TemporaryDirectory(prefix="hwperf-compare-") as folder:
@@ -71,11 +86,7 @@ def compare_models(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> t
             logs=Path(tempfile.gettempdir(), f"hwperf-logs-{os.getpid()}"),
             tell=terms.tell,
         )
-        evidence = _evidence(_rehearsed(conductor, models, terms.measurement.test), terms)
-        until = monotonic() + terms.time_s
-        evidence = conductor.conduct(evidence, until, f"the time of {terms.time_s:g} s was up")
-    gate = Gate(against=old, revision="", seed=seed, evidence=evidence, shared={}, seconds=conductor.seconds)
-    return tuple(settle(evidence).values()), gate
+        yield conductor, _evidence(_rehearsed(conductor, models, terms.measurement.test), terms), seed
 
 
 def _command(model: str, data: Path, terms: Terms) -> Command:

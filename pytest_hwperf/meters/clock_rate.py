@@ -1,0 +1,104 @@
+"""How fast the processor runs, and what may change that: governor, turbo, sibling threads, heat.
+
+Everything is read where Linux shows it; what it does not show is None, never a guess.
+Source: Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst,
+Documentation/ABI/testing/sysfs-devices-system-cpu.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_CPUS = "sys/devices/system/cpu"
+_CPU = re.compile(r"cpu\d+")
+_THROTTLES = ("core_throttle_count", "package_throttle_count")
+_KILO = 1000  # cpufreq tells kHz
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockRate:
+    """What decides the clock rate."""
+
+    governors: tuple[str, ...]  # the different ones of all CPUs, sorted; () = not shown
+    turbo: bool | None  # whether the processor may run above its nominal rate
+    turbo_switch: str  # the file that turns it off, as users see it, "" = none
+    turbo_off: str  # what to write into it
+    smt: bool | None  # whether two threads of a core are on
+    now_hz: float | None  # of the CPU that runs fastest at this moment
+    most_hz: float | None  # of the fastest CPU, by its hardware
+    throttled: int | None  # events of heat or power limits since the machine started, of all CPUs
+
+
+def read_clock_rate(root: str | Path = "/") -> ClockRate:
+    """Return what is shown under `root`."""
+    place = Path(root)
+    turbo, switch, off = _turbo(place)
+    return ClockRate(
+        governors=tuple(sorted(set(_texts(place, "cpufreq/scaling_governor")))),
+        turbo=turbo,
+        turbo_switch=switch,
+        turbo_off=off,
+        smt=_flag(place / _CPUS / "smt/active"),
+        now_hz=current_hz(place),
+        most_hz=_fastest(place, "cpufreq/cpuinfo_max_freq"),
+        throttled=throttle_events(place),
+    )
+
+
+def current_hz(root: str | Path = "/") -> float | None:
+    """Return the rate of the CPU that runs fastest now: with one busy thread, the CPU of that thread."""
+    return _fastest(Path(root), "cpufreq/scaling_cur_freq")
+
+
+def throttle_events(root: str | Path = "/") -> int | None:
+    """Return how often any CPU was slowed down for heat since the machine started; None where it is not counted.
+
+    A package's events are counted by each of its CPUs, so that only growth means something, not its size.
+    """
+    counts = [count for name in _THROTTLES for count in _counts(Path(root), f"thermal_throttle/{name}")]
+    return sum(counts) if counts else None
+
+
+def _turbo(root: Path) -> tuple[bool | None, str, str]:
+    """Return whether turbo is on, and how to turn it off: the file, and what it takes."""
+    switches: tuple[tuple[str, bool, str], ...] = (
+        ("intel_pstate/no_turbo", False, "1"),  # a 1 says off
+        ("cpufreq/boost", True, "0"),
+    )
+    for name, straight, off in switches:
+        found = _flag(root / _CPUS / name)
+        if found is not None:
+            return found is straight, f"/{_CPUS}/{name}", off
+    return None, "", ""
+
+
+def _flag(file: Path) -> bool | None:
+    return {"1": True, "0": False}.get(_text(file))
+
+
+def _fastest(root: Path, name: str) -> float | None:
+    rates = [count * _KILO for count in _counts(root, name) if count > 0]
+    return float(max(rates)) if rates else None
+
+
+def _counts(root: Path, name: str) -> list[int]:
+    """Return the numbers; drivers may also say `<unknown>`."""
+    return [int(text) for text in _texts(root, name) if text.isdecimal()]
+
+
+def _texts(root: Path, name: str) -> Iterator[str]:
+    """Yield what a file of this name says of each CPU that has it."""
+    try:
+        cpus = [entry for entry in (root / _CPUS).iterdir() if _CPU.fullmatch(entry.name)]
+    except OSError:
+        return  # no such folder: another system
+    yield from filter(None, (_text(cpu / name) for cpu in cpus))
+
+
+def _text(file: Path) -> str:
+    """Return the stripped text of a small file, "" where there is none: a CPU is offline, or a driver refuses."""
+    try:
+        return file.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,64 @@
+"""More threads than cores: who is warned, and what of."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_hwperf.scenarios.threads import crowding
+
+LOADED = {"threadpoolctl"}
+
+
+def loads(monkeypatch: pytest.MonkeyPatch, *pools: tuple[str, int]) -> None:
+    """Let this process have these pools."""
+    found = [{"internal_api": name, "num_threads": threads} for name, threads in pools]
+    monkeypatch.setattr("threadpoolctl.threadpool_info", lambda: found)
+
+
+def test_a_scenario_with_more_threads_than_cores_is_warned() -> None:
+    assert crowding("4", 2, LOADED) == (
+        "4 threads on 2 allotted cores wait for each other: set threads=2, or allot more cores"
+    )
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "automatic"])
+def test_a_scenario_that_fits_or_does_not_tell_is_left_alone(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the pools are: a scenario holds them itself."""
+    loads(monkeypatch, ("openblas", 64))
+
+    assert crowding(threads, 2, LOADED) == ""
+
+
+@pytest.mark.parametrize(
+    ("pools", "variable"),
+    [
+        ([("openblas", 8)], "OPENBLAS_NUM_THREADS=1"),
+        ([("openmp", 8), ("openblas", 1)], "OMP_NUM_THREADS=1"),
+        ([("mkl", 8)], "MKL_NUM_THREADS=1"),
+    ],
+)
+def test_a_callable_with_a_larger_pool_is_told_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, pools: Sequence[tuple[str, int]], variable: str
+) -> None:
+    """Of the largest; a quota of CPU time does not make pools smaller."""
+    loads(monkeypatch, *pools)
+    text = crowding(None, 1, LOADED)
+
+    assert "may use 8 threads on 1 allotted core: " in text
+    assert f"set {variable} before Python starts" in text
+
+
+@pytest.mark.parametrize("pools", [[], [("openblas", 2)]])
+def test_a_callable_whose_pools_fit_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, pools: Sequence[tuple[str, int]]
+) -> None:
+    loads(monkeypatch, *pools)
+
+    assert crowding(None, 2, LOADED) == ""
+
+
+def test_nothing_is_imported_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without threadpoolctl in the process the process stays as the test has made it."""
+    loads(monkeypatch, ("openblas", 64))
+
+    assert crowding(None, 2, set()) == ""
