@@ -27,6 +27,7 @@ _SHORTEST_S = 0.5  # where twelve windows of a steady load agree within 1 %
 _SHORTEST_NOISY_S = 1.0  # with SGX the firmware adds noise against side channels
 _PARANOID = "proc/sys/kernel/perf_event_paranoid"
 _DENIED = (errno.EACCES, errno.EPERM)
+_SECCOMP = " It is: then a container's seccomp profile forbids the call; start it with --cap-add PERFMON."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +195,7 @@ def _why_refused(error: OSError, host: Host) -> str:
     except OSError as unreadable:
         return text.format(f"not readable: {unreadable.strerror}", "")
     granted = paranoid.lstrip("-").isdecimal() and int(paranoid) <= 0
-    return text.format(paranoid, " It is: then a container's seccomp profile forbids the call." if granted else "")
+    return text.format(paranoid, _SECCOMP if granted else "")
 
 
 def _named(error: OSError) -> str:

@@ -213,9 +213,9 @@ def test_the_fake_is_like_the_bindings() -> None:
 
     fields = {
         kind: {name for struct in vars(real) if struct.startswith(kind) for name, _ in getattr(real, struct)._fields_}
-        for kind in ("c_nvmlFieldValue_t", "c_nvmlProcessInfo_v")  # of processes there are several layouts
+        for kind in ("c_nvmlFieldValue_t", "c_nvmlProcessInfo")  # of processes there are several layouts
     }
     assert set(FieldValue.__slots__) <= fields["c_nvmlFieldValue_t"]
-    assert set(Running.__slots__) <= fields["c_nvmlProcessInfo_v"]
+    assert set(Running.__slots__) <= fields["c_nvmlProcessInfo"]
     for number in (NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND, GPU_IS_LOST):
         assert (number, str(real.NVMLError(number))) == (NVMLError(number).value, str(NVMLError(number)))

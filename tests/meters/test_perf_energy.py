@@ -193,7 +193,7 @@ def test_a_permission_that_the_setting_gives_is_refused_by_something_else(tmp_pa
     pmu.refusals[PKG, 0] = errno.EPERM
 
     assert refusal(bare_metal(tmp_path), pmu).endswith(
-        "<= 0 (now -1). It is: then a container's seccomp profile forbids the call."
+        "<= 0 (now -1). It is: then a container's seccomp profile forbids the call; start it with --cap-add PERFMON."
     )
 
 

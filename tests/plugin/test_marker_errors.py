@@ -108,7 +108,7 @@ def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, mar
         (["--hwperf-margin=latncy=1%"], "unknown keyword 'latncy'"),
         (["--hwperf-baseline=../up"], "--hwperf-baseline='../up': a name is made of letters"),
         (["--hwperf-baseline=test_it.py::test_it"], "a name is made of letters"),
-        (["--hwperf-energy=rappel"], "unknown energy meter 'rappel'. Did you mean 'rapl'? Allowed: estimate, rapl"),
+        (["--hwperf-energy=rappel"], "unknown energy meter 'rappel'. Did you mean 'rapl'? Allowed: estimate, nvml,"),
         (["--hwperf-store=sql:x", "--hwperf-save"], "unknown store 'sql'. Allowed: json"),
         (["--hwperf-store=json:"], "names no place"),
         (["--hwperf-only", "--hwperf-skip"], "exclude each other"),
