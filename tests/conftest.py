@@ -63,4 +63,5 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("hwperf-cache")))
         patch.delenv("HWPERF_POWERCAP_ROOT", raising=False)
+        patch.delenv("HWPERF_WATTS", raising=False)
         yield
