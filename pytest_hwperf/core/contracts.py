@@ -71,6 +71,24 @@ class Scenario(Protocol):
         ...
 
 
+@runtime_checkable
+class Arenas(Protocol):
+    """What a scenario offers besides, if its runtime has an allocator of its own that tells what it holds."""
+
+    def arena(self, X: Any, batch_size: int) -> Mapping[str, float]:
+        """Run the model on the first rows of `X`, in a session apart; return peaks in B: metric → bytes.
+
+        Raises:
+            MeasurementError: the runtime does not tell them; says why.
+        """
+        ...
+
+    @property
+    def arena_source(self) -> str:
+        """What tells them: "onnxruntime profile"."""
+        ...
+
+
 class ScenarioFactory(Protocol):
     """What the entry-point group `pytest_hwperf.scenarios` names."""
 

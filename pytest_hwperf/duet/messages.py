@@ -1,7 +1,8 @@
 """What a fresh process is told and what it answers: plain JSON, never pickle."""
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from pytest_hwperf.core.errors import WorkerError
@@ -9,15 +10,17 @@ from pytest_hwperf.core.errors import WorkerError
 PROTOCOL = 1  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the order; its presence makes a pytest process a worker
 
-Role = Literal["memory", "cold", "run", "pair"]
-_ROLES = ("memory", "cold", "run", "pair")
+Role = Literal["memory", "cold", "sites", "run", "pair"]
+_ROLES = ("memory", "cold", "sites", "run", "pair")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """What one fresh process is to do."""
 
-    role: Role  # weigh the memory, time a cold start, make the whole measurement once more, or be half of a pair
+    # weigh the memory, time a cold start, name the sites that allocate, make the whole measurement once more, or be
+    # half of a pair
+    role: Role
     node: str  # node id of the one test to run; "" for a pair, which is told later
     label: str  # which measurement of that test; of a pair: "baseline" or "candidate"
     answer: str  # path of the file for the answer, in a folder of the asking process; of a pair: PORT of 127.0.0.1
@@ -33,6 +36,9 @@ class Answer:
     reasons: dict[str, str]  # metric → why it is unmeasured
     notes: list[str]  # warnings about the values
     runs: list[dict[str, Any]]  # records of the role `run`, as plain data
+    sources: dict[str, str] = field(default_factory=dict)  # metric → what it was read from, where the role has several
+    series: dict[str, list[float]] = field(default_factory=dict)  # name → readings in their order, in base units
+    sites: list[dict[str, Any]] = field(default_factory=list)  # of the role `sites`, the largest first
     protocol: int = PROTOCOL
 
 
@@ -61,14 +67,17 @@ def decode_answer(text: str) -> Answer:
     Raises:
         WorkerError: not an answer of this protocol.
     """
-    plain = _plain(text)
-    parts = {"values": dict, "reasons": dict, "notes": list, "runs": list}
-    if any(not isinstance(plain.get(name), kind) for name, kind in parts.items()):
+    plain = {"sources": {}, "series": {}, "sites": [], **_plain(text)}  # an older worker does not know these
+    parts = {"values": dict, "reasons": dict, "notes": list, "runs": list, "sources": dict, "series": dict}
+    if any(not isinstance(plain.get(name), kind) for name, kind in {**parts, "sites": list}.items()):
         raise WorkerError("the fresh process answered with something that is no answer")
-    values = plain["values"]
-    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values.values()):
+    if not all(map(_are_numbers, [plain["values"].values(), *plain["series"].values()])):
         raise WorkerError("the fresh process answered with values that are no numbers")
-    return Answer(values=values, reasons=plain["reasons"], notes=plain["notes"], runs=plain["runs"])
+    return Answer(**{name: plain[name] for name in (*parts, "sites")})
+
+
+def _are_numbers(values: Iterable[object]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
 def _plain(text: str) -> dict[str, Any]:

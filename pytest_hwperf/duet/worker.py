@@ -1,5 +1,6 @@
 """The obeying side, inside a fresh pytest process. Standard library only: what it imported would be weighed."""
 
+import gc
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -8,14 +9,32 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Protocol
 
+from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.duet.messages import Answer, encode
+
+GROWTH = "held_after_call"  # series of the role `memory`: B held after each call, warm-up left out
 
 _STEADY_CALLS = 5  # from the second call on; more do not change a peak
 _SECOND = 1_000_000_000  # ns
+# Calls of which the growth is told. Many of a quick one; of a slow one no more than a slope takes.
+_MOST_CALLS, _FEWEST_CALLS = 60, 10
+_USUAL_NS, _LONGEST_NS = _SECOND, 30 * _SECOND
+
+Load = Callable[[], Callable[[], object]]
 
 
 class Scales(Protocol):
     """What weighs: a memory meter of this process."""
+
+    @property
+    def source(self) -> str:
+        """What peaks are read from."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be known of peaks."""
+        ...
 
     def idle(self) -> str:
         """Note what the idle process holds; return why it cannot be done, "" where it can."""
@@ -26,43 +45,63 @@ class Scales(Protocol):
         ...
 
     def peak(self) -> int:
-        """Bytes of the peak above the idle process."""
+        """Bytes of the peak above the idle process; raises MeasurementError where it cannot be told."""
         ...
 
     def retained(self) -> int:
         """Bytes held now above the idle process."""
         ...
 
+    def now(self) -> tuple[int, str]:
+        """Bytes held now, and what they were read from."""
+        ...
 
-def weigh(imports: Sequence[str], load: Callable[[], Callable[[], object]], scales: Scales) -> Answer:
+
+def weigh(imports: Sequence[str], load: Load, scales: Scales, clock_ns: Callable[[], int] = perf_counter_ns) -> Answer:
     """Load and call; return peaks above the idle process, which has imported the runtime and loaded nothing.
 
     `memory_first_call` is the peak of load and first call, `memory_steady` that of the calls after it, `memory` the
-    larger of both, `memory_retained` what is still held afterwards.
+    larger of both, `memory_retained` what is still held afterwards. Where peaks cannot be reset there is no
+    `memory_steady`. The series tells what is held after each of at least ten calls more.
     """
     for module in imports:
         importlib.import_module(module)
-    metrics = ("memory", "memory_first_call", "memory_steady", "memory_retained")
     if reason := scales.idle():
-        return _refusal(metrics, reason)
+        metrics = ("memory", "memory_first_call", "memory_steady", "memory_retained", "memory_leak")
+        return Answer(values={}, reasons=dict.fromkeys(metrics, reason), notes=[], runs=[])
     call = load()
     call()
-    first = scales.peak()
-    if reason := scales.reset():
-        return _refusal(metrics, reason)
+    values, reasons = dict[str, float](), dict[str, str]()
+    _note("memory_first_call", scales.peak, values, reasons)
+    refusal = scales.reset()
     for _ in range(_STEADY_CALLS):
         call()
-    steady = scales.peak()
-    values = (max(first, steady), first, steady, scales.retained())
-    return Answer(values=dict(zip(metrics, map(float, values), strict=True)), reasons={}, notes=[], runs=[])
+    _note("memory_steady", scales.peak, values, reasons)
+    if "memory_steady" in values:  # what was not reset is the peak of everything
+        values["memory"] = max(values["memory_steady"], values.get("memory_first_call", 0.0))
+    else:
+        reasons["memory"] = reasons["memory_steady"]
+    if refusal:
+        values.pop("memory_steady", None)
+        reasons["memory_steady"] = refusal
+    values["memory_retained"] = scales.retained()
+    series = _growth(call, scales, clock_ns)
+    if len(series) < _FEWEST_CALLS:
+        reasons["memory_leak"] = (
+            f"growth takes {_FEWEST_CALLS} calls after warm-up; {len(series)} took {_LONGEST_NS // _SECOND} s"
+        )
+    held_in = scales.now()[1]
+    sources = {**dict.fromkeys(values, scales.source), "memory_retained": held_in, "memory_leak": held_in}
+    return Answer(
+        values=values, reasons=reasons, notes=[*scales.warnings], runs=[], sources=sources, series={GROWTH: series}
+    )
 
 
-def start_cold(
-    imports: Sequence[str],
-    load: Callable[[], Callable[[], object]],
-    clock_ns: Callable[[], int] = perf_counter_ns,
-) -> Answer:
-    """Import the runtime, load the model and call once, each timed apart; the page cache is warm."""
+def start_cold(imports: Sequence[str], load: Load, clock_ns: Callable[[], int] = perf_counter_ns) -> Answer:
+    """Import the runtime, load the model and call once, each timed apart; the page cache is warm.
+
+    `cold_warm_call`, the median of the five calls that follow, says what is left of it; `cold_start` leaves it out.
+    """
     known = [module for module in imports if module in sys.modules]
     instants = [clock_ns()]
     for module in imports:
@@ -70,12 +109,13 @@ def start_cold(
     instants.append(clock_ns())
     call = load()
     instants.append(clock_ns())
-    call()
-    instants.append(clock_ns())
-    metrics = ("cold_import", "cold_load", "cold_first_call")
-    spans = (end - start for start, end in pairwise(instants))
-    values = {metric: span / _SECOND for metric, span in zip(metrics, spans, strict=True)}
-    values["cold_start"] = (instants[-1] - instants[0]) / _SECOND
+    for _ in range(1 + _STEADY_CALLS):
+        call()
+        instants.append(clock_ns())
+    spans = [(end - start) / _SECOND for start, end in pairwise(instants)]
+    values = dict(zip(("cold_import", "cold_load", "cold_first_call"), spans, strict=False))
+    values["cold_warm_call"] = sorted(spans[-_STEADY_CALLS:])[_STEADY_CALLS // 2]
+    values["cold_start"] = (instants[-1 - _STEADY_CALLS] - instants[0]) / _SECOND
     notes = [f"already imported before the cold start, so not part of it: {', '.join(known)}"] if known else []
     return Answer(values=values, reasons={}, notes=notes, runs=[])
 
@@ -88,5 +128,29 @@ def reply(answer: Answer, path: str) -> None:
     draft.replace(target)
 
 
-def _refusal(metrics: Sequence[str], reason: str) -> Answer:
-    return Answer(values={}, reasons=dict.fromkeys(metrics, reason), notes=[], runs=[])
+def _note(metric: str, read: Callable[[], int], values: dict[str, float], reasons: dict[str, str]) -> None:
+    try:
+        values[metric] = float(read())
+    except MeasurementError as error:
+        reasons[metric] = str(error)
+
+
+def _growth(call: Callable[[], object], scales: Scales, clock_ns: Callable[[], int]) -> list[float]:
+    """Return what is held after each of at least ten calls, unless they take half a minute.
+
+    Cycles of objects are garbage until the collector comes, which is not every call: it is called before each reading.
+    What is there already is taken out of its sight, so that it has little to do.
+    """
+    gc.collect()
+    gc.freeze()
+    readings: list[float] = []
+    began = clock_ns()
+    while len(readings) < _MOST_CALLS:
+        call()
+        gc.collect()
+        readings.append(float(scales.now()[0]))
+        spent = clock_ns() - began
+        if spent > (_USUAL_NS if len(readings) >= _FEWEST_CALLS else _LONGEST_NS):
+            break
+    gc.unfreeze()
+    return readings

@@ -7,7 +7,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.codec import to_plain
-from pytest_hwperf.core.errors import ScenarioUnavailable
+from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.measure.accuracy import correctness, flips
 from pytest_hwperf.measure.planting import planted
@@ -89,3 +89,18 @@ def exact_samples(subject: "Subject", predicted: object) -> tuple[list[Sample], 
         values = array("d", [subject.model_bytes])
         found.append(Sample(metric="model_size", values=values, per="model", source=subject.size_source))
     return found, missing
+
+
+def arena_samples(subject: "Subject") -> tuple[list[Sample], dict[str, str]]:
+    """Take the peaks of the runtime's own allocator, in a session apart; nothing where the runtime has none."""
+    if subject.arena is None:
+        return [], {}
+    try:
+        peaks = subject.arena()
+    except MeasurementError as error:
+        return [], dict.fromkeys(("arena_in_use", "arena_held"), str(error))
+    samples = [
+        Sample(metric=metric, values=array("d", [peak]), per="session", source=subject.arena_source)
+        for metric, peak in peaks.items()
+    ]
+    return samples, {}

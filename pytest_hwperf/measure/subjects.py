@@ -7,6 +7,7 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
+from pytest_hwperf.core.contracts import Arenas
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.measure.accuracy import digest
 
@@ -43,6 +44,8 @@ class Subject:
     size_source: str = ""
     reference: str = ""  # name of the scenario that flips are counted from
     reference_labels: Callable[[], Any] | None = None  # its label of every row; raises ScenarioUnavailable
+    arena: Callable[[], Mapping[str, float]] | None = None  # peaks of the runtime's allocator; raises MeasurementError
+    arena_source: str = ""
 
 
 def subject_of_scenario(
@@ -75,6 +78,8 @@ def subject_of_scenario(
         size_source=scenario.size_source,
         reference=REFERENCE if reference else "",
         reference_labels=partial(_labels_of, reference, X, size) if reference and scenario.classifies else None,
+        arena=partial(scenario.arena, _cut(X, 0, size), size) if isinstance(scenario, Arenas) else None,
+        arena_source=scenario.arena_source if isinstance(scenario, Arenas) else "",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.plugin.collector import Collector
-from pytest_hwperf.plugin.fixtures import energy_meter, hwperf, hwperf_data, hwperf_model, scenario
+from pytest_hwperf.plugin.fixtures import energy_meter, hwperf, hwperf_data, hwperf_model, memory_meter, scenario
 from pytest_hwperf.plugin.options import add_options, read_settings
 from pytest_hwperf.plugin.state import (
     COMPARED,
@@ -23,7 +23,7 @@ from pytest_hwperf.plugin.state import (
     is_measured,
 )
 
-__all__ = ["energy_meter", "hwperf", "hwperf_data", "hwperf_model", "scenario"]
+__all__ = ["energy_meter", "hwperf", "hwperf_data", "hwperf_model", "memory_meter", "scenario"]
 
 _MARKER_LINES = (
     (

@@ -1,28 +1,27 @@
 """Start this user's pytest again, in fresh processes, for one test: how the command line is made from ours."""
 
 import os
-from array import array
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.records import Run, Sample
-from pytest_hwperf.core.units import show
 from pytest_hwperf.duet.errands import ask
 from pytest_hwperf.duet.launching import Command
-from pytest_hwperf.duet.messages import Answer, Role
-from pytest_hwperf.meters.memory import resolution
+from pytest_hwperf.duet.messages import Answer
+from pytest_hwperf.plugin.answered import cold_samples, memory_samples
+from pytest_hwperf.plugin.state import MARKERS
 from pytest_hwperf.plugin.surroundings import surroundings
 
-MEMORY = ("memory", "memory_first_call", "memory_steady", "memory_retained")
-COLD = ("cold_start", "cold_import", "cold_load", "cold_first_call")
+MEMORY = ("memory", "memory_first_call", "memory_steady", "memory_retained", "memory_leak")
+COLD = ("cold_start", "cold_import", "cold_load", "cold_first_call", "cold_warm_call")
 REPEATS = 2  # fresh processes that must confirm an alarm of the stored baseline
 
 _PROCESSES = {"memory": 3, "cold": 5}
-_SOURCES = {"memory": "VmHWM after clear_refs, allocator pinned", "cold": "perf_counter, page cache warm"}
 
 # Options of the asking session that a worker must not inherit: they stop it, select other tests, or write its files.
 _FLAGS = frozenset(
@@ -40,6 +39,7 @@ _FLAGS = frozenset(
             "--ff",
             "--failed-first",
         ),
+        "--memray",  # of pytest-memray: two trackers cannot share a process, and none is where it is weighed
         *("--nf", "--new-first", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip"),
         *("--hwperf-save", "--hwperf-compare", "--hwperf-only", "--hwperf-skip", "--hwperf-disable", "--co"),
         "--collect-only",
@@ -56,7 +56,7 @@ _WITH_VALUE = frozenset(
 )
 
 
-def ask_for(item: pytest.Item, role: Role, label: str) -> tuple[list[Sample], dict[str, str]]:
+def ask_for(item: pytest.Item, role: Literal["memory", "cold"], label: str) -> tuple[list[Sample], dict[str, str]]:
     """Weigh or cold-start one measurement of a test in fresh processes.
 
     Returns:
@@ -65,25 +65,22 @@ def ask_for(item: pytest.Item, role: Role, label: str) -> tuple[list[Sample], di
     Raises:
         WorkerError: a process crashed, hung or gave no answer.
     """
+    if role == "cold":
+        return cold_samples(COLD, ask(role, item.nodeid, label, _command(item), processes=_PROCESSES[role]))
     # Peaks do not depend on neighbours, so that processes are weighed side by side; times do.
-    at_once = surroundings(item.config).machine.cores if role == "memory" else 1
-    answers = ask(role, item.nodeid, label, _command(item), processes=_PROCESSES[role], at_once=at_once)
-    notes = tuple(dict.fromkeys(note for answer in answers for note in answer.notes))
-    if role == "memory":
-        notes = (*notes, f"the kernel's own count of resident pages is exact within {show(resolution(), 'B')} here")
-    reasons = {metric: reason for answer in answers for metric, reason in answer.reasons.items()}
-    samples = [
-        Sample(
-            metric=metric,
-            values=array("d", (answer.values[metric] for answer in answers)),
-            per="fresh process",
-            source=_SOURCES[role],
-            warnings=notes,
-        )
-        for metric in (MEMORY if role == "memory" else COLD)
-        if metric not in reasons
-    ]
-    return samples, reasons
+    cores = surroundings(item.config).machine.cores
+    answers = ask(role, item.nodeid, label, _command(item), processes=_PROCESSES[role], at_once=cores)
+    limited = any(budget.metric == "memory_leak" for budget in item.stash[MARKERS].budgets)
+    return memory_samples(MEMORY, answers, limited=limited)
+
+
+def ask_for_sites(item: pytest.Item, label: str) -> Answer:
+    """Run one measurement of a test under memray, in one more fresh process.
+
+    Raises:
+        WorkerError: the process crashed, hung or gave no answer.
+    """
+    return ask("sites", item.nodeid, label, _command(item), processes=1)[0]
 
 
 def repeat_runs(item: pytest.Item) -> list[list[Run]]:

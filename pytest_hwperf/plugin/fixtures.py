@@ -6,6 +6,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_hwperf.meters.energy_window import EnergyMeter
+    from pytest_hwperf.meters.memory_window import MemoryWindows
     from pytest_hwperf.plugin.measuring import Hwperf
     from pytest_hwperf.plugin.scenarios import ReadyScenario
 
@@ -57,3 +58,12 @@ def energy_meter(request: pytest.FixtureRequest) -> "EnergyMeter":
     from pytest_hwperf.plugin.surroundings import surroundings
 
     return EnergyMeter(surroundings(request.config).energy)
+
+
+@pytest.fixture
+def memory_meter(request: pytest.FixtureRequest) -> "MemoryWindows":
+    """Weigh your own block: `with memory_meter.window() as reading: ...`, then `reading.peak_bytes`."""
+    from pytest_hwperf.meters.memory_window import MemoryWindows
+    from pytest_hwperf.plugin.surroundings import surroundings
+
+    return MemoryWindows(surroundings(request.config).water)

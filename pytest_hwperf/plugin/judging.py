@@ -19,6 +19,7 @@ from pytest_hwperf.core.verdicts import explain, judge
 from pytest_hwperf.meters.energy_estimate import WATTS_VARIABLE, watts_here
 from pytest_hwperf.plugin.asking import repeat_runs
 from pytest_hwperf.plugin.performing import empty_run
+from pytest_hwperf.plugin.sites import lines_of_sites
 from pytest_hwperf.plugin.state import COMPARED, MARKERS, OWN_MARGINS, RERUN, RESULT, RUNS, SETTINGS, SKIPS
 from pytest_hwperf.plugin.surroundings import surroundings
 from pytest_hwperf.reports.properties import properties
@@ -50,7 +51,7 @@ def judge_test(item: pytest.Item) -> str:
     for judgement in judgements:
         item.user_properties.extend(properties(judgement))
     item.stash[RESULT] = plain_result(item, judgements)
-    return "\n".join(filter(None, [*dict.fromkeys(errors), _failure(judgements)]))
+    return "\n".join(filter(None, [*dict.fromkeys(errors), _failure(judgements), *lines_of_sites(item, judgements)]))
 
 
 def plain_result(item: pytest.Item, judgements: Sequence[Judgement]) -> dict[str, Any]:

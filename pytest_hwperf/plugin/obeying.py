@@ -1,9 +1,11 @@
 """A fresh pytest process that another one has asked for a single test: the shell around `duet.worker`."""
 
+import importlib
 import os
 import threading
 import time
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,7 +66,7 @@ class Obeying:
             from pytest_hwperf.plugin.performing import once
 
             return once(item, subject, label)
-        reply(self._observe(subject), self._order.answer)
+        reply(self._observe(item.config, subject), self._order.answer)
         pytest.exit("the fresh process has answered", returncode=0)
 
     @pytest.hookimpl(wrapper=True)
@@ -78,12 +80,34 @@ class Obeying:
             reply(Answer(values={}, reasons={}, notes=[], runs=runs), self._order.answer)
         return result
 
-    def _observe(self, subject: "Subject") -> Answer:
+    def _observe(self, config: pytest.Config, subject: "Subject") -> Answer:
         if self._order.role == "cold":
             return start_cold(subject.imports, _loader(subject))
+        if self._order.role == "sites":
+            return self._sites(config, subject)
         from pytest_hwperf.meters.memory import MemoryMeter
+        from pytest_hwperf.plugin.surroundings import surroundings
 
-        return weigh(subject.imports, _loader(subject), MemoryMeter())
+        return weigh(subject.imports, _loader(subject), MemoryMeter(water=surroundings(config).water))
+
+    def _sites(self, config: pytest.Config, subject: "Subject") -> Answer:
+        from pytest_hwperf.core.errors import MeasurementError
+        from pytest_hwperf.meters.allocations import sites_of
+
+        for module in subject.imports:
+            importlib.import_module(module)
+        load = _loader(subject)
+
+        def work() -> None:
+            call = load()
+            call()
+            call()
+
+        try:
+            sites = sites_of(work, config.rootpath, Path(f"{self._order.answer}.memray"))
+        except MeasurementError as error:
+            return Answer(values={}, reasons={"sites": str(error)}, notes=[], runs=[])
+        return Answer(values={}, reasons={}, notes=[], runs=[], sites=sites)
 
 
 def _end_with(parent: int) -> None:

@@ -10,11 +10,13 @@ import pytest
 
 from pytest_hwperf import registry
 from pytest_hwperf.core.contracts import Meter, Store
-from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
+from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable, UsageProblem
 from pytest_hwperf.core.records import Machine
 from pytest_hwperf.duet.checkout import revision_of
 from pytest_hwperf.machine import describe
 from pytest_hwperf.meters.energy_estimate import WATTS_VARIABLE, EstimateMeter
+from pytest_hwperf.meters.memory import HighWater
+from pytest_hwperf.meters.resident import resident
 from pytest_hwperf.plugin.options import Settings
 from pytest_hwperf.plugin.state import SETTINGS, SURROUNDINGS
 
@@ -50,6 +52,14 @@ class Surroundings:
     def coefficients(self) -> dict[str, str]:
         """The watts of an estimate, which every run keeps: its figures mean nothing without; {} of a counter."""
         return {"energy_watts": str(self.energy.watts)} if isinstance(self.energy, EstimateMeter) else {}
+
+    @cached_property
+    def water(self) -> HighWater | None:
+        """This process's high-water mark, which all who reset it share; None where the system tells none."""
+        try:
+            return HighWater(resident())
+        except MeasurementError:  # whoever has to do without asks again, and tells the reason
+            return None
 
     @cached_property
     def store(self) -> Store:

@@ -1,10 +1,12 @@
 """ONNX Runtime on the processor: the FP32 form of an estimator, and the predictor that INT8 forms share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.scenarios.arena import SOURCE, arena_of
 from pytest_hwperf.scenarios.cache import StoredModel
 from pytest_hwperf.scenarios.conversion import converted
 from pytest_hwperf.scenarios.estimators import Fitted, examine
@@ -31,6 +33,26 @@ class OnnxScenario:
     def load(self) -> "OnnxPredictor":
         """Open a session on the file."""
         return OnnxPredictor(open_session(self.model.path, self.threads), self.fitted)
+
+    @property
+    def arena_source(self) -> str:
+        """What tells of the runtime's allocator."""
+        return SOURCE
+
+    def arena(self, X: Any, batch_size: int) -> Mapping[str, float]:
+        """Return the peaks of the runtime's allocator in B, for the first `batch_size` rows of `X`.
+
+        Raises:
+            MeasurementError: its profile does not tell them.
+        """
+
+        def open_profiled(profile: Path) -> tuple[Any, Callable[[], object]]:
+            session = open_session(self.model.path, self.threads, profile=profile)
+            predictor = OnnxPredictor(session, self.fitted)
+            batch = predictor.batches(X, batch_size)[0]
+            return session, lambda: predictor.predict(batch)
+
+        return arena_of(open_profiled)
 
 
 class OnnxPredictor:

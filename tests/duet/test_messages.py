@@ -9,7 +9,15 @@ from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.duet.messages import Answer, Order, decode_answer, decode_order, encode
 
 ORDER = Order(role="memory", node="t.py::test[é ✓ a/b]", label="batch 32", answer="x/answer.json")
-ANSWER = Answer(values={"memory": 67108864.0}, reasons={"x": "refused"}, notes=["note"], runs=[{"test": "a"}])
+ANSWER = Answer(
+    values={"memory": 67108864.0},
+    reasons={"x": "refused"},
+    notes=["note"],
+    runs=[{"test": "a"}],
+    sources={"memory": "VmHWM"},
+    series={"held": [1.0, 2.0]},
+    sites=[{"file": "a.py", "bytes": 5}],
+)
 
 
 def test_an_order_reads_back() -> None:
@@ -18,6 +26,15 @@ def test_an_order_reads_back() -> None:
 
 def test_an_answer_reads_back() -> None:
     assert decode_answer(encode(ANSWER)) == ANSWER
+
+
+def test_an_older_answer_without_series_reads_too() -> None:
+    """The baseline's side may have an older version of this package."""
+    plain = json.loads(encode(ANSWER))
+    for name in ("sources", "series", "sites"):
+        del plain[name]
+
+    assert ({}, {}, []) == ((found := decode_answer(json.dumps(plain))).sources, found.series, found.sites)
 
 
 def test_an_answer_without_numbers_cannot_be_written() -> None:
@@ -33,7 +50,9 @@ def test_a_foreign_order_is_refused(change: dict[str, Any]) -> None:
         decode_order(text)
 
 
-@pytest.mark.parametrize("change", [{"values": []}, {"reasons": None}, {"notes": {}}, {"runs": "x"}])
+@pytest.mark.parametrize(
+    "change", [{"values": []}, {"reasons": None}, {"notes": {}}, {"runs": "x"}, {"series": []}, {"sites": {}}]
+)
 def test_a_foreign_answer_is_refused(change: dict[str, Any]) -> None:
     text = json.dumps({**json.loads(encode(ANSWER)), **change})
 
@@ -42,8 +61,10 @@ def test_a_foreign_answer_is_refused(change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("value", [True, "5", None])
-def test_values_that_are_no_numbers_are_refused(value: object) -> None:
-    text = json.dumps({**json.loads(encode(ANSWER)), "values": {"memory": value}})
+@pytest.mark.parametrize("place", ["values", "series"])
+def test_values_that_are_no_numbers_are_refused(place: str, value: object) -> None:
+    given = value if place == "values" else [1.0, value]
+    text = json.dumps({**json.loads(encode(ANSWER)), place: {"memory": given}})
 
     with pytest.raises(WorkerError, match="values that are no numbers"):
         decode_answer(text)

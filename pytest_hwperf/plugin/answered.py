@@ -1,0 +1,77 @@
+"""Answers of fresh processes → samples of one value per process, and what they say of leaks."""
+
+import mmap
+import sys
+from array import array
+from collections.abc import Sequence
+from statistics import median
+
+from pytest_hwperf.core.leaks import Growth, growth, is_leak, least
+from pytest_hwperf.core.records import Sample
+from pytest_hwperf.core.units import show_interval
+from pytest_hwperf.duet.messages import Answer
+from pytest_hwperf.duet.worker import GROWTH
+from pytest_hwperf.meters.resident import EXACT, resolution
+
+Found = tuple[list[Sample], dict[str, str]]
+
+_PER = "fresh process"
+_PINNED = ", allocator pinned" if sys.platform == "linux" else ""  # the variable that does it is glibc's
+
+
+def cold_samples(metrics: Sequence[str], answers: Sequence[Answer]) -> Found:
+    """Return a sample of each of `metrics`; in seconds."""
+    notes = _notes(answers)
+    return [_sample(metric, answers, "perf_counter, page cache warm", notes) for metric in metrics], {}
+
+
+def memory_samples(metrics: Sequence[str], answers: Sequence[Answer], *, limited: bool) -> Found:
+    """Return a sample of each of `metrics` that every process could tell, in bytes, and metric → reason of the others.
+
+    Args:
+        metrics: of the role `memory`.
+        answers: one a process.
+        limited: whether a budget speaks of the growth per call; if none does, a leak is a warning beside the peak.
+    """
+    reasons = {metric: reason for answer in answers for metric, reason in answer.reasons.items()}
+    peaks, leak = _notes(answers), ""
+    found = []
+    if "memory_leak" not in reasons:
+        grown = [growth(answer.series[GROWTH]) for answer in answers]
+        source = answers[0].sources["memory_leak"]
+        leak = "" if limited else _leak(grown, 0 if source == EXACT else resolution())
+        values = array("d", (one.lasting for one in grown))
+        warnings = tuple(filter(None, [leak]))
+        found.append(
+            Sample(metric="memory_leak", values=values, per=_PER, source=f"{source}{_PINNED}", warnings=warnings)
+        )
+    for metric in metrics:
+        if metric not in reasons and metric != "memory_leak":
+            source = answers[0].sources[metric]
+            notes = () if source == EXACT else peaks
+            told = (*notes, leak) if leak and metric == "memory" else notes
+            found.append(_sample(metric, answers, f"{source}{_PINNED}", told))
+    return sorted(found, key=lambda sample: metrics.index(sample.metric)), reasons
+
+
+def _leak(grown: Sequence[Growth], lag: int) -> str:
+    """Say that a measurement leaks; "" where it does not."""
+    calls = min(one.calls for one in grown)
+    if not is_leak(grown, least(mmap.PAGESIZE, lag, calls)):
+        return ""
+    lows, highs = [one.whole.low for one in grown], [one.whole.high for one in grown]
+    ends = (min(low for low in lows if low is not None), max(high for high in highs if high is not None))
+    shown = show_interval(median(one.lasting for one in grown), *ends, "B")
+    return (
+        f"memory leaks: {shown} more is held after each of {calls} calls, in each of {len(grown)} fresh processes; "
+        "memory_leak_max_kb sets a limit"
+    )
+
+
+def _sample(metric: str, answers: Sequence[Answer], source: str, warnings: tuple[str, ...]) -> Sample:
+    values = array("d", (answer.values[metric] for answer in answers))
+    return Sample(metric=metric, values=values, per=_PER, source=source, warnings=warnings)
+
+
+def _notes(answers: Sequence[Answer]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for answer in answers for note in answer.notes))
