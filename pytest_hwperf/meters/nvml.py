@@ -128,13 +128,20 @@ class BoardMeter(CounterMeter):
         self.warnings = (*self._own_warnings, *self._seen.values())
 
 
-def nvml_meter(environ: Mapping[str, str], *, refused: tuple[str, ...] = (), host: GpuHost | None = None) -> BoardMeter:
+def nvml_meter(
+    environ: Mapping[str, str],
+    *,
+    refused: tuple[str, ...] = (),
+    host: GpuHost | None = None,
+    metric: str = "energy",
+) -> BoardMeter:
     """Open the boards that this process may use.
 
     Args:
         environ: CUDA_VISIBLE_DEVICES chooses among the boards.
         refused: why better sources are not used; shown with every figure.
         host: the process and library to look at, those at hand where None.
+        metric: what the boards' joules are called: "gpu_energy" beside a source that counts the processor's.
 
     Raises:
         MeterUnavailable: no library, driver or board, or boards that tell neither energy nor power; says what to do.
@@ -143,7 +150,10 @@ def nvml_meter(environ: Mapping[str, str], *, refused: tuple[str, ...] = (), hos
     library = host.library()
     try:
         boards = _visible(library, environ)
-        return _meter(library, boards, [f"better source refused: {reason.splitlines()[0]}" for reason in refused], host)
+        warnings = [f"better source refused: {reason.splitlines()[0]}" for reason in refused]
+        if metric == "energy":
+            warnings.append("boards only: the processor's energy is not in it")
+        return _meter(library, boards, warnings, host, metric)
     except MeterUnavailable:
         library.close()
         raise
@@ -177,7 +187,7 @@ def _visible(library: Library, environ: Mapping[str, str]) -> tuple[Board, ...]:
     return visible_boards(boards, environ, library.holder)
 
 
-def _meter(library: Library, boards: Sequence[Board], warnings: list[str], host: GpuHost) -> BoardMeter:
+def _meter(library: Library, boards: Sequence[Board], warnings: list[str], host: GpuHost, metric: str) -> BoardMeter:
     counters, kind, tick_s, why = _counters(library, boards, host)
     warnings += why
     warnings += [
@@ -192,7 +202,7 @@ def _meter(library: Library, boards: Sequence[Board], warnings: list[str], host:
     ]
     traits = Traits(
         kind=kind,
-        metric="gpu_energy",
+        metric=metric,
         tick_s=tick_s,
         shortest_window_s=max(_SHORTEST_S, _TICKS * tick_s),
         before_reading=lambda: synchronise(host.modules),

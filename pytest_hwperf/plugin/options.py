@@ -73,7 +73,8 @@ _OPTIONS = (
     _Option("max-time", "Longest sampling of one measurement, in seconds.", metavar="SECONDS", default="2"),
     _Option(
         "energy",
-        "Energy source (rapl, estimate): auto takes the best there is and says why better ones were refused.",
+        "Energy source (rapl, perf, nvml, psys, estimate): auto takes the best there is and says why better ones were "
+        "refused.",
         metavar="auto|off|SOURCE",
         default="auto",
     ),

@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -11,19 +12,22 @@ import pytest
 
 from pytest_hwperf.core.carbon import carbon_samples
 from pytest_hwperf.core.contracts import CountingMeter
+from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.records import Run, Sample
-from pytest_hwperf.measure.on_turn import exact_samples
+from pytest_hwperf.machine import control_groups
+from pytest_hwperf.measure.on_turn import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import Pace
 from pytest_hwperf.measure.samples import net_energy, samples_of
 from pytest_hwperf.measure.sampling import Measured, Sampler, Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.idle import idle_watts
-from pytest_hwperf.meters.interference import Interference
+from pytest_hwperf.meters.interference import Interference, snapshot
 from pytest_hwperf.plugin.asking import COLD, MEMORY, ask_for
 from pytest_hwperf.plugin.state import MARKERS, OBEYING, SETTINGS
 from pytest_hwperf.plugin.surroundings import surroundings
+from pytest_hwperf.scenarios.threads import crowding
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
@@ -39,7 +43,7 @@ def perform(item: pytest.Item, subject: Subject, label: str) -> Run:
     for role, metrics in (("memory", MEMORY), ("cold", COLD)):
         if _wanted(item, metrics):
             run = _extended(run, *ask_for(item, role, label))  # type: ignore[arg-type] # the two roles by name
-    return run
+    return _extended(run, *arena_samples(subject)) if _wanted(item, MEMORY) else run
 
 
 def once(item: pytest.Item, subject: Subject, label: str) -> Run:
@@ -85,8 +89,6 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
         MeasurementError: NaN outputs, or predictions of another length than the labels.
     """
     shared = surroundings(item.config)
-    # CPU time is read within the energy's window: waiting for its counters to move is no work of the calls.
-    meters: list[Meter] = [*([shared.energy] if shared.energy else []), CpuTimeMeter()]
     budgets, rows = item.stash[MARKERS].budgets, subject.rows
     idle = _Idle(item)
     machine = shared.machine
@@ -95,41 +97,66 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
         samples, _ = samples_of(measured, meters, rows=rows, cores=machine.cores)
         return enough(samples, budgets)
 
-    loaded, run, watch = subject.load(), empty_run(item, label), Interference()
+    loaded, run = subject.load(), empty_run(item, label)
+    meters, absent = _meters(item)
     idle.watch()
+    watch = Interference(partial(snapshot, groups=tuple(control_groups())))
     with loaded.scope():
         sampler = Sampler(Stream(loaded.function, loaded.inputs), Pace(max_time_s=shared.settings.max_time_s))
         measured = sampler.measure(meters, satisfied)
         context, disturbed = watch.end()
         predicted = loaded.labels() if loaded.labels else None
-    warnings = [*filter(None, [subject.context.get("warning"), shared.neighbours]), *disturbed]
+    crowd = crowding(subject.conditions.get("threads"), machine.cores)
+    warnings = [*filter(None, [subject.context.get("warning"), shared.neighbours, crowd]), *disturbed]
     idle.watch()
     samples, unmeasured = samples_of(measured, meters, rows=rows, cores=machine.cores, warnings=warnings)
     net, withheld = idle.taken_off(measured, samples, rows)
     exact, missing = exact_samples(subject, predicted)
-    if shared.energy is None:
-        missing["energy"] = "energy is off (--hwperf-energy=off)"
     run = replace(
         run,
         scenario=subject.scenario,
         samples=(*samples, *net, *exact),
         conditions=subject.conditions,
         context={**subject.context, **context, **shared.coefficients},
-        unmeasured={**unmeasured, **withheld, **missing},
+        unmeasured={**absent, **unmeasured, **withheld, **missing},
         result=measured.result,
     )
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
 
 
+def _meters(item: pytest.Item) -> "tuple[list[Meter], dict[str, str]]":
+    """Return the meters of a measurement, and metric → why there is none.
+
+    Each is read within the window of those before it: what pauses or waits for its counter comes first, and CPU time
+    last, since waiting is no work of the calls.
+    """
+    shared, absent = surroundings(item.config), dict[str, str]()
+    found: list[Meter] = [CpuTimeMeter()]
+    if shared.energy is None:
+        absent["energy"] = "energy is off (--hwperf-energy=off)"
+        return found, absent
+    found.insert(0, shared.energy)
+    if _wanted(item, ("energy",)):  # windows of a board take seconds
+        try:
+            boards = shared.boards()
+        except MeterUnavailable as reason:
+            absent["gpu_energy"] = str(reason)
+        else:
+            found[:0] = [boards] if boards else []
+    return found, absent
+
+
 class _Idle:
     """Power of the idle machine before and after a measurement, watched where a budget or margin speaks of energy.
 
-    Each look takes 2 s, and an estimate has no idle power.
+    Each look takes 2 s. An estimate has no idle power, and a board's counter takes too long to tell it.
     """
 
     def __init__(self, item: pytest.Item) -> None:
         meter = surroundings(item.config).energy
-        self._meter = meter if isinstance(meter, CountingMeter) and _wanted(item, ("energy",)) else None
+        self._meter: CountingMeter | None = None
+        if isinstance(meter, CountingMeter) and not meter.source.startswith("nvml") and _wanted(item, ("energy",)):
+            self._meter = meter
         self._watts = list[float | None]()
 
     def watch(self) -> None:

@@ -16,12 +16,13 @@ from pytest_hwperf.duet.checkout import revision_of
 from pytest_hwperf.machine import describe
 from pytest_hwperf.meters.energy_estimate import WATTS_VARIABLE, EstimateMeter
 from pytest_hwperf.meters.memory import HighWater
+from pytest_hwperf.meters.nvml import in_use, nvml_meter
 from pytest_hwperf.meters.resident import resident
 from pytest_hwperf.plugin.options import Settings
 from pytest_hwperf.plugin.state import SETTINGS, SURROUNDINGS
 
 # Tried in this order; the last one always works, and is labelled an estimate.
-_ENERGY_SOURCES = ("rapl", "estimate")
+_ENERGY_SOURCES = ("rapl", "perf", "estimate")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,20 @@ class Surroundings:
         """The energy meter that was asked for; None when energy is off."""
         given = {WATTS_VARIABLE: self.settings.watts} if self.settings.watts else {}
         return choose_energy_meter(self.settings.energy, {**os.environ, **given})
+
+    def boards(self) -> Meter | None:
+        """A meter of the GPUs that this process uses, beside the one of the processor; None where it uses none.
+
+        Raises:
+            MeterUnavailable: it uses one whose energy cannot be read.
+        """
+        if self.settings.energy != "auto" or not in_use(os.environ):
+            return None
+        return self._boards
+
+    @cached_property
+    def _boards(self) -> Meter:
+        return nvml_meter(os.environ, metric="gpu_energy")
 
     @property
     def coefficients(self) -> dict[str, str]:

@@ -52,7 +52,7 @@ def meter_of(nvml: FakeNvml, clock: HandClock) -> Iterator[Opening]:
     opened: list[BoardMeter] = []
 
     def opening(environ: Mapping[str, str] | None = None, **parts: Any) -> BoardMeter:
-        opened.append(nvml_meter(environ or {}, host=host_of(nvml, clock, **parts)))
+        opened.append(nvml_meter(environ or {}, host=host_of(nvml, clock, **parts), metric="gpu_energy"))
         return opened[-1]
 
     yield opening
@@ -305,3 +305,13 @@ def test_a_board_that_tells_no_processes_is_not_in_use_by_any(nvml: FakeNvml, cl
     nvml.boards[0].errors["nvmlDeviceGetComputeRunningProcesses"] = NO_PERMISSION
 
     assert not in_use({}, host=host_of(nvml, clock))
+
+
+def test_boards_that_are_asked_for_by_name_are_the_energy_and_say_what_is_missing(
+    nvml: FakeNvml, clock: HandClock
+) -> None:
+    meter = nvml_meter({}, host=host_of(nvml, clock))
+    meter.close()
+
+    assert "energy" == meter.metric
+    assert "boards only: the processor's energy is not in it" in meter.warnings

@@ -3,13 +3,17 @@
 import re
 import time
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes.powercap import AMD_RANGE, Tree, bare_metal, plant
+from fakes.streams import FakeMeter
 
 from pytest_hwperf import registry
+from pytest_hwperf.core.errors import MeterUnavailable
+from pytest_hwperf.core.records import Reading
 from pytest_hwperf.meters.powercap import Files
 from pytest_hwperf.meters.rapl import rapl_meter
 
@@ -117,3 +121,52 @@ def test_a_window_that_is_too_short_says_what_it_needs(pytester: pytest.Pytester
         """
     )
     pytester.runpytest_inprocess("--hwperf-energy=rapl").assert_outcomes(passed=1)
+
+
+class Boards(FakeMeter):
+    """Stands for the boards that a process uses: 2 J in every window."""
+
+    def __init__(self) -> None:
+        super().__init__("gpu_energy", repeat(Reading(value=2.0)), source="nvml:0")
+
+
+ASKS_FOR_ENERGY = """
+    import pytest
+    @pytest.mark.hwbudget(energy_budget_mj=1e9)
+    def test_it(hwperf):
+        run = hwperf(sum, [1])
+        told = {sample.metric: sample.source for sample in run.samples}
+        assert told.get("gpu_energy") == EXPECTED, told
+        assert told["energy"] == "estimate:cpu-time"
+        assert REASON in run.unmeasured.get("gpu_energy", "")
+"""
+
+
+@pytest.mark.parametrize(
+    ("used", "meter", "expected", "reason"),
+    [
+        (True, Boards, "nvml:0", ""),
+        (False, Boards, None, ""),
+        (True, None, None, "counts no energy"),
+    ],
+    ids=["used", "not used", "refused"],
+)
+def test_boards_stand_beside_the_processor_where_they_are_used(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    used: bool,
+    meter: type[Boards] | None,
+    expected: str | None,
+    reason: str,
+) -> None:
+    def opened(*_: object, **__: object) -> Boards:
+        if meter is None:
+            raise MeterUnavailable("GPU 0 counts no energy")
+        return meter()
+
+    monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(pytester.mkdir("empty")))
+    monkeypatch.setattr("pytest_hwperf.plugin.surroundings.in_use", lambda _environ: used)
+    monkeypatch.setattr("pytest_hwperf.plugin.surroundings.nvml_meter", opened)
+    pytester.makepyfile(ASKS_FOR_ENERGY.replace("EXPECTED", repr(expected)).replace("REASON", repr(reason)))
+
+    pytester.runpytest_inprocess("--hwperf-max-time=0.2").assert_outcomes(passed=1)
