@@ -24,6 +24,7 @@ def _parser() -> argparse.ArgumentParser:
     from pytest_hwperf.cli.calibrating import add_calibrate
     from pytest_hwperf.cli.checking import add_selfcheck
     from pytest_hwperf.cli.comparing import add_compare
+    from pytest_hwperf.cli.doctoring import add_doctor
 
     parser = argparse.ArgumentParser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
@@ -32,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_recompute(commands)
     add_compare(commands)
     add_selfcheck(commands)
+    add_doctor(commands)
     add_calibrate(commands)
     return parser
 
