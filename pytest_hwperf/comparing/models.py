@@ -18,6 +18,7 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate, Match, Measurement, Side, Trial
 from pytest_hwperf.core.records import METRICS, Comparison, Margin, Sample
 from pytest_hwperf.core.sequence import settle
+from pytest_hwperf.duet import places
 from pytest_hwperf.duet.conductor import Conductor, Progress
 from pytest_hwperf.duet.launching import Command
 from pytest_hwperf.duet.pairing import Meeting
@@ -72,8 +73,8 @@ def rehearsed(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> Iterat
     """
     import numpy as np
 
-    with tempfile.TemporaryDirectory(prefix="hwperf-compare-") as folder:
-        data = Path(folder, "data.npz")
+    with places.place() as folder:
+        data = folder / "data.npz"
         arrays = {"X": np.asarray(X)} if y is None else {"X": np.asarray(X), "y": np.asarray(y)}
         if any(array.dtype == object for array in arrays.values()):
             raise UsageProblem("rows and labels are arrays of numbers or text; objects cannot cross to a fresh process")

@@ -1,7 +1,6 @@
 """Pairs of fresh processes, one after the other, until every trial of the build is decided or the time is up."""
 
 import shutil
-import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import NamedTuple
 from pytest_hwperf.core.evidence import Evidence, Measurement, Observation, Pair, Side, Stage, Trial
 from pytest_hwperf.core.paired import is_ratio, pair_value
 from pytest_hwperf.core.sequence import next_step
+from pytest_hwperf.duet import places
 from pytest_hwperf.duet.checked import number
 from pytest_hwperf.duet.duel import SIDES, Tempo
 from pytest_hwperf.duet.endpoints import Door, Endpoint, WorkerLostError
@@ -170,13 +170,10 @@ class Conductor:
     def _processes(
         self, order: Sequence[Side], seeds: Mapping[str, int]
     ) -> Iterator[tuple[dict[Side, tuple[Launched, Door]], Path]]:
-        with (
-            tempfile.TemporaryDirectory(prefix="hwperf-pair-", ignore_cleanup_errors=True) as folder,
-            ExitStack() as stack,
-        ):
+        with places.place() as folder, ExitStack() as stack:
             launched = dict[Side, tuple[Launched, Door]]()
             for side in order:
-                place, door = Path(folder, side), Door()
+                place, door = folder / side, Door()
                 stack.callback(door.close)
                 place.mkdir()
                 task = Order(role="pair", node="", label=side, answer=str(door.port), token=door.token)

@@ -1,11 +1,11 @@
 """One fresh process, one question, one answer: memory, cold starts and repeated timings."""
 
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.duet import places
 from pytest_hwperf.duet.launching import Command, Launched, launch
 from pytest_hwperf.duet.messages import ENVIRONMENT, Answer, Order, Role, decode_answer, encode
 
@@ -29,12 +29,12 @@ def ask_in_turn(role: Role, node: str, label: str, commands: Sequence[Command], 
     Raises:
         WorkerError: as `ask`.
     """
-    with tempfile.TemporaryDirectory(prefix="hwperf-worker-") as folder:
+    with places.place() as folder:
         answers: list[Answer] = []
         for start in range(0, len(commands), at_once):
             group = commands[start : start + at_once]
-            places = [Path(folder, str(start + n)) for n in range(len(group))]
-            answers.extend(_ask_group(role, node, label, group, places))
+            rooms = [folder / str(start + n) for n in range(len(group))]
+            answers.extend(_ask_group(role, node, label, group, rooms))
         return answers
 
 
