@@ -107,7 +107,7 @@ def _processor(found: Conditions) -> list[Row]:
     hz = "unknown" if rate.now_hz is None else f"{rate.now_hz / _GIGA:.2f} GHz"
     if rate.most_hz is not None:
         hz += f" now, at most {rate.most_hz / _GIGA:.2f} GHz"
-    virtual = "the host's clock rate, heat and neighbours are not shown here" if found.virtual else ""
+    virtual = "the host's clock rate, heat, sibling threads and neighbours are not shown here" if found.virtual else ""
     return [
         Row(key="virtual", label="virtual machine", value=_yes(found.virtual), judgement=virtual),
         Row(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import replace
@@ -227,6 +228,23 @@ def test_a_machine_that_shows_everything_is_told_in_data(tmp_path: Path, capsys:
         shown["quota_stopped_s"],
         shown["memory_limit_bytes"],
     )
+
+
+def test_the_documented_output_has_the_rows_of_a_run(server: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the machine: the same headings and facts in the same order, but for the zones."""
+    page = (Path(__file__).parents[2] / "docs/meters.md").read_text(encoding="utf-8")
+    shown = page.partition("## The doctor\n")[2].partition("```text\n")[2].partition("```")[0]
+    run(options(seconds=20.0), server, listen)
+    ours = labels_of(capsys.readouterr().out)
+
+    assert labels_of(shown) == [label for label in ours if "RAPL" not in label and "intel-rapl" not in label]
+    assert len(ours) > 25
+
+
+def labels_of(text: str) -> list[str]:
+    """Return the headings and the labels of the rows, without what a machine says behind them."""
+    table = text.partition("\nEnergy\n")[2].partition("Noise now")[0]
+    return re.findall(r"^(\w.*|  \S+(?: \S+)*)(?=  |$)", table, re.MULTILINE)
 
 
 class Terminal(io.StringIO):

@@ -1,0 +1,52 @@
+"""What disturbed a measurement stands in its run and below the table."""
+
+from pathlib import Path
+
+import pytest
+
+from pytest_hwperf.machine import describe
+
+QUICK = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-max-time=0.05")
+
+
+def test_more_threads_than_cores_are_a_footnote(pytester: pytest.Pytester) -> None:
+    """The scenario is measured as asked, and the timings say what to set."""
+    threads = describe().cores + 1
+    pytester.makepyfile(
+        f"""
+        import numpy as np
+        from sklearn.linear_model import LogisticRegression
+
+        X = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
+        model = LogisticRegression().fit(X, X[:, 0] > 0)
+
+        def test_crowd(hwperf):
+            made = hwperf.scenarios(model, X, names=["sklearn_fp32"], threads={threads})
+            hwperf(made["sklearn_fp32"])
+        """
+    )
+    result = pytester.runpytest_inprocess(*QUICK)
+
+    result.assert_outcomes(passed=1)
+    assert f"wait for each other: set threads={threads - 1}, or allot more cores" in result.stdout.str()
+
+
+def test_a_quota_that_stops_the_process_is_a_footnote(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Seven periods since the first reading, as the call itself writes them."""
+    stat = tmp_path / "cpu.stat"
+    stat.write_text("nr_throttled 1\nthrottled_usec 0\n")
+    monkeypatch.setattr("pytest_hwperf.plugin.performing.control_groups", lambda: [tmp_path])
+    pytester.makepyfile(
+        f"""
+        from pathlib import Path
+
+        def test_stopped(hwperf):
+            hwperf(Path({str(stat)!r}).write_text, "nr_throttled 8\\nthrottled_usec 50000\\n")
+        """
+    )
+    result = pytester.runpytest_inprocess(*QUICK)
+
+    result.assert_outcomes(passed=1)
+    assert "stopped its processes in 7 periods, 50.0 ms of CPU time in all" in result.stdout.str()
