@@ -110,6 +110,7 @@ def build(folder: Path, units: int, tests: Sequence[str]) -> dict[str, Any]:
         "load": round(os.getloadavg()[0], 2),
         "tests": len(judgements),
         "red": sorted({test for test, verdict in found if verdict["fails"]}),
+        "reasons": [verdict["reason"] for _, verdict in found if verdict["fails"]],
         "undecided": sum(verdict["outcome"] == "inconclusive" for _, verdict in found),
         "stages": json.loads(report.read_text(encoding="utf-8"))["report"]["gates"][0]["seconds"],
     }
