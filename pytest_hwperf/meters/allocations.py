@@ -16,6 +16,7 @@ from pytest_hwperf.core.errors import MeasurementError
 Frame = tuple[str, str, int]  # function, file, line
 
 _MOST_SITES = 5
+_LEAST_SHARE = 0.01  # of all that is held: less explains nothing
 _OWN = str(Path(__file__).parents[1])
 
 
@@ -29,7 +30,7 @@ class Site(NamedTuple):
 
 
 def sites_of(work: Callable[[], object], root: Path, record: Path) -> list[dict[str, Any]]:
-    """Do `work` under memray; return the largest sites at the peak, each with `bytes` and `allocations`.
+    """Do `work` under memray; return up to five sites that hold most at the peak, with `bytes` and `allocations`.
 
     Args:
         work: allocates.
@@ -53,8 +54,11 @@ def sites_of(work: Callable[[], object], root: Path, record: Path) -> list[dict[
             site = site_of(allocated.stack_trace(), root)
             sizes[site] += allocated.size
             counts[site] += allocated.n_allocations
+    least = _LEAST_SHARE * sizes.total()
     return [
-        {**site._asdict(), "bytes": size, "allocations": counts[site]} for site, size in sizes.most_common(_MOST_SITES)
+        {**site._asdict(), "bytes": size, "allocations": counts[site]}
+        for site, size in sizes.most_common(_MOST_SITES)
+        if size >= least
     ]
 
 

@@ -3,6 +3,7 @@
 In a used process every peak depends on what ran before: what an earlier call freed is handed out again unseen.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -79,10 +80,10 @@ class HighWater:
 class MemoryMeter:
     """Notes the idle process, then tells peaks above it; in bytes."""
 
-    def __init__(self, process: str | Path = "/proc/self", *, water: HighWater | None = None) -> None:
-        """Watch `water`; without one, a high-water mark of its own, on Linux that of the folder `process`."""
-        self._process = process
-        self._water = water
+    def __init__(self, process: str | Path = "/proc/self", *, opening: Callable[[], HighWater] | None = None) -> None:
+        """Watch the high-water mark that `opening` gives, else one of its own; on Linux, of the folder `process`."""
+        self._opening = opening or (lambda: HighWater(resident(process=process)))
+        self._water: HighWater | None = None
         self._idle: int | None = None
         self._mark: Mark | None = None
 
@@ -152,7 +153,7 @@ class MemoryMeter:
 
     def _opened(self) -> HighWater:
         if self._water is None:
-            self._water = HighWater(resident(process=self._process))
+            self._water = self._opening()
         return self._water
 
     def _watch(self, mark: Mark) -> None:

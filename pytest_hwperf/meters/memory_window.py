@@ -1,11 +1,10 @@
 """Memory of the user's own block of code, in the process in which it runs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.meters.memory import HighWater, Mark
-from pytest_hwperf.meters.resident import resident
 
 _OPEN = "the window is still open: read it after the block"
 _USED = "a used process: what earlier code has freed is handed out again, and the block seems to need less"
@@ -28,11 +27,11 @@ class MemoryWindows:
     """Makes windows around blocks of code; they may nest and overlap, none loses another's peak.
 
     Args:
-        water: of this process; None looks for it at the first window.
+        opening: gives the high-water mark of this process; raises MeasurementError where the system tells none.
     """
 
-    def __init__(self, water: HighWater | None = None) -> None:
-        self._water = water
+    def __init__(self, opening: Callable[[], HighWater]) -> None:
+        self._opening = opening
 
     @contextmanager
     def window(self) -> Iterator[MemoryReading]:
@@ -41,7 +40,7 @@ class MemoryWindows:
         A block that raises is unmeasured, and what it raised goes on: half a block has no peak to tell.
         """
         try:
-            water = self._water = self._water or HighWater(resident())
+            water = self._opening()
             mark = water.begin()
         except MeasurementError as error:
             refused = str(error)

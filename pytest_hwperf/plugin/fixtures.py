@@ -66,4 +66,4 @@ def memory_meter(request: pytest.FixtureRequest) -> "MemoryWindows":
     from pytest_hwperf.meters.memory_window import MemoryWindows
     from pytest_hwperf.plugin.surroundings import surroundings
 
-    return MemoryWindows(surroundings(request.config).water)
+    return MemoryWindows(lambda: surroundings(request.config).water)

@@ -88,7 +88,8 @@ class Obeying:
         from pytest_hwperf.meters.memory import MemoryMeter
         from pytest_hwperf.plugin.surroundings import surroundings
 
-        return weigh(subject.imports, _loader(subject), MemoryMeter(water=surroundings(config).water))
+        scales = MemoryMeter(opening=lambda: surroundings(config).water)
+        return weigh(subject.imports, _loader(subject), scales)
 
     def _sites(self, config: pytest.Config, subject: "Subject") -> Answer:
         from pytest_hwperf.core.errors import MeasurementError

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_hwperf import registry
 from pytest_hwperf.core.contracts import Meter, Store
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable, UsageProblem
+from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
 from pytest_hwperf.core.records import Machine
 from pytest_hwperf.duet.checkout import revision_of
 from pytest_hwperf.machine import describe
@@ -69,12 +69,13 @@ class Surroundings:
         return {"energy_watts": str(self.energy.watts)} if isinstance(self.energy, EstimateMeter) else {}
 
     @cached_property
-    def water(self) -> HighWater | None:
-        """This process's high-water mark, which all who reset it share; None where the system tells none."""
-        try:
-            return HighWater(resident())
-        except MeasurementError:  # whoever has to do without asks again, and tells the reason
-            return None
+    def water(self) -> HighWater:
+        """This process's high-water mark, which all who reset it share.
+
+        Raises:
+            MeasurementError: the system tells none.
+        """
+        return HighWater(resident())
 
     @cached_property
     def store(self) -> Store:
