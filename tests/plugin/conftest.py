@@ -15,6 +15,7 @@ import sklearn.ensemble  # noqa: F401 - see above
 
 import pytest_hwperf.cli
 import pytest_hwperf.meters.energy_window
+import pytest_hwperf.meters.memory_window
 import pytest_hwperf.plugin.finishing
 import pytest_hwperf.plugin.judging
 import pytest_hwperf.plugin.measuring
