@@ -45,6 +45,8 @@ DEFAULT_MARGINS: Mapping[str, Margin] = {
     "accuracy": Margin(metric="accuracy", statistic="mean", size=0.0, scale="absolute"),
     "flip_rate": Margin(metric="flip_rate", statistic="mean", size=0.0, scale="absolute"),
     "memory": Margin(metric="memory", statistic="p50", size=0.01, floor=1e6),
+    "arena_in_use": Margin(metric="arena_in_use", statistic="p50", size=0.01),
+    "arena_held": Margin(metric="arena_held", statistic="p50", size=0.01),
     "model_size": Margin(metric="model_size", statistic="p50", size=0.05),
     "cpu_time": Margin(metric="cpu_time", statistic="mean", size=0.05),
     "energy": Margin(metric="energy", statistic="mean", size=0.05),

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pytest_hwperf.measure.sampling import Stream
     from pytest_hwperf.measure.subjects import Loaded, Subject
 
+ARENA = ("arena_in_use", "arena_held")
+
 _ESTIMATE = "estimate:"  # holds nothing beyond CPU time, and is never compared
 
 
@@ -57,10 +59,11 @@ class OnTurn:
         return array("q", (self._stream.batch(batch, perf_counter_ns) for _ in range(calls)))
 
     def exact(self) -> Mapping[str, Any]:
-        """Return accuracy, flips and size as plain data."""
+        """Return accuracy, flips, size and the arena's peaks as plain data."""
         predicted = self._loaded.labels() if self._loaded.labels else None
         samples, missing = exact_samples(self._subject, predicted)
-        return {"samples": [to_plain(sample) for sample in samples], "missing": missing}
+        peaks, absent = arena_samples(self._subject)
+        return {"samples": [to_plain(sample) for sample in (*samples, *peaks)], "missing": {**missing, **absent}}
 
     def energy(self, calls: int) -> Mapping[str, Any]:
         """Return joules per row over a window of `calls` calls, or the reason why not."""
@@ -98,7 +101,7 @@ def arena_samples(subject: "Subject") -> tuple[list[Sample], dict[str, str]]:
     try:
         peaks = subject.arena()
     except MeasurementError as error:
-        return [], dict.fromkeys(("arena_in_use", "arena_held"), str(error))
+        return [], dict.fromkeys(ARENA, str(error))
     samples = [
         Sample(metric=metric, values=array("d", [peak]), per="session", source=subject.arena_source)
         for metric, peak in peaks.items()

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 Why = tuple[ComparisonOutcome, str]
 
 _PAIRED = ("latency", "throughput", "cpu_time", "energy")  # what turns can tell
-_EXACT = {"accuracy": "example", "flip_rate": "example", "model_size": "file"}
+_EXACT = {
+    **dict.fromkeys(("accuracy", "flip_rate"), "example"),
+    **dict.fromkeys(("model_size", "arena_in_use", "arena_held"), "file"),
+}
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.records import Run, Sample
 from pytest_hwperf.machine import control_groups
-from pytest_hwperf.measure.on_turn import arena_samples, exact_samples
+from pytest_hwperf.measure.on_turn import ARENA, arena_samples, exact_samples
 from pytest_hwperf.measure.plan import Pace
 from pytest_hwperf.measure.samples import net_energy, samples_of
 from pytest_hwperf.measure.sampling import Measured, Sampler, Stream
@@ -43,7 +43,7 @@ def perform(item: pytest.Item, subject: Subject, label: str) -> Run:
     for role, metrics in (("memory", MEMORY), ("cold", COLD)):
         if _wanted(item, metrics):
             run = _extended(run, *ask_for(item, role, label))  # type: ignore[arg-type] # the two roles by name
-    return _extended(run, *arena_samples(subject)) if _wanted(item, MEMORY) else run
+    return _extended(run, *arena_samples(subject)) if _wanted(item, (*MEMORY, *ARENA)) else run
 
 
 def once(item: pytest.Item, subject: Subject, label: str) -> Run:

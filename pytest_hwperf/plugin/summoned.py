@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Generator, Mapping
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pytest
 from pytest_hwperf.duet.isolation import loaded_files
 from pytest_hwperf.duet.messages import Order
 from pytest_hwperf.duet.turns import Place, Turns
-from pytest_hwperf.plugin.state import OWN_MARGINS, RUNS, is_measured
+from pytest_hwperf.plugin.state import MARKERS, OWN_MARGINS, RUNS, is_measured
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.records import Run
@@ -84,9 +85,18 @@ class Summoned:
             facts = {"conditions": dict(subject.conditions), "scenario": subject.scenario}
             with collection_held():
                 here = Place(node=item.nodeid, index=index, label=label)
-                on_turn = OnTurn(subject, loaded, stream, lambda: surroundings(item.config).energy, self._plant)
+                asked = _asked(item, subject)
+                on_turn = OnTurn(asked, loaded, stream, lambda: surroundings(item.config).energy, self._plant)
                 self._turns.serve(here, facts, on_turn)
         return of_one_call(item, subject, label, result, seconds)
+
+
+def _asked(item: pytest.Item, subject: "Subject") -> "Subject":
+    """Leave out the session apart that tells the arena's peaks, unless a margin names them."""
+    from pytest_hwperf.measure.on_turn import ARENA
+
+    named = {margin.metric for margin in item.stash[MARKERS].named}
+    return subject if named.intersection(ARENA) else replace(subject, arena=None)
 
 
 def _recorded(item: pytest.Item) -> Mapping[str, Any]:

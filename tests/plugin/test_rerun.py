@@ -606,3 +606,54 @@ def test_a_line_tells_where_the_pairs_are(project: pytest.Pytester) -> None:
             r"hwperf: HEAD .* rerun beside the present code, 6 screen.* pairs .*, 1 of 1 tests compared: checkout .*",
         ]
     )
+
+
+ARENA = """
+import numpy as np
+import pytest
+import work
+from sklearn.neural_network import MLPClassifier
+
+X = np.random.default_rng(0).random((64, 8), dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def hwperf_model():
+    return MLPClassifier((work.UNITS * 16,), max_iter=1, random_state=0).fit(X, X[:, 0] > 0.5)
+
+
+@pytest.fixture(scope="module")
+def hwperf_data():
+    return X
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.hwregression(MARGIN)
+@pytest.mark.hwscenarios("onnx_fp32")
+def test_session(hwperf, scenario):
+    hwperf(scenario, batch_size=64)
+"""
+
+
+def test_the_runtimes_own_memory_is_compared_where_a_margin_names_it(project: pytest.Pytester, git: Git) -> None:
+    """A layer four times as wide holds more; equal to the byte otherwise, so that no pair is needed."""
+    write(project, "tests/test_work.py", ARENA.replace("MARGIN", 'arena_in_use="1%"'))
+    commit(git)
+    write(project, "work.py", WORK.format(units=12))
+    result = run(project, REHEARSED)
+    arena = compared(project, "test_session[onnx_fp32]", "arena_in_use")
+
+    result.assert_outcomes(failed=1)
+    assert "regressed" == arena.outcome
+    assert arena.change is not None
+    assert arena.change.value > 0.5
+
+
+def test_the_runtimes_own_memory_is_not_asked_for_otherwise(project: pytest.Pytester, git: Git) -> None:
+    write(project, "tests/test_work.py", ARENA.replace("MARGIN", 'latency_p50="2%"'))
+    commit(git)
+    run(project, REHEARSED)
+
+    metrics = {v.subject.metric for j in report(project).judgements for v in j.verdicts}
+    assert "arena_in_use" not in metrics
+    assert "latency" in metrics
