@@ -8,16 +8,21 @@ from pytest_hwperf import __version__
 from pytest_hwperf.core.errors import HwperfError
 
 OK, FAILED, USAGE = 0, 1, 4  # pytest's own exit codes
+INTERRUPTED = 130  # Ctrl-C, as shells tell it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code, the same numbers as pytest's."""
-    options = _parser().parse_args(arguments)
+    """Run the command line; return its exit code, the same numbers as pytest's, or 130 after Ctrl-C."""
     try:
+        options = _parser().parse_args(arguments)
         return int(options.run(options))
     except HwperfError as error:
         print(f"hwperf: {error}", file=sys.stderr)
         return USAGE
+    except KeyboardInterrupt:
+        over = "\r\033[K" if sys.stderr.isatty() else ""  # what told of progress may stand there
+        print(f"{over}hwperf: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_hwperf import registry
 from pytest_hwperf.core.contracts import Meter
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
+from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable, UsageProblem
 from pytest_hwperf.core.units import show
 from pytest_hwperf.duet.duel import Tempo
 from pytest_hwperf.meters.clocks import Clock, clock_source
@@ -193,7 +193,7 @@ def _source(name: str, open_one: Open) -> Source:
     measured = name != ESTIMATE
     try:
         meter = open_one(name)
-    except (MeterUnavailable, MeasurementError) as error:
+    except (MeterUnavailable, MeasurementError, UsageProblem) as error:  # a bad setting of one says nothing of the rest
         return _missing(measured, str(error))
     except ImportError as error:  # a stranger's, whose library is not there
         return _missing(measured, f"It cannot be loaded: {error}.")

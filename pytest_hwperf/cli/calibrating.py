@@ -21,14 +21,20 @@ from pytest_hwperf.meters.watts_calibration import (
     Calibration,
     Processors,
     calibrate_watts,
+    check_writable,
     model_of,
     write_calibration,
 )
 
 OK = 0
 _SOURCES = ("rapl", "perf")  # counters of the processor; boards and estimates tell nothing of it
-_LONGEST_S = 60  # a worker ends by itself when nobody is left to end it
-_WORK = f"import time; end = time.monotonic() + {_LONGEST_S}\nwhile time.monotonic() < end: sum(range(10000))"
+
+# Computes until its input ends, which it also does when whoever has started it is no more.
+WORK = """
+import os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
+while True: sum(range(10000))
+"""
 
 
 def add_calibrate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -67,16 +73,16 @@ def run(options: argparse.Namespace, here: Here | None = None) -> int:
     path = Path(options.file)
     if path.is_dir() or not path.parent.is_dir():
         raise UsageProblem(f"{options.file}: give a file in a folder that exists, such as watts.json")
+    with _told_if_unwritable(path):
+        check_writable(path)  # before the time is spent
     here = here or this_machine()
     meter = open_counter((options.energy,) if options.energy else _SOURCES, here)
     try:
         found = calibrate(meter, here)
     finally:
         meter.close()
-    try:
+    with _told_if_unwritable(path):
         write_calibration(path, found)
-    except OSError as error:
-        raise UsageProblem(f"{path} cannot be written ({error.strerror}): give another place") from error
     print("\n".join(told(found, options.file)))
     return OK
 
@@ -130,17 +136,31 @@ def calibrate(meter: Meter, here: Here) -> Calibration:
 
 @contextmanager
 def busy(count: int) -> Iterator[Callable[[], float]]:
-    """Keep `count` processors busy with processes of their own; what it gives tells their CPU seconds so far."""
+    """Keep `count` processors busy with processes of their own; what it gives tells their CPU seconds so far.
+
+    They have sessions of their own, so that Ctrl-C reaches this process alone, which ends them.
+    """
     import psutil
+
+    alone = [sys.executable, "-I", "-S", "-c", WORK]
 
     with ExitStack() as ending:
         workers = []
         for _ in range(count):
-            worker = subprocess.Popen([sys.executable, "-I", "-S", "-c", _WORK])  # noqa: S603 - our own interpreter
-            ending.callback(worker.wait)
+            worker = ending.enter_context(
+                subprocess.Popen(alone, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our interpreter
+            )
             ending.callback(worker.kill)
             workers.append(psutil.Process(worker.pid))
         yield lambda: sum(sum(worker.cpu_times()[:2]) for worker in workers)
+
+
+@contextmanager
+def _told_if_unwritable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageProblem(f"{path} cannot be written ({error.strerror}): give another place") from error
 
 
 def told(found: Calibration, file: str) -> list[str]:

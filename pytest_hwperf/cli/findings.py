@@ -31,6 +31,7 @@ from pytest_hwperf.core.units import counted
 from pytest_hwperf.machine import count_usable, describe
 from pytest_hwperf.meters.clocks import Clock, cpu_time_step, watch_clock
 from pytest_hwperf.meters.diagnosis import Host
+from pytest_hwperf.reports.cells import visible
 
 WHAT = "pytest-hwperf doctor"
 SCHEMA = 1  # grows when a key goes or changes its meaning
@@ -70,9 +71,8 @@ class Findings:
     @property
     def abilities(self) -> dict[str, bool]:
         """Whether the machine has each; `energy` is that of the processors, measured."""
-        measured = any(one.available and one.measured and one.metric == "energy" for one in self.energy.values())
         return {
-            "energy": measured,
+            "energy": any(map(_of_processors, self.energy.values())),
             "memory": self.memory.available,
             "cpu": self.cpu.available,
             "clock": self.clock.available,
@@ -101,27 +101,27 @@ def examine(place: Place) -> Findings:
 
 
 def told(found: Findings, width: int) -> Iterator[str]:
-    """Yield the lines of the text."""
+    """Yield the lines of the text, in which nothing that was read is obeyed by a terminal."""
     machine = found.machine
-    yield from paragraph(
+    here = (
         f"{machine.cpu_model}, {counted(machine.cores, 'core')} allotted, {machine.memory_gb} GB, {machine.system}, "
-        f"{machine.python}",
-        width,
+        f"{machine.python}"
     )
+    yield from paragraph(visible(here), width)
     yield from ("", "Energy")
     yield from table(_energy_rows(found.energy), width)
     if found.zones:
         yield from ("", "RAPL zones")
-        yield from table([(zone.id, _told_zone(zone), ()) for zone in found.zones], width)
+        yield from table([_line(zone.id, _told_zone(zone)) for zone in found.zones], width)
     yield from ("", "Memory and time")
     yield from table(_measuring_rows(found), width)
     yield from ("", "What makes timings noisy")
-    rows = [(row.label, row.value, [row.judgement] if row.judgement else []) for row in rows_of(found.conditions)]
-    yield from table(rows, width)
+    rows = rows_of(found.conditions)
+    yield from table([_line(row.label, row.value, filter(None, [row.judgement])) for row in rows], width)
     if found.noise is not None:
         yield from ("", "Noise now")
         for text in told_noise(found.noise):
-            yield from paragraph(text, width, lead="  ", indent=2)
+            yield from paragraph(visible(text), width, lead="  ", indent=2)
 
 
 def plain(found: Findings, required: Sequence[str]) -> dict[str, Any]:
@@ -152,13 +152,30 @@ def plain(found: Findings, required: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _of_processors(source: Source) -> bool:
+    """Whether it measures the processors; boards tell `energy` too where they were asked for by name."""
+    boards = (source.label or "").startswith("nvml")
+    return source.available and source.measured and source.metric == "energy" and not boards
+
+
+def _line(label: str, text: str, notes: Iterable[str] = ()) -> Line:
+    return visible(label), visible(text), [*map(visible, notes)]
+
+
+def _refused(label: str, reason: str, notes: Iterable[str] = ()) -> Line:
+    """As `_line`, but further lines of the reason stay: they are commands to be copied."""
+    return visible(label), "\n".join(map(visible, reason.split("\n"))), [*map(visible, notes)]
+
+
 def _energy_rows(sources: Mapping[str, Source]) -> list[Line]:
     rows, told_by = list[Line](), dict[str, str]()
     for name, source in sources.items():
         same = told_by.setdefault(source.reason, name)
-        refusal = source.reason if same == name else f"as {same}"
-        text = told_source(source) if source.available else refusal
-        rows.append((_marked(name, sources, available=source.available), text, source.warnings))
+        label = _marked(name, sources, available=source.available)
+        if source.available:
+            rows.append(_line(label, told_source(source), source.warnings))
+        else:
+            rows.append(_refused(label, source.reason if same == name else f"as {same}", source.warnings))
     return rows
 
 
@@ -174,7 +191,7 @@ def _measuring_rows(found: Findings) -> list[Line]:
         "CPU time": (found.cpu.available, told_cpu_time(found.cpu), ()),
         "clock": (found.clock.available, told_clock(found.clock), ()),
     }
-    return [(_marked(name, parts, available=there), text, notes) for name, (there, text, notes) in parts.items()]
+    return [_line(_marked(name, parts, available=there), text, notes) for name, (there, text, notes) in parts.items()]
 
 
 def _marked(name: str, names: Iterable[str], *, available: bool) -> str:

@@ -100,16 +100,21 @@ def given_watts(text: str, processor: Mapping[str, str]) -> Watts:
     idle_w, busy_w = map(float, match.groups())
     if not 0 <= idle_w < busy_w < math.inf:
         raise UsageProblem(
-            f"--hwperf-watts={text}: watts are never negative, and a busy vCPU draws more than an idle one. {_FORMS}"
+            f"{_given(text)}: watts are never negative, and a busy vCPU draws more than an idle one. {_FORMS}"
         )
     return Watts(processor="as given", idle_w=idle_w, busy_w=busy_w, origin="--hwperf-watts")
+
+
+def _given(text: str) -> str:
+    """Name what was given; both ways, since either may have been taken."""
+    return f"--hwperf-watts={text} (or {WATTS_VARIABLE})"
 
 
 def _calibrated(text: str, processor: Mapping[str, str]) -> Watts:
     try:
         found = read_calibration(Path(text), model_of(processor))
     except UsageProblem as problem:
-        raise UsageProblem(f"--hwperf-watts={text}: {problem}. {_FORMS}") from problem
+        raise UsageProblem(f"{_given(text)}: {problem}. {_FORMS}") from problem
     origin = f"calibrated by {found.source} at {found.measured_at}"
     return Watts(processor=found.cpu_model, idle_w=found.idle_w, busy_w=found.busy_w, origin=origin)
 

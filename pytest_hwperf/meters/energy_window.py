@@ -8,6 +8,8 @@ from pytest_hwperf.core.contracts import CountingMeter, Meter
 
 _OPEN = "the window is still open: read it after the block"
 _OFF = "energy is off (--hwperf-energy=off)"
+_ESTIMATE = "estimate:"  # sources that multiply CPU time
+_SHORTEST_S = 0.04  # ten steps of 4 ms, by which the CPU time of other threads grows
 
 
 class EnergyReading:
@@ -25,20 +27,32 @@ class EnergyReading:
 
     @property
     def watts(self) -> float | None:
-        """Mean power over the window, None where it is unmeasured."""
-        return self.joules / self.window_s if self.joules is not None and self.window_s else None
+        """Mean power over the window; None where it is unmeasured, and of an estimate for less than 40 ms.
+
+        CPU time is read before the clock and again after it, and grows in steps: over a short block an estimate would
+        tell more watts than the processor has.
+        """
+        if self.joules is None or not self.window_s:
+            return None
+        if self.source.startswith(_ESTIMATE) and self.window_s < _SHORTEST_S:
+            return None
+        return self.joules / self.window_s
 
 
 class EnergyMeter:
     """Makes windows around blocks of code; they may nest and overlap.
 
     Args:
-        meter: counts joules; None where energy is off.
+        meter: counts joules; None where energy is not measured.
         clock: seconds, monotonic.
+        why_none: why there is no meter.
     """
 
-    def __init__(self, meter: Meter | None, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self, meter: Meter | None, clock: Callable[[], float] = time.perf_counter, *, why_none: str = _OFF
+    ) -> None:
         self._meter = meter
+        self._why_none = why_none
         self._clock = clock
         self._counters = meter if isinstance(meter, CountingMeter) else None
 
@@ -49,7 +63,7 @@ class EnergyMeter:
         A block that raises is unmeasured, and what it raised goes on: half a block has no energy to tell.
         """
         if self._meter is None:
-            yield EnergyReading("", (), _OFF)
+            yield EnergyReading("", (), self._why_none)
             return
         counters = self._counters
         reading = EnergyReading(self._meter.source, counters.domains if counters else (), _OPEN)

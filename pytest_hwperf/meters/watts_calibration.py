@@ -19,6 +19,8 @@ _LARGEST = 10_000  # bytes: what is written has 300
 _WINDOW_S = 2.0
 _SETTLE_S = 0.5  # until all processors are at work, or at rest
 _RESTLESS = 0.05  # of the power that work adds: more between two idle windows was somebody else's work
+_MOST_W = 2000.0  # per vCPU: what not even a whole package draws
+_COUNTERS = ("rapl:", "perf:")  # sources that tell of the processor alone
 _BUSY = 0.9  # of the cores: less means that others took turns on them
 _AGAIN = "make one with hwperf calibrate FILE where RAPL can be read"
 
@@ -77,10 +79,13 @@ def calibrate_watts(
         now: ISO 8601, UTC.
 
     Raises:
-        MeasurementError: the source is an estimate, a window told nothing, or the machine was not quiet.
+        MeasurementError: the source is no counter of the processor, a window told nothing, the machine was not quiet,
+            or what was found cannot be.
     """
-    if meter.source.startswith("estimate:"):
-        raise MeasurementError(f"{meter.source} is no measurement: watts can be calibrated by a counter only")
+    if not meter.source.startswith(_COUNTERS):
+        raise MeasurementError(
+            f"{meter.source} is no measurement of the processor alone: watts can be calibrated by RAPL or perf only"
+        )
     windows = _Windows(meter, clock, sleep)
     before_w, _ = windows.make(lambda: 0.0)
     with work() as cpu_seconds:
@@ -89,7 +94,7 @@ def calibrate_watts(
     idle_w = (before_w + after_w) / 2
     _check_quiet(processors, cpus=cpus, added_w=busy_w - idle_w, restless_w=abs(after_w - before_w))
     idle_each_w = idle_w / processors.online
-    return Calibration(
+    found = Calibration(
         cpu_model=processors.model,
         idle_w=idle_each_w,
         busy_w=idle_each_w + (busy_w - idle_w) / cpus,
@@ -98,6 +103,9 @@ def calibrate_watts(
         window_s=windows.window_s,
         measured_at=now(),
     )
+    if wrong := _wrong(found):
+        raise MeasurementError(f"what was found has {wrong}")
+    return found
 
 
 class _Windows:
@@ -142,6 +150,30 @@ def _check_quiet(processors: Processors, *, cpus: float, added_w: float, restles
         )
 
 
+def _wrong(found: Calibration) -> str:
+    """Say what no calibration can have; "" where it may be one. It is shown, and may come from anyone."""
+    if not (found.source + found.measured_at).isprintable():
+        return f"more than plain text in its source, {found.source!r}, or its time, {found.measured_at!r}"
+    if not found.source.startswith(_COUNTERS):
+        return f"watts by {found.source!r}, which is no counter of the processor alone"
+    if not 0 <= found.idle_w < found.busy_w <= _MOST_W:
+        return f"{found.idle_w:g} W idle and {found.busy_w:g} W busy"
+    if found.cpus <= 0 or found.window_s < _WINDOW_S:
+        return f"{found.cpus:g} CPUs busy in windows of {found.window_s:g} s"
+    return ""
+
+
+def check_writable(path: Path) -> None:
+    """Try whether `write_calibration` could write there; nothing is left behind.
+
+    Raises:
+        OSError: it could not.
+    """
+    draft = _draft(path)
+    draft.touch()
+    draft.unlink()
+
+
 def write_calibration(path: Path, found: Calibration) -> None:
     """Write a calibration as JSON; the file is replaced whole.
 
@@ -149,9 +181,13 @@ def write_calibration(path: Path, found: Calibration) -> None:
         OSError: it cannot be written there.
     """
     text = json.dumps({"what": _WHAT, "schema": _SCHEMA, **to_plain(found)}, indent=1)
-    draft = path.with_name(f".{path.name}.tmp")
+    draft = _draft(path)
     draft.write_text(text + "\n", encoding="utf-8")
     draft.replace(path)
+
+
+def _draft(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp")
 
 
 def read_calibration(path: Path, cpu_model: str) -> Calibration:
@@ -180,8 +216,8 @@ def read_calibration(path: Path, cpu_model: str) -> Calibration:
         found = from_plain(Calibration, plain)
     except CodecError as error:
         raise UsageProblem(f"the file does not hold what a calibration holds ({error}): {_AGAIN}") from error
-    if not 0 <= found.idle_w < found.busy_w:
-        raise UsageProblem(f"the file has {found.idle_w:g} W idle and {found.busy_w:g} W busy: {_AGAIN}")
+    if wrong := _wrong(found):
+        raise UsageProblem(f"the file has {wrong}: {_AGAIN}")
     if not cpu_model or found.cpu_model != cpu_model:
         here = repr(cpu_model) if cpu_model else "without a name"
         raise UsageProblem(

@@ -1,6 +1,10 @@
 """`hwperf calibrate`: on a simulated machine, and what it says where nothing can be measured."""
 
+import os
+import subprocess
+import sys
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +12,7 @@ import pytest
 from fakes.idling import Idling
 
 from pytest_hwperf.cli import OK, USAGE, main
-from pytest_hwperf.cli.calibrating import Here, busy, processors_here, run
+from pytest_hwperf.cli.calibrating import WORK, Here, busy, processors_here, run
 from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
 from pytest_hwperf.meters.watts_calibration import Processors, read_calibration
 
@@ -91,10 +95,27 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(
     assert "give a file in a folder that exists, such as watts.json" in capsys.readouterr().err
 
 
-def test_a_place_that_turns_out_not_to_be_written_is_told(tmp_path: Path, machine: Idling) -> None:
+def test_a_place_that_cannot_be_written_is_told_before_the_time_is_spent(tmp_path: Path, machine: Idling) -> None:
     """Here by a name that has no room for its draft's."""
     with pytest.raises(UsageProblem, match=r"cannot be written \(File name too long\): give another place"):
         run(asked(tmp_path / ("x" * 255)), here(machine))
+
+    assert [] == machine.began
+
+
+def test_a_place_that_turns_out_not_to_be_written_is_told(tmp_path: Path, machine: Idling) -> None:
+    """Its folder goes while the machine is measured."""
+    folder = tmp_path / "away"
+    folder.mkdir()
+
+    def counted() -> Processors:
+        folder.rmdir()
+        return Processors(model=MODEL, online=4, allotted=2)
+
+    with pytest.raises(UsageProblem, match=r"cannot be written \(No such file or directory\): give another place"):
+        run(asked(folder / "watts.json"), replace(here(machine), processors=counted))
+
+    assert machine.closed
 
 
 def test_a_machine_without_zones_says_so(
@@ -133,3 +154,32 @@ def test_work_takes_cpu_time_and_ends() -> None:
 
     assert 2 <= len(workers)
     assert not any(worker.is_running() for worker in workers)
+
+
+@pytest.mark.live
+def test_ctrl_c_reaches_no_worker() -> None:
+    """It goes to all processes of a session's foreground group: theirs is another."""
+    import psutil
+
+    others = set(psutil.Process().children())
+    with busy(2):
+        sessions = [os.getsid(worker.pid) for worker in set(psutil.Process().children()) - others]
+
+    assert 2 == len(set(sessions))
+    assert os.getsid(0) not in sessions
+
+
+@pytest.mark.live
+def test_a_worker_computes_until_nobody_is_left_to_end_it() -> None:
+    """However long a window is; its input ends with the process that holds the other end."""
+    with subprocess.Popen([sys.executable, "-I", "-S", "-c", WORK], stdin=subprocess.PIPE) as worker:
+        assert worker.poll() is None
+        worker.communicate(timeout=30)
+
+    assert 0 == worker.returncode
+
+
+def test_work_that_is_given_no_time_limit_has_none() -> None:
+    """A counter of coarse steps makes windows of minutes: cores that went idle there would be called others' work."""
+    assert "time" not in WORK
+    assert "while True" in WORK

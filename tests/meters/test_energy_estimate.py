@@ -207,7 +207,9 @@ def test_watts_that_cannot_be_are_refused(text: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         given_watts(text, {})
 
-    assert f"--hwperf-watts={text}: watts are never negative, and a busy vCPU draws more" in str(caught.value)
+    assert f"--hwperf-watts={text} (or HWPERF_WATTS): watts are never negative, and a busy vCPU draws more" in str(
+        caught.value
+    )
     assert "such as 0.5..2.1" in str(caught.value)
 
 
@@ -217,7 +219,9 @@ def test_what_are_no_watts_is_a_file(text: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         given_watts(text, {})
 
-    assert f"--hwperf-watts={text}: the file cannot be read (No such file or directory)" in str(caught.value)
+    assert f"--hwperf-watts={text} (or HWPERF_WATTS): the file cannot be read (No such file or directory)" in str(
+        caught.value
+    )
     assert "Give IDLE..BUSY in W per vCPU, such as 0.5..2.1, or a file that hwperf calibrate has made" in (
         str(caught.value)
     )

@@ -7,7 +7,8 @@ import pytest
 from fakes.clocks import HandClock
 
 from pytest_hwperf.core.records import Reading
-from pytest_hwperf.meters.energy_estimate import estimate_meter
+from pytest_hwperf.meters.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.energy_estimate import EstimateMeter, Watts, estimate_meter
 from pytest_hwperf.meters.energy_window import EnergyMeter
 
 
@@ -138,3 +139,25 @@ def test_a_source_without_a_tick_has_no_bound() -> None:
     assert (None, "estimate:cpu-time", ()) == (reading.bound, reading.source, reading.domains)
     assert reading.joules is not None
     assert 0.0 <= reading.joules
+
+
+@pytest.mark.parametrize(("window_s", "watts"), [(0.039, None), (0.0401, 4 / 0.0401)])
+def test_an_estimate_has_no_watts_over_a_short_block(window_s: float, watts: float | None) -> None:
+    """CPU time and clock are not read at one moment: the joules stay, and the table's maximum is never passed so."""
+    cpu, clock = [0.0], HandClock()
+    meter = EstimateMeter(CpuTimeMeter(lambda: cpu[0]), Watts(processor="x", idle_w=1.0, busy_w=2.0))
+    with EnergyMeter(meter, clock).window() as reading:
+        cpu[0] += 4.0
+        clock.pass_time(window_s)
+
+    assert 4.0 == pytest.approx(reading.joules)
+    assert watts == (None if reading.watts is None else pytest.approx(reading.watts, rel=1e-6))
+
+
+def test_a_counter_has_watts_over_any_block() -> None:
+    counter, clock = ScriptedMeter(), HandClock()
+    with EnergyMeter(counter, clock).window() as reading:
+        counter.joules += 0.5
+        clock.pass_time(0.01)
+
+    assert 50.0 == pytest.approx(reading.watts)

@@ -14,6 +14,7 @@ from pytest_hwperf.meters.watts_calibration import (
     Calibration,
     Processors,
     calibrate_watts,
+    check_writable,
     model_of,
     read_calibration,
     write_calibration,
@@ -67,6 +68,22 @@ def test_an_estimate_cannot_be_calibrated_by_an_estimate() -> None:
 
     with pytest.raises(MeasurementError, match="estimate:cpu-time is no measurement"):
         calibrated(machine)
+
+
+def test_what_no_processor_draws_is_not_calibrated() -> None:
+    """The file would be refused: a counter with a wrong unit."""
+    with pytest.raises(MeasurementError, match=r"what was found has 2\.5 W idle and 3002\.5 W busy"):
+        calibrated(Idling(each_w=3000.0))
+
+
+def test_a_place_is_tried_without_a_trace(tmp_path: Path) -> None:
+    """What is there stays as it is."""
+    (tmp_path / "watts.json").write_text("{}", encoding="utf-8")
+    check_writable(tmp_path / "watts.json")
+
+    assert [("watts.json", "{}")] == [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()]
+    with pytest.raises(FileNotFoundError):
+        check_writable(tmp_path / "absent/watts.json")
 
 
 def test_a_window_that_told_nothing_ends_it() -> None:
@@ -139,6 +156,16 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
         ({"more": 1}, "unknown field 'more'"),
         ({"idle_w": -1.0}, "the file has -1 W idle and 6.5 W busy"),
         ({"idle_w": 6.5}, "the file has 6.5 W idle and 6.5 W busy"),
+        ({"busy_w": 2000.1}, "the file has 2.5 W idle and 2000.1 W busy"),
+        ({"busy_w": 1e9}, "the file has 2.5 W idle and 1e+09 W busy"),
+        ({"cpus": -1.0}, "the file has -1 CPUs busy in windows of 2 s"),
+        ({"cpus": 0.0}, "the file has 0 CPUs busy"),
+        ({"window_s": -3.0}, "the file has 2 CPUs busy in windows of -3 s"),
+        ({"window_s": 1.9}, "windows of 1.9 s"),
+        ({"source": "estimate:cpu-time"}, "watts by 'estimate:cpu-time', which is no counter of the processor"),
+        ({"source": "psys:platform"}, "watts by 'psys:platform', which is no counter of the processor"),
+        ({"source": "rapl:a\x1b[31m\n[9] forged"}, r"more than plain text in its source, 'rapl:a\x1b[31m\n[9] forged'"),
+        ({"measured_at": "2026\u202e"}, r"or its time, '2026\u202e'"),
         ({"cpu_model": "AMD EPYC"}, f"the file has the watts of 'AMD EPYC', the processor here is '{MODEL}'"),
     ],
 )
@@ -153,6 +180,7 @@ def test_a_changed_file_is_refused(tmp_path: Path, changed: dict[str, object], t
 
     assert told in str(caught.value)
     assert "make one with hwperf calibrate FILE where RAPL can be read" in str(caught.value)
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize(

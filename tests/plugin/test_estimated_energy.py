@@ -36,15 +36,21 @@ def judgement(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("watts", "told"),
     [
-        ("2.1..0.5", "--hwperf-watts=2.1..0.5: watts are never negative, and a busy vCPU draws more than an idle one."),
-        ("-1..2", "--hwperf-watts=-1..2: watts are never negative"),
-        ("0,5..2,1", "/0,5..2,1: the file cannot be read (No such file or directory): *Give IDLE..BUSY in W per vCPU"),
+        (
+            "2.1..0.5",
+            "--hwperf-watts=2.1..0.5 (or HWPERF_WATTS): watts are never negative, and a busy vCPU draws more than",
+        ),
+        ("-1..2", "--hwperf-watts=-1..2 (or HWPERF_WATTS): watts are never negative"),
+        (
+            "0,5..2,1",
+            "/0,5..2,1 (or HWPERF_WATTS): the file cannot be read (*): *Give IDLE..BUSY in W per vCPU",
+        ),
         (
             "none.json",
-            "/none.json: the file cannot be read (No such file or directory): make one with hwperf calibrate",
+            "/none.json (or HWPERF_WATTS): the file cannot be read (*): make one with hwperf calibrate",
         ),
-        ("other.json", "/other.json: the file has the watts of 'another', the processor here is "),
-        ("damaged.json", "/damaged.json: the file is not whole JSON"),
+        ("other.json", "/other.json (or HWPERF_WATTS): the file has the watts of 'another', the processor here is "),
+        ("damaged.json", "/damaged.json (or HWPERF_WATTS): the file is not whole JSON"),
     ],
 )
 def test_bad_watts_are_a_usage_error(pytester: pytest.Pytester, watts: str, told: str) -> None:
@@ -67,8 +73,8 @@ def test_the_ini_and_the_environment_are_asked_too(pytester: pytest.Pytester, mo
     by_ini = pytester.runpytest_inprocess()
 
     assert [USAGE, USAGE] == [by_environment.ret, by_ini.ret]
-    by_environment.stderr.fnmatch_lines(["ERROR: --hwperf-watts=9..1: *"])
-    by_ini.stderr.fnmatch_lines(["ERROR: --hwperf-watts=8..1: *"])
+    by_environment.stderr.fnmatch_lines(["ERROR: --hwperf-watts=9..1 (or HWPERF_WATTS): *"])
+    by_ini.stderr.fnmatch_lines(["ERROR: --hwperf-watts=8..1 (or HWPERF_WATTS): *"])
     pytester.runpytest_inprocess("--hwperf-watts=1..2").assert_outcomes(passed=1)
 
 
@@ -80,8 +86,8 @@ def test_a_file_in_the_ini_lies_beside_the_ini(pytester: pytest.Pytester, monkey
     by_ini = pytester.runpytest_inprocess(str(test))
     typed = pytester.runpytest_inprocess(str(test), "--hwperf-watts=none.json")
 
-    by_ini.stderr.fnmatch_lines([f"ERROR: --hwperf-watts={pytester.path}/none.json: *"])
-    typed.stderr.fnmatch_lines([f"ERROR: --hwperf-watts={pytester.path}/elsewhere/none.json: *"])
+    by_ini.stderr.fnmatch_lines([f"ERROR: --hwperf-watts={pytester.path}/none.json (or HWPERF_WATTS): *"])
+    typed.stderr.fnmatch_lines([f"ERROR: --hwperf-watts={pytester.path}/elsewhere/none.json (or HWPERF_WATTS): *"])
 
 
 @pytest.mark.live

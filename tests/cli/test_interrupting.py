@@ -1,0 +1,42 @@
+"""Ctrl-C ends any command with one line."""
+
+import io
+import sys
+from typing import Any
+
+import pytest
+
+from pytest_hwperf.cli import INTERRUPTED, calibrating, doctoring, main, reading
+
+
+class Terminal(io.StringIO):
+    """Standard error that is shown to someone."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def pressed(*_: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("arguments", [["recompute", "report.json"], ["calibrate", "watts.json"], ["doctor"]])
+def test_ctrl_c_ends_a_command_with_one_line(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By 130, as shells tell it, and without a traceback."""
+    monkeypatch.setattr(reading, "read_report", pressed)
+    monkeypatch.setattr(calibrating, "check_writable", pressed)
+    monkeypatch.setattr(doctoring, "examine", pressed)
+
+    assert 130 == INTERRUPTED == main(arguments)
+    assert ("", "hwperf: interrupted\n") == capsys.readouterr()
+
+
+def test_a_line_of_progress_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(doctoring, "examine", pressed)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    main(["doctor"])
+
+    assert "\r\033[Khwperf: interrupted\n" == terminal.getvalue()
