@@ -112,7 +112,7 @@ class Conductor:
                 continue
             self._misses[trial] += 1
             if self._misses[trial] >= _MISSES:
-                self.dropped[trial] = f"gave no value in {_MISSES} pairs: {_why_silent(pair, met, test)}"
+                self.dropped[trial] = f"gave no value in {_MISSES} pairs: {_why_silent(pair, met, trial)}"
         return replace(evidence, dropped=tuple(self.dropped))
 
     def _pair(
@@ -211,10 +211,14 @@ def recorded(met: Meeting, trials: Sequence[Trial], measurements: Sequence[Measu
             )
 
 
-def _why_silent(pair: Pair, met: Meeting, test: str) -> str:
-    """Say why a test gave no value in this pair."""
+def _why_silent(pair: Pair, met: Meeting, trial: Trial) -> str:
+    """Say why a trial got no value in this pair."""
     if pair.lost:
         return pair.lost
+    test, duel = trial.measurement.test, met.duels.get(trial.measurement)
+    key = (trial.margin.metric, trial.margin.statistic)
+    if duel is not None and key in duel.refused:
+        return duel.refused[key]
     failures = [f"{side}: {came['reason']}" for side, came in met.outcomes.get(test, {}).items() if came.get("reason")]
     return "; ".join(failures) or "it was not measured there"
 

@@ -23,6 +23,8 @@ LETTERS: Mapping[Side, str] = {"baseline": "B", "candidate": "C"}
 _SECOND = 1_000_000_000  # ns
 _STEADY = 3  # successive warm-up blocks that have to agree
 _ENERGY_WINDOW_S = 0.6  # half a second at least, with a reserve for calls that have got faster
+_LONGEST_ENERGY_WINDOW_S = 20.0  # boards need 12.5 s at their slowest
+_ENERGY = ("energy", "mean")
 _POOL = 1.2  # CPU time over wall time from which several threads were at work
 
 
@@ -62,6 +64,7 @@ class Duel:
     coin: Coin
     observations: list[Observation]
     warnings: list[str] = field(default_factory=list)
+    refused: dict[tuple[str, str], str] = field(default_factory=dict)  # metric and statistic → why it has no value
 
 
 class Fencing:
@@ -106,7 +109,7 @@ class Fencing:
         letters = "".join(LETTERS[side] for side in turns)
         duel = Duel(coin=Coin(measurement=measurement, turns=letters), observations=[])
         duel.observations.extend(self._observed(measurement, blocks))
-        duel.observations.extend(self._energy(measurement, call_s))
+        duel.observations.extend(self._energy(duel, call_s))
         duel.warnings.extend(f"{side}: {one.warning}" for side, one in warm.items() if one.warning)
         return duel
 
@@ -200,25 +203,41 @@ class Fencing:
                     preempted=preempted,
                 )
 
-    def _energy(self, measurement: Measurement, call_s: float) -> Iterator[Observation]:
-        if ("energy", "mean") not in self._statistics:
+    def _energy(self, duel: Duel, call_s: float) -> Iterator[Observation]:
+        if _ENERGY not in self._statistics:
             return
-        readings = dict[Side, float]()
+        readings, sources = dict[Side, float](), dict[Side, str]()
         for side in SIDES if self._toss() else SIDES[::-1]:
-            calls = max(1, math.ceil(_ENERGY_WINDOW_S / call_s))
-            self._lines[side].send("energy", calls=calls)
-            fields = self._heard(side, "energy", self._tempo.patience_s + 3 * calls * call_s).fields
+            fields = self._window(side, call_s)
             joules = number(fields.get("joules"))
             if joules is None:
-                return  # refused
-            readings[side] = joules
+                duel.refused[_ENERGY] = f"{side}: {fields.get('reason')}"
+                return
+            readings[side], sources[side] = joules, str(fields.get("source"))
+        if sources["baseline"] != sources["candidate"]:
+            duel.refused[_ENERGY] = f"source: {sources['baseline']}, {sources['candidate']} (baseline, now)"
+            return
         yield Observation(
-            measurement=measurement,
+            measurement=duel.coin.measurement,
             metric="energy",
             statistic="mean",
             baseline=array("d", [readings["baseline"]]),
             candidate=array("d", [readings["candidate"]]),
         )
+
+    def _window(self, side: Side, call_s: float) -> Mapping[str, Any]:
+        """Let a side fill one window of its energy meter; a meter that needs a longer one says so, and gets it."""
+        seconds: float = _ENERGY_WINDOW_S
+        fields: Mapping[str, Any] = {}
+        for _ in range(2):
+            calls = max(1, math.ceil(seconds / call_s))
+            self._lines[side].send("energy", calls=calls, seconds=calls * call_s)
+            fields = self._heard(side, "energy", self._tempo.patience_s + 3 * calls * call_s).fields
+            needed_s = number(fields.get("needed_s"))
+            if needed_s is None or not seconds < needed_s <= _LONGEST_ENERGY_WINDOW_S:
+                break
+            seconds = needed_s
+        return fields
 
 
 def _block(frame: Frame, batch: int, cold: int) -> Block:

@@ -33,7 +33,7 @@ class Measurable(Protocol):
         """Return what needs no clock, as plain data: correctness by example, sizes."""
         ...
 
-    def energy(self, calls: int) -> Mapping[str, Any]:
+    def energy(self, calls: int, seconds: float) -> Mapping[str, Any]:
         """Return joules per row over a window of `calls` calls, or the reason why not."""
         ...
 
@@ -106,7 +106,7 @@ class Turns:
             elif frame.kind == "exact":
                 self.say("exact", **subject.exact())
             elif frame.kind == "energy":
-                self.say("energy", **subject.energy(frame.fields["calls"]))
+                self.say("energy", **subject.energy(frame.fields["calls"], frame.fields["seconds"]))
                 self._come_to_rest()
             else:
                 raise WorkerError(f"the conductor asked for {frame.kind!r}, which this version does not know")

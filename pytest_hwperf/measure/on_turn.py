@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_hwperf.core.codec import to_plain
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.core.records import Sample
+from pytest_hwperf.core.units import show
 from pytest_hwperf.measure.accuracy import correctness, flips
 from pytest_hwperf.measure.planting import planted
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 ARENA = ("arena_in_use", "arena_held")
 
+_ABOUT = 0.9  # of the reserved window: what the calls are expected to take is an estimate itself
 _ESTIMATE = "estimate:"  # holds nothing beyond CPU time, and is never compared
 
 
@@ -65,11 +67,18 @@ class OnTurn:
         peaks, absent = arena_samples(self._subject)
         return {"samples": [to_plain(sample) for sample in (*samples, *peaks)], "missing": {**missing, **absent}}
 
-    def energy(self, calls: int) -> Mapping[str, Any]:
-        """Return joules per row over a window of `calls` calls, or the reason why not."""
+    def energy(self, calls: int, seconds: float) -> Mapping[str, Any]:
+        """Return joules per row over a window of `calls` calls, or the reason why not.
+
+        Where the meter needs a longer window than the `seconds` that they take, nothing is called, and `needed_s` says
+        how long, with a reserve for calls that have got faster.
+        """
         meter = self._open_energy()
         if meter is None or meter.source.startswith(_ESTIMATE):
             return {"reason": "energy is not measured here"}
+        needed_s = 1.25 * meter.shortest_window_s
+        if seconds < needed_s * _ABOUT:
+            return {"needed_s": needed_s, "reason": f"windows of {show(needed_s, 's')} are needed"}
         before = meter.start()
         self._stream.batch(calls, perf_counter_ns)
         reading = meter.end(before)

@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.contracts import CountingMeter
-from pytest_hwperf.core.records import Sample
+from pytest_hwperf.core.records import Reading, Sample
 from pytest_hwperf.core.units import counted, show, show_number
 from pytest_hwperf.measure.plan import FEWEST_WINDOWS
 
@@ -116,22 +116,23 @@ def _exactness(measured: "Measured", meter: "Meter", position: int) -> Iterator[
 
 
 def net_energy(
-    measured: "Measured", energy: Sample, idle_w: Sequence[float | None], *, rows: int | None
+    measured: "Measured", energy: Sample, idle_w: Sequence[Reading], *, rows: int | None
 ) -> tuple[list[Sample], dict[str, str]]:
     """Take the idle machine off an energy sample, as a second figure.
 
     Args:
         measured: what `energy` was made of.
         energy: joules per sample of each of its windows.
-        idle_w: power of the idle machine before and after, None where it could not be read.
+        idle_w: power of the idle machine before and after, in W, or why it is not known.
         rows: samples per call.
 
     Returns:
         The sample, or metric → reason: two idle powers that differ by more than 5 % are none.
     """
-    powers = [watts for watts in idle_w if watts is not None]
+    powers = [reading.value for reading in idle_w if reading.value is not None]
     if len(powers) < len(idle_w):
-        return [], {"energy_net": "the power of the idle machine could not be read"}
+        reasons = dict.fromkeys(reading.reason for reading in idle_w if reading.value is None)
+        return [], {"energy_net": f"no idle power: {'; '.join(reasons)}"}
     least, most = min(powers), max(powers)
     if most - least > _IDLE_AGREES * most:
         shown = f"{show_number(least)} and {show_number(most)} W"

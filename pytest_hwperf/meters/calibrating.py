@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from pytest_hwperf.core.errors import MeterUnavailable
+from pytest_hwperf.core.units import show
 from pytest_hwperf.meters.registers import Counters, Register
 
 MOST_W = 2000.0  # what no package, memory or board draws; Atom packages read with a wrong unit told 3763 W
@@ -13,6 +15,8 @@ _CHANGES = 50  # of each counter, then its step is known
 _LEAST_S = 0.2  # a counter that has not moved by then is stuck: an idle package moves every millisecond
 _MOST_S = 1.0
 _FEWEST_GAPS = 2
+_TICKS = 100  # a window holds as many: an error of one of them is 1 %
+_LONGEST_S = 10.0  # of a window that a test can wait for; five are needed
 _PATIENCE = 5  # ticks to wait for the next change
 
 
@@ -22,6 +26,7 @@ class Calibration:
 
     tick_s: float  # median time between two changes, of the slowest counter
     spins: int  # readings that take as long as a few ticks: whoever waits for a change gives up then
+    seconds: float = 0.0  # that it took
     stuck: tuple[Register, ...] = ()  # did not move
     absurd: tuple[tuple[Register, float], ...] = ()  # with the watts that nothing draws
 
@@ -56,10 +61,25 @@ def calibrate(counters: Counters, clock: Callable[[], float] = time.perf_counter
     tick_s = max((_gap(times, elapsed) for times in good), default=elapsed)
     return Calibration(
         tick_s=tick_s,
+        seconds=elapsed,
         spins=round(_PATIENCE * tick_s / (elapsed / readings)),
         stuck=tuple(register for register, times, _ in pairs if not times),
         absurd=tuple((register, power) for register, _, power in pairs if power > MOST_W),
     )
+
+
+def shortest_window(tick_s: float, least_s: float) -> float:
+    """Return the length, in s, from which a window is exact within 1 %, but not less than `least_s`.
+
+    Raises:
+        MeterUnavailable: the counter moves so seldom that no test would wait for it.
+    """
+    if _TICKS * tick_s > _LONGEST_S:
+        raise MeterUnavailable(
+            f"The counters move every {show(tick_s, 's')} only: a window exact within 1 % would take "
+            f"{show(_TICKS * tick_s, 's')}, more than {show(_LONGEST_S, 's')}."
+        )
+    return max(least_s, _TICKS * tick_s)
 
 
 def _gap(times: Sequence[float], elapsed: float) -> float:

@@ -76,7 +76,7 @@ class CounterMeter:
         try:
             self._traits.before_reading()
             self._wait_for_change()
-            return Opening(busy=self._share.start() if self._share else None, instant=self._totals.read())
+            return Opening(busy=self._share.start() if self._share else None, instant=self._first())
         except MeasurementError as error:
             return str(error)
 
@@ -98,6 +98,17 @@ class CounterMeter:
     def close(self) -> None:
         """Close the counters; closing twice does nothing."""
         self._counters.close()
+
+    def _first(self) -> Instant:
+        """Read once more where the first reading fails.
+
+        What went wrong before this window, as a counter of unknown range that started again, has voided those that were
+        open and is no fault of this one.
+        """
+        try:
+            return self._totals.read()
+        except MeasurementError:
+            return self._totals.read()
 
     def _wait_for_change(self) -> None:
         """Begin windows just behind a change, so that only their end is off by a part of a tick."""

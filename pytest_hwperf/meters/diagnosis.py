@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_hwperf.core.units import show
 from pytest_hwperf.meters.cpuinfo import read_processor
 from pytest_hwperf.meters.powercap import SYSTEM, Files, Zone
 from pytest_hwperf.meters.registers import Register
@@ -99,9 +100,9 @@ def left_out(zone: Zone, answer: str) -> str:
     return f"{zone.id} ({zone.name}) answers {answer}: the firmware gives no value, so the zone is left out."
 
 
-def stuck(register: Register) -> str:
+def stuck(register: Register, seconds: float) -> str:
     """Say which counter stands still and is missing from the sum."""
-    return f"{register} did not move in 200 ms: the zone is left out."
+    return f"{register} did not move in {show(seconds, 's')}: the zone is left out."
 
 
 def absurd(register: Register, watts: float, most_w: float) -> str:
@@ -112,5 +113,10 @@ def absurd(register: Register, watts: float, most_w: float) -> str:
 def _is_masked(host: Host) -> bool:
     """Whether a container runtime is at work: links to hidden folders, or the marks it leaves."""
     links = Path(host.root, ROOTS[1])
-    dangling = links.is_dir() and any(link.is_symlink() and not link.exists() for link in links.iterdir())
-    return dangling or any(Path(host.root, mark).exists() for mark in (".dockerenv", "run/.containerenv"))
+    try:
+        hidden = any(link.is_symlink() and not link.exists() for link in links.iterdir())
+    except FileNotFoundError:
+        hidden = False
+    except OSError:  # a folder that everybody may read elsewhere
+        hidden = True
+    return hidden or any(Path(host.root, mark).exists() for mark in (".dockerenv", "run/.containerenv"))

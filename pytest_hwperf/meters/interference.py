@@ -22,7 +22,7 @@ _GIGA = 1e9
 class Snapshot(NamedTuple):
     """Counters at one moment."""
 
-    switches: int  # involuntary context switches of this process
+    switches: int  # involuntary context switches of the measuring thread
     steal: int | None  # ticks, None where the kernel tells none
     total: int | None  # ticks of all states and CPUs
     load: float | None  # mean of running processes over the last minute

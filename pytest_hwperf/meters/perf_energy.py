@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.meters.calibrating import Calibration, calibrate
+from pytest_hwperf.core.units import show
+from pytest_hwperf.meters.calibrating import Calibration, calibrate, shortest_window
 from pytest_hwperf.meters.counter_energy import CounterMeter, Traits
 from pytest_hwperf.meters.diagnosis import Host
 from pytest_hwperf.meters.perf_event import open_event
@@ -22,7 +23,6 @@ from pytest_hwperf.meters.share import Share
 Calibrate = Callable[[Counters], Calibration]
 
 _BYTES = 8  # of one count
-_TICKS = 100  # a window holds as many: an error of one of them is 1 %
 _SHORTEST_S = 0.5  # where twelve windows of a steady load agree within 1 %
 _SHORTEST_NOISY_S = 1.0  # with SGX the firmware adds noise against side channels
 _PARANOID = "proc/sys/kernel/perf_event_paranoid"
@@ -116,11 +116,16 @@ def perf_meter(
         shortest_s = _SHORTEST_NOISY_S
         warnings.append("this processor has SGX: its firmware may add noise to the energy counters")
     counters, seen, left_out = _believable(events, lambda some: _opened(some, host, calls), calibrated)
+    try:
+        shortest_s = shortest_window(seen.tick_s, shortest_s)
+    except MeterUnavailable:
+        counters.close()
+        raise
     traits = Traits(
         kind="perf",
         tick_s=seen.tick_s,
         spins=seen.spins,
-        shortest_window_s=max(shortest_s, _TICKS * seen.tick_s),
+        shortest_window_s=shortest_s,
         warnings=(*warnings, *left_out),
     )
     return CounterMeter(counters, traits, share=Share())
@@ -160,7 +165,8 @@ def _watched(counters: PerfCounters, calibrated: Calibrate) -> Calibration:
 
 def _odd(seen: Calibration) -> dict[Register, str]:
     """Return the registers that tell nonsense, each with why it is left out."""
-    return {register: f"{register} did not move in 200 ms, so the event is left out." for register in seen.stuck} | {
+    moved = show(seen.seconds, "s")
+    return {register: f"{register} did not move in {moved}, so the event is left out." for register in seen.stuck} | {
         register: f"{register} reads {watts:.0f} W, which nothing draws, so the event is left out."
         for register, watts in seen.absurd
     }

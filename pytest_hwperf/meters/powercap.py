@@ -104,10 +104,18 @@ def choose_zones(zones: Sequence[Zone], answer: Callable[[Zone], str]) -> tuple[
     for twins in _packages(zones):
         group = next((group for group in twins if not any(map(answer, group))), twins[0])
         packages = {package.id for package in group if take(package)}
-        for zone in zones:
-            if zone.name == "dram" and zone.parent in packages:
-                take(zone)
+        # A twin may lack the memory that lies in the first one, and that may be readable though its package is not.
+        memory = ([zone for zone in zones if zone.name == "dram" and zone.parent == p.id] for g in twins for p in g)
+        of_group = [zone for zone in zones if zone.name == "dram" and zone.parent in packages]
+        for zone in (of_group or next(filter(None, memory), [])) if packages else []:
+            take(zone)
     return tuple(chosen), refused
+
+
+def preferred(zones: Sequence[Zone]) -> list[Zone]:
+    """Return those of the first backend that has any: the others read the same registers."""
+    found = ([zone for zone in zones if zone.backend == backend] for backend in _BACKENDS)
+    return next(filter(None, found), [])
 
 
 def _nodes(folder: Path) -> Iterator[Path]:

@@ -7,16 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.meters.calibrating import MOST_W, Calibration, calibrate
+from pytest_hwperf.meters.calibrating import MOST_W, Calibration, calibrate, shortest_window
 from pytest_hwperf.meters.counter_energy import CounterMeter, Traits
 from pytest_hwperf.meters.diagnosis import Host, absurd, left_out, stuck, why_no_zones, why_not_here, why_unreadable
-from pytest_hwperf.meters.powercap import SYSTEM, Files, Zone, choose_zones, find_zones
+from pytest_hwperf.meters.powercap import SYSTEM, Files, Zone, choose_zones, find_zones, preferred
 from pytest_hwperf.meters.registers import Register
 from pytest_hwperf.meters.share import Share
 
 _SHORTEST_S = 0.5  # where twelve windows of a steady load agree within 1 %
 _SHORTEST_NOISY_S = 1.0  # with SGX the firmware adds noise against side channels
-_TICKS = 100  # a window holds as many: an error of one of them is 1 %
 _WRAP_W = 1000.0  # no package draws more for long: sets how soon a counter may start again at 0
 _LONGEST_UNKNOWN_S = 60.0  # without a readable range; the smallest usual one, 65.7 kJ, lasts 65 s at 1 kW
 _MICRO = 1e-6  # J in a µJ
@@ -35,7 +34,7 @@ class PowercapCounters:
     def __init__(self, zones: Sequence[Zone], files: Files = SYSTEM) -> None:
         """Open the counter of each of `zones`."""
         self.registers = tuple(
-            Register(id=zone.id, name=zone.name, joules=_MICRO, last=zone.max_uj, restless=_is_package(zone))
+            Register(id=zone.id, name=zone.name, joules=_MICRO, last=zone.max_uj, restless=_is_whole(zone))
             for zone in zones
         )
         self._files = files
@@ -114,7 +113,10 @@ def psys_meter(
         raise MeterUnavailable("This machine has no psys zone; ask for rapl: packages and memory.")
     if reason := why_unreadable(answers, any_chosen=len(answers) < len(zones)):
         raise MeterUnavailable(reason)
-    chosen = [zone for zone in zones if zone not in answers]
+    chosen = preferred([zone for zone in zones if zone not in answers])
+    if len(chosen) > 1:
+        named = " and ".join(zone.id for zone in chosen)
+        raise MeterUnavailable(f"{named} are all called psys, and whether they add up is not known. Ask for rapl.")
     for zone in chosen:
         if (zone.max_uj or 0) > _COARSE_UJ:
             raise MeterUnavailable(f"{zone.id} (psys) counts in steps of 1 J here: too coarse. Ask for rapl.")
@@ -136,7 +138,8 @@ def _meter(zones: Sequence[Zone], host: Host, warnings: list[str], calibrated: C
     seen, reasons = _watched(zones, host.files, calibrated)
     if reasons:
         bad = {register.id for register in (*seen.stuck, *(register for register, _ in seen.absurd))}
-        zones = [zone for zone in zones if zone.id not in bad]
+        # Memory of a package that is left out would look like the next one's.
+        zones = [zone for zone in zones if not bad.intersection((zone.id, zone.parent))]
         if not any(map(_is_whole, zones)):
             raise MeterUnavailable(f"{' '.join(reasons)} Nothing is left to read.")
         seen, _ = _watched(zones, host.files, calibrated)
@@ -144,13 +147,14 @@ def _meter(zones: Sequence[Zone], host: Host, warnings: list[str], calibrated: C
     if "sgx" in host.flags:
         shortest_s = _SHORTEST_NOISY_S
         warnings.append("this processor has SGX: its firmware may add noise to the energy counters")
+    shortest_s = shortest_window(seen.tick_s, shortest_s)
     return CounterMeter(
         PowercapCounters(zones, host.files),
         Traits(
             kind="rapl",
             tick_s=seen.tick_s,
             spins=seen.spins,
-            shortest_window_s=max(shortest_s, _TICKS * seen.tick_s),
+            shortest_window_s=shortest_s,
             longest_window_s=min(_longest_s(zone) for zone in zones),
             warnings=(*warnings, *reasons),
         ),
@@ -168,7 +172,10 @@ def _watched(zones: Sequence[Zone], files: Files, calibrated: Calibrate) -> tupl
             counters.close()
     except (OSError, MeasurementError) as error:
         raise MeterUnavailable(f"The counters could be opened and not be watched: {error}.") from error
-    return seen, [*map(stuck, seen.stuck), *(absurd(register, watts, MOST_W) for register, watts in seen.absurd)]
+    return seen, [
+        *(stuck(register, seen.seconds) for register in seen.stuck),
+        *(absurd(register, watts, MOST_W) for register, watts in seen.absurd),
+    ]
 
 
 def _longest_s(zone: Zone) -> float:

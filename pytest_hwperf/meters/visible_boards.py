@@ -3,11 +3,13 @@
 Source: CUDA programming guide, "CUDA environment variables".
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.meters.nvml_library import Board
 
+_INDEX = re.compile(r"[0-9]{1,4}")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ORDER = "CUDA_DEVICE_ORDER"
 _BY_ADDRESS = "PCI_BUS_ID"  # the order of NVML; CUDA's own is the fastest first
@@ -33,9 +35,11 @@ def visible_boards(
     numbered = False
     for word in words:
         board = _named(word, boards, holder)
+        if board is not None and board.index in chosen and "MIG-" not in word:
+            raise MeterUnavailable(f"{VISIBLE}={environ[VISIBLE]!r} names a board twice: CUDA shows none then.")
         if board is None:
             break  # CUDA leaves out whatever follows a name that it does not know
-        numbered = numbered or word.isdecimal()
+        numbered = numbered or bool(_INDEX.fullmatch(word))
         chosen[board.index] = board
     if not chosen:
         raise MeterUnavailable(
@@ -53,7 +57,7 @@ def visible_boards(
 
 def _named(word: str, boards: Sequence[Board], holder: Callable[[str], str]) -> Board | None:
     """Return the board of an index, of a UUID or its beginning, or of a MIG instance; None where CUDA knows none."""
-    if word.isdecimal():
+    if _INDEX.fullmatch(word):
         return next((board for board in boards if board.index == int(word)), None)
     if word.startswith("MIG-"):
         # MIG-GPU-UUID/3/0 is the older form and names the board itself.

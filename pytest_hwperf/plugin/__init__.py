@@ -19,6 +19,7 @@ from pytest_hwperf.plugin.state import (
     RUNS,
     SETTINGS,
     SKIPS,
+    SURROUNDINGS,
     is_marked,
     is_measured,
 )
@@ -61,8 +62,16 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_hwperf.plugin.judging import check_resources
 
         check_resources(config, settings)
+        if _is_distributed(config):  # nobody collects here, and a worker's usage error loses its text
+            _check_energy(config)
     if not hasattr(config, "workerinput"):  # under xdist the controller collects, saves and reports
         config.pluginmanager.register(Collector(config, settings), "hwperf-collector")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Let go of the energy counters, if any were opened."""
+    if SURROUNDINGS in config.stash:
+        config.stash[SURROUNDINGS].close()
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -116,10 +125,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if problems and not hasattr(config, "workerinput"):
         raise pytest.UsageError("\n".join(problems))
     settings = config.stash[SETTINGS]
+    if settings.needs_a_look and any(map(_is_metered, items)) and not _is_distributed(config):
+        _check_energy(config)
     if settings.only or settings.skip:
         chosen = [item for item in items if is_measured(item) == settings.only]
         config.hook.pytest_deselected(items=[item for item in items if is_measured(item) != settings.only])
         items[:] = chosen
+
+
+def _is_distributed(config: pytest.Config) -> bool:
+    """Whether pytest-xdist is at work, in this process or in those that it starts."""
+    return hasattr(config, "workerinput") or bool(getattr(config.option, "tx", None))
+
+
+def _is_metered(item: pytest.Item) -> bool:
+    """Whether a test measures energy, itself or by being measured."""
+    return is_measured(item) or "energy_meter" in getattr(item, "fixturenames", ())
+
+
+def _check_energy(config: pytest.Config) -> None:
+    from pytest_hwperf.plugin.judging import check_energy
+
+    check_energy(config)
 
 
 def _read_markers(items: Iterable[pytest.Item]) -> None:

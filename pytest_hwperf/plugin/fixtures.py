@@ -57,7 +57,10 @@ def energy_meter(request: pytest.FixtureRequest) -> "EnergyMeter":
     from pytest_hwperf.meters.energy_window import EnergyMeter
     from pytest_hwperf.plugin.surroundings import surroundings
 
-    return EnergyMeter(surroundings(request.config).energy)
+    shared = surroundings(request.config)
+    if shared.settings.disable:
+        return EnergyMeter(None, why_none="nothing is measured (--hwperf-disable)")
+    return EnergyMeter(shared.energy)
 
 
 @pytest.fixture

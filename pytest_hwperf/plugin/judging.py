@@ -76,9 +76,6 @@ def check_resources(config: pytest.Config, settings: "Settings") -> None:
             shared.store.check(settings.baseline, writing=settings.save)
         if settings.energy not in ("auto", "off"):
             registry.check("energy_meters", settings.energy)
-            _ = shared.energy
-        if settings.watts:
-            watts_here({WATTS_VARIABLE: settings.watts})
     except HwperfError as error:
         raise pytest.UsageError(str(error)) from error
     if settings.against:
@@ -90,6 +87,24 @@ def check_resources(config: pytest.Config, settings: "Settings") -> None:
         raise pytest.UsageError(f"--hwperf-artifacts={settings.artifacts!r} is a file; give a folder")
     if settings.json and (folder / settings.json).is_dir():
         raise pytest.UsageError(f"--hwperf-json={settings.json!r} is a folder; give a file in it")
+
+
+def check_energy(config: pytest.Config) -> None:
+    """Open the source of energy that was asked for, before anything is measured.
+
+    Raises:
+        pytest.UsageError: it is not there; says why and what to do.
+    """
+    settings = config.stash[SETTINGS]
+    if settings.disable or config.option.collectonly:
+        return
+    try:
+        if settings.energy not in ("auto", "off"):
+            _ = surroundings(config).energy
+        if settings.watts:
+            watts_here({WATTS_VARIABLE: settings.watts})
+    except HwperfError as error:
+        raise pytest.UsageError(str(error)) from error
 
 
 def header(config: pytest.Config, settings: "Settings") -> str:

@@ -1,5 +1,6 @@
 """Make one run: sample a subject between meters, then ask fresh processes for what only they can tell."""
 
+import os
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from pytest_hwperf.core.carbon import carbon_samples
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
-from pytest_hwperf.core.records import Run, Sample
+from pytest_hwperf.core.records import Reading, Run, Sample
 from pytest_hwperf.machine import control_groups
 from pytest_hwperf.measure.on_turn import ARENA, arena_samples, exact_samples
 from pytest_hwperf.measure.plan import Pace
@@ -135,8 +136,11 @@ def _meters(item: pytest.Item) -> "tuple[list[Meter], dict[str, str]]":
     if shared.energy is None:
         absent["energy"] = "energy is off (--hwperf-energy=off)"
         return found, absent
+    if isinstance(shared.energy, CountingMeter) and not _energy_is_asked(item):  # five windows of half a second
+        absent["energy"] = f"{shared.energy.source} takes seconds: name energy in a budget or a margin, or save"
+        return found, absent
     found.insert(0, shared.energy)
-    if _wanted(item, ("energy",)):  # windows of a board take seconds
+    if _energy_is_asked(item):  # windows of a board take seconds too
         try:
             boards = shared.boards()
         except MeterUnavailable as reason:
@@ -144,6 +148,13 @@ def _meters(item: pytest.Item) -> "tuple[list[Meter], dict[str, str]]":
         else:
             found[:0] = [boards] if boards else []
     return found, absent
+
+
+def _energy_is_asked(item: pytest.Item) -> bool:
+    """Whether somebody will look at the energy: a budget, a margin, a baseline, or what carbon is made of."""
+    settings = item.config.stash[SETTINGS]
+    stored = settings.save or settings.compare
+    return bool(stored or settings.carbon) or _wanted(item, ("energy",))
 
 
 class _Idle:
@@ -157,12 +168,12 @@ class _Idle:
         self._meter: CountingMeter | None = None
         if isinstance(meter, CountingMeter) and not meter.source.startswith("nvml") and _wanted(item, ("energy",)):
             self._meter = meter
-        self._watts = list[float | None]()
+        self._watts = list[Reading]()
 
     def watch(self) -> None:
         """Look now."""
         if self._meter is not None:
-            self._watts.append(idle_watts(self._meter))
+            self._watts.append(idle_watts(self._meter, os.cpu_count() or 1))
 
     def taken_off(
         self, measured: Measured, samples: Sequence[Sample], rows: int | None

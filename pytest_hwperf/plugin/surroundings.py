@@ -53,10 +53,12 @@ class Surroundings:
         """A meter of the GPUs that this process uses, beside the one of the processor; None where it uses none.
 
         Raises:
-            MeterUnavailable: it uses one whose energy cannot be read.
+            MeterUnavailable: it uses one whose energy cannot be read, or another source alone was asked for.
         """
-        if self.settings.energy != "auto" or not in_use(os.environ):
+        if self.settings.energy == "nvml" or not in_use(os.environ):
             return None
+        if self.settings.energy != "auto":
+            raise MeterUnavailable(f"--hwperf-energy={self.settings.energy} counts no board; auto would")
         return self._boards
 
     @cached_property
@@ -76,6 +78,13 @@ class Surroundings:
             MeasurementError: the system tells none.
         """
         return HighWater(resident())
+
+    def close(self) -> None:
+        """Let go of the meters that were opened; what was never asked for is not opened for it."""
+        for name in ("energy", "_boards"):
+            meter: Meter | None = self.__dict__.get(name)  # where `cached_property` keeps it
+            if meter is not None:
+                meter.close()
 
     @cached_property
     def store(self) -> Store:

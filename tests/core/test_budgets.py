@@ -36,6 +36,7 @@ def test_every_keyword_of_the_public_interface_is_known() -> None:
         "accuracy_min",
         "flip_rate_max",
         "memory_max_mb",
+        "memory_leak_max_kb",
         "model_size_max_mb",
         "cpu_time_max_ms",
         "cpu_max_percent",

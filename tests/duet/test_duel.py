@@ -156,6 +156,32 @@ def test_energy_that_is_refused_is_no_number() -> None:
     found, _ = duel(constant(MILLI), constant(MILLI), ("energy", "mean"))
 
     assert found.observations == []
+    (reason,) = found.refused.values()
+    assert reason.endswith(": no meter")
+
+
+@pytest.mark.parametrize(("needed_s", "windows"), [(1.25, [0.6, 1.25]), (0.5, [0.6]), (21.0, [0.6])])
+def test_a_meter_that_needs_longer_windows_gets_them_up_to_a_limit(needed_s: float, windows: list[float]) -> None:
+    """Counters of processors with SGX need 1 s, boards up to 10 s, both with a reserve."""
+    metered = FakeMeasurement(taken=lambda _: MILLI, joules=0.5, energy_window_s=needed_s)
+    found, lines = duel(metered, metered, ("energy", "mean"))
+    offered = [told.fields["seconds"] for told in lines["candidate"].told if told.kind == "energy"]
+
+    if needed_s > 20:
+        assert "windows of 21 s are needed" in found.refused["energy", "mean"]
+    else:
+        assert [0.5] == list(only(found).candidate)
+        assert windows == pytest.approx(offered)
+
+
+def test_energies_of_different_sources_are_not_compared() -> None:
+    """One side lost its memory's counter: the joules are of something else."""
+    then = FakeMeasurement(taken=lambda _: MILLI, joules=0.5, energy_source="rapl:package-0+dram")
+    now = FakeMeasurement(taken=lambda _: MILLI, joules=0.4)
+    found, _ = duel(then, now, ("energy", "mean"))
+
+    assert found.observations == []
+    assert "source: rapl:package-0+dram, rapl:package-0 (baseline, now)" == found.refused["energy", "mean"]
 
 
 def test_calls_that_never_get_steady_are_flagged() -> None:

@@ -35,8 +35,8 @@ class FakeSubject:
     def exact(self) -> Mapping[str, Any]:
         return {"samples": [], "missing": {"accuracy": "no labels"}}
 
-    def energy(self, calls: int) -> Mapping[str, Any]:
-        return {"joules": 0.25 * calls}
+    def energy(self, calls: int, seconds: float) -> Mapping[str, Any]:
+        return {"joules": 0.25 * calls, "seconds": seconds}
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_it_measures_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]
     turns, end = line
     say(end, "run", calls=3, batch=2, rest=True)
     say(end, "exact")
-    say(end, "energy", calls=4)
+    say(end, "energy", calls=4, seconds=0.6)
     say(end, "finish")
     turns.serve(HERE, {"scenario": "onnx_fp32"}, FakeSubject())
 
@@ -102,7 +102,7 @@ def test_it_measures_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]
     assert [10, 10, 10] == list(latencies.numbers)
     assert {"cpu_ns", "wall_ns", "switches"} == set(latencies.fields)
     assert exact.fields["missing"] == {"accuracy": "no labels"}
-    assert energy.fields == {"joules": 1.0}
+    assert energy.fields == {"joules": 1.0, "seconds": 0.6}
 
 
 def test_what_it_does_not_know_it_refuses(line: tuple[Turns, socket.socket]) -> None:

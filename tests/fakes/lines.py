@@ -20,6 +20,8 @@ class FakeMeasurement:
     facts: Mapping[str, Any] = field(default_factory=dict)
     exact: Mapping[str, Any] = field(default_factory=lambda: {"samples": [], "missing": {}})
     joules: float | None = None
+    energy_source: str = "rapl:package-0"
+    energy_window_s: float = 0.0  # asked for where the offered one is shorter
     cold: tuple[int, int] = (0, 0)  # first calls of a block, and how many nanoseconds more they take
     threads: int = 1
     switches: int = 0  # involuntary, in every block
@@ -95,7 +97,7 @@ class FakeLine:
                 yield Frame(kind="exact", fields=measurement.exact)
                 continue
             if heard.kind == "energy":
-                yield Frame(kind="energy", fields={"joules": measurement.joules, "reason": "no meter"})
+                yield Frame(kind="energy", fields=_energy(measurement, heard.fields["seconds"]))
                 continue
             if blocks == measurement.dies_at_block:
                 return "dead"
@@ -110,3 +112,10 @@ class FakeLine:
             wall = sum(taken)
             fields = {"cpu_ns": wall * measurement.threads, "wall_ns": wall, "switches": measurement.switches}
             yield Frame(kind="latencies", numbers=taken, fields=fields)
+
+
+def _energy(measurement: FakeMeasurement, seconds: float) -> Mapping[str, Any]:
+    if seconds < measurement.energy_window_s:
+        needed_s = measurement.energy_window_s
+        return {"needed_s": needed_s, "reason": f"windows of {needed_s:g} s are needed"}
+    return {"joules": measurement.joules, "reason": "no meter", "source": measurement.energy_source}

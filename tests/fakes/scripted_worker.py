@@ -33,8 +33,8 @@ class Scripted:
     def exact(self) -> Mapping[str, Any]:
         return {"samples": [], "missing": {}}
 
-    def energy(self, calls: int) -> Mapping[str, Any]:
-        return {"reason": f"no meter for {calls} calls"}
+    def energy(self, calls: int, seconds: float) -> Mapping[str, Any]:
+        return {"reason": f"no meter for {calls} calls in {seconds:g} s"}
 
 
 def main() -> None:

@@ -170,7 +170,8 @@ def test_fewer_than_five_windows_of_a_counter_are_no_measurement(count: int) -> 
 def taken_off(*idle_w: float | None, rows: int | None = None) -> tuple[list[Sample], dict[str, str]]:
     found = measured(*windows_of(*[10.0] * 5))
     samples, _ = samples_of(found, [COUNTER], rows=rows, cores=2)
-    return net_energy(found, find(samples, "energy"), idle_w, rows=rows)
+    idle = [Reading(value=watts, reason="" if watts else "EIO") for watts in idle_w]
+    return net_energy(found, find(samples, "energy"), idle, rows=rows)
 
 
 def test_net_energy_is_above_the_idle_machine() -> None:
@@ -199,4 +200,4 @@ def test_an_idle_power_that_was_not_read_gives_no_net_energy() -> None:
     samples, withheld = taken_off(10.0, None)
 
     assert samples == []
-    assert withheld == {"energy_net": "the power of the idle machine could not be read"}
+    assert withheld == {"energy_net": "no idle power: EIO"}

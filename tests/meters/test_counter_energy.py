@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.meters.counter_energy import CounterMeter, Traits
-from pytest_hwperf.meters.idle import idle_watts
+from pytest_hwperf.meters.idle import Sleeper, idle_watts
 from pytest_hwperf.meters.share import Share
 
 if TYPE_CHECKING:
@@ -134,24 +134,55 @@ def test_counters_that_never_start_again_need_not_be_attended() -> None:
     assert 2.0 * 86_400 == pytest.approx(meter.end(started).value)
 
 
-def test_the_idle_power_is_that_of_two_seconds_asleep() -> None:
-    clock = PassingClock()
-    slept = list[float]()
+def sleeper_of(clock: PassingClock, *, busy_s: float | None = 0.0, slept: list[float] | None = None) -> Sleeper:
+    """Let the clock pass instead of sleeping, while others work for `busy_s` CPU seconds each second."""
 
     def sleep(seconds: float) -> None:
-        slept.append(seconds)
         clock.now_s += seconds
+        if slept is not None:
+            slept.append(seconds)
 
-    watts = idle_watts(steady(clock, Load(watts=12.5)), sleep=sleep, clock=clock)
+    return Sleeper(sleep=sleep, clock=clock, busy=lambda: None if busy_s is None else 50.0 + busy_s * clock.now_s)
+
+
+@pytest.mark.parametrize("busy_s", [0.0, 0.19, None])
+def test_the_idle_power_is_that_of_two_seconds_asleep(busy_s: float | None) -> None:
+    """Up to 5 % of the cores at work are the system's own; where it does not tell, nobody is known to disturb."""
+    clock, slept = PassingClock(), list[float]()
+    sleeper = sleeper_of(clock, busy_s=busy_s, slept=slept)
+    reading = idle_watts(steady(clock, Load(watts=12.5)), 4, sleeper)
 
     assert [2.0] == slept
-    assert 12.5 == pytest.approx(watts)
+    assert 12.5 == pytest.approx(reading.value)
 
 
-def test_an_idle_power_that_cannot_be_read_is_none() -> None:
+def test_a_machine_on_which_others_work_is_not_idle() -> None:
+    """Taken off, its power would make the calls look cheaper than they are."""
     clock = PassingClock()
+    reading = idle_watts(steady(clock, Load(watts=12.5)), 4, sleeper_of(clock, busy_s=2.0))
 
-    def sleep(seconds: float) -> None:
-        clock.now_s += seconds
+    assert (None, "the machine was not idle: others used 50% of its cores") == (reading.value, reading.reason)
 
-    assert idle_watts(steady(clock, Load(watts=0.0)), sleep=sleep, clock=clock) is None
+
+def test_an_idle_power_that_cannot_be_read_has_a_reason() -> None:
+    clock = PassingClock()
+    reading = idle_watts(steady(clock, Load(watts=0.0)), 4, sleeper_of(clock))
+
+    assert reading.value is None
+    assert "did not move in 2.00 s" in reading.reason
+
+
+def test_what_went_wrong_between_windows_is_no_fault_of_the_next() -> None:
+    """A counter of unknown range that started again voids what was open; the next window is whole."""
+    clock = PassingClock()
+    counters = SteadyCounters(clock, [Load(watts=20.0, start=5_000_000)])
+    traits = Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5)
+    meter = CounterMeter(counters, traits, clock=clock, asleep=lambda: 0.0)
+    earlier = meter.start()
+    counters._loads = [Load(watts=20.0, start=0)]
+    clock.now_s += 0.01
+    started = meter.start()
+    clock.now_s += 1.0
+
+    assert 20.0 == pytest.approx(meter.end(started).value)
+    assert "went down" in meter.end(earlier).reason

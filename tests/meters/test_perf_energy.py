@@ -271,6 +271,7 @@ def calibrating(*looks: tuple[tuple[int, ...], tuple[int, ...]]) -> Callable[[Co
         stuck, absurd = next(coming, ((), ()))
         found = counters.registers
         return Calibration(
+            seconds=0.2,
             tick_s=0.001,
             spins=3,
             stuck=tuple(found[position] for position in stuck),

@@ -10,6 +10,7 @@ from fakes.powercap import (
     AT_REST,
     CLIENT,
     COARSE_PSYS,
+    HALF_MIRRORED,
     SOCKETS,
     Layout,
     bare_metal,
@@ -141,6 +142,7 @@ class Seen:
         return Calibration(
             tick_s=self.tick_s,
             spins=0,
+            seconds=0.2,
             stuck=tuple(r for r in registers if r.id == self.stuck),
             absurd=tuple((r, 3763.0) for r in registers if r.id == self.absurd),
         )
@@ -234,3 +236,59 @@ def test_a_platform_counter_that_root_alone_reads_gives_the_remedy(tmp_path: Pat
 
     with pytest.raises(MeterUnavailable, match="CVE-2020-8694"):
         psys_meter({}, host=host, calibrated=calm)
+
+
+def test_a_counter_that_hardly_moves_is_refused(tmp_path: Path) -> None:
+    """Every 0.3 s: windows of 30 s, five of them, for each test."""
+    plant(tmp_path, AMD)
+
+    with pytest.raises(MeterUnavailable, match="move every 300 ms only: a window exact within 1 % would take 30"):
+        rapl_meter({}, host=bare_metal(tmp_path), calibrated=Seen(tick_s=0.3))
+
+
+def test_the_memory_of_a_package_that_is_left_out_goes_with_it(tmp_path: Path) -> None:
+    """It would look like the next package's."""
+    plant(tmp_path, SOCKETS)
+    meter = rapl_meter({}, host=bare_metal(tmp_path), calibrated=Seen(stuck="intel-rapl:3"))
+    meter.close()
+
+    assert "rapl:package-1+dram+package-2+dram+package-3+dram" == meter.source
+
+
+def test_memory_beside_a_package_that_only_its_twin_tells_is_added(tmp_path: Path) -> None:
+    layout = {**HALF_MIRRORED}
+    del layout["intel-rapl-mmio:0:0"]
+    plant(tmp_path, layout)
+    host = bare_metal(tmp_path, files=refusing(errno.EIO, "/intel-rapl:0/energy_uj"))
+    meter = rapl_meter({}, host=host, calibrated=calm)
+    meter.close()
+
+    assert "rapl:package-0+dram+package-1+dram" == meter.source
+
+
+def test_the_platform_is_counted_once_however_many_ways_show_it(tmp_path: Path) -> None:
+    plant(tmp_path, {**CLIENT, "intel-rapl-tpmi:0": ("psys", 101230055321, CLIENT["intel-rapl:1"][2])})
+    meter = psys_meter({}, host=bare_metal(tmp_path), calibrated=calm)
+    meter.close()
+
+    assert "rapl:psys" == meter.source
+
+
+def test_several_platform_counters_are_not_added_up(tmp_path: Path) -> None:
+    plant(tmp_path, {**CLIENT, "intel-rapl:2": CLIENT["intel-rapl:1"]})
+
+    with pytest.raises(MeterUnavailable, match="intel-rapl:1 and intel-rapl:2 are all called psys"):
+        psys_meter({}, host=bare_metal(tmp_path), calibrated=calm)
+
+
+def test_a_platform_counter_that_stands_still_is_no_0_joules(tmp_path: Path) -> None:
+    plant(tmp_path, CLIENT)
+    counters = list[PowercapCounters]()
+
+    def look(some: PowercapCounters) -> Calibration:
+        counters.append(some)
+        return calm(some)
+
+    psys_meter({}, host=bare_metal(tmp_path), calibrated=look).close()
+
+    assert [True] == [register.restless for register in counters[0].registers]

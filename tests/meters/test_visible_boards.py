@@ -34,7 +34,6 @@ def holder(instance: str) -> str:
         ("1", [1]),
         ("2,0", [0, 2]),
         (" 0 , 2 ", [0, 2]),
-        ("1,1", [1]),
         ("0,2,-1,1", [0, 2]),
         ("0,7,1", [0]),
         ("0,nonsense,1", [0]),
@@ -88,3 +87,16 @@ def test_a_number_among_unequal_boards_is_refused() -> None:
 def test_unequal_boards_are_chosen_by_what_cannot_be_mistaken(environ: dict[str, str], indices: list[int]) -> None:
     """By address, by UUID, or all of them in whatever order."""
     assert indices == [board.index for board in visible_boards(MIXED, environ, holder)]
+
+
+def test_a_board_that_is_named_twice_is_refused() -> None:
+    """CUDA shows no device then."""
+    with pytest.raises(MeterUnavailable, match="names a board twice: CUDA shows none then"):
+        visible_boards(THREE, {"CUDA_VISIBLE_DEVICES": "1,1"}, holder)
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "\u0661"])
+def test_numbers_that_cuda_does_not_read_are_no_boards(text: str) -> None:
+    """Too long for a number, or digits of another script."""
+    with pytest.raises(MeterUnavailable, match="shows this process no board"):
+        visible_boards(THREE, {"CUDA_VISIBLE_DEVICES": text}, holder)

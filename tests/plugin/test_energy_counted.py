@@ -14,6 +14,7 @@ from fakes.streams import FakeMeter
 from pytest_hwperf import registry
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.records import Reading
+from pytest_hwperf.meters.idle import Sleeper, idle_watts
 from pytest_hwperf.meters.powercap import Files
 from pytest_hwperf.meters.rapl import rapl_meter
 
@@ -88,8 +89,12 @@ def test_windows_of_a_users_block_keep_their_stated_bound(pytester: pytest.Pytes
 
 @pytest.mark.live
 @pytest.mark.usefixtures("counting")
-def test_a_budget_of_energy_is_judged_by_five_windows_and_tells_the_idle_machine(pytester: pytest.Pytester) -> None:
+def test_a_budget_of_energy_is_judged_by_five_windows_and_tells_the_idle_machine(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A call of 10 ms at 20 W takes 200 mJ, all of which the idle machine would have taken too."""
+    alone = partial(idle_watts, sleeper=Sleeper(busy=lambda: None))  # whatever else this machine does meanwhile
+    monkeypatch.setattr("pytest_hwperf.plugin.performing.idle_watts", alone)
     pytester.makepyfile(
         """
         import time
@@ -170,3 +175,88 @@ def test_boards_stand_beside_the_processor_where_they_are_used(
     pytester.makepyfile(ASKS_FOR_ENERGY.replace("EXPECTED", repr(expected)).replace("REASON", repr(reason)))
 
     pytester.runpytest_inprocess("--hwperf-max-time=0.2").assert_outcomes(passed=1)
+
+
+def test_boards_that_another_source_leaves_out_are_told(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Carbon of the processor alone would be told as the whole."""
+    monkeypatch.setattr("pytest_hwperf.plugin.surroundings.in_use", lambda _environ: True)
+    pytester.makeini("[pytest]\nhwperf_carbon =\n    intensity_g_per_kwh=400\n    intensity_source=grid 2024\n")
+    pytester.makepyfile(
+        """
+        def test_it(hwperf):
+            run = hwperf(sum, [1])
+            assert "counts no board; auto would" in run.unmeasured["gpu_energy"]
+            assert "carbon_operational" in run.unmeasured
+        """
+    )
+    pytester.runpytest_inprocess("--hwperf-max-time=0.2", "--hwperf-energy=estimate").assert_outcomes(passed=1)
+
+
+@pytest.mark.usefixtures("counting")
+def test_a_counter_is_not_waited_for_where_nobody_asks(pytester: pytest.Pytester) -> None:
+    """Five windows of half a second for every test of a suite would be minutes."""
+    pytester.makepyfile(
+        """
+        def test_it(hwperf):
+            run = hwperf(sum, [1])
+            assert "name energy in a budget or a margin, or save" in run.unmeasured["energy"]
+        """
+    )
+    pytester.runpytest_inprocess("--hwperf-max-time=0.2", "--hwperf-energy=rapl").assert_outcomes(passed=1)
+
+
+@pytest.mark.usefixtures("counting")
+def test_counters_are_closed_at_the_end(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_it(energy_meter):
+            with energy_meter.window(): pass
+        """
+    )
+    before = sorted(Path("/proc/self/fd").iterdir())
+    pytester.runpytest_inprocess("--hwperf-energy=rapl").assert_outcomes(passed=1)
+
+    assert before == sorted(Path("/proc/self/fd").iterdir())
+
+
+UNMETERED = "def test_plain(): pass"
+METERED = "def test_it(energy_meter): pass"
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "code"),
+    [
+        (METERED, [], pytest.ExitCode.USAGE_ERROR),
+        (METERED, ["--hwperf-disable"], pytest.ExitCode.OK),
+        (METERED, ["--collect-only"], pytest.ExitCode.OK),
+        (UNMETERED, [], pytest.ExitCode.OK),
+        (UNMETERED, ["-n1"], pytest.ExitCode.USAGE_ERROR),
+    ],
+)
+def test_an_absent_source_ends_sessions_that_would_read_it(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    content: str,
+    options: list[str],
+    code: pytest.ExitCode,
+) -> None:
+    """A team that sets it for its CI can still run other tests on a laptop; under xdist nobody knows what will run."""
+    monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(pytester.mkdir("empty")))
+    pytester.makeini("[pytest]\nhwperf_energy = rapl\n")
+    pytester.makepyfile(content)
+
+    assert code == pytester.runpytest_inprocess(*options).ret
+
+
+def test_a_disabled_plugin_meters_no_block(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_it(energy_meter):
+            with energy_meter.window() as reading: pass
+            assert reading.joules is None
+            assert reading.reason == "nothing is measured (--hwperf-disable)"
+        """
+    )
+    pytester.runpytest_inprocess("--hwperf-disable").assert_outcomes(passed=1)

@@ -57,7 +57,7 @@ def test_bad_watts_are_a_usage_error(pytester: pytest.Pytester, watts: str, told
     """Before anything runs, and though energy is off: an estimate would be needed elsewhere."""
     calibrated(pytester.path / "other.json", "another")
     pytester.path.joinpath("damaged.json").write_text('{"what"', encoding="utf-8")
-    pytester.makepyfile("def test_it(): raise SystemExit('ran')")
+    pytester.makepyfile("def test_it(energy_meter): raise SystemExit('ran')")
     result = pytester.runpytest_inprocess(f"--hwperf-watts={watts}", "--hwperf-energy=off")
 
     assert USAGE == result.ret
@@ -66,7 +66,7 @@ def test_bad_watts_are_a_usage_error(pytester: pytest.Pytester, watts: str, told
 
 def test_the_ini_and_the_environment_are_asked_too(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command line first, then the ini, then the environment."""
-    pytester.makepyfile("def test_it(): pass")
+    pytester.makepyfile("def test_it(energy_meter): pass")
     monkeypatch.setenv("HWPERF_WATTS", "9..1")
     by_environment = pytester.runpytest_inprocess()
     pytester.makeini("[pytest]\nhwperf_watts = 8..1")
@@ -81,7 +81,7 @@ def test_the_ini_and_the_environment_are_asked_too(pytester: pytest.Pytester, mo
 def test_a_file_in_the_ini_lies_beside_the_ini(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever pytest was started; on the command line it lies where that was."""
     pytester.makeini("[pytest]\nhwperf_watts = none.json")
-    test = pytester.makepyfile("def test_it(): pass")
+    test = pytester.makepyfile("def test_it(energy_meter): pass")
     monkeypatch.chdir(pytester.mkdir("elsewhere"))
     by_ini = pytester.runpytest_inprocess(str(test))
     typed = pytester.runpytest_inprocess(str(test), "--hwperf-watts=none.json")

@@ -205,7 +205,7 @@ def test_the_energy_meter_measures_the_users_own_block(pytester: pytest.Pytester
         """
         def test_it(energy_meter):
             with energy_meter.window() as reading:
-                sum(range(2_000_000))
+                sum(range(8_000_000))
             assert reading.joules > 0 and reading.watts > 0 and reading.window_s > 0
             assert reading.source == "estimate:cpu-time"
         """
@@ -229,7 +229,7 @@ def test_an_absent_source_that_was_asked_for_is_a_usage_error(
 ) -> None:
     """With the remedy, before anything runs."""
     monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(pytester.mkdir("empty")))
-    pytester.makepyfile("def test_it(): raise SystemExit('ran')")
+    pytester.makepyfile("def test_it(energy_meter): raise SystemExit('ran')")
     result = pytester.runpytest_inprocess("--hwperf-energy=rapl")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
