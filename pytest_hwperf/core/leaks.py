@@ -27,12 +27,14 @@ class Growth:
     whole: Slope  # B per call, over all calls
     later: Slope  # B per call, over their second half alone
     base: float  # B per call, by which the least that was held in the second half lies above that of the first
+    rise: float  # the same of a low tenth, which a single outlier does not move
+    mean: float  # B per call, from the first reading to the last, steady or not
     calls: int
 
     @property
     def lasting(self) -> float:
         """Growth per call that goes on, in B: the least of the three, so that what ends or comes back counts less."""
-        return min(self.whole.value, self.later.value, self.base)
+        return min(self.whole.value, self.later.value, self.rise)
 
     def exceeds(self, floor: float) -> bool:
         """Whether the base, and the lower bounds of both slopes, lie above `floor` (B per call)."""
@@ -53,7 +55,19 @@ def growth(readings: Sequence[float]) -> Growth:
         raise MeasurementError(f"growth per call takes {FEWEST_CALLS} calls, there were {calls}")
     middle = calls // 2
     early, late = readings[:middle], readings[middle:]
-    return Growth(whole=slope(readings), later=slope(late), base=(min(late) - min(early)) / middle, calls=calls)
+    return Growth(
+        whole=slope(readings),
+        later=slope(late),
+        base=(min(late) - min(early)) / middle,
+        rise=(_low(late) - _low(early)) / middle,
+        mean=(readings[-1] - readings[0]) / (calls - 1),
+        calls=calls,
+    )
+
+
+def _low(readings: Sequence[float]) -> float:
+    """Return a low value that a single outlier among ten does not move."""
+    return sorted(readings)[len(readings) // 10]
 
 
 def least(page: int, lag: int, calls: int) -> float:

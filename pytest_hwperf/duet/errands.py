@@ -39,7 +39,7 @@ def ask_in_turn(role: Role, node: str, label: str, commands: Sequence[Command], 
 
 
 def _ask_group(role: Role, node: str, label: str, commands: Sequence[Command], places: Sequence[Path]) -> list[Answer]:
-    environment = _PINNED_ALLOCATOR if role == "memory" else {}
+    environment = _PINNED_ALLOCATOR if role in ("memory", "peak") else {}
     started: list[Launched] = []
     try:
         for command, place in zip(commands, places, strict=True):

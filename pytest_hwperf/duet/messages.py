@@ -10,8 +10,8 @@ from pytest_hwperf.core.errors import WorkerError
 PROTOCOL = 1  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the order; its presence makes a pytest process a worker
 
-Role = Literal["memory", "cold", "sites", "run", "pair"]
-_ROLES = ("memory", "cold", "sites", "run", "pair")
+Role = Literal["memory", "peak", "cold", "sites", "run", "pair"]
+_ROLES = ("memory", "peak", "cold", "sites", "run", "pair")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,12 +57,19 @@ class Scales(Protocol):
         ...
 
 
-def weigh(imports: Sequence[str], load: Load, scales: Scales, clock_ns: Callable[[], int] = perf_counter_ns) -> Answer:
+def weigh(
+    imports: Sequence[str],
+    load: Load,
+    scales: Scales,
+    clock_ns: Callable[[], int] = perf_counter_ns,
+    *,
+    growing: bool = True,
+) -> Answer:
     """Load and call; return peaks above the idle process, which has imported the runtime and loaded nothing.
 
     `memory_first_call` is the peak of load and first call, `memory_steady` that of the calls after it, `memory` the
     larger of both, `memory_retained` what is still held afterwards. Where peaks cannot be reset there is no
-    `memory_steady`. The series tells what is held after each of at least ten calls more.
+    `memory_steady`. The series tells what is held after each of at least ten calls more, where `growing` asks for it.
     """
     for module in imports:
         importlib.import_module(module)
@@ -74,8 +81,10 @@ def weigh(imports: Sequence[str], load: Load, scales: Scales, clock_ns: Callable
     values, reasons = dict[str, float](), dict[str, str]()
     _note("memory_first_call", scales.peak, values, reasons)
     refusal = scales.reset()
+    instants = [clock_ns()]
     for _ in range(_STEADY_CALLS):
         call()
+        instants.append(clock_ns())
     _note("memory_steady", scales.peak, values, reasons)
     if "memory_steady" in values:  # what was not reset is the peak of everything
         values["memory"] = max(values["memory_steady"], values.get("memory_first_call", 0.0))
@@ -85,10 +94,12 @@ def weigh(imports: Sequence[str], load: Load, scales: Scales, clock_ns: Callable
         values.pop("memory_steady", None)
         reasons["memory_steady"] = refusal
     values["memory_retained"] = scales.retained()
-    series = _growth(call, scales, clock_ns)
+    call_ns = sorted(after - before for before, after in pairwise(instants))[_STEADY_CALLS // 2]
+    series = _growth(call, scales, clock_ns) if growing and call_ns * _FEWEST_CALLS <= _LONGEST_NS else []
     if len(series) < _FEWEST_CALLS:
+        needed_s, most_s = _FEWEST_CALLS * call_ns / _SECOND, _LONGEST_NS // _SECOND
         reasons["memory_leak"] = (
-            f"growth takes {_FEWEST_CALLS} calls after warm-up; {len(series)} took {_LONGEST_NS // _SECOND} s"
+            f"growth takes {_FEWEST_CALLS} calls after warm-up, {needed_s:.0f} s at this pace; it may take {most_s} s"
         )
     held_in = scales.now()[1]
     sources = {**dict.fromkeys(values, scales.source), "memory_retained": held_in, "memory_leak": held_in}
@@ -138,11 +149,9 @@ def _note(metric: str, read: Callable[[], int], values: dict[str, float], reason
 def _growth(call: Callable[[], object], scales: Scales, clock_ns: Callable[[], int]) -> list[float]:
     """Return what is held after each of at least ten calls, unless they take half a minute.
 
-    Cycles of objects are garbage until the collector comes, which is not every call: it is called before each reading.
-    What is there already is taken out of its sight, so that it has little to do.
+    Cycles of objects are garbage until the collector comes, which is not every call: it is called before each reading,
+    and sees everything. What `gc.freeze` hides from it is never given back, though a later call may replace it.
     """
-    gc.collect()
-    gc.freeze()
     readings: list[float] = []
     began = clock_ns()
     while len(readings) < _MOST_CALLS:
@@ -152,5 +161,4 @@ def _growth(call: Callable[[], object], scales: Scales, clock_ns: Callable[[], i
         spent = clock_ns() - began
         if spent > (_USUAL_NS if len(readings) >= _FEWEST_CALLS else _LONGEST_NS):
             break
-    gc.unfreeze()
     return readings

@@ -5,6 +5,7 @@ Source: memray's documentation, `FileReader.get_high_watermark_allocation_record
 """
 
 import sys
+import sysconfig
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ Frame = tuple[str, str, int]  # function, file, line
 
 _MOST_SITES = 5
 _LEAST_SHARE = 0.01  # of all that is held: less explains nothing
+_INTERPRETER = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))  # may lie within the root
 _OWN = str(Path(__file__).parents[1])
 
 
@@ -74,7 +76,10 @@ def site_of(frames: Sequence[Frame], root: Path) -> Site:
 
 def _is_own(file: str, root: Path) -> bool:
     path = Path(file)
-    return path.is_relative_to(root) and "site-packages" not in path.parts and not path.is_relative_to(_OWN)
+    if not path.is_relative_to(root) or path.is_relative_to(_OWN):
+        return False
+    installed = {"site-packages", "dist-packages"}.intersection(path.parts)
+    return not installed and not any(path.is_relative_to(folder) for folder in _INTERPRETER)
 
 
 def _relative(file: str, root: Path) -> str:

@@ -16,7 +16,8 @@ from pytest_hwperf.core.units import show
 _FILE_SIZE = 16_384
 _KIB = 1024
 
-EXACT = "Rss of smaps_rollup"  # the one reading that lags behind nothing
+EXACT = "Rss of smaps_rollup"  # walks the page tables and lags behind nothing
+COUNTED = "VmRSS"  # summed from what each CPU keeps to itself, late
 
 
 def resolution(cpus: int | None = None) -> int:
@@ -91,7 +92,7 @@ class ProcResident:
         """Return what the page tables hold; where they may not be walked, the kernel's running count."""
         if self._exact:
             return _field(self._process / "smaps_rollup", b"Rss:"), EXACT
-        return _field(self._process / "status", b"VmRSS:"), "VmRSS"
+        return _field(self._process / "status", b"VmRSS:"), COUNTED
 
     def clear(self) -> str:
         """Reset the kernel's mark. A hardened kernel, or a process that may not be traced, refuses it."""

@@ -39,7 +39,6 @@ _FLAGS = frozenset(
             "--ff",
             "--failed-first",
         ),
-        "--memray",  # of pytest-memray: two trackers cannot share a process, and none is where it is weighed
         *("--nf", "--new-first", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip"),
         *("--hwperf-save", "--hwperf-compare", "--hwperf-only", "--hwperf-skip", "--hwperf-disable", "--co"),
         "--collect-only",
@@ -70,8 +69,8 @@ def ask_for(item: pytest.Item, role: Literal["memory", "cold"], label: str) -> t
     # Peaks do not depend on neighbours, so that processes are weighed side by side; times do.
     cores = surroundings(item.config).machine.cores
     answers = ask(role, item.nodeid, label, _command(item), processes=_PROCESSES[role], at_once=cores)
-    limited = any(budget.metric == "memory_leak" for budget in item.stash[MARKERS].budgets)
-    return memory_samples(MEMORY, answers, limited=limited)
+    limits = (budget.limit for budget in item.stash[MARKERS].budgets if budget.metric == "memory_leak")
+    return memory_samples(MEMORY, answers, limit=next(limits, None))
 
 
 def ask_for_sites(item: pytest.Item, label: str) -> Answer:

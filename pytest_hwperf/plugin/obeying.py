@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pytest_hwperf.plugin.summoned import Summoned
 
 
+_MEMRAY = "memray_manager"  # the name under which pytest-memray registers what watches every test
+
+
 def obeying(config: pytest.Config) -> "Obeying | Summoned":
     """Read the order from the environment, and become what it asks for.
 
@@ -50,6 +53,12 @@ class Obeying:
     def __init__(self, order: Order) -> None:
         """Obey `order`."""
         self._order = order
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Let no other profiler watch this process: its own memory would be weighed, and two cannot share one."""
+        plugins = session.config.pluginmanager
+        if plugins.hasplugin(_MEMRAY):
+            plugins.unregister(name=_MEMRAY)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -89,7 +98,7 @@ class Obeying:
         from pytest_hwperf.plugin.surroundings import surroundings
 
         scales = MemoryMeter(opening=lambda: surroundings(config).water)
-        return weigh(subject.imports, _loader(subject), scales)
+        return weigh(subject.imports, _loader(subject), scales, growing=self._order.role == "memory")
 
     def _sites(self, config: pytest.Config, subject: "Subject") -> Answer:
         from pytest_hwperf.core.errors import MeasurementError

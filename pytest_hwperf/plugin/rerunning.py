@@ -280,7 +280,8 @@ def _processes(conductor: Conductor, role: Role, trial: Trial, count: int) -> di
         conductor.coin.shuffle(sides)
         chosen = [conductor.commands[side] for side in sides]
         at_once = len(sides) if role == "memory" else 1  # peaks do not depend on neighbours, times do
-        answers = ask_in_turn(role, trial.measurement.test, trial.measurement.label, chosen, at_once=at_once)
+        here, asked = trial.measurement, "peak" if role == "memory" else role  # nobody compares growth
+        answers = ask_in_turn(asked, here.test, here.label, chosen, at_once=at_once)
         for side, answer in zip(sides, answers, strict=True):
             if metric not in answer.values:
                 raise UsageProblem(f"{side}: {answer.reasons.get(metric, 'not measured')}")

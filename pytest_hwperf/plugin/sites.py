@@ -45,7 +45,7 @@ def _lines(item: pytest.Item, label: str) -> Iterator[str]:
     yield from (f"memray named no lines: {visible(reason)}" for reason in answer.reasons.values())
     if answer.sites:
         of = f"[{visible(label)}] " if label else ""
-        yield f"{of}at the peak, in a process of its own, by memray:"
+        yield f"{of}allocated at the peak, touched or not, in a process of its own, by memray:"
         yield from map(_line, answer.sites)
 
 

@@ -39,11 +39,11 @@ def parse_arena(profile: str) -> Mapping[str, float]:
     Raises:
         MeasurementError: none says anything: the arena is off, or the runtime is older.
     """
-    told = [
-        event["args"]
-        for event in json.loads(profile)
-        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
-    ]
+    try:
+        events = json.loads(profile)
+    except ValueError as error:
+        raise MeasurementError(f"ONNX Runtime's profile is not whole: {error}") from error
+    told = [event["args"] for event in events if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")]
     found = {
         metric: max((float(args[name]) for args in told if name in args), default=None)
         for metric, name in _ARGUMENTS.items()

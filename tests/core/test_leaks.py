@@ -188,3 +188,27 @@ def test_readings_that_lag_raise_the_floor() -> None:
     """256 KiB either way over the 30 calls of the second half of 60."""
     assert least(PAGE, 0, CALLS) == PAGE
     assert least(PAGE, 2**18, CALLS) == PAGE + 2 * 2**18 / 30
+
+
+def test_a_single_low_reading_hides_no_steady_leak_from_a_budget() -> None:
+    """A trim, or pages that were reclaimed for a moment."""
+    readings = [float(KB * KB * call) for call in range(CALLS)]
+    readings[45] -= 60 * KB * KB
+
+    assert 0.9 * KB * KB <= growth(readings).lasting
+
+
+@pytest.mark.parametrize("every", [2, 3, 4])
+def test_steps_among_ten_readings_are_seen_by_the_mean(every: int) -> None:
+    """The half is too short for its bound: no leak is called, and no budget may pass on the lasting growth."""
+    readings = [float(KB * KB * every * (call // every)) for call in range(10)]
+
+    assert not leaks(readings)
+    assert 0.6 * KB * KB <= growth(readings).mean
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ten_readings_of_noise_are_no_leak(seed: int) -> None:
+    random = Random(seed)
+
+    assert not leaks(*([float(PAGE * random.randint(0, 20)) for _ in range(10)] for _ in range(3)))

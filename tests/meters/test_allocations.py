@@ -1,5 +1,6 @@
 """The sites that hold memory, from the frames that memray saw."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -74,3 +75,18 @@ def test_memray_at_work_already_is_a_reason(tmp_path: Path) -> None:
     memray = pytest.importorskip("memray", reason="the extra memray is not installed")
     with memray.Tracker(tmp_path / "outer"), pytest.raises(MeasurementError, match="memray cannot watch"):
         sites_of(list, tmp_path, tmp_path / "inner")
+
+
+@pytest.mark.parametrize("folder", ["env/lib/python3.12/site-packages/pkg", "usr/lib/python3/dist-packages/pkg"])
+def test_what_was_installed_within_the_root_is_not_the_users_own(tmp_path: Path, folder: str) -> None:
+    frames = [("load", str(tmp_path / folder / "mod.py"), 3), ("test_it", str(tmp_path / "test_a.py"), 5)]
+
+    assert "test_a.py:5" == site_of(frames, tmp_path).called_at
+
+
+def test_the_interpreters_own_files_are_not_the_users_even_below_the_root() -> None:
+    """Containers run with / as the root."""
+    decoder = json.decoder.__file__
+    frames = [("decode", decoder, 353), ("test_it", "/work/test_a.py", 5)]
+
+    assert site_of(frames, Path("/")).called_at.endswith("test_a.py:5")

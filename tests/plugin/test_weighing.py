@@ -138,7 +138,7 @@ def test_a_missed_budget_without_memray_says_what_would_name_the_lines(
         (
             "pass",
             [
-                "at the peak, in a process of its own, by memray:",
+                "allocated at the peak, touched or not, in a process of its own, by memray:",
                 r"  64.0 MB in 2 allocations: ones, /elsewhere/numpy.py:7, called at test_it.py:3",
                 "  1.00 MB in 1 allocation: other, /elsewhere/a.py:9",
                 "*= hwperf =*",
@@ -207,3 +207,28 @@ def test_the_users_own_blocks_are_weighed_in_a_measured_test_too(pytester: pytes
 
     result.assert_outcomes(passed=2)
     assert list(samples(pytester)[0]["memory"].values) == pytest.approx([64 * MIB] * 3, abs=MIB / 2)
+
+
+def test_no_other_profiler_watches_a_process_that_weighs(pytester: pytest.Pytester) -> None:
+    """As pytest-memray does by an ini, a marker or the environment: its own memory would be weighed."""
+    pytester.makeconftest(
+        """
+        class Manager:
+            def pytest_runtest_call(self, item):
+                with open("watched", "a") as file:
+                    file.write("watched\\n")
+
+        def pytest_configure(config):
+            config.pluginmanager.register(Manager(), "memray_manager")
+        """
+    )
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(memory_max_mb=100)
+        def test_it(): pass
+        """
+    )
+    pytester.runpytest_inprocess("--hwperf-max-time=0.2", "--hwperf-energy=off").assert_outcomes(passed=1)
+
+    assert "watched\n" == (pytester.path / "watched").read_text(encoding="utf-8")  # by this session alone

@@ -83,3 +83,8 @@ def test_only_scenarios_of_that_runtime_offer_it(model: Any) -> None:
     assert isinstance(onnx_fp32(estimator, X=X), Arenas)
     assert SOURCE == onnx_fp32(estimator, X=X).arena_source
     assert not isinstance(sklearn_fp32(estimator, X=X), Arenas)
+
+
+def test_a_profile_that_is_not_whole_is_no_measurement() -> None:
+    with pytest.raises(MeasurementError, match="profile is not whole"):
+        parse_arena('[{"cat": "Node", "na')
