@@ -137,9 +137,9 @@ def test_slower_code_fails_its_own_test_alone(project: pytest.Pytester, git: Git
 
 
 def test_unchanged_code_passes_with_an_interval(project: pytest.Pytester) -> None:
-    result = run(project)
+    result = run(project, "-k", "slow")
 
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=1, deselected=1)
     change = compared(project, "test_slow").change
     assert change is not None
     assert change.low is not None
@@ -149,9 +149,9 @@ def test_unchanged_code_passes_with_an_interval(project: pytest.Pytester) -> Non
 def test_the_present_commit_and_the_one_before_are_told_apart(project: pytest.Pytester, git: Git) -> None:
     write(project, "work.py", WORK.format(units=1))
     commit(git)
-    result = run(project, against="HEAD~1")
+    result = run(project, "-k", "slow", against="HEAD~1")
 
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=1, deselected=1)
     result.stdout.re_match_lines([r"hwperf: rerunning HEAD~1 in pairs, .*", r"hwperf: HEAD~1 \([0-9a-f]{10}\) rerun.*"])
     change = compared(project, "test_slow").change
     assert change is not None
@@ -159,7 +159,7 @@ def test_the_present_commit_and_the_one_before_are_told_apart(project: pytest.Py
 
 
 def test_selected_tests_only_are_rerun(project: pytest.Pytester) -> None:
-    result = run(project, "-k", "steady")
+    result = run(project, REHEARSED, "-k", "steady")
 
     result.assert_outcomes(passed=1, deselected=1)
     (gate,) = report(project).gates
@@ -396,7 +396,7 @@ def test_a_folder_is_a_baseline(project: pytest.Pytester, tmp_path_factory: pyte
     (other / "work.py").write_text(WORK.format(units=9), encoding="utf-8")
     write(project, "tests/test_work.py", f"{TESTS}\n# changed here\n")
     before = {path: path.read_bytes() for path in other.rglob("*.py")}
-    run(project, against=str(other))
+    run(project, "-k", "slow", against=str(other))
 
     change = compared(project, "test_slow").change
     assert change is not None
