@@ -564,9 +564,11 @@ for i in range(first, first + count):
 """
 
 # Ends a process of its own at the first line of a save of two tests that the store runs, in whichever thread, then one
-# at the second, and so on until a save comes through; after each it prints which sessions are left.
+# at the second, and so on until a save comes through; after each it prints which sessions are left. The alarms wake the
+# main thread: a signal that comes just before it waits for the others is not seen until then, and in Python 3.11 a
+# traced thread runs on the spot as long as a signal is pending, so that both would wait for ever.
 END_AT_EVERY_LINE = """
-import itertools, json, os, sys, threading
+import itertools, json, os, signal, sys, threading
 from fakes import records as fake
 from pytest_hwperf.stores import json_files, replacing
 
@@ -592,6 +594,8 @@ while status != 0:
     step += 1
     child = os.fork()
     if child == 0:
+        signal.signal(signal.SIGALRM, lambda *_: None)
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
         threading.settrace(end_at(step))
         sys.settrace(threading.gettrace())
         try:
