@@ -37,6 +37,12 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
     return compare
 
 
+@pytest.fixture
+def untraced_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let coverage not follow into fresh processes: those of pairs end at once and lose what it saw, only slower."""
+    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _no_bytecode() -> Iterator[None]:
     """Let a test file that is written twice in one second, with the same size, be read as it now is.

@@ -91,6 +91,7 @@ def test_no_builds_at_all_are_refused(arguments: list[str]) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.usefixtures("untraced_pairs")
 def test_it_runs_the_users_own_tests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +115,7 @@ def test_it_runs_the_users_own_tests(
 
 
 @pytest.mark.live
+@pytest.mark.usefixtures("untraced_pairs")
 def test_a_run_without_a_report_says_what_pytest_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,7 +20,7 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.duet.conductor import Conductor
 from pytest_hwperf.duet.duel import Tempo
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
 
 QUICK = Tempo(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 WORK = """

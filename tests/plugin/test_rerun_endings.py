@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
 
 # The baseline says where it is, and would then go on for ever.
 TESTS = """

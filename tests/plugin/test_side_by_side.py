@@ -39,6 +39,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.usefixtures("untraced_pairs")
 def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(models=MODELS, test_models=TESTS.format(old="quick", new="slow"))
     result = pytester.runpytest_inprocess("--hwperf-json=report.json")
@@ -51,6 +52,7 @@ def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.usefixtures("untraced_pairs")
 def test_a_faster_model_passes(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(models=MODELS, test_models=TESTS.format(old="slow", new="quick"))
 
@@ -73,6 +75,7 @@ def test_anything_but_two_models_is_refused(pytester: pytest.Pytester, models: s
 
 
 @pytest.mark.live
+@pytest.mark.usefixtures("untraced_pairs")
 def test_a_model_that_cannot_be_loaded_fails_the_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf):\n    hwperf.compare({'a': 'none:f', 'b': 'none:f'}, [[1.0]])\n")
     result = pytester.runpytest_inprocess()
