@@ -1,7 +1,7 @@
 """What counters do when they are watched closely: how often they move, and which of them tell nonsense."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -16,6 +16,8 @@ _LEAST_S = 0.2  # a counter that has not moved by then is stuck: an idle package
 _MOST_S = 1.0
 _FEWEST_GAPS = 2
 _TICKS = 100  # a window holds as many: an error of one of them is 1 %
+_SHORTEST_S = 0.5  # where twelve windows of a steady load agree within 1 %
+_SHORTEST_NOISY_S = 1.0  # with SGX the firmware adds noise against side channels
 _LONGEST_S = 10.0  # of a window that a test can wait for; five are needed
 _PATIENCE = 5  # ticks to wait for the next change
 
@@ -80,6 +82,22 @@ def shortest_window(tick_s: float, least_s: float) -> float:
             f"{show(_TICKS * tick_s, 's')}, more than {show(_LONGEST_S, 's')}."
         )
     return max(least_s, _TICKS * tick_s)
+
+
+def package_window(tick_s: float, flags: Collection[str]) -> tuple[float, tuple[str, ...]]:
+    """Return the shortest window over a processor's own counters, in s, and what to warn of.
+
+    Args:
+        tick_s: step of the counters.
+        flags: of the processor, as /proc/cpuinfo gives them.
+
+    Raises:
+        MeterUnavailable: as `shortest_window`.
+    """
+    if "sgx" in flags:
+        noisy = "this processor has SGX: its firmware may add noise to the energy counters"
+        return shortest_window(tick_s, _SHORTEST_NOISY_S), (noisy,)
+    return shortest_window(tick_s, _SHORTEST_S), ()
 
 
 def _gap(times: Sequence[float], elapsed: float) -> float:

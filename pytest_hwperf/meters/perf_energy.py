@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.core.units import show
-from pytest_hwperf.meters.calibrating import Calibration, calibrate, shortest_window
+from pytest_hwperf.meters.calibrating import Calibration, calibrate, package_window
 from pytest_hwperf.meters.counter_energy import CounterMeter, Traits
 from pytest_hwperf.meters.diagnosis import Host
 from pytest_hwperf.meters.perf_event import open_event
@@ -23,8 +23,6 @@ from pytest_hwperf.meters.share import Share
 Calibrate = Callable[[Counters], Calibration]
 
 _BYTES = 8  # of one count
-_SHORTEST_S = 0.5  # where twelve windows of a steady load agree within 1 %
-_SHORTEST_NOISY_S = 1.0  # with SGX the firmware adds noise against side channels
 _PARANOID = "proc/sys/kernel/perf_event_paranoid"
 _DENIED = (errno.EACCES, errno.EPERM)
 _SECCOMP = " It is: then a container's seccomp profile forbids the call; start it with --cap-add PERFMON."
@@ -111,13 +109,9 @@ def perf_meter(
     if not events:
         raise MeterUnavailable(_why_no_pmu(host))
     warnings = [f"better source refused: {reason.splitlines()[0]}" for reason in refused]
-    shortest_s = _SHORTEST_S
-    if "sgx" in host.flags:
-        shortest_s = _SHORTEST_NOISY_S
-        warnings.append("this processor has SGX: its firmware may add noise to the energy counters")
     counters, seen, left_out = _believable(events, lambda some: _opened(some, host, calls), calibrated)
     try:
-        shortest_s = shortest_window(seen.tick_s, shortest_s)
+        shortest_s, noisy = package_window(seen.tick_s, host.flags)
     except MeterUnavailable:
         counters.close()
         raise
@@ -126,7 +120,7 @@ def perf_meter(
         tick_s=seen.tick_s,
         spins=seen.spins,
         shortest_window_s=shortest_s,
-        warnings=(*warnings, *left_out),
+        warnings=(*warnings, *noisy, *left_out),
     )
     return CounterMeter(counters, traits, share=Share())
 

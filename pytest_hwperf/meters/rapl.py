@@ -7,15 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.meters.calibrating import MOST_W, Calibration, calibrate, shortest_window
+from pytest_hwperf.meters.calibrating import MOST_W, Calibration, calibrate, package_window
 from pytest_hwperf.meters.counter_energy import CounterMeter, Traits
 from pytest_hwperf.meters.diagnosis import Host, absurd, left_out, stuck, why_no_zones, why_not_here, why_unreadable
 from pytest_hwperf.meters.powercap import SYSTEM, Files, Zone, choose_zones, find_zones, preferred
 from pytest_hwperf.meters.registers import Register
 from pytest_hwperf.meters.share import Share
 
-_SHORTEST_S = 0.5  # where twelve windows of a steady load agree within 1 %
-_SHORTEST_NOISY_S = 1.0  # with SGX the firmware adds noise against side channels
 _WRAP_W = 1000.0  # no package draws more for long: sets how soon a counter may start again at 0
 _LONGEST_UNKNOWN_S = 60.0  # without a readable range; the smallest usual one, 65.7 kJ, lasts 65 s at 1 kW
 _MICRO = 1e-6  # J in a µJ
@@ -143,11 +141,7 @@ def _meter(zones: Sequence[Zone], host: Host, warnings: list[str], calibrated: C
         if not any(map(_is_whole, zones)):
             raise MeterUnavailable(f"{' '.join(reasons)} Nothing is left to read.")
         seen, _ = _watched(zones, host.files, calibrated)
-    shortest_s = _SHORTEST_S
-    if "sgx" in host.flags:
-        shortest_s = _SHORTEST_NOISY_S
-        warnings.append("this processor has SGX: its firmware may add noise to the energy counters")
-    shortest_s = shortest_window(seen.tick_s, shortest_s)
+    shortest_s, noisy = package_window(seen.tick_s, host.flags)
     return CounterMeter(
         PowercapCounters(zones, host.files),
         Traits(
@@ -156,7 +150,7 @@ def _meter(zones: Sequence[Zone], host: Host, warnings: list[str], calibrated: C
             spins=seen.spins,
             shortest_window_s=shortest_s,
             longest_window_s=min(_longest_s(zone) for zone in zones),
-            warnings=(*warnings, *reasons),
+            warnings=(*warnings, *noisy, *reasons),
         ),
         share=Share(),
     )
