@@ -22,6 +22,7 @@ from pytest_hwperf.duet import places
 from pytest_hwperf.duet.conductor import Conductor, Progress
 from pytest_hwperf.duet.launching import Command
 from pytest_hwperf.duet.pairing import Meeting
+from pytest_hwperf.duet.processors import processors
 
 _HERE = Measurement(test="compare", label="")
 _COMPARED = ("latency_p50", "accuracy", "model_size")
@@ -85,6 +86,7 @@ def rehearsed(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> Iterat
             commands={side: _command(model, data, terms) for side, model in models.items()},
             coin=Random(seed),  # noqa: S311 - a fair coin whose throws can be repeated, no secret
             logs=Path(tempfile.gettempdir(), f"hwperf-logs-{os.getpid()}"),
+            processors=processors(),
             tell=terms.tell,
         )
         yield conductor, _evidence(_rehearsed(conductor, models, terms.measurement.test), terms), seed

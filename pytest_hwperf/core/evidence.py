@@ -46,6 +46,7 @@ class Coin:
 
     measurement: Measurement
     turns: str  # B baseline, C candidate, a letter for every block in time order, as "BCCBCBBC"
+    processor: int | None = None  # that both sides shared in their turns; None: the scheduler chose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,7 @@ class Conductor:
     coin: Random  # its seed is kept with the evidence
     logs: Path  # the log of a lost pair is kept here
     tempo: Tempo = field(default_factory=Tempo)
+    processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     tell: Callable[[Progress], None] = lambda _: None
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
@@ -72,7 +73,14 @@ class Conductor:
         def watch(measurement: Measurement) -> None:
             self.tell(_progress("rehearsal", 1, 1, measurement.test))
 
-        program = Program(nodes=nodes, wanted=lambda _: [("latency", "p50")], exact=True, tempo=_REHEARSED, watch=watch)
+        program = Program(
+            nodes=nodes,
+            wanted=lambda _: [("latency", "p50")],
+            exact=True,
+            tempo=_REHEARSED,
+            watch=watch,
+            draw=self._draw,
+        )
         self.tell(_progress("rehearsal", 1, 1, ""))
         return self._hold("rehearsal", program).met
 
@@ -132,6 +140,7 @@ class Conductor:
             wanted=_wanted(evidence.trials, measurements),
             tempo=self.tempo,
             watch=watch,
+            draw=self._draw,
         )
         held = self._hold(stage, program)
         met, duels = held.met, held.met.duels.values()
@@ -190,6 +199,9 @@ class Conductor:
         for side in launched:
             shutil.copyfile(place / side / "log", folder / f"{side}.log")
         return folder
+
+    def _draw(self) -> int | None:
+        return self.coin.choice(self.processors) if self.processors else None
 
     def _toss(self) -> bool:
         return self.coin.random() < 0.5  # noqa: PLR2004 - a fair coin

@@ -26,6 +26,7 @@ _ENERGY_WINDOW_S = 0.6  # half a second at least, with a reserve for calls that 
 _LONGEST_ENERGY_WINDOW_S = 20.0  # boards need 12.5 s at their slowest
 _ENERGY = ("energy", "mean")
 _POOL = 1.2  # CPU time over wall time from which several threads were at work
+_TELLING_NS = 1_000_000  # wall time of a block below which the two clocks' own cost would look like threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,7 @@ class Fencing:
         tempo: Tempo,
         toss: Callable[[], bool],
         statistics: Sequence[tuple[str, str]],
+        processor: int | None = None,
     ) -> None:
         """Take turns over `lines`.
 
@@ -84,11 +86,13 @@ class Fencing:
             tempo: how finely.
             toss: a fair coin.
             statistics: (metric, statistic) wanted: of latency, CPU time or energy.
+            processor: that both sides share in their turns; None leaves them to the scheduler.
         """
         self._lines = lines
         self._tempo = tempo
         self._toss = toss
         self._statistics = statistics
+        self._processor = processor
 
     def measure(self, measurement: Measurement) -> Duel:
         """Warm both sides up and let them take turns.
@@ -102,16 +106,35 @@ class Fencing:
         batch = self._batch(call_s)
         pool = any(one.pool for one in warm.values())
         calls, cold = self._calls(call_s * batch, pool=pool)
+        refused = "" if pool or self._processor is None else self._sit_down(self._processor)
         turns, blocks = self._drawn(), dict[Side, list[Block]]({"baseline": [], "candidate": []})
         for side, following in zip_longest(turns, turns[1:]):
             frame = self._turn(side, calls, batch, rest=side != following, expected_s=warm[side].call_s * batch * calls)
             blocks[side].append(_block(frame, batch, cold))
         letters = "".join(LETTERS[side] for side in turns)
-        duel = Duel(coin=Coin(measurement=measurement, turns=letters), observations=[])
+        shared = None if pool or refused else self._processor
+        duel = Duel(coin=Coin(measurement=measurement, turns=letters, processor=shared), observations=[])
         duel.observations.extend(self._observed(measurement, blocks))
         duel.observations.extend(self._energy(duel, call_s))
         duel.warnings.extend(f"{side}: {one.warning}" for side, one in warm.items() if one.warning)
+        duel.warnings.extend([f"both sides run wherever the scheduler puts them: {refused}"] if refused else [])
         return duel
+
+    def _sit_down(self, processor: int) -> str:
+        """Let both sides share `processor`, or neither; return why not.
+
+        Processors differ in speed, and do so from one second to the next where others share the machine: two sides on
+        two processors would measure these.
+        """
+        refused = [f"{side}: {why}" for side in SIDES if (why := self._seated(side, processor))]
+        if refused:
+            for side in SIDES:
+                self._seated(side, None)
+        return "; ".join(refused)
+
+    def _seated(self, side: Side, processor: int | None) -> str:
+        self._lines[side].send("sit", processor=processor)
+        return str(self._heard(side, "sit", self._tempo.first_block_s).fields.get("reason", ""))
 
     def _drawn(self) -> list[Side]:
         """Draw the order of all turns, two of either side in a row: fewer hand-overs, and drift cancels."""
@@ -136,7 +159,7 @@ class Fencing:
             frame = self._turn(side, count, 1, rest=True, expected_s=expected_s)
             call_s = max(median(frame.numbers) / _SECOND, 1e-9)
             spent += sum(frame.numbers) / _SECOND
-            pool |= frame.fields["cpu_ns"] > _POOL * frame.fields["wall_ns"]
+            pool |= frame.fields["cpu_ns"] > _POOL * max(frame.fields["wall_ns"], _TELLING_NS)
             count = max(1, min(round(tempo.block_s / call_s), 20_000))
             medians.append(call_s)
             latest = medians[-_STEADY:]

@@ -47,6 +47,7 @@ class Program:
     tempo: Tempo = field(default_factory=Tempo)
     silence_s: float = 300.0  # a process that trains a model in a fixture says nothing for long
     watch: Callable[[Measurement], None] = lambda _: None  # told which measurement begins
+    draw: Callable[[], int | None] = lambda: None  # a processor for each measurement; None: the scheduler chooses
 
 
 class Pairing:
@@ -114,7 +115,7 @@ class Pairing:
         if not statistics:
             return
         program.watch(measurement)
-        fencing = Fencing(self._lines, program.tempo, self._toss, statistics)
+        fencing = Fencing(self._lines, program.tempo, self._toss, statistics, program.draw())
         if program.exact:
             self._met.exact[measurement] = fencing.exact()
         self._met.duels[measurement] = fencing.measure(measurement)

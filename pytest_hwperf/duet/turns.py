@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.duet.frames import Frame, pack, unpack
 from pytest_hwperf.duet.messages import PROTOCOL, Order
+from pytest_hwperf.duet.processors import Seat
 
 _STILL_NS = 200_000  # CPU time in a millisecond of idling below which no pool spins on
 _LONGEST_PAUSE_S = 0.05  # an idle pool of ONNX Runtime spins for 35 ms
@@ -24,6 +25,10 @@ _SECOND = 1_000_000_000  # ns
 
 class Measurable(Protocol):
     """What can be measured when it is this side's turn."""
+
+    def prepare(self) -> None:
+        """Do what has to be done before a block, and belongs to none of its calls."""
+        ...
 
     def block(self, calls: int, batch: int) -> "array[int]":
         """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
@@ -50,11 +55,18 @@ class Place:
 class Turns:
     """The worker's end of the line to its conductor; a conductor that is gone ends the process."""
 
-    def __init__(self, order: Order, line: socket.socket, leave: Callable[[int], object] = os._exit) -> None:
+    def __init__(
+        self,
+        order: Order,
+        line: socket.socket,
+        leave: Callable[[int], object] = os._exit,
+        seat: Callable[[], Seat] = Seat,
+    ) -> None:
         """Speak for the process that `order` has summoned, over an open connection."""
         self._order = order
         self._line = line
         self._leave = leave
+        self._seat = seat
 
     @classmethod
     def connect(cls, order: Order) -> "Turns":
@@ -97,26 +109,35 @@ class Turns:
     def serve(self, place: Place, facts: Mapping[str, Any], subject: Measurable) -> None:
         """Measure `subject` whenever asked to, until told to go on."""
         self.say("ready", node=place.node, index=place.index, label=place.label, facts=dict(facts))
-        while True:
-            frame = self.hear()
-            if frame.kind == "finish":
-                return
-            if frame.kind == "run":
-                self._run(subject, **frame.fields)
-            elif frame.kind == "exact":
-                self.say("exact", **subject.exact())
-            elif frame.kind == "energy":
-                self.say("energy", **subject.energy(frame.fields["calls"], frame.fields["seconds"]))
-                self._come_to_rest()
-            else:
-                raise WorkerError(f"the conductor asked for {frame.kind!r}, which this version does not know")
+        seat = self._seat()
+        try:
+            while (frame := self.hear()).kind != "finish":
+                self._serve(frame, subject, seat)
+        finally:
+            seat.leave()
 
     def bye(self, files: Sequence[str]) -> None:
         """Say farewell with the files of every loaded module, and leave at once: an interpreter's exit takes long."""
         self.say("bye", files=list(files))
         self._leave(0)
 
+    def _serve(self, frame: Frame, subject: Measurable, seat: Seat) -> None:
+        if frame.kind == "run":
+            self._run(subject, **frame.fields)
+        elif frame.kind == "sit":
+            seat.leave()
+            number = frame.fields["processor"]
+            self.say("sit", reason="" if number is None else seat.take(number))
+        elif frame.kind == "exact":
+            self.say("exact", **subject.exact())
+        elif frame.kind == "energy":
+            self.say("energy", **subject.energy(frame.fields["calls"], frame.fields["seconds"]))
+            self._come_to_rest()
+        else:
+            raise WorkerError(f"the conductor asked for {frame.kind!r}, which this version does not know")
+
     def _run(self, subject: Measurable, calls: int, batch: int, *, rest: bool) -> None:
+        subject.prepare()
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
         cpu, wall = time.process_time_ns(), time.perf_counter_ns()
         taken = subject.block(calls, batch)

@@ -50,12 +50,15 @@ class OnTurn:
         self._open_energy = energy
         self._plant = plant
 
-    def block(self, calls: int, batch: int) -> "array[int]":
-        """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
+    def prepare(self) -> None:
+        """Sweep what the last block left, the same on both sides; before the first, plant what a self-check asks."""
         if self._plant:  # only now: while both sides prepare, each slows the other, and loops otherwise than calls
             self._stream.function = planted(self._loaded.function, self._loaded.inputs, self._plant)
             self._plant = 0.0
-        gc.collect()  # what the last block left is swept now, the same on both sides
+        gc.collect()
+
+    def block(self, calls: int, batch: int) -> "array[int]":
+        """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
         if batch == 1:
             return array("q", map(int, self._stream.times(calls, perf_counter_ns)))
         return array("q", (self._stream.batch(batch, perf_counter_ns) for _ in range(calls)))

@@ -29,6 +29,7 @@ from pytest_hwperf.duet.conductor import Conductor
 from pytest_hwperf.duet.errands import ask_in_turn
 from pytest_hwperf.duet.messages import Role
 from pytest_hwperf.duet.pairing import Meeting
+from pytest_hwperf.duet.processors import processors
 from pytest_hwperf.plugin.asking import MEMORY
 from pytest_hwperf.plugin.examining import Findings, Why, examine
 from pytest_hwperf.plugin.progress import ProgressLine
@@ -168,6 +169,7 @@ def _run(config: pytest.Config, items: Sequence[pytest.Item], against: str, name
             commands=commands(config, found, files),
             coin=Random(seed),  # noqa: S311 - a fair coin whose throws can be repeated, no secret
             logs=_logs(config),
+            processors=processors(),
             tell=shown.tell,
         )
         conductor.seconds["checkout"] = monotonic() - began

@@ -18,6 +18,7 @@ from pytest_hwperf.core.sequence import settle
 from pytest_hwperf.duet.conductor import Conductor, Progress
 from pytest_hwperf.duet.duel import Tempo
 from pytest_hwperf.duet.launching import Command
+from pytest_hwperf.duet.processors import processors
 
 pytestmark = pytest.mark.live
 
@@ -86,6 +87,18 @@ def test_the_record_holds_what_chance_decided(conductor: Make) -> None:
     assert {"baseline", "candidate"} == {pair.first for pair in (first, *others)}
     assert len({pair.hash_seeds["baseline"] for pair in (first, *others)}) == 6
     assert [pair.number for pair in (first, *others)] == [*range(1, 7)]
+
+
+def test_a_processor_is_drawn_for_each_measurement_of_a_pair(conductor: Make) -> None:
+    """The scripted processes really go there: it is one of their own."""
+    here = processors()
+    drawn = [pair.coins[0].processor for pair in for_ever(conductor(processors=here), asking()).pairs]
+    left = [pair.coins[0].processor for pair in for_ever(conductor(), asking()).pairs]
+
+    assert len(drawn) == 6
+    assert {*drawn} <= {*here}
+    assert len({*drawn}) > 1 or len(here) == 1
+    assert left == [None] * 6
 
 
 def test_a_pair_that_is_lost_is_repeated_and_its_log_kept(conductor: Make) -> None:

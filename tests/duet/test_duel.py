@@ -39,9 +39,10 @@ def duel(
     *statistics: tuple[str, str],
     tempo: Tempo | None = None,
     toss: Callable[[], bool] = HEADS,
+    processor: int | None = None,
 ) -> tuple[Duel, Mapping[Side, FakeLine]]:
     lines: Mapping[Side, FakeLine] = {"baseline": line(baseline), "candidate": line(candidate)}
-    fencing = Fencing(lines, tempo or Tempo(), toss, statistics or [("latency", "p50")])
+    fencing = Fencing(lines, tempo or Tempo(), toss, statistics or [("latency", "p50")], processor)
     return fencing.measure(HERE), lines
 
 
@@ -53,6 +54,13 @@ def only(found: Duel) -> Observation:
 def asked(lines: Mapping[Side, FakeLine], side: Side = "baseline") -> list[tuple[int, int]]:
     """Calls and batch of every turn of a side."""
     return [(frame.fields["calls"], frame.fields["batch"]) for frame in lines[side].told if frame.kind == "run"]
+
+
+def seats(lines: Mapping[Side, FakeLine]) -> dict[Side, list[int | None]]:
+    """Processors that each side was told to stay on, in this order."""
+    return {
+        side: [frame.fields["processor"] for frame in end.told if frame.kind == "sit"] for side, end in lines.items()
+    }
 
 
 def test_a_slower_candidate_is_seen_in_every_block() -> None:
@@ -235,6 +243,47 @@ def test_a_block_may_take_three_times_as_long_and_no_longer() -> None:
 
     assert waited[2] == Tempo().first_block_s
     assert math.isclose(waited[-1], Tempo().patience_s + 3 * 20 * 1e-3)
+
+
+def test_both_sides_share_a_processor_in_their_turns() -> None:
+    """Not in their warm-up, which shows whether several threads are at work."""
+    found, lines = duel(constant(MILLI), constant(MILLI), tempo=Tempo(warm_blocks=1), processor=3)
+
+    assert found.coin.processor == 3
+    assert found.warnings == [
+        "baseline: no steady state after 1 warm-up blocks",
+        "candidate: no steady state after 1 warm-up blocks",
+    ]
+    for end in lines.values():
+        assert [frame.kind for frame in end.told] == ["select", "run", "sit", *["run"] * 12]
+    assert seats(lines) == {"baseline": [3], "candidate": [3]}
+
+
+@pytest.mark.parametrize("threads", [(2, 1), (1, 2)], ids=["baseline", "candidate"])
+def test_where_a_side_has_a_pool_neither_is_kept_on_a_processor(threads: tuple[int, int]) -> None:
+    sides = [FakeMeasurement(threads=count) for count in threads]
+    found, lines = duel(sides[0], sides[1], processor=3)
+
+    assert found.coin.processor is None
+    assert seats(lines) == {"baseline": [], "candidate": []}
+
+
+def test_a_block_of_microseconds_tells_nothing_of_threads() -> None:
+    """Both clocks are not read at the same instant: less than 1.2 ms of CPU time is not enough."""
+    for taken_ns, shared in ((590_000, 3), (610_000, None)):
+        side = FakeMeasurement(taken=lambda _, ns=taken_ns: ns, threads=2)  # type: ignore[misc]
+        found, _ = duel(side, side, tempo=Tempo(warm_blocks=1), processor=3)
+
+        assert found.coin.processor == shared
+
+
+def test_where_a_side_cannot_stay_on_a_processor_neither_does() -> None:
+    """One side pinned beside one that is not would be two different conditions."""
+    found, lines = duel(constant(MILLI), FakeMeasurement(sits=lambda number: f"not on {number}"), processor=3)
+
+    assert found.coin.processor is None
+    assert seats(lines) == {"baseline": [3, None], "candidate": [3, None]}
+    assert found.warnings == ["both sides run wherever the scheduler puts them: candidate: not on 3"]
 
 
 def test_taken_is_a_function_of_the_call() -> None:

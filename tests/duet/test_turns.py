@@ -12,6 +12,7 @@ import pytest
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.duet.frames import Frame, pack, unpack
 from pytest_hwperf.duet.messages import PROTOCOL, Order
+from pytest_hwperf.duet.processors import Seat, processors
 from pytest_hwperf.duet.turns import Place, Turns
 
 ORDER = Order(role="pair", node="", label="baseline", answer="0", token="secret")  # noqa: S106 - no secret
@@ -28,6 +29,9 @@ def leave(code: int) -> None:
 
 class FakeSubject:
     """Takes five nanoseconds for each call."""
+
+    def prepare(self) -> None:
+        pass
 
     def block(self, calls: int, batch: int) -> "array[int]":
         return array("q", [5 * batch] * calls)
@@ -103,6 +107,79 @@ def test_it_measures_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]
     assert {"cpu_ns", "wall_ns", "switches"} == set(latencies.fields)
     assert exact.fields["missing"] == {"accuracy": "no labels"}
     assert energy.fields == {"joules": 1.0, "seconds": 0.6}
+
+
+def test_what_is_prepared_belongs_to_no_call(
+    line: tuple[Turns, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0]
+
+    class Preparing(FakeSubject):
+        def prepare(self) -> None:
+            now[0] += 80_000_000
+
+        def block(self, calls: int, batch: int) -> "array[int]":
+            now[0] += 5 * batch * calls
+            return super().block(calls, batch)
+
+    clock = SimpleNamespace(process_time_ns=lambda: now[0], perf_counter_ns=lambda: now[0])
+    monkeypatch.setattr("pytest_hwperf.duet.turns.time", clock)
+    turns, end = line
+    say(end, "run", calls=3, batch=2, rest=False)
+    say(end, "finish")
+    turns.serve(HERE, {}, Preparing())
+
+    _, latencies = hear(end), hear(end)
+    assert {"cpu_ns": 30, "wall_ns": 30} == {name: latencies.fields[name] for name in ("cpu_ns", "wall_ns")}
+
+
+def test_it_stays_on_a_processor_until_it_is_told_to_go_on() -> None:
+    allowed = [{0, 1, 2}]  # the latest is the present
+    seen: list[set[int]] = []
+
+    class Watched(FakeSubject):
+        def block(self, calls: int, batch: int) -> "array[int]":
+            seen.append(allowed[-1])
+            return super().block(calls, batch)
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        turns = Turns(
+            ORDER, theirs, leave, lambda: Seat(lambda: allowed[-1], lambda numbers: allowed.append({*numbers}))
+        )
+        for number in (1, 2):
+            say(ours, "sit", processor=number)
+            say(ours, "run", calls=1, batch=1, rest=False)
+        say(ours, "sit", processor=7)
+        say(ours, "run", calls=1, batch=1, rest=False)
+        say(ours, "sit", processor=1)
+        say(ours, "finish")
+        turns.serve(HERE, {}, Watched())
+        answers = [hear(ours) for _ in range(8)]
+
+    assert seen == [{1}, {2}, {0, 1, 2}]
+    assert [frame.fields["reason"] for frame in answers if frame.kind == "sit"] == [
+        "",
+        "",
+        "may run on processors 0, 1, 2 only",
+        "",
+    ]
+    assert allowed[-1] == {0, 1, 2}
+
+
+def test_a_call_that_fails_frees_its_thread(line: tuple[Turns, socket.socket]) -> None:
+    class Failing(FakeSubject):
+        def block(self, calls: int, batch: int) -> "array[int]":
+            raise ZeroDivisionError(f"{calls} calls in {batch}")
+
+    before = processors()
+    turns, end = line
+    say(end, "sit", processor=before[0])
+    say(end, "run", calls=1, batch=1, rest=True)
+    with pytest.raises(ZeroDivisionError):
+        turns.serve(HERE, {}, Failing())
+
+    assert processors() == before
 
 
 def test_what_it_does_not_know_it_refuses(line: tuple[Turns, socket.socket]) -> None:

@@ -25,6 +25,7 @@ class FakeMeasurement:
     cold: tuple[int, int] = (0, 0)  # first calls of a block, and how many nanoseconds more they take
     threads: int = 1
     switches: int = 0  # involuntary, in every block
+    sits: Callable[[int], str] = lambda _: ""  # why it cannot stay on a processor
     dies_at_block: int | None = None  # the process ends in that turn, from 0
     fails_at_block: int | None = None  # the call raises in that turn
 
@@ -95,6 +96,10 @@ class FakeLine:
                 return "on"
             if heard.kind == "exact":
                 yield Frame(kind="exact", fields=measurement.exact)
+                continue
+            if heard.kind == "sit":
+                number = heard.fields["processor"]
+                yield Frame(kind="sit", fields={"reason": "" if number is None else measurement.sits(number)})
                 continue
             if heard.kind == "energy":
                 yield Frame(kind="energy", fields=_energy(measurement, heard.fields["seconds"]))

@@ -25,6 +25,9 @@ class Scripted:
         self._script = script
         self._start = start
 
+    def prepare(self) -> None:
+        pass
+
     def block(self, calls: int, batch: int) -> "array[int]":
         if self._start in self._script.get("crash_in", []):
             os.kill(os.getpid(), signal.SIGKILL)
