@@ -1,10 +1,12 @@
 """A real process of a pair that measures nothing: it says the times that its script gives, and dies on demand.
 
-`python -m scripted_worker SCRIPT` with SCRIPT as JSON: `ns` (of every call), `nodes`, `crash_in` (starts, from 0, in
-which it kills itself in its turn), `early_exit`, `silent_in`, `orphan` (starts a child that would outlive it),
-`recorded`, `unmeasured` (starts in which it measures nothing).
+`python -m scripted_worker SCRIPT` with SCRIPT as JSON: `ns` (of every call), `nodes`, `early_exit`, `orphan` (starts a
+child that would outlive it), `recorded`, `unmeasured` (starts, from 0, in which it measures nothing). Further starts in
+which it comes to a hard end: `silent_in` (hangs before its measurement), and in its turn `crash_in` (kills itself),
+`segfault_in`, `hang_in`, `fork_and_crash_in` (kills itself, while a forked child holds its end of the line).
 """
 
+import ctypes
 import json
 import os
 import signal
@@ -12,11 +14,12 @@ import subprocess
 import sys
 import time
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.duet.messages import ENVIRONMENT, decode_order
+from pytest_hwperf.duet.processors import processors
 from pytest_hwperf.duet.turns import Place, Turns
 
 
@@ -29,8 +32,12 @@ class Scripted:
         pass
 
     def block(self, calls: int, batch: int) -> "array[int]":
-        if self._start in self._script.get("crash_in", []):
-            os.kill(os.getpid(), signal.SIGKILL)
+        for end in ("fork_and_crash_in", "crash_in", "segfault_in", "hang_in"):
+            if self._start in self._script.get(end, []):
+                _END[end]()
+        if "seats" in self._script:
+            with Path(self._script["seats"]).open("a", encoding="ascii") as seats:
+                seats.write(f"{processors()}\n")
         return array("q", [self._script["ns"] * batch] * calls)
 
     def exact(self) -> Mapping[str, Any]:
@@ -38,6 +45,24 @@ class Scripted:
 
     def energy(self, calls: int, seconds: float) -> Mapping[str, Any]:
         return {"reason": f"no meter for {calls} calls in {seconds:g} s"}
+
+
+def _crash() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _fork_and_crash() -> None:
+    if os.fork() == 0:
+        time.sleep(600)
+    _crash()
+
+
+_END: Mapping[str, Callable[[], object]] = {
+    "fork_and_crash_in": _fork_and_crash,
+    "crash_in": _crash,
+    "segfault_in": lambda: ctypes.string_at(0),
+    "hang_in": lambda: time.sleep(600),
+}
 
 
 def main() -> None:
