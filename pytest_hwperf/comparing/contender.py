@@ -108,13 +108,16 @@ def main() -> int:
 
 def _serve(turns: Turns, contender: Contender) -> None:
     from pytest_hwperf.measure.on_turn import OnTurn
+    from pytest_hwperf.measure.outputs import refuse_nan
     from pytest_hwperf.measure.sampling import Stream, collection_held, refuse_coroutine
 
     subject = subject_of(contender)
     loaded = subject.load()
     with loaded.scope():
         stream = Stream(loaded.function, loaded.inputs)
-        refuse_coroutine(stream.once())
+        result = stream.once()
+        refuse_coroutine(result)
+        refuse_nan(result)
         with collection_held():
             here = Place(node=contender.test, index=0, label=contender.label)
             turns.serve(here, {"conditions": {}, "scenario": ""}, OnTurn(subject, loaded, stream, lambda: None))

@@ -13,6 +13,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.plan import Pace, Plan
 
 if TYPE_CHECKING:
@@ -119,12 +120,15 @@ class Sampler:
             enough: asked when the number of windows has doubled; told everything measured so far.
 
         Raises:
+            UsageProblem: the first call makes a coroutine.
+            MeasurementError: it gives NaN.
             Exception: whatever the measured function raises.
         """
         before = self._clock_ns()
         result = self._stream.once()
         first_s = (self._clock_ns() - before) / _SECOND
         refuse_coroutine(result)
+        refuse_nan(result)
         with _repetition_explained(), collection_held():
             call_s, warning = self._warm_up(first_s)
             measured = Measured(

@@ -1,6 +1,6 @@
 """What is measured, as one shape: a scenario on a data set, or any callable with its arguments."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_hwperf.core.contracts import Arenas
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.measure.accuracy import digest
+from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Predictor, Scenario
@@ -25,7 +26,7 @@ class Loaded:
     function: Callable[..., Any]
     inputs: Sequence[Any] | None  # None: the function takes no argument
     scope: Callable[[], AbstractContextManager[object]] = nullcontext
-    labels: Callable[[], Any] | None = None  # predicts every row; shape (n,)
+    labels: Callable[[], Any] | None = None  # goes over every row and refuses NaN; shape (n,), None without labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +142,7 @@ def _load_scenario(scenario: "Scenario", X: Any, size: int) -> Loaded:
         function=predictor.predict,
         inputs=_whole(batches),
         scope=predictor.scope,
-        labels=partial(_predict_all, predictor, batches) if scenario.classifies else None,
+        labels=partial(_predict_all if scenario.classifies else _go_over, predictor, batches),
     )
 
 
@@ -156,7 +157,7 @@ def _load_callable(call: Callable[..., Any], X: Any, size: int, *, labelled: boo
     return Loaded(
         function=call,
         inputs=_whole(batches),
-        labels=partial(_call_all, call, batches) if labelled else None,
+        labels=partial(_call_all if labelled else _try_all, call, batches),
     )
 
 
@@ -168,13 +169,22 @@ def _whole(batches: Sequence[Any]) -> Sequence[Any]:
 def _predict_all(predictor: "Predictor", batches: Sequence[Any]) -> Any:
     import numpy as np
 
-    outputs = []
+    return np.concatenate([predictor.labels(output) for output in _outputs(predictor, batches)])
+
+
+def _go_over(predictor: "Predictor", batches: Sequence[Any]) -> None:
+    """Look at every output of what has no labels."""
+    for _ in _outputs(predictor, batches):
+        pass
+
+
+def _outputs(predictor: "Predictor", batches: Sequence[Any]) -> Iterator[Any]:
+    import numpy as np
+
     for batch in batches:
         output = predictor.predict(batch)
-        if (bad := _nans(output)) > 0:
-            raise MeasurementError(f"{bad} of {np.size(output)} outputs of one batch are NaN: the model is broken here")
-        outputs.append(predictor.labels(output))
-    return np.concatenate(outputs)
+        refuse_nan(np.asarray(output))
+        yield output
 
 
 def _call_all(call: Callable[..., Any], batches: Sequence[Any]) -> Any:
@@ -188,11 +198,13 @@ def _call_all(call: Callable[..., Any], batches: Sequence[Any]) -> Any:
     return np.concatenate(outputs)
 
 
-def _nans(output: Any) -> int:
-    import numpy as np
-
-    values = np.asarray(output)
-    return int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
+def _try_all(call: Callable[..., Any], batches: Sequence[Any]) -> None:
+    """Look at the outputs of every row, if they are such as can be looked at."""
+    for batch in batches:
+        output = call(batch)
+        if not is_numeric(output):
+            return
+        refuse_nan(output)
 
 
 def _row_count(X: Any) -> int:

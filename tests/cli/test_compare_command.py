@@ -105,8 +105,12 @@ def test_functions_are_compared_too(tmp_path: Path, capsys: pytest.CaptureFixtur
         ),
         ("import nothing_of_that_name\n", "models:broken cannot be imported: No module named 'nothing_of_that_name'"),
         ("import os\nos._exit(3)\n", "ended with code 3 in the middle of the pair"),
+        (
+            "def broken(X):\n    return X[:, 0] * float('nan')\n",
+            "models:broken cannot be measured: MeasurementError: 1 of 1 outputs of one batch are NaN",
+        ),
     ],
-    ids=["raises", "import error", "crash"],
+    ids=["raises", "import error", "crash", "NaN"],
 )
 def test_a_model_that_does_not_run_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, complaint: str

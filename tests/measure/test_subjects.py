@@ -124,10 +124,39 @@ def test_a_missing_reference_says_so() -> None:
 
 def test_a_regressor_has_no_labels() -> None:
     subject = subject_of_scenario(FakeScenario(classifies=False), X, np.arange(10), 4, FakeScenario)
+    loaded = subject.load()
 
     assert subject.y_true is None
     assert subject.reference_labels is None
-    assert subject.load().labels is None
+    assert loaded.labels is not None
+    assert loaded.labels() is None
+
+
+def test_nan_outputs_of_a_regressor_are_refused() -> None:
+    loaded = subject_of_scenario(FakeScenario(broken=True, classifies=False), X, None, 4).load()
+
+    assert loaded.labels is not None
+    with pytest.raises(MeasurementError, match="4 of 4 outputs of one batch are NaN"):
+        loaded.labels()
+
+
+def test_nan_outputs_of_a_callable_are_refused_in_whichever_batch() -> None:
+    """Only the last of ten rows gives NaN, and the shorter last batch is not timed."""
+    loaded = callable_subject(lambda rows: np.where(rows[:, 0] < 18, rows[:, 0], np.nan), X, batch_size=4).load()
+
+    assert loaded.labels is not None
+    with pytest.raises(MeasurementError, match="1 of 2 outputs of one batch are NaN"):
+        loaded.labels()
+
+
+def test_a_callable_whose_outputs_are_no_array_of_numbers_is_asked_once() -> None:
+    """Nothing follows from them, and the rows may be many."""
+    asked = list[int]()
+    loaded = callable_subject(lambda rows: asked.append(len(rows)), X, batch_size=4).load()
+
+    assert loaded.labels is not None
+    assert loaded.labels() is None
+    assert [4] == asked
 
 
 def test_other_rows_are_another_condition() -> None:

@@ -168,6 +168,7 @@ def test_a_model_that_is_none_is_told(project: pytest.Pytester) -> None:
             "hwperf(lambda r: [float('nan')], [1.0], y_true=[1.0])",
             "MeasurementError: 1 of 1 values in predictions are NaN",
         ),
+        ("hwperf(numpy.full, 3, float('nan'))", "MeasurementError: 3 of 3 outputs of one batch are NaN"),
         ("hwperf.record('latency', 1, better='lower')", "the name is a built-in metric"),
         ("hwperf.record('a b', 1, better='lower')", "the name is no identifier"),
         ("hwperf.record('a', float('nan'), better='lower')", "the value is a finite number"),
@@ -178,12 +179,48 @@ def test_a_model_that_is_none_is_told(project: pytest.Pytester) -> None:
 )
 def test_a_bad_call_points_at_the_users_line(pytester: pytest.Pytester, call: str, told: str) -> None:
     """One sentence under the line that was written, and none of our frames."""
-    pytester.makepyfile(f"import asyncio\ndef test_it(hwperf):\n    {call}")
+    pytester.makepyfile(f"import asyncio\nimport numpy\ndef test_it(hwperf):\n    {call}")
     result = run(pytester)
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"E *{told.replace('[', '[[]')}*"])
     assert "pytest_hwperf/plugin" not in result.stdout.str()
+
+
+@pytest.mark.live
+def test_a_regressor_that_gives_nan_fails_its_test(project: pytest.Pytester) -> None:
+    """For the last row alone, which no look at a first call would see; nothing is shown of it."""
+    project.makepyfile(
+        """
+        import pytest
+        from sklearn.base import BaseEstimator, RegressorMixin
+        from conftest import X
+
+        class Broken(RegressorMixin, BaseEstimator):
+            def fit(self, X, y):
+                self.n_features_in_ = X.shape[1]
+                return self
+            def predict(self, X):
+                values = X[:, 0].copy()
+                values[X[:, 0] == 9] = float("nan")
+                return values
+
+        @pytest.fixture
+        def hwperf_model(): return Broken().fit(X, X)
+        @pytest.fixture
+        def hwperf_data():
+            rows = X[:6].copy()
+            rows[5, 0] = 9
+            return rows, None
+        @pytest.mark.hwscenarios("sklearn_fp32")
+        def test_it(hwperf, scenario): hwperf(scenario)
+        """
+    )
+    result = run(project, "--import-mode=prepend")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *MeasurementError: 1 of 1 outputs of one batch are NaN: the model is broken here"])
+    assert "latency" not in result.stdout.str()
 
 
 def test_a_callable_that_raises_shows_its_own_traceback(pytester: pytest.Pytester) -> None:
