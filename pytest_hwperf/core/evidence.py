@@ -38,6 +38,7 @@ class Observation:
     candidate: Values  # base units, of the same blocks, equally many
     change: float | None = None  # log of candidate over baseline, of both lines above; None: not defined for them
     preempted: float | None = None  # share of the blocks in which the scheduler took the core away; None: not known
+    warnings: tuple[str, ...] = ()  # noticed while it was taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

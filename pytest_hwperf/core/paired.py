@@ -1,7 +1,9 @@
 """Candidate against baseline in pairs of fresh processes: one number a pair, and an exact test of these numbers."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from statistics import fmean, median
 
@@ -104,12 +106,22 @@ def compare_observations(trial: Trial, observations: Sequence[Observation], leve
         level: one-sided.
     """
     known = [one.preempted for one in observations if one.preempted is not None]
-    return compare_pairs(
+    found = compare_pairs(
         trial,
         [pair_value(one) for one in observations],
         level,
         baseline=median(median(one.baseline) for one in observations),
         interference=fmean(known) if known else None,
+    )
+    return replace(found, warnings=_noticed(observations))
+
+
+def _noticed(observations: Sequence[Observation]) -> tuple[str, ...]:
+    """Return what was noticed in at least half of the pairs: in fewer it has moved no median far."""
+    counts = Counter(text for one in observations for text in one.warnings)
+    count = len(observations)
+    return tuple(
+        f"{text} (in {some} of {counted(count, 'pair')})" for text, some in counts.items() if 2 * some >= count
     )
 
 

@@ -235,6 +235,12 @@ class Comparison:
     warnings: tuple[str, ...] = ()
     interference: float | None = None  # share of the timed blocks that were preempted; None: not known
 
+    @property
+    def disturbance(self) -> str:
+        """Of an undecided comparison, what the user can do something about; "" where nothing is known."""
+        undecided = self.outcome == "inconclusive" and self.interference
+        return f"{self.interference:.0%} of turns preempted".replace("%", " %") if undecided else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:

@@ -111,6 +111,7 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
         f"margin {show_change(comparison.margin, comparison.scale)}",
         f"p={comparison.p_value:.2g}" if comparison.p_value is not None else "",
         _detectable(metric, comparison),
+        comparison.disturbance,
         comparison.reason,
         comparison.method,
     ]

@@ -3,8 +3,8 @@
 import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import zip_longest
+from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,8 @@ _STEADY = 3  # successive warm-up blocks that have to agree
 _ENERGY_WINDOW_S = 0.6  # half a second at least, with a reserve for calls that have got faster
 _LONGEST_ENERGY_WINDOW_S = 20.0  # boards need 12.5 s at their slowest
 _ENERGY = ("energy", "mean")
-_POOL = 1.2  # CPU time over wall time from which several threads were at work
-_TELLING_NS = 1_000_000  # wall time of a block below which the two clocks' own cost would look like threads
+_POOL = 0.2  # CPU time of other threads over that of the one that calls, from which a pool was at work
+_TELLING_NS = 1_000_000  # CPU time below which the clocks' own cost would look like threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,6 @@ class Duel:
 
     coin: Coin
     observations: list[Observation]
-    warnings: list[str] = field(default_factory=list)
     refused: dict[tuple[str, str], str] = field(default_factory=dict)  # metric and statistic → why it has no value
 
 
@@ -114,10 +113,10 @@ class Fencing:
         letters = "".join(LETTERS[side] for side in turns)
         shared = None if pool or refused else self._processor
         duel = Duel(coin=Coin(measurement=measurement, turns=letters, processor=shared), observations=[])
-        duel.observations.extend(self._observed(measurement, blocks))
-        duel.observations.extend(self._energy(duel, call_s))
-        duel.warnings.extend(f"{side}: {one.warning}" for side, one in warm.items() if one.warning)
-        duel.warnings.extend([f"both sides run wherever the scheduler puts them: {refused}"] if refused else [])
+        warnings = [f"{side}: {one.warning}" for side, one in warm.items() if one.warning]
+        warnings += [f"the sides do not share a processor: {refused}"] if refused else []
+        observed = chain(self._observed(measurement, blocks), self._energy(duel, call_s))
+        duel.observations.extend(replace(one, warnings=tuple(warnings)) for one in observed)
         return duel
 
     def _sit_down(self, processor: int) -> str:
@@ -159,13 +158,14 @@ class Fencing:
             frame = self._turn(side, count, 1, rest=True, expected_s=expected_s)
             call_s = max(median(frame.numbers) / _SECOND, 1e-9)
             spent += sum(frame.numbers) / _SECOND
-            pool |= frame.fields["cpu_ns"] > _POOL * max(frame.fields["wall_ns"], _TELLING_NS)
+            own_ns = frame.fields["thread_ns"]  # of a caller that only waits for others it is next to nothing
+            pool |= frame.fields["cpu_ns"] - own_ns > _POOL * max(own_ns, _TELLING_NS)
             count = max(1, min(round(tempo.block_s / call_s), 20_000))
             medians.append(call_s)
             latest = medians[-_STEADY:]
             if len(latest) == _STEADY and max(latest) <= min(latest) * tempo.steady_ratio:
                 return _Warm(call_s=call_s, pool=pool)
-        return _Warm(call_s=medians[-1], pool=pool, warning=f"no steady state after {len(medians)} warm-up blocks")
+        return _Warm(call_s=medians[-1], pool=pool, warning="no steady state in its warm-up")
 
     def _batch(self, call_s: float) -> int:
         """Return the calls that share a clock reading; one where percentiles of calls are wanted."""
@@ -191,7 +191,7 @@ class Fencing:
         self._lines[side].send("run", calls=calls, batch=batch, rest=rest)
         deadline_s = tempo.first_block_s if expected_s is None else tempo.patience_s + 3 * expected_s
         frame = self._heard(side, "latencies", deadline_s)
-        for name in ("cpu_ns", "wall_ns", "switches"):
+        for name in ("cpu_ns", "thread_ns", "switches"):
             whole(side, frame, name)
         if len(frame.numbers) != calls:
             raise WorkerLostError(f"{side}: answered with {len(frame.numbers)} times where {calls} were due")

@@ -12,6 +12,7 @@ from pathlib import Path
 from pytest_hwperf.core.errors import WorkerError
 
 _LOG_TAIL = 12  # lines of a failed worker's log that its error quotes
+_OF_COVERAGE = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")  # coverage follows into whoever inherits them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,14 @@ class Command:
     deadline_s: float = 300.0  # a worker that is silent for longer hangs
     interpreter: str = field(default=sys.executable)
     module: str = "pytest"
+
+
+def untraced(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a process that coverage does not follow into: a traced call takes many times as long.
+
+    With `patch = subprocess` it does so without any option of pytest-cov.
+    """
+    return {name: value for name, value in environment.items() if name not in _OF_COVERAGE}
 
 
 @dataclass(slots=True, kw_only=True)

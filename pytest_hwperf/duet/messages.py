@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pytest_hwperf.core.errors import WorkerError
 
-PROTOCOL = 1  # both sides must speak the same: a worker may run another version of this package
+PROTOCOL = 2  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the order; its presence makes a pytest process a worker
 
 Role = Literal["memory", "peak", "cold", "sites", "run", "pair"]

@@ -5,49 +5,81 @@ Standard library only: it is loaded in the processes that are measured.
 
 import os
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
 
 
-def processors() -> tuple[int, ...]:
-    """Return the processors that the calling thread may run on, by number; none where the platform does not say."""
-    return tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
+def processors(thread: int = 0) -> tuple[int, ...]:
+    """Return the processors that a thread may run on, by number; none where the platform does not say.
+
+    Args:
+        thread: its id, 0 = the calling one.
+
+    Raises:
+        OSError: there is no such thread.
+    """
+    return tuple(sorted(os.sched_getaffinity(thread))) if hasattr(os, "sched_getaffinity") else ()
+
+
+def threads_here() -> tuple[int, ...]:
+    """Return the ids of this process's threads; none where the system does not list them."""
+    try:
+        return tuple(int(entry.name) for entry in Path("/proc/self/task").iterdir())
+    except FileNotFoundError:
+        return ()
+
+
+def _allow(thread: int, numbers: Iterable[int]) -> None:
+    os.sched_setaffinity(thread, numbers)  # looked up now: some platforms have none
 
 
 class Seat:
     """Keeps the calling thread on one processor for a while; threads that exist already stay where they are.
 
     References:
-        sched_setaffinity(2): a process id of 0 is the calling thread, and threads that it starts inherit its mask.
+        sched_setaffinity(2): a process id of 0 is the calling thread, that of a thread another one; threads that a
+        thread starts inherit its processors.
     """
 
     def __init__(
         self,
-        allowed: Callable[[], Collection[int]] = processors,
-        allow: Callable[[Iterable[int]], None] = lambda numbers: os.sched_setaffinity(0, numbers),
+        allowed: Callable[[int], Collection[int]] = processors,
+        allow: Callable[[int, Iterable[int]], None] = _allow,
+        threads: Callable[[], Iterable[int]] = threads_here,
     ) -> None:
         """Start without a seat.
 
         Args:
-            allowed: returns the processors of the calling thread.
+            allowed: returns the processors of a thread, 0 = the calling one.
             allow: sets them.
+            threads: returns the ids of all threads of this process.
         """
         self._allowed = allowed
         self._allow = allow
-        self._before: frozenset[int] = frozenset()  # to go back to; empty: nothing is taken
+        self._threads = threads
+        self._before: frozenset[int] = frozenset()  # processors to go back to; empty: no seat is taken
+        self._older: frozenset[int] = frozenset()  # threads that were there before
+        self._seat: frozenset[int] = frozenset()
 
     def take(self, number: int) -> str:
         """Stay on processor `number` until `leave`; return why that cannot be, "" where it can."""
-        allowed = frozenset(self._allowed())
+        allowed, older = frozenset(self._allowed(0)), frozenset(self._threads())
         if number not in allowed:
             return f"may run on processors {', '.join(map(str, sorted(allowed))) or 'unknown'} only"
         try:
-            self._allow({number})
+            self._allow(0, {number})
         except OSError as error:
             return f"cannot choose its processor ({error.strerror})"
-        self._before = allowed
+        self._before, self._older, self._seat = allowed, older, frozenset({number})
         return ""
 
     def leave(self) -> None:
-        """Run wherever it was allowed to before."""
-        if self._before:
-            self._allow(self._before)
-            self._before = frozenset()
+        """Run wherever it was allowed to before, and let threads do so that have inherited the seat meanwhile."""
+        before, self._before = self._before, frozenset()
+        if not before:
+            return
+        for thread in (0, *(thread for thread in self._threads() if thread not in self._older)):
+            # A thread that has ended meanwhile is no loss; a cpuset that has shrunk has set the processors itself.
+            with suppress(OSError):
+                if frozenset(self._allowed(thread)) == self._seat:
+                    self._allow(thread, before)

@@ -139,13 +139,13 @@ class Turns:
     def _run(self, subject: Measurable, calls: int, batch: int, *, rest: bool) -> None:
         subject.prepare()
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-        cpu, wall = time.process_time_ns(), time.perf_counter_ns()
+        cpu, thread = time.process_time_ns(), time.thread_time_ns()
         taken = subject.block(calls, batch)
-        wall, cpu = time.perf_counter_ns() - wall, time.process_time_ns() - cpu
+        thread, cpu = time.thread_time_ns() - thread, time.process_time_ns() - cpu
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
         if rest:  # the other side is next
             self._come_to_rest()
-        self.say("latencies", taken, cpu_ns=cpu, wall_ns=wall, switches=switches)
+        self.say("latencies", taken, cpu_ns=cpu, thread_ns=thread, switches=switches)
 
     def _come_to_rest(self) -> None:
         """Wait until this process stands still: a pool that spins on would disturb the other side's turn."""

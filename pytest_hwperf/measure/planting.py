@@ -5,8 +5,8 @@ from itertools import cycle
 from time import perf_counter_ns
 from typing import Any
 
-_CALLS = 41  # of which the shortest is the length of a call: what others take more was not the call's
-_BLOCKS = 15  # of turns of the loop, the same
+_ROUNDS = 15  # calls and a block of turns; the shortest of either counts: what others take more was not theirs
+_CALLS = 3  # in a round: in turn with the loop, so that both have seen the same processors at the same speeds
 _TURNS = 2_000  # in a block
 
 
@@ -25,10 +25,11 @@ def planted(
         clock_ns: by which both are timed, once.
     """
     arguments = cycle([()] if inputs is None else [(one,) for one in inputs])
-    call_ns = min(_taken(function, next(arguments), clock_ns) for _ in range(_CALLS))
-    block = _followed_by(range(_TURNS), lambda: None)
-    turn_ns = min(_taken(block, (), clock_ns) for _ in range(_BLOCKS)) / _TURNS
-    return _followed_by(range(round(share * call_ns / turn_ns)), function)
+    block, calls, blocks = _followed_by(range(_TURNS), lambda: None), list[int](), list[int]()
+    for _ in range(_ROUNDS):
+        calls += [_taken(function, next(arguments), clock_ns) for _ in range(_CALLS)]
+        blocks.append(_taken(block, (), clock_ns))
+    return _followed_by(range(round(share * min(calls) * _TURNS / min(blocks))), function)
 
 
 def _followed_by(turns: range, function: Callable[..., Any]) -> Callable[..., Any]:

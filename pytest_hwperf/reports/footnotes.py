@@ -63,7 +63,8 @@ def _why_unmeasured(verdict: Verdict) -> str:
 
 
 def _comparison_notes(comparison: Comparison, run: Run, *, exact: bool) -> Iterator[Note]:
-    yield from (Note(text=text) for text in (comparison.reason, *comparison.warnings) if text)
+    noted = (comparison.reason, *comparison.warnings, comparison.disturbance)
+    yield from (Note(text=text) for text in noted if text)
     method = comparison.method
     if comparison.change:
         counted = str(comparison.pairs) in _NUMBER.findall(method)

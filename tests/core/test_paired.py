@@ -3,6 +3,7 @@
 import math
 from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -186,6 +187,16 @@ def test_margin_is_never_below_its_floor() -> None:
 
 def test_absurd_ratio_is_shown_as_a_number() -> None:
     assert compare_pairs(trial(), [1400.0] * 8, LEVEL, baseline=1.0).outcome == "regressed"
+
+
+def test_what_half_of_the_pairs_have_noticed_is_said() -> None:
+    quiet = observation([1e-3], [1e-3])
+    noticed = replace(quiet, warnings=("candidate: no steady state in its warm-up",))
+
+    assert compare_observations(trial(), [noticed, quiet, quiet], LEVEL).warnings == ()
+    assert compare_observations(trial(), [noticed, quiet, noticed, quiet], LEVEL).warnings == (
+        "candidate: no steady state in its warm-up (in 2 of 4 pairs)",
+    )
 
 
 def test_observations_give_the_baseline_and_what_disturbed_them() -> None:

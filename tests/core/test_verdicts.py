@@ -192,6 +192,21 @@ def test_an_inconclusive_comparison_without_power_says_nothing_of_it() -> None:
     assert "could have caught" not in verdict.reason
 
 
+@pytest.mark.parametrize(
+    ("outcome", "share", "said"),
+    [("inconclusive", 0.54, "54 % of turns preempted"), ("inconclusive", 0.0, ""), ("equivalent", 0.54, "")],
+)
+def test_an_undecided_comparison_says_how_often_it_was_disturbed(
+    outcome: ComparisonOutcome, share: float, said: str
+) -> None:
+    disturbed = replace(comparison(outcome), interference=share)
+    verdict = judge_comparison(run().metric("latency"), disturbed, Policy())
+
+    assert said == disturbed.disturbance
+    assert said in verdict.reason
+    assert ("preempted" in verdict.reason) == bool(said)
+
+
 def test_where_more_is_better_the_worse_lies_below() -> None:
     made = comparison("inconclusive", metric="accuracy", statistic="mean", scale="absolute", detectable=-0.02)
     verdict = judge_comparison(run().metric("accuracy"), made, Policy())

@@ -5,6 +5,7 @@ import os
 import time
 from array import array
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,7 +17,7 @@ from pytest_hwperf.core.evidence import Evidence, Measurement, Trial
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.sequence import settle
 from pytest_hwperf.duet.conductor import Conductor, Progress
-from pytest_hwperf.duet.duel import Tempo
+from pytest_hwperf.duet.duel import SIDES, Tempo
 from pytest_hwperf.duet.launching import Command
 from pytest_hwperf.duet.processors import processors
 
@@ -89,16 +90,22 @@ def test_the_record_holds_what_chance_decided(conductor: Make) -> None:
     assert [pair.number for pair in (first, *others)] == [*range(1, 7)]
 
 
-def test_a_processor_is_drawn_for_each_measurement_of_a_pair(conductor: Make) -> None:
-    """The scripted processes really go there: it is one of their own."""
-    here = processors()
-    drawn = [pair.coins[0].processor for pair in for_ever(conductor(processors=here), asking()).pairs]
-    left = [pair.coins[0].processor for pair in for_ever(conductor(), asking()).pairs]
+def test_a_processor_is_drawn_for_each_measurement_of_a_pair(conductor: Make, tmp_path: Path) -> None:
+    """And both processes go there, for their turns alone."""
+    here, seats = processors(), [tmp_path / side for side in SIDES]
+    scripts = [{"seats": str(path)} for path in seats]
+    drawn = [pair.coins[0].processor for pair in for_ever(conductor(*scripts, processors=here), asking()).pairs]
 
     assert len(drawn) == 6
-    assert {*drawn} <= {*here}
     assert len({*drawn}) > 1 or len(here) == 1
-    assert left == [None] * 6
+    for path in seats:
+        blocks = path.read_text(encoding="ascii").splitlines()
+        places = [place for place, following in zip_longest(blocks, blocks[1:]) if place != following]
+        assert places == [one for number in drawn for one in (str(here), str((number,)))] or len(here) == 1
+
+
+def test_without_processors_the_scheduler_chooses(conductor: Make) -> None:
+    assert [pair.coins[0].processor for pair in for_ever(conductor(), asking()).pairs] == [None] * 6
 
 
 def test_a_pair_that_is_lost_is_repeated_and_its_log_kept(conductor: Make) -> None:

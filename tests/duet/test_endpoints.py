@@ -89,7 +89,7 @@ def test_strangers_are_turned_away(door: Door) -> None:
 
 def test_another_protocol_is_named(door: Door) -> None:
     (theirs,) = coming(door, hello(token=door.token, protocol=PROTOCOL + 1))
-    with pytest.raises(WorkerLostError, match="speaks protocol 2 instead of 1: both sides need the same version"):
+    with pytest.raises(WorkerLostError, match="speaks protocol 3 instead of 2: both sides need the same version"):
         door.admit("baseline", launched(), 5)
     theirs.close()
 

@@ -51,8 +51,8 @@ def test_a_process_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
 
 
 def test_what_answers_with_something_else_is_refused(tmp_path: Path) -> None:
-    source = answering(Answer(values={}, reasons={}, notes=[], runs=[])).replace('"protocol": 1', '"protocol": 7')
-    with pytest.raises(WorkerError, match="another protocol than 1"):
+    source = answering(Answer(values={}, reasons={}, notes=[], runs=[])).replace('"protocol": 2', '"protocol": 7')
+    with pytest.raises(WorkerError, match="another protocol than 2"):
         ask("run", "x", "", command(tmp_path, source), processes=1)
 
 

@@ -104,7 +104,7 @@ def test_it_measures_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]
     ready, latencies, exact, energy = (hear(end) for _ in range(4))
     assert {"node": HERE.node, "index": 0, "label": "", "facts": {"scenario": "onnx_fp32"}} == ready.fields
     assert [10, 10, 10] == list(latencies.numbers)
-    assert {"cpu_ns", "wall_ns", "switches"} == set(latencies.fields)
+    assert {"cpu_ns", "thread_ns", "switches"} == set(latencies.fields)
     assert exact.fields["missing"] == {"accuracy": "no labels"}
     assert energy.fields == {"joules": 1.0, "seconds": 0.6}
 
@@ -122,7 +122,7 @@ def test_what_is_prepared_belongs_to_no_call(
             now[0] += 5 * batch * calls
             return super().block(calls, batch)
 
-    clock = SimpleNamespace(process_time_ns=lambda: now[0], perf_counter_ns=lambda: now[0])
+    clock = SimpleNamespace(process_time_ns=lambda: now[0], thread_time_ns=lambda: now[0])
     monkeypatch.setattr("pytest_hwperf.duet.turns.time", clock)
     turns, end = line
     say(end, "run", calls=3, batch=2, rest=False)
@@ -130,7 +130,7 @@ def test_what_is_prepared_belongs_to_no_call(
     turns.serve(HERE, {}, Preparing())
 
     _, latencies = hear(end), hear(end)
-    assert {"cpu_ns": 30, "wall_ns": 30} == {name: latencies.fields[name] for name in ("cpu_ns", "wall_ns")}
+    assert {"cpu_ns": 30, "thread_ns": 30} == {name: latencies.fields[name] for name in ("cpu_ns", "thread_ns")}
 
 
 def test_it_stays_on_a_processor_until_it_is_told_to_go_on() -> None:
@@ -144,9 +144,8 @@ def test_it_stays_on_a_processor_until_it_is_told_to_go_on() -> None:
 
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        turns = Turns(
-            ORDER, theirs, leave, lambda: Seat(lambda: allowed[-1], lambda numbers: allowed.append({*numbers}))
-        )
+        seat = Seat(lambda _: allowed[-1], lambda _, numbers: allowed.append({*numbers}), lambda: ())
+        turns = Turns(ORDER, theirs, leave, lambda: seat)
         for number in (1, 2):
             say(ours, "sit", processor=number)
             say(ours, "run", calls=1, batch=1, rest=False)
@@ -208,7 +207,7 @@ def test_it_waits_for_its_own_threads_before_it_gives_the_turn_away(
     clock = SimpleNamespace(
         sleep=sleep,
         perf_counter=lambda: slept[0] / 1000,
-        perf_counter_ns=lambda: slept[0] * 1_000_000,
+        thread_time_ns=lambda: 0,
         process_time_ns=lambda: min(slept[0], busy_ms) * 1_000_000,
     )
     monkeypatch.setattr("pytest_hwperf.duet.turns.time", clock)

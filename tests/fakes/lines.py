@@ -115,7 +115,7 @@ class FakeLine:
             )
             calls, blocks = calls + count, blocks + 1
             wall = sum(taken)
-            fields = {"cpu_ns": wall * measurement.threads, "wall_ns": wall, "switches": measurement.switches}
+            fields = {"cpu_ns": wall * measurement.threads, "thread_ns": wall, "switches": measurement.switches}
             yield Frame(kind="latencies", numbers=taken, fields=fields)
 
 

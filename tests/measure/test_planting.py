@@ -14,9 +14,8 @@ def test_the_loop_takes_its_share_of_the_call(share: float, turns: int) -> None:
         calls.append(row)
         return row
 
-    calls_take = [2000 + 300 * (number > 0) for number in range(41)]
-    blocks_take = [2000 * 20 + 900 * (number > 0) for number in range(15)]
-    ticks = iter([moment for taken in (*calls_take, *blocks_take) for moment in (0, taken)])
+    rounds = [(2300, 2000 + 300 * (number > 0), 2300, 2000 * 20 + 900 * (number > 0)) for number in range(15)]
+    ticks = iter([moment for taken in rounds for ns in taken for moment in (0, ns)])
     slower = planted(function, [1, 2], share, lambda: next(ticks))
 
     assert slower("x") == "x"

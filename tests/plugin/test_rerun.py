@@ -19,6 +19,7 @@ from pytest_hwperf.core.records import Comparison
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.duet.conductor import Conductor
 from pytest_hwperf.duet.duel import Tempo
+from pytest_hwperf.duet.processors import processors
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
 
@@ -132,6 +133,9 @@ def test_slower_code_fails_its_own_test_alone(project: pytest.Pytester, git: Git
     assert "REGRESSED" in (project.path / "junit.xml").read_text(encoding="utf-8")
     assert compared(project, "test_slow").p_value in {2.0**-8, 2.0**-9}  # the other test may be screened by chance
     assert compared(project, "test_steady").outcome != "regressed"
+    assert {coin.processor for pair in report(project).gates[0].evidence.pairs for coin in pair.coins} <= {
+        *processors()
+    }
     assert leftovers(git) == []
     assert main(["recompute", str(project.path / "report.json")]) == 0
 

@@ -310,9 +310,11 @@ def test_warnings_of_comparisons_are_footnotes_too() -> None:
     verdict = fake.comparison_verdict(
         "throughput", "mean", "inconclusive", (-0.03, -0.08, 0.02), detectable=-0.07, warnings=("only 6 pairs",)
     )
+    assert isinstance(verdict.subject, Comparison)
+    verdict = replace(verdict, subject=replace(verdict.subject, interference=0.54))
     table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
 
-    assert {"only 6 pairs", "could have caught a change <= -7.0 %"} <= set(table.footnotes)
+    assert {"only 6 pairs", "could have caught a change <= -7.0 %", "54 % of turns preempted"} <= set(table.footnotes)
 
 
 def test_shown_numbers_have_unit_n_and_source() -> None:
