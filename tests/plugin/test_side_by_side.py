@@ -8,9 +8,9 @@ import pytest
 from pytest_hwperf.cli import main
 from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.duet.processors import processors
 from pytest_hwperf.duet.conductor import Conductor
 from pytest_hwperf.duet.duel import Tempo
+from pytest_hwperf.duet.processors import processors
 
 MODELS = """
 def quick(X):
