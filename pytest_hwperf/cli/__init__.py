@@ -3,9 +3,10 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from pytest_hwperf import __version__
-from pytest_hwperf.core.errors import HwperfError
+from pytest_hwperf.core.errors import HwperfError, UsageProblem
 
 OK, FAILED, USAGE = 0, 1, 4  # pytest's own exit codes
 INTERRUPTED = 130  # Ctrl-C, as shells tell it
@@ -53,7 +54,12 @@ def _add_baseline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
     )
     accept.add_argument("test", help="test id or glob pattern, such as 'tests/test_models.py::*'")
     accept.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
-    accept.add_argument("--store", default=".hwperf", metavar="DIR", help="folder of the baselines; default: .hwperf")
+    accept.add_argument(
+        "--store",
+        default="json:.hwperf",
+        metavar="URL",
+        help="as --hwperf-store, a folder being relative to the current one; default: json:.hwperf",
+    )
     accept.set_defaults(run=_accept)
 
 
@@ -71,13 +77,18 @@ def _add_recompute(commands: "argparse._SubParsersAction[argparse.ArgumentParser
 def _accept(options: argparse.Namespace) -> int:
     """Make held runs the baseline of their tests; the old sessions of these tests speak of other code and go."""
     from pytest_hwperf import registry
+    from pytest_hwperf.stores.location import locate
 
-    store = registry.find("stores", "json")(options.store)
+    try:
+        scheme, location = locate(options.store, Path.cwd())
+    except ValueError as problem:
+        raise UsageProblem(f"--store={problem}") from problem
+    store = registry.find("stores", scheme)(location)
     store.check(options.baseline, writing=True)
     accepted = store.accept(options.baseline, options.test)
     if not accepted:
         print(
-            f"hwperf: no held run matches {options.test!r} in baseline {options.baseline} of {options.store}; "
+            f"hwperf: no held run matches {options.test!r} in baseline {options.baseline} of {location}; "
             "a failed run is held by pytest --hwperf-save",
             file=sys.stderr,
         )

@@ -80,7 +80,8 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Do
     held, unheld = _stored(store.hold, settings.baseline, failed)
     lines = [f"{counted(len(saved), 'run')} saved to baseline {settings.baseline} in {settings.location}"]
     if held:
-        place = shlex.join(["--baseline", settings.baseline, "--store", settings.location, held[0]])
+        url = f"{settings.store}:{settings.location}"
+        place = shlex.join(["--baseline", settings.baseline, "--store", url, held[0]])
         lines.append(
             f"{counted(len(held), 'failed run')} not saved to the baseline. Where this is the new normal: "
             f"hwperf baseline accept {place}"

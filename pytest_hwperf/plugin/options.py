@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from pytest_hwperf.stores.location import locate
+
 _UNDECIDED = ("point", "pass", "fail")
 
 
@@ -174,7 +176,7 @@ def read_settings(config: pytest.Config) -> Settings:
         pytest.UsageError: says what was given, what is allowed and what to type.
     """
     given = {option.name: _given(config, option) for option in _OPTIONS}
-    scheme, location = _store(given["store"])
+    scheme, location = _store(config, given["store"])
     budgets, margins = _parsed(config.getini("hwperf_budgets"), given["margin"])
     if given["base-python"] and not given["against"]:
         raise pytest.UsageError("--hwperf-base-python is the baseline's interpreter: give --hwperf-against=REF|DIR too")
@@ -190,8 +192,7 @@ def read_settings(config: pytest.Config) -> Settings:
         share=tuple(given["share"]),
         baseline=_baseline(given["baseline"]),
         store=scheme,
-        # A folder is relative to the tests' root; another store's location is its own matter.
-        location=str(config.rootpath / location) if scheme == "json" else location,
+        location=location,
         alpha=_alpha(given["alpha"]),
         margins=margins,
         budgets=budgets,
@@ -253,14 +254,11 @@ def _watts(config: pytest.Config, given: str) -> str:
     return str((config.rootpath if given and not typed else config.invocation_params.dir) / text)
 
 
-def _store(url: str) -> tuple[str, str]:
-    """Split SCHEME:LOCATION; a bare path is a folder of JSON files."""
-    scheme, colon, location = url.partition(":")
-    if not colon or not re.fullmatch(r"[a-z][a-z0-9+]+", scheme):
-        scheme, location = "json", url
-    if not location:
-        raise pytest.UsageError(f"--hwperf-store={url!r} names no place. Give a folder, such as json:.hwperf")
-    return scheme, location
+def _store(config: pytest.Config, url: str) -> tuple[str, str]:
+    try:
+        return locate(url, config.rootpath)
+    except ValueError as problem:
+        raise pytest.UsageError(f"--hwperf-store={problem}") from problem
 
 
 def _baseline(name: str) -> str:

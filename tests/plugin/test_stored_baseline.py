@@ -173,7 +173,7 @@ def test_a_failed_run_becomes_no_baseline_until_it_is_accepted(project: pytest.P
     first.stdout.fnmatch_lines(
         [
             "*1 run saved*",
-            "*1 failed run not saved to the baseline. *: hwperf baseline accept --baseline main --store *",
+            "*1 failed run not saved to the baseline. *: hwperf baseline accept --baseline main --store json:/*",
         ]
     )
     second.assert_outcomes(passed=1, failed=1)
@@ -187,7 +187,7 @@ def test_accepting_what_nobody_held_is_an_error(project: pytest.Pytester) -> Non
     result = project.run(*HWPERF, "baseline", "accept", "nothing*")
 
     assert result.ret == 1
-    result.stderr.fnmatch_lines(["hwperf: no held run matches 'nothing[*]' in baseline main of .hwperf; *"])
+    result.stderr.fnmatch_lines(["hwperf: no held run matches 'nothing[*]' in baseline main of /*/.hwperf; *"])
 
 
 @pytest.mark.live

@@ -1,0 +1,81 @@
+"""`hwperf baseline accept`: the twin of `--hwperf-store`, from a shell."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf import registry
+from pytest_hwperf.cli import FAILED, OK, USAGE, main
+from pytest_hwperf.stores.json_files import JsonStore
+
+
+class FakeStore:
+    """A stranger's store; notes what it was asked."""
+
+    asked: list[str]
+
+    def __init__(self, location: str) -> None:
+        self.asked.append(location)
+
+    def check(self, baseline: str, *, writing: bool) -> None:
+        self.asked.append(f"check {baseline}, writing {writing}")
+
+    def accept(self, baseline: str, pattern: str) -> tuple[str, ...]:
+        self.asked.append(f"accept {pattern} in {baseline}")
+        return (pattern,)
+
+
+@pytest.fixture
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a held run; it is the current folder."""
+    monkeypatch.chdir(tmp_path)
+    JsonStore(tmp_path / ".hwperf").hold("main", [fake.session()])
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "store", [[], ["--store=.hwperf"], ["--store=json:.hwperf"], ["--store", "json:{here}/.hwperf"]]
+)
+def test_a_held_run_becomes_the_baseline(held: Path, capsys: pytest.CaptureFixture[str], store: list[str]) -> None:
+    """By default, and by the URL in each of its forms."""
+    options = [option.format(here=held) for option in store]
+
+    assert OK == main(["baseline", "accept", *options, fake.TEST])
+    assert f"accepted as baseline main: {fake.TEST}\n" == capsys.readouterr().out
+    assert [fake.session()] == list(JsonStore(held / ".hwperf").load("main", fake.machine(), fake.TEST, ""))
+    assert [".hwperf"] == [path.name for path in held.iterdir()]
+
+
+def test_the_folder_that_was_looked_at_is_named(held: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Started in another folder than the tests, it finds nothing."""
+    assert FAILED == main(["baseline", "accept", "--store=other", "*"])
+    assert f"hwperf: no held run matches '*' in baseline main of {held}/other; " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("store", "told"),
+    [
+        ("json:", "hwperf: --store='json:' names no place. Give a folder, such as json:.hwperf"),
+        ("sql:runs.db", "hwperf: unknown store 'sql'. Allowed: json"),
+    ],
+)
+def test_a_store_that_cannot_be_meant_is_refused(capsys: pytest.CaptureFixture[str], store: str, told: str) -> None:
+    assert USAGE == main(["baseline", "accept", f"--store={store}", "*"])
+    assert told in capsys.readouterr().err
+
+
+def test_a_strangers_store_comes_through_the_registry(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def find(kind: str, name: str) -> Any:
+        assert ("stores", "shelf") == (kind, name)
+        return FakeStore
+
+    monkeypatch.setattr(registry, "find", find)
+    monkeypatch.setattr(FakeStore, "asked", [], raising=False)
+
+    assert OK == main(["baseline", "accept", "--store=shelf:third", "--baseline=arm", "t.py::*"])
+    assert ["third", "check arm, writing True", "accept t.py::* in arm"] == FakeStore.asked
+    assert "accepted as baseline arm: t.py::*\n" == capsys.readouterr().out
