@@ -1,0 +1,83 @@
+"""What tox asks of the example project: a report that lacks anything is told so."""
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import example_checks
+import pytest
+
+
+def run(file: str, scenario: str) -> dict[str, Any]:
+    figures = [
+        {"metric": metric, "statistic": statistic, "source": "a source", "estimate": {"value": 0.5, "n": n}}
+        for (metric, statistic), n in example_checks.FILES[file].items()
+    ]
+    precision = "int8 static" if "int8" in scenario else "float32"
+    test = f"{file}::test_one_image[{scenario}]"
+    return {"run": {"test": test, "scenario": scenario, "conditions": {"precision": precision}}, "figures": figures}
+
+
+@pytest.fixture
+def report() -> dict[str, Any]:
+    """All that the example measures, as far as the check looks."""
+    forest, int8 = example_checks.NO_INT8
+    wanted = [(file, one) for file in example_checks.FILES for one in example_checks.SCENARIOS]
+    skip = {"test": f"{forest}::test_one_image[{int8}]", "scenario": int8, "reason": "not quantisable: only trees"}
+    return {"judgements": [run(*one) for one in wanted if one != example_checks.NO_INT8], "skips": [skip]}
+
+
+def test_a_whole_report_is_true(report: dict[str, Any]) -> None:
+    assert example_checks.untrue(report) == []
+
+
+def test_scenarios_that_were_skipped_are_missed(report: dict[str, Any]) -> None:
+    """As where ONNX Runtime cannot be had: everything is green, and nothing was measured."""
+    gone = [one for one in report["judgements"] if "onnx" in one["run"]["scenario"]]
+    kept = [one for one in report["judgements"] if one not in gone]
+    skips = [{**one["run"], "reason": "not installed"} for one in gone]
+    said = example_checks.untrue({"judgements": kept, "skips": [*report["skips"], *skips]})
+
+    assert len(gone) == sum("has 0 runs of onnx" in line for line in said) == 5
+    assert any(line.startswith("skipped are ") for line in said)
+    assert any("not installed" in line for line in said)
+
+
+def test_a_forest_in_int8_is_missed_as_a_skip(report: dict[str, Any]) -> None:
+    assert len(example_checks.untrue({**report, "skips": []})) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("source", ""), ("estimate", {"value": 0.0, "n": 999}), ("estimate", {"value": 0.5, "n": 0})]
+)
+def test_a_figure_without_source_value_or_n_is_none(report: dict[str, Any], key: str, value: object) -> None:
+    broken = deepcopy(report)
+    broken["judgements"][0]["figures"][0][key] = value
+
+    assert len(example_checks.untrue(broken)) == 1
+
+
+def test_int8_that_ran_in_floats_is_told(report: dict[str, Any]) -> None:
+    broken = deepcopy(report)
+    int8 = next(one for one in broken["judgements"] if one["run"]["scenario"] == "onnx_int8")
+    int8["run"]["conditions"]["precision"] = "float32"
+
+    assert len(example_checks.untrue(broken)) == 1
+
+
+def test_failures_of_a_junit_file_are_read_by_their_test(tmp_path: Path) -> None:
+    junit = tmp_path / "junit.xml"
+    junit.write_text(
+        '<testsuites><testsuite><testcase name="good"/>'
+        '<testcase name="bad"><failure message="m">REGRESSED  latency</failure></testcase></testsuite></testsuites>'
+    )
+
+    assert example_checks._failures(junit) == {"bad": "REGRESSED  latency"}
+    assert example_checks._failures(tmp_path / "none.xml") == {}
+
+
+def test_the_planted_work_fits_the_example() -> None:
+    models = (example_checks.EXAMPLE / "digits_models.py").read_text(encoding="utf-8")
+
+    assert models.count(example_checks.WORK) == 1
+    assert f"def {example_checks.SLOWED}(" in (example_checks.EXAMPLE / "tests" / "test_pixels.py").read_text("utf-8")
