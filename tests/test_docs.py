@@ -176,13 +176,16 @@ def test_everything_registered_stands_in_the_readme(kind: str) -> None:
 
 
 def test_the_readme_has_the_commands_that_ci_runs() -> None:
-    """The first is the tox environment `example` on an installed package, the second is all of CI."""
+    """The first is what the tox environment `example` runs and then looks at, the second is all of CI."""
     first, second = section(README, "Set up").partition("```bash\n")[2].partition("```")[0].splitlines()
     tox = configparser.ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini", encoding="utf-8")
+    example, checks = tox["testenv:example"]["commands"].split("\n")[1:]
     ci = [line for line in text_of(ROOT / ".ci" / "run").splitlines() if line.startswith("python ")]
 
-    assert first == f"python -m pip install . && {tox['testenv:example']['commands'].strip()}"
+    assert first == f"python -m pip install . && {example.partition(' --hwperf-json=')[0]}"
+    assert example.rpartition("=")[2] == checks.split()[-1]  # the report of this very run
+    assert "example_checks.py" in checks
     assert second == " && ".join(ci)
 
 

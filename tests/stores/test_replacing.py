@@ -52,6 +52,35 @@ def test_none_is_renamed_before_all_are_written(tmp_path: Path) -> None:
     assert seen == []
 
 
+def test_files_are_flushed_then_renamed_then_their_folders_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash a renamed file has its content, and what was told as replaced is there under its name."""
+    events = list[tuple[str, int]]()  # what was done to which inode, which a file keeps when it is renamed
+    flush, rename = os.fsync, os.replace
+
+    def flushed(descriptor: int) -> None:
+        events.append(("flush", os.fstat(descriptor).st_ino))
+        flush(descriptor)
+
+    def renamed(old: Path, new: Path) -> None:
+        events.append(("rename", Path(old).stat().st_ino))
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(os, "replace", renamed)
+    files = [tmp_path / folder / name for folder in ("a", "b") for name in ("1", "2")]
+    replace_files(dict.fromkeys(files, b"new"), create_file)
+    monkeypatch.undo()
+
+    inodes = {path.stat().st_ino for path in files}
+    folders = {path.parent.stat().st_ino for path in files}
+    assert {("flush", inode) for inode in inodes} == set(events[:4])
+    assert {("rename", inode) for inode in inodes} == set(events[4:8])
+    assert {("flush", inode) for inode in folders} == set(events[8:])
+    assert len(events) == 10
+
+
 def test_a_folder_that_cannot_be_flushed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files are there, but may not be after a crash."""
 
