@@ -3,7 +3,8 @@
 `stat_benchmark_runs.csv`: a row for each metric of each run, its values summarised.
 `stat_benchmark_summary.csv`: a row for each run; for each figure `<metric>_<statistic>_<unit>` and, behind the same
 name, `_ci_low`, `_ci_high`, `_n`, `_per`, `_source` and `_reason`.
-`statistical_comparisons.csv`: a row for each comparison.
+`statistical_comparisons.csv`: a row for each comparison; `n` and `source` are those of `candidate_value`, `pairs` and
+`method` say of what the `change` is made, `cohens_d_paired` is the mean of the pairs' log ratios over their deviation.
 
 What is missing is empty, never 0 or NaN, and a reason column says why. Times are in ms, sizes in MB (10^6 bytes),
 energies in mJ; a column that holds several metrics is in the unit of the column `unit`.
@@ -15,17 +16,21 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
+from pytest_hwperf.core.effects import Changes, Key, changes_of, cohens_d, decisive
+from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.records import Comparison, Estimate, Figure, Judgement, Run, Sample, Verdict
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
+from pytest_hwperf.core.units import EXPORT_UNITS, counted, exported_name
 from pytest_hwperf.reports.cells import metric_of, visible
-from pytest_hwperf.reports.order import Key, sorted_keys
+from pytest_hwperf.reports.order import Key as FigureKey
+from pytest_hwperf.reports.order import sorted_keys
 
 Cell: TypeAlias = str | float | None  # None is missing
 Record: TypeAlias = Mapping[str, Cell]
 
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # a spreadsheet runs a cell that begins so
 _NO_EFFECT = "the comparison keeps no standardised effect; see change and its interval"
+_NO_DEVIATION = "{} without a deviation; see change and its interval"
 
 _RUN_COLUMNS = ("test", "label", "scenario", "revision", "started_at", "machine")
 _SAMPLE_COLUMNS = (
@@ -35,6 +40,7 @@ _SAMPLE_COLUMNS = (
 _FIGURE_ENDINGS = ("", "_ci_low", "_ci_high", "_n", "_per", "_source", "_reason")
 _COMPARISON_COLUMNS = (
     *("baseline", "test", "label", "scenario", "metric", "statistic", "unit", "baseline_value", "candidate_value"),
+    *("n", "source"),
     *("scale", "change", "ci_low", "ci_high", "confidence", "margin", "pairs", "method", "cohens_d_paired"),
     *("cohens_d_paired_reason", "p_value", "detectable", "outcome", "fails", "reason", "warnings"),
 )
@@ -45,6 +51,7 @@ def render(report: Report) -> dict[str, bytes]:
     judgements = report.judgements
     keys = sorted_keys((figure.metric, figure.statistic) for judgement in judgements for figure in judgement.figures)
     names = {key: name for key in keys if (name := _figure_name(key, judgements))}
+    changes = changes_of(report.gates)
     summary_columns = [*_RUN_COLUMNS, *(name + end for name in names.values() for end in _FIGURE_ENDINGS), "conditions"]
     return {
         "stat_benchmark_runs.csv": _written(
@@ -56,7 +63,10 @@ def render(report: Report) -> dict[str, bytes]:
         "statistical_comparisons.csv": _written(
             _COMPARISON_COLUMNS,
             [
-                _comparison_row(report, judgement, verdict, verdict.subject)
+                {
+                    **_comparison_row(report, judgement, verdict, verdict.subject),
+                    **_effect_cells(judgement.run, verdict.subject, changes),
+                }
                 for judgement in judgements
                 for verdict in judgement.verdicts
                 if isinstance(verdict.subject, Comparison)
@@ -140,12 +150,12 @@ def _unit(run: Run, metric: str) -> tuple[str, float]:
     return EXPORT_UNITS[metric_of(run, metric).unit]
 
 
-def _figure_name(key: Key, judgements: Sequence[Judgement]) -> str:
+def _figure_name(key: FigureKey, judgements: Sequence[Judgement]) -> str:
     """Return `latency_p95_ms`; a metric has one unit in all runs."""
     return exported_name("_".join(key), metric_of(judgements[0].run, key[0]).unit)
 
 
-def _summary_row(judgement: Judgement, names: Mapping[Key, str]) -> Record:
+def _summary_row(judgement: Judgement, names: Mapping[FigureKey, str]) -> Record:
     run = judgement.run
     figures = {(figure.metric, figure.statistic): figure for figure in judgement.figures}
     row = {**_run_cells(run), "conditions": _conditions(run)}
@@ -188,6 +198,8 @@ def _comparison_row(report: Report, judgement: Judgement, verdict: Verdict, comp
         "unit": unit or "1",
         "baseline_value": None if comparison.baseline is None else comparison.baseline * factor,
         "candidate_value": figure.estimate.value * factor if figure else None,
+        "n": figure.estimate.n if figure else None,
+        "source": figure.source if figure else None,
         "scale": comparison.scale,
         "change": change.value if change else None,
         "ci_low": change.low if change else None,
@@ -196,7 +208,6 @@ def _comparison_row(report: Report, judgement: Judgement, verdict: Verdict, comp
         "margin": comparison.margin,
         "pairs": comparison.pairs,
         "method": comparison.method,
-        "cohens_d_paired_reason": _NO_EFFECT,
         "p_value": comparison.p_value,
         "detectable": comparison.detectable,
         "outcome": comparison.outcome,
@@ -204,3 +215,14 @@ def _comparison_row(report: Report, judgement: Judgement, verdict: Verdict, comp
         "reason": comparison.reason or (_open_end(change) if change else ""),
         "warnings": "; ".join([*comparison.warnings, *(change.warnings if change else ())]),
     }
+
+
+def _effect_cells(run: Run, comparison: Comparison, changes: Mapping[Key, Changes]) -> Record:
+    """Return the standardised effect of a comparison that rests on pairs, or the reason why there is none."""
+    key = (Measurement(test=run.test, label=run.label), comparison.metric, comparison.statistic)
+    values = decisive(comparison, changes.get(key, {}))
+    if not values:
+        return {"cohens_d_paired_reason": _NO_EFFECT}
+    effect = cohens_d(values)
+    reason = _NO_DEVIATION.format(counted(len(values), "pair")) if effect is None else ""
+    return {"cohens_d_paired": effect, "cohens_d_paired_reason": reason}

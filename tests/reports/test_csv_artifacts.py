@@ -2,16 +2,20 @@
 
 import csv
 import io
+import math
 from array import array
 from collections.abc import Callable
 from dataclasses import replace
 
 import pandas as pd
 import pytest
+from fakes import gates
 from fakes import records as fake
 
-from pytest_hwperf.core.records import Judgement
+from pytest_hwperf.core.evidence import Coin, Evidence, Gate, Measurement, Observation, Pair
+from pytest_hwperf.core.records import METRICS, Judgement
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.units import EXPORT_UNITS
 from pytest_hwperf.reports.csv_artifacts import render
 
 RUNS, SUMMARY, COMPARISONS = "stat_benchmark_runs.csv", "stat_benchmark_summary.csv", "statistical_comparisons.csv"
@@ -124,6 +128,93 @@ def test_comparison_has_its_numbers_and_outcome() -> None:
         "fails": "yes",
     }.items() <= row.items()
     assert row["cohens_d_paired_reason"]
+
+
+def test_every_number_has_unit_n_and_source() -> None:
+    """Those of a run and of a comparison in their row; those of the summary behind the name of their column."""
+    report = fake.report()
+    for row in table(report, RUNS) + table(report, COMPARISONS):
+        number = row.get("mean") or row.get("candidate_value")
+        assert not number or (row["unit"] and int(row["n"]) > 0 and row["source"])
+    for row in table(report, SUMMARY):
+        for name in [name.removesuffix("_source") for name in row if name.endswith("_source")]:
+            metric = next(metric for metric in METRICS if name.startswith(f"{metric}_"))
+            assert name.endswith(EXPORT_UNITS[METRICS[metric].unit][0])
+            assert not row[name] or (int(row[f"{name}_n"]) > 0 and row[f"{name}_source"])
+
+
+def test_a_comparison_has_the_source_of_the_candidates_value() -> None:
+    rows = table(fake.report(), COMPARISONS)
+
+    assert [("latency", "412", "perf_counter"), ("energy", "30", "estimate:cpu-time")] == [
+        (row["metric"], row["n"], row["source"]) for row in (rows[0], rows[-2])
+    ]
+
+
+def paired(*changes: float) -> Report:
+    """A latency that was compared by these log ratios, one a pair."""
+    judgement = fake.plain_judgement()
+    measurement = Measurement(test=judgement.run.test, label=judgement.run.label)
+    seen = [
+        Observation(
+            measurement=measurement,
+            metric="latency",
+            statistic="p50",
+            baseline=array("d", [0.001]),
+            candidate=array("d", [0.001 * math.exp(change)]),
+            change=change,
+        )
+        for change in changes
+    ]
+    pairs = tuple(
+        Pair(
+            number=number,
+            stage="screen",
+            first="baseline",
+            hash_seeds={},
+            coins=(Coin(measurement=measurement, turns="BC"),),
+            observations=(one,),
+        )
+        for number, one in enumerate(seen, 1)
+    )
+    gate = Gate(
+        against="main",
+        revision="4f2c1e9",
+        seed=1,
+        evidence=Evidence(alpha=0.01, trials=(), pairs=pairs),
+        shared={},
+        seconds={},
+    )
+    value = math.expm1(sorted(changes)[len(changes) // 2])
+    verdict = fake.comparison_verdict("latency", "p50", "inconclusive", (value, -0.1, 0.1), pairs=len(changes))
+    return replace(report_of(replace(judgement, verdicts=(verdict,))), gates=(gate,))
+
+
+def test_pairs_give_a_standardised_effect() -> None:
+    """0.02, 0.04 and 0.06: a mean of 0.04 over a deviation of 0.02."""
+    (row,) = table(paired(0.02, 0.04, 0.06), COMPARISONS)
+
+    assert ("2", "") == (row["cohens_d_paired"], row["cohens_d_paired_reason"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"), [((0.02,), "1 pair without a deviation"), ((0.02, 0.02, 0.02), "3 pairs without a deviation")]
+)
+def test_pairs_without_a_deviation_give_no_standardised_effect(changes: tuple[float, ...], told: str) -> None:
+    (row,) = table(paired(*changes), COMPARISONS)
+
+    assert "" == row["cohens_d_paired"]
+    assert f"{told}; see change and its interval" == row["cohens_d_paired_reason"]
+
+
+def test_what_rests_on_no_pairs_has_no_standardised_effect() -> None:
+    """Of a whole build: latencies are compared in pairs, memory and accuracy are not."""
+    rows = table(gates.report(3), COMPARISONS)
+
+    assert {("latency", True), ("memory", False), ("accuracy", False)} == {
+        (row["metric"], row["cohens_d_paired"] != "") for row in rows
+    }
+    assert all((row["cohens_d_paired"] == "") == (row["cohens_d_paired_reason"] != "") for row in rows)
 
 
 def test_comparison_without_numbers_says_why() -> None:

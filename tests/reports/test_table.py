@@ -8,6 +8,7 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf.core.records import (
+    METRICS,
     Budget,
     BudgetOutcome,
     Comparison,
@@ -17,7 +18,7 @@ from pytest_hwperf.core.records import (
     Verdict,
 )
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.units import counted
+from pytest_hwperf.core.units import _SCALES, counted
 from pytest_hwperf.reports.cells import COLUMNS, metric_of, unit_of, visible
 from pytest_hwperf.reports.order import sorted_keys
 from pytest_hwperf.reports.table import Section, Table, rows
@@ -318,15 +319,41 @@ def test_warnings_of_comparisons_are_footnotes_too() -> None:
 
 
 def test_shown_numbers_have_unit_n_and_source() -> None:
-    """Every row with a figure, at every detail; the source of its metric stands above it."""
+    """Every row with a figure, at every detail; the source of its metric stands above it.
+
+    The CSV files and JUnit's properties are held to the same in their own tests.
+    """
     for detail in ("quiet", "normal", "verbose"):
         table = rows(fake.report(), detail=detail)
         for group in table.groups:
             for section in group.sections:
                 for name in metrics(section):
                     row = cells(table, section, name)
-                    measured = row["n"] and re.search(rf"\(.*\b{name.split()[0]}\b.*\)", group.sources)
-                    assert row["value"] == "unmeasured" or measured
+                    metric = name.split()[0]
+                    measured = row["n"] and re.search(rf"\(.*\b{metric}\b.*\)", group.sources)
+                    assert row["value"] == "unmeasured" or (measured and has_unit(row["value"], metric))
+
+
+def has_unit(value: str, metric: str) -> bool:
+    """Say whether behind the number stands one of the units of its metric; nothing where it is a share."""
+    units = "|".join(re.escape(f" {name}".rstrip()) for _, name in _SCALES[METRICS[metric].unit])
+    return re.match(rf"[\d.]+({units})( \(|$)", value) is not None
+
+
+@pytest.mark.parametrize(
+    ("value", "metric", "answer"),
+    [
+        ("7.90 ms (7.60 .. 8.45)", "latency", True),
+        ("7.90 (7.60 .. 8.45)", "latency", False),
+        ("7.90 MB", "latency", False),
+        ("161 /s", "throughput", True),
+        ("161", "throughput", False),
+        ("0.967 (0.924 .. 0.986)", "accuracy", True),
+        ("0.967 ms", "accuracy", False),
+    ],
+)
+def test_a_number_without_its_unit_is_noticed(value: str, metric: str, answer: bool) -> None:
+    assert answer == has_unit(value, metric)
 
 
 def test_columns_without_content_are_left_out() -> None:

@@ -1,0 +1,60 @@
+"""How large a change is beside the noise between pairs, for those who compare experiments and not builds."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean, stdev
+
+from pytest_hwperf.core.evidence import Gate, Measurement, Stage
+from pytest_hwperf.core.ranks import hodges_lehmann
+from pytest_hwperf.core.records import Comparison
+
+Key = tuple[Measurement, str, str]  # with metric and statistic
+Changes = Mapping[Stage, Sequence[float]]  # the one number of each pair, a log ratio, in time order
+
+_CLOSE = 1e-9  # relative: what is read back from a file may differ in its last digits
+
+
+def changes_of(gates: Iterable[Gate]) -> Mapping[Key, Changes]:
+    """Sort the pair values of every gate by what they were measured of; the rehearsal decides nothing and is left out.
+
+    Pairs whose values have no ratio are left out too.
+    """
+    found: dict[Key, dict[Stage, list[float]]] = {}
+    for pair in (pair for gate in gates for pair in gate.evidence.pairs if pair.stage != "rehearsal"):
+        for one in pair.observations:
+            if one.change is not None:
+                stages = found.setdefault((one.measurement, one.metric, one.statistic), {})
+                stages.setdefault(pair.stage, []).append(one.change)
+    return found
+
+
+def decisive(comparison: Comparison, changes: Changes) -> Sequence[float]:
+    """Return the pair values that a comparison rests on: those whose centre is its change; () where there are none.
+
+    A comparison is made of as many fresh pairs as a look takes, or else of the screen.
+    """
+    if comparison.change is None:
+        return ()
+    for stage in ("confirm", "screen"):
+        values = changes.get(stage, ())[: comparison.pairs]
+        if values and math.isclose(math.expm1(hodges_lehmann(values)), comparison.change.value, rel_tol=_CLOSE):
+            return values
+    return ()
+
+
+def cohens_d(values: Sequence[float]) -> float | None:
+    """Return the mean of paired differences over their standard deviation; None where that is 0 or cannot be had.
+
+    It is the effect that is called d_z: positive where the candidate's value is the larger one, and the same for any
+    number of pairs. It speaks of the noise between these pairs on this machine and of no margin; so nothing is decided
+    by it.
+
+    Args:
+        values: differences, such as log ratios, one a pair.
+
+    References:
+        Cohen, Statistical Power Analysis for the Behavioral Sciences, 2nd ed. (1988), section 2.3.5.
+        Example: 0.02, 0.04 and 0.06 have a mean of 0.04 and a deviation of 0.02, so that d is 2.
+    """
+    deviation = stdev(values) if len(values) > 1 else 0.0
+    return fmean(values) / deviation if deviation > 0 else None
