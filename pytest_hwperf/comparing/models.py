@@ -20,7 +20,7 @@ from pytest_hwperf.core.records import METRICS, Comparison, Margin, Sample
 from pytest_hwperf.core.sequence import settle
 from pytest_hwperf.duet import places
 from pytest_hwperf.duet.conductor import Conductor, Progress
-from pytest_hwperf.duet.launching import Command
+from pytest_hwperf.duet.launching import Command, untraced
 from pytest_hwperf.duet.pairing import Meeting
 from pytest_hwperf.duet.processors import processors
 
@@ -102,7 +102,7 @@ def _command(model: str, data: Path, terms: Terms) -> Command:
         label=terms.measurement.label,
     )
     return Command(
-        module=MODULE, arguments=[contender.to_argument()], directory=Path.cwd(), environment=dict(os.environ)
+        module=MODULE, arguments=[contender.to_argument()], directory=Path.cwd(), environment=untraced(os.environ)
     )
 
 

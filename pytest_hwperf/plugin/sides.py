@@ -14,7 +14,7 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.duet.checkout import copy_of, lfs_pointers, resolve, top_of, update_submodules, worktree
 from pytest_hwperf.duet.isolation import check_isolation, own_paths, python_path, translated
-from pytest_hwperf.duet.launching import Command
+from pytest_hwperf.duet.launching import Command, untraced
 from pytest_hwperf.duet.overlay import candidate_ini, lay_over, share
 from pytest_hwperf.plugin.asking import environment, inherited, subdued
 from pytest_hwperf.plugin.state import SETTINGS
@@ -142,7 +142,7 @@ def _command(
             rf"{re.escape(str(found.candidate))}(?=[{re.escape(os.sep + os.pathsep)}]|$)", lambda _: str(root), text
         )
 
-    variables = environment()
+    variables = untraced(environment())
     before = [moved(entry) for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, [python_path(paths), *before]))
     arguments = [moved(argument) for argument in inherited(config)]

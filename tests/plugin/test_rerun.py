@@ -344,16 +344,6 @@ def test_an_interpreter_that_cannot_be_started_is_a_usage_error(project: pytest.
     result.stderr.fnmatch_lines(["*tools/python cannot be started in *"])
 
 
-def test_a_coverage_plugin_is_kept_out_of_the_pairs(project: pytest.Pytester) -> None:
-    pytest.importorskip("pytest_cov", reason="pytest-cov is not installed here")
-    write(project, "pytest.ini", "[pytest]\npythonpath = .\naddopts = --cov=work --cov-report=\n")
-    options = ("--hwperf-against=HEAD", "--hwperf-json=report.json", REHEARSED, "-k", "steady")
-    result = project.runpytest_subprocess(*options)
-
-    result.assert_outcomes(passed=1, deselected=1)
-    assert UP == compared(project, "test_steady").reason
-
-
 def test_markers_that_the_baseline_does_not_know_are_no_error(project: pytest.Pytester) -> None:
     """The candidate's ini is laid over, but for its pythonpath."""
     write(

@@ -1,0 +1,83 @@
+"""A project in a real repository, and the paired gate on it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from fakes.repositories import commit, git
+
+from pytest_hwperf.core.codec import from_plain
+from pytest_hwperf.core.evidence import Gate
+from pytest_hwperf.core.records import Comparison
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.duet.duel import Tempo
+
+QUICK = Tempo(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
+REHEARSED = "--hwperf-gate-time=0.001"  # no pair is begun: only what the rehearsal has found is said
+UP = "the time of 0.001 s was up"  # what is said of a test then that could have been compared
+WORK = "def call(units=3):\n    return sum(range(units * 1000))\n"
+INI = "[pytest]\npythonpath = .\n"
+
+_ALWAYS = ("--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-json=report.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A repository in the folder of `pytester`."""
+
+    pytester: pytest.Pytester
+
+    @property
+    def path(self) -> Path:
+        """Its root."""
+        return self.pytester.path
+
+    def write(self, files: Mapping[str, str]) -> None:
+        """Write files by their paths."""
+        for name, text in files.items():
+            path = self.path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    def commit(self, files: Mapping[str, str]) -> None:
+        """Write files, and commit all there is."""
+        self.write(files)
+        commit(self.path)
+
+    def git(self, *arguments: str) -> str:
+        """Run git there."""
+        return git(self.path, *arguments)
+
+    def run(self, *options: str, against: str = "HEAD") -> pytest.RunResult:
+        """Run pytest in this process, so that what a test has patched holds."""
+        chosen = [f"--hwperf-against={against}"] if against else []
+        return self.pytester.runpytest_inprocess(*chosen, *_ALWAYS, *options)
+
+    def report(self, folder: str = ".") -> Report:
+        """Return the report of the last run that was started in `folder`."""
+        text = (self.path / folder / "report.json").read_text(encoding="utf-8")
+        return from_plain(Report, json.loads(text)["report"])
+
+    def gate(self) -> Gate:
+        """Return what the pairs of the last run were."""
+        (gate,) = self.report().gates
+        return gate
+
+    def compared(self, test: str, metric: str = "latency") -> Comparison:
+        """Return the comparison of one metric of the test whose id ends so."""
+        (found,) = (
+            comparison
+            for judgement in self.report().judgements
+            if judgement.run.test.endswith(test)
+            for comparison in judgement.comparisons
+            if comparison.metric == metric
+        )
+        return found
+
+
+def measured(name: str, call: str, *before: str) -> str:
+    """Return the text of a module with one measured test; `before` are lines of its body."""
+    body = "".join(f"    {line}\n" for line in (*before, f"hwperf({call})"))
+    return f"import os, pathlib, time\nimport work\n\nBASE = 'hwperf-base-' in os.getcwd()\n\n\ndef test_{name}(hwperf):\n{body}"
