@@ -12,13 +12,16 @@ from textwrap import dedent
 
 import pytest
 
-from pytest_hwperf.core.budgets import BUDGET_KEYWORDS, DEFAULT_MARGINS
+from pytest_hwperf.core.budgets import BUDGET_KEYWORDS, DEFAULT_MARGINS, parse_budgets
+from pytest_hwperf.core.records import METRICS
+from pytest_hwperf.core.units import show_limit
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pytest_hwperf"
 README = ROOT / "README.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
-WORKFLOW = ROOT / "example_project" / ".github" / "workflows" / "performance.yml"
+EXAMPLE = ROOT / "example_project"
+WORKFLOW = EXAMPLE / ".github" / "workflows" / "performance.yml"
 PAGES = [
     *(
         ROOT / name
@@ -33,10 +36,11 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 QUICK = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-max-time=0.1", "--hwperf-energy=off")
-TOLD = ("FAILED latency", "PASSED accuracy", "latency", "accuracy")  # lines of output
+TOLD = ("FAILED latency", "PASSED accuracy", "UNMEASURED accuracy", "latency", "accuracy")  # lines of output
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_LIMIT = re.compile(r"[<>]= [\d.]+(?: [^\s:]+)?")
 _OPTION = re.compile(r"(?<![\w-])--hwperf-[a-z-]+[a-z]")
 
 
@@ -96,10 +100,53 @@ def test_complete_examples_run_and_only_the_first_fails(
 
 
 def unnumbered(output: str) -> list[str]:
-    """Return the lines of a run without what differs from machine to machine: footnotes, numbers, units and spaces."""
+    """Return the lines of a run without what differs from machine to machine, but with every limit of a budget.
+
+    Those are footnotes, numbers, units and spaces, and whether calls are so fast that they are timed in batches.
+    """
     lines = (re.sub(r"\[[\d,]+\]", "", line) for line in output.splitlines())
-    lines = (re.sub(r"\d[\d.]*( ([nµm]?s\b|[kM]?/s))?", "#", line) for line in lines)
+    lines = (re.sub(r"batches( of \d+ calls)?", "calls", line) for line in lines)
+    number = re.compile(rf"({_LIMIT.pattern})|\d[\d.]*( ([nµm]?s\b|[kM]?/s))?")
+    lines = (number.sub(lambda found: found[1] or "#", line) for line in lines)
     return [" ".join(line.split()) for line in lines]
+
+
+def test_a_stale_limit_is_noticed() -> None:
+    fresh = "FAILED latency p95 9.75 µs (9.62 .. 9.90), n=2076 batches of 13 calls, budget <= 1 µs: failed"
+    elsewhere = "FAILED  latency p95 31.2 ms (30.0 .. 32.1), n=99 calls, budget <= 1 µs: failed"
+
+    assert unnumbered(fresh) == unnumbered(elsewhere)
+    assert unnumbered(fresh) != unnumbered(fresh.replace("1 µs", "1.00 µs"))
+    assert unnumbered(fresh) != unnumbered(fresh.replace("1 µs", "2 µs"))
+
+
+@pytest.mark.live
+def test_the_example_breaks_as_its_readme_shows(pytester: pytest.Pytester) -> None:
+    """Its page says which limit to write, and what is then told."""
+    for name in ("pyproject.toml", "digits_models.py", "tests/conftest.py", "tests/test_pixels.py"):
+        path = pytester.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text_of(EXAMPLE / name).replace("latency_p95_ms=50", "latency_p95_ms=0.001"), encoding="utf-8")
+    result = pytester.runpytest_subprocess(*QUICK)
+
+    broken = next(text for page, text in blocks("text") if page.parent == EXAMPLE and text.count("FAILED"))
+    told = [line for line in unnumbered(broken) if line.startswith(TOLD)]
+    assert len(told) == len(broken.splitlines()) - 1 == 2  # all below the heading
+    assert [] == [line for line in told if line not in unnumbered(result.stdout.str())]
+    assert result.ret == 1
+
+
+@pytest.mark.parametrize("page", [README, EXAMPLE / "README.md"], ids=named)
+def test_every_limit_shown_is_one_that_is_written(page: Path) -> None:
+    """On the page itself or in the files of its example, and shown as the code shows it."""
+    files = [*EXAMPLE.glob("tests/*.py"), EXAMPLE / "pyproject.toml"] if page.parent == EXAMPLE else []
+    written = re.findall(r"(\w+)=([\d.]+)", "\n".join(map(text_of, [page, *files])))
+    budgets = [parse_budgets({word: float(limit)})[0] for word, limit in written if word in BUDGET_KEYWORDS]
+    allowed = {show_limit(one.limit, METRICS[one.metric].unit, METRICS[one.metric].better) for one in budgets}
+    shown = [limit for where, text in blocks("text") if where == page for limit in _LIMIT.findall(text)]
+
+    assert len(shown) > 3
+    assert set() == set(shown) - allowed
 
 
 @pytest.mark.parametrize(("page", "code"), blocks("python"), ids=lambda value: named(value) if value in PAGES else "")
