@@ -76,6 +76,10 @@ def _parsed(mark: pytest.Mark, parse: "Callable[[Mapping[str, object]], Any]") -
     return parse(mark.kwargs)
 
 
+_ASYNC = (  # pytest alone would fail it or, before 8.4, skip it; a plugin would run it in a loop that nothing awaits
+    "hwperf: nothing is measured in an async test. Make it a plain function, which gives a plain function such as "
+    "lambda: asyncio.run(predict(X)) to hwperf(...)"
+)
 _EXAMPLES = {"hwbudget": "hwbudget(latency_p95_ms=100)", "hwregression": 'hwregression(latency_p50="2%")'}
 
 
@@ -95,7 +99,7 @@ def _unmeasurable(item: pytest.Item) -> str:
     if item.get_closest_marker("hwscenarios") and "scenario" not in fixtures:
         return "hwscenarios: the test does not use the fixture scenario; add it and call hwperf(scenario)"
     if "hwperf" in fixtures:
-        return ""
+        return _ASYNC if iscoroutinefunction(getattr(item, "obj", None)) else ""
     if item.get_closest_marker("hwbudget"):
         return _unmeasurable_body(item)
     return (

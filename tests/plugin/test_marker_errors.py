@@ -80,6 +80,31 @@ def test_a_body_that_cannot_be_measured_is_a_usage_error(pytester: pytest.Pytest
     result.stderr.fnmatch_lines([f"*{told}*"])
 
 
+@pytest.mark.parametrize("marker", ["", "@pytest.mark.hwbudget(latency_p50_ms=1)\n"])
+@pytest.mark.parametrize("plugin", [False, True])
+def test_an_async_test_with_the_fixture_is_a_usage_error(
+    pytester: pytest.Pytester, marker: str, *, plugin: bool
+) -> None:
+    """Whether pytest alone would fail or skip it, or a plugin would run it."""
+    if plugin:
+        pytester.makeconftest(
+            """
+            import asyncio, pytest
+            @pytest.hookimpl(tryfirst=True)
+            def pytest_pyfunc_call(pyfuncitem):
+                asyncio.run(pyfuncitem.obj(hwperf=pyfuncitem.funcargs["hwperf"]))
+                return True
+            """
+        )
+    pytester.makepyfile(f"import pytest\n{marker}async def test_it(hwperf): raise SystemExit('ran')")
+    result = pytester.runpytest_inprocess()
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines(
+        ["ERROR: *::test_it: hwperf: nothing is measured in an async test. *lambda: asyncio.run(predict(X)) *"]
+    )
+
+
 @pytest.mark.parametrize(
     ("marker", "told"),
     [
@@ -102,6 +127,10 @@ def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, mar
         (["--hwperf-max-time=0"], "--hwperf-max-time='0': a number of seconds above 0"),
         (["--hwperf-max-time=nan"], "a number of seconds above 0"),
         (["--hwperf-max-time=fast"], "a number of seconds above 0"),
+        (["--hwperf-gate-time=0"], "--hwperf-gate-time='0': a number of seconds above 0 up to 86400"),
+        (["--hwperf-gate-time=90000"], "--hwperf-gate-time='90000': a number of seconds above 0 up to 86400"),
+        (["--hwperf-gate-time=soon"], "a number of seconds above 0 up to 86400"),
+        (["--hwperf-rerun=nevr"], "--hwperf-rerun='nevr': unknown value. Did you mean 'never'? Allowed: auto, never"),
         (["--hwperf-alpha=50%"], "--hwperf-alpha='50%': a rate above 0 up to 20 %"),
         (["--hwperf-alpha=x"], "a rate above 0"),
         (["--hwperf-margin=latency_p95=much"], "a margin is a percentage"),
