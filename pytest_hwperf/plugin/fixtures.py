@@ -28,7 +28,8 @@ def scenario(request: pytest.FixtureRequest, hwperf_model: Any, hwperf_data: Any
     try:
         return ready_scenario(request.node, request.param, hwperf_model, hwperf_data)
     except HwperfError as error:
-        pytest.fail(str(error), pytrace=False)
+        problem = str(error)
+    pytest.fail(problem, pytrace=False)  # not above, where pytest would tell the error that it handles beside the same
 
 
 @pytest.fixture(scope="session")

@@ -121,6 +121,7 @@ def test_bad_data_is_told_in_one_sentence(project: pytest.Pytester, returned: st
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines([f"*{told}*"])
     assert "Traceback" not in result.stdout.str()
+    assert "During handling" not in result.stdout.str()
     assert "pytest_hwperf/plugin" not in result.stdout.str()
 
 
@@ -142,14 +143,20 @@ def test_missing_data_is_told(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*define a fixture hwperf_data in conftest.py that returns (X, y)*"])
 
 
-def test_a_model_that_is_none_is_told(project: pytest.Pytester) -> None:
+@pytest.mark.parametrize(("model", "kind"), [("'model'", "str"), ("None", "NoneType")])
+def test_what_is_no_model_is_told(project: pytest.Pytester, model: str, kind: str) -> None:
     project.makepyfile(
-        "import pytest\n@pytest.fixture\ndef hwperf_model(): return 'model'\n"
+        f"import pytest\n@pytest.fixture\ndef hwperf_model(): return {model}\n"
         "@pytest.mark.hwscenarios('sklearn_fp32')\ndef test_it(hwperf, scenario): pass"
     )
     result = run(project)
 
     result.assert_outcomes(errors=1)
+    told = (
+        f"the model is a {kind}, which is no scikit-learn estimator with predict: give a fitted estimator, or measure"
+    )
+    result.stdout.fnmatch_lines([f"{told} a callable by hwperf(function, X)"])
+    assert "During handling" not in result.stdout.str()
     assert "pytest_hwperf/scenarios" not in result.stdout.str()
 
 
