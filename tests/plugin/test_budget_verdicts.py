@@ -282,6 +282,17 @@ def test_quiet_shows_only_what_needs_a_look(pytester: pytest.Pytester) -> None:
     assert "test_good" not in table
 
 
+@pytest.mark.parametrize(("color", "red"), [("yes", "\x1b[31m"), ("no", "")])
+def test_the_table_is_coloured_as_pytest_is(pytester: pytest.Pytester, color: str, red: str) -> None:
+    """A missed budget is red; without colour no code is left anywhere."""
+    pytester.makepyfile("import pytest\n@pytest.mark.hwbudget(latency_p95_ms=0)\ndef test_it(): sum(range(100))")
+    table = run(pytester, f"--color={color}").stdout.str().rpartition("hwperf =")[2]
+    (row,) = [line for line in table.splitlines() if "<= 0 s" in line and "FAILED" not in line]
+
+    assert row.startswith(f"{red}    latency p95  ")
+    assert ("\x1b[" in table) == bool(red)
+
+
 def test_verbose_shows_every_figure(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
 

@@ -1,10 +1,12 @@
 """What disturbed a measurement stands in its run and below the table."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from pytest_hwperf.machine import describe
+from pytest_hwperf.meters.interference import Snapshot
 
 QUICK = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-max-time=0.05")
 
@@ -50,3 +52,21 @@ def test_a_quota_that_stops_the_process_is_a_footnote(
 
     result.assert_outcomes(passed=1)
     assert "stopped its processes in 7 periods, 50.0 ms of CPU time in all" in result.stdout.str()
+
+
+def test_every_run_keeps_what_disturbed_it(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """7 switches, 10 of 1000 ticks stolen, and the load at the end; none is much, so that nothing is warned of."""
+    snapshots = iter(
+        [
+            Snapshot(switches=3, steal=5, total=1000, load=0.25, wall_s=0.0),
+            Snapshot(switches=10, steal=15, total=2000, load=0.5, wall_s=1.0),
+        ]
+    )
+    monkeypatch.setattr("pytest_hwperf.plugin.performing.snapshot", lambda **_: next(snapshots))
+    pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-json=report.json")
+    report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
+    (judgement,) = report["judgements"]
+
+    result.assert_outcomes(passed=1)
+    assert {"involuntary_switches": "7", "load_1min": "0.50", "steal": "1.0%"} == judgement["run"]["context"]

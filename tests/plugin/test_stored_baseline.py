@@ -259,15 +259,6 @@ def test_a_damaged_baseline_ends_the_session_before_anything_is_measured(
     assert path.read_text(encoding="utf-8") == damaged
 
 
-def test_a_store_that_is_a_file_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test_it(): pass")
-    pytester.maketxtfile(store="")
-    result = run(pytester, "--hwperf-save", "--hwperf-store=store.txt")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *store.txt*"])
-
-
 @pytest.mark.live
 def test_an_interrupted_session_keeps_what_is_complete(pytester: pytest.Pytester) -> None:
     """Ctrl-C in the second test: the first is saved, the report says that it is partial."""

@@ -1,0 +1,74 @@
+"""A disk that fails under the baselines: before anything is measured, or when all is done."""
+
+import errno
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_hwperf import registry
+from pytest_hwperf.stores.json_files import JsonStore
+from pytest_hwperf.stores.replacing import create_file
+
+SAVE = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "--hwperf-save")
+
+
+def failing(error: int, *, probes: bool) -> Callable[[Path], int]:
+    """Return what creates files on a disk that refuses them, the first attempt included if `probes`."""
+
+    def create(path: Path) -> int:
+        if path.name.startswith(".probe") and not probes:
+            return create_file(path)
+        raise OSError(error, os.strerror(error))
+
+    return create
+
+
+def use(monkeypatch: pytest.MonkeyPatch, create: Callable[[Path], int]) -> None:
+    """Let every store of this process create its files so."""
+    real = registry.find
+
+    def find(kind: Any, name: str) -> Any:
+        return partial(JsonStore, create=create) if kind == "stores" else real(kind, name)
+
+    monkeypatch.setattr(registry, "find", find)
+
+
+def test_a_disk_that_fills_up_fails_the_session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build whose baseline is lost must not be green, though every test of it passed."""
+    use(monkeypatch, failing(errno.ENOSPC, probes=False))
+    pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
+    result = pytester.runpytest_inprocess(*SAVE)
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "hwperf: 0 runs saved to baseline main in *",
+            "hwperf: not saved: *.json cannot be written (No space left on device): what was there is intact; *",
+        ]
+    )
+
+
+def test_a_read_only_store_is_a_usage_error(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, failing(errno.EROFS, probes=True))
+    pytester.makepyfile("def test_it(): raise SystemExit('ran')")
+    result = pytester.runpytest_inprocess(*SAVE)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: * cannot be written to (Read-only file system): make it writable, or choose *"]
+    )
+
+
+@pytest.mark.parametrize("store", ["taken.txt", "json:taken.txt", "taken.txt/below"])
+def test_a_file_where_the_store_would_be_is_a_usage_error(pytester: pytest.Pytester, store: str) -> None:
+    pytester.makepyfile("def test_it(): raise SystemExit('ran')")
+    pytester.maketxtfile(taken="")
+    result = pytester.runpytest_inprocess(*SAVE, f"--hwperf-store={store}")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: */taken.txt is not a folder: choose another place *"])
