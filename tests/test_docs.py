@@ -9,17 +9,19 @@ from collections.abc import Collection
 from importlib.metadata import entry_points
 from pathlib import Path
 from textwrap import dedent
+from typing import get_args
 
 import pytest
 
 from pytest_hwperf.core.budgets import BUDGET_KEYWORDS, DEFAULT_MARGINS, parse_budgets
-from pytest_hwperf.core.records import METRICS
+from pytest_hwperf.core.records import METRICS, BudgetOutcome, ComparisonOutcome
 from pytest_hwperf.core.units import show_limit
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pytest_hwperf"
 README = ROOT / "README.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
+GLOSSARY = ROOT / "docs" / "glossary.md"
 EXAMPLE = ROOT / "example_project"
 WORKFLOW = EXAMPLE / ".github" / "workflows" / "performance.yml"
 PAGES = [
@@ -206,6 +208,22 @@ def test_every_option_stands_in_the_readme(help_of_hwperf: str) -> None:
 @pytest.mark.parametrize("page", [*PAGES, WORKFLOW], ids=named)
 def test_no_page_makes_up_an_option(page: Path, help_of_hwperf: str) -> None:
     assert set() == set(_OPTION.findall(text_of(page))) - set(_OPTION.findall(help_of_hwperf))
+
+
+def test_contributing_installs_what_tox_does() -> None:
+    """Of another way to run the tests, that it leaves nothing out."""
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini", encoding="utf-8")
+    needed = re.findall(r"^([\w-]+)", tox["testenv"]["deps"], re.MULTILINE)
+    line = next(line for line in text_of(ROOT / "CONTRIBUTING.md").splitlines() if "pip install -e ." in line)
+
+    assert ["python", "-m", "pip", "install", "-e", ".", *needed] == line.split()
+
+
+def test_every_outcome_stands_in_the_glossary() -> None:
+    outcomes = {*get_args(BudgetOutcome), *get_args(ComparisonOutcome)}
+
+    assert set() == outcomes - set(re.findall(r"`([a-z ]+)`", text_of(GLOSSARY)))
 
 
 @pytest.mark.parametrize("keywords", [BUDGET_KEYWORDS, DEFAULT_MARGINS], ids=["budgets", "margins"])
