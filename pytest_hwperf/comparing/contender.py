@@ -4,7 +4,7 @@ import importlib
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,8 @@ def subject_of(contender: Contender) -> "Subject":
     if is_function(contender.model):
         function = _function(contender.model)
         return subject_of_callable(function, (X,), {}, y_true=y, batch_size=contender.batch_size)
-    scenario = onnx_file(Path(contender.model), contender.threads)
+    # Whether outputs are labels is known only where there are some to hold them against.
+    scenario = replace(onnx_file(Path(contender.model), contender.threads), classifies=y is not None)
     return subject_of_scenario(scenario, X, y, contender.batch_size)
 
 
