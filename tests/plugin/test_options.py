@@ -1,0 +1,29 @@
+"""Options and their ini twins: which of them wins."""
+
+import pytest
+
+MEASURED = "import pytest\n\n\n@pytest.mark.hwbudget(latency_p95_ms=1000)\ndef test_it():\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "outcomes"),
+    [((), {"deselected": 1}), (("-o", "hwperf_skip=false"), {"passed": 1})],
+)
+def test_a_flag_of_the_ini_file_is_switched_off_by_pytests_own_option(
+    pytester: pytest.Pytester, arguments: tuple[str, ...], outcomes: dict[str, int]
+) -> None:
+    pytester.makepyfile(MEASURED)
+    pytester.makeini("[pytest]\nhwperf_skip = true")
+    result = pytester.runpytest_inprocess("-p", "no:benchmark", "--hwperf-disable", *arguments)
+
+    assert outcomes == result.parseoutcomes()
+
+
+def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> None:
+    """What the ini file says is not even read then: a bad value ends no run."""
+    pytester.makepyfile(MEASURED)
+    pytester.makeini("[pytest]\nhwperf_alpha = 50%")
+    arguments = ("-p", "no:benchmark", "--hwperf-disable")
+
+    assert pytest.ExitCode.USAGE_ERROR == pytester.runpytest_inprocess(*arguments).ret
+    assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "--hwperf-alpha=1%").ret
