@@ -149,6 +149,20 @@ def test_nan_outputs_of_a_callable_are_refused_in_whichever_batch() -> None:
         loaded.labels()
 
 
+def test_of_a_callable_with_very_many_batches_the_first_thousand_are_looked_at() -> None:
+    asked = list[float]()
+
+    def predict(rows: Any) -> Any:
+        asked.extend(rows)
+        return rows
+
+    loaded = callable_subject(predict, np.arange(1200.0), batch_size=1).load()
+    assert loaded.labels is not None
+    loaded.labels()
+
+    assert list(range(1000)) == asked
+
+
 def test_a_callable_whose_outputs_are_no_array_of_numbers_is_asked_once() -> None:
     """Nothing follows from them, and the rows may be many."""
     asked = list[int]()
