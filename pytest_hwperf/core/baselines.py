@@ -111,7 +111,7 @@ def _compare_exact(run: Run, session: Session, margin: Margin, alpha: float) -> 
 
 
 def _differences(run: Run, figure: Figure, session: Session, margin: Margin) -> list[str]:
-    """Name what makes this session another quantity than the run: its conditions, scenario, source or unit."""
+    """Name what makes this session another quantity than the run: its conditions or its source."""
     then, now = session.run.conditions, run.conditions
     changed = [
         f"{key}: {then.get(key, 'absent')}, {now.get(key, 'absent')}"
