@@ -20,7 +20,7 @@ EXAMPLE = Path(__file__).parents[1] / "example_project"
 SCENARIOS = ("sklearn_fp32", "onnx_fp32", "onnx_int8")
 NO_INT8 = ("tests/test_forest.py", "onnx_int8")
 # metric and statistic → the fewest that it may be made of: calls or batches, examples, fresh processes, files
-FIGURES = {("latency", "p50"): 100, ("latency", "p95"): 100, ("accuracy", "mean"): 540, ("model_size", "p50"): 1}
+FIGURES = {("latency", "p50"): 20, ("latency", "p95"): 20, ("accuracy", "mean"): 540, ("model_size", "p50"): 1}
 WEIGHED = {("memory", "p50"): 3}
 FILES = {
     "tests/test_mlp.py": {**FIGURES, **WEIGHED},
