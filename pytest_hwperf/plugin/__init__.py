@@ -163,10 +163,29 @@ def _read_markers(items: Iterable[pytest.Item]) -> None:
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Rerun the baseline in pairs with the candidate, if that was asked for, before the first test."""
     if _reruns(session):
-        from pytest_hwperf.plugin.rerunning import rerun
-
-        rerun(session)
+        _rerun(session)
     return (yield)
+
+
+def _rerun(session: pytest.Session) -> None:
+    """Run the pairs; a mistake of ours ends the session, for else it would be pytest's internal error.
+
+    Raises:
+        pytest.UsageError: nothing could be compared; says why.
+    """
+    import traceback
+
+    from pytest_hwperf.plugin.rerunning import rerun
+
+    try:
+        rerun(session)
+    except (pytest.UsageError, pytest.exit.Exception):
+        raise
+    except Exception as error:
+        raise pytest.UsageError(
+            f"hwperf: nothing was compared, by a mistake of pytest-hwperf itself: {type(error).__name__}: {error}. "
+            f"Please report it with these lines:\n{traceback.format_exc()}"
+        ) from error
 
 
 def _reruns(session: pytest.Session) -> bool:

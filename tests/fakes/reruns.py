@@ -65,14 +65,14 @@ class Project:
         (gate,) = self.report().gates
         return gate
 
-    def compared(self, test: str, metric: str = "latency") -> Comparison:
-        """Return the comparison of one metric of the test whose id ends so."""
+    def compared(self, test: str, metric: str = "latency", statistic: str = "p50") -> Comparison:
+        """Return the comparison of one statistic of the test whose id ends so."""
         (found,) = (
             comparison
             for judgement in self.report().judgements
             if judgement.run.test.endswith(test)
             for comparison in judgement.comparisons
-            if comparison.metric == metric
+            if (comparison.metric, comparison.statistic) == (metric, statistic)
         )
         return found
 
@@ -80,4 +80,5 @@ class Project:
 def measured(name: str, call: str, *before: str) -> str:
     """Return the text of a module with one measured test; `before` are lines of its body."""
     body = "".join(f"    {line}\n" for line in (*before, f"hwperf({call})"))
-    return f"import os, pathlib, time\nimport work\n\nBASE = 'hwperf-base-' in os.getcwd()\n\n\ndef test_{name}(hwperf):\n{body}"
+    base = "BASE = 'hwperf-base-' in os.getcwd()"
+    return f"import os, pathlib, time\nimport work\n\n{base}\n\n\ndef test_{name}(hwperf):\n{body}"

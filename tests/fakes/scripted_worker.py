@@ -1,9 +1,10 @@
 """A real process of a pair that measures nothing: it says the times that its script gives, and dies on demand.
 
-`python -m scripted_worker SCRIPT` with SCRIPT as JSON: `ns` (of every call), `nodes`, `early_exit`, `orphan` (starts a
-child that would outlive it), `recorded`, `unmeasured` (starts, from 0, in which it measures nothing). Further starts in
-which it comes to a hard end: `silent_in` (hangs before its measurement), and in its turn `crash_in` (kills itself),
-`segfault_in`, `hang_in`, `fork_and_crash_in` (kills itself, while a forked child holds its end of the line).
+`python -m scripted_worker SCRIPT` with SCRIPT as JSON: `ns` (of every call, or a list with those of each start, over
+and over), `nodes`, `early_exit`, `orphan` (starts a child that would outlive it), `recorded`, `unmeasured` (starts,
+from 0, in which it measures nothing). Further starts in which it comes to a hard end: `silent_in` (hangs before its
+measurement), and in its turn `crash_in` (kills itself), `segfault_in`, `hang_in`, `fork_and_crash_in` (kills itself,
+while a forked child holds its end of the line).
 """
 
 import ctypes
@@ -38,7 +39,9 @@ class Scripted:
         if "seats" in self._script:
             with Path(self._script["seats"]).open("a", encoding="ascii") as seats:
                 seats.write(f"{processors()}\n")
-        return array("q", [self._script["ns"] * batch] * calls)
+        ns = self._script["ns"]
+        taken: int = ns[self._start % len(ns)] if isinstance(ns, list) else ns
+        return array("q", [taken * batch] * calls)
 
     def exact(self) -> Mapping[str, Any]:
         return {"samples": [], "missing": {}}

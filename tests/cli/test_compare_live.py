@@ -1,0 +1,86 @@
+"""`hwperf compare` with real processes: what cannot be decided has its own exit code, and threads reach both sides."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from pytest_hwperf.cli import main
+from pytest_hwperf.cli.comparing import OK, UNDECIDED
+from pytest_hwperf.comparing.contender import Contender, contender_of, subject_of
+from pytest_hwperf.duet.conductor import Conductor
+from pytest_hwperf.duet.duel import Tempo
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
+
+QUICK = Tempo(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
+
+# Every other process of the one is slower than the other's, and every other one quicker.
+MODELS = """
+import os, pathlib
+
+assert not {"COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"} & set(os.environ)
+STARTS = pathlib.Path("starts")
+units = 0
+
+
+def steady(X):
+    sum(range(5000))
+    return X[:, 0]
+
+
+def changing(X):
+    global units
+    if not units:
+        starts = int(STARTS.read_text()) if STARTS.exists() else 0
+        STARTS.write_text(str(starts + 1))
+        units = (2500, 10000)[starts % 2]
+    sum(range(units))
+    return X[:, 0]
+"""
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Contender]:
+    """Take short turns; return what both sides of each comparison were told."""
+    told: list[Contender] = []
+
+    def noted(**given: Any) -> Conductor:
+        told.extend(contender_of(command.arguments[0]) for command in given["commands"].values())
+        return Conductor(**given, tempo=QUICK)
+
+    monkeypatch.setattr("pytest_hwperf.comparing.models.Conductor", noted)
+    monkeypatch.chdir(tmp_path)
+    return told
+
+
+@pytest.mark.usefixtures("commands")
+def test_what_differs_from_process_to_process_is_undecided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
+        monkeypatch.setenv(name, "")  # neither reaches a model
+    (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
+    np.save(tmp_path / "rows.npy", np.ones((8, 3)))
+
+    assert UNDECIDED == main(["compare", "models:steady", "models:changing", "--data=rows.npy", "--margin=10%"])
+    assert "INCONCLUSIVE  latency p50 " in capsys.readouterr().out
+
+
+def test_both_models_run_with_the_threads_that_were_asked_for(tmp_path: Path, commands: list[Contender]) -> None:
+    weights = numpy_helper.from_array(np.full((16, 2), 0.5, dtype=np.float32), "w")
+    rows, scores = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, n]) for name, n in (("x", 16), ("y", 2))
+    )
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "one", [rows], [scores], [weights])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    np.save(tmp_path / "rows.npy", np.ones((8, 16), dtype=np.float32))
+
+    assert OK == main(["compare", "m.onnx", "m.onnx", "--data=rows.npy", "--margin=400%", "--threads=2"])
+    assert [2, 2] == [contender.threads for contender in commands]
+    np.savez(tmp_path / "rows.npz", X=np.ones((8, 16), dtype=np.float32))
+    here = Contender(model="m.onnx", data="rows.npz", batch_size=1, threads=2, test="compare", label="")
+    assert "2" == subject_of(here).conditions["threads"]

@@ -1,0 +1,113 @@
+"""Projects that pip has really installed, each in a virtual environment of its own, through the whole gate."""
+
+import importlib.metadata
+import json
+import os
+import site
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from fakes.repositories import commit, git
+from fakes.reruns import REHEARSED, UP
+
+from pytest_hwperf.core.codec import from_plain
+from pytest_hwperf.core.report import Report
+
+_ALONE = (70, 1)  # the first setuptools that builds wheels by itself
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.usefixtures("untraced_pairs"),
+    pytest.mark.skipif(find_spec("pip") is None, reason="pip is not installed here"),
+]
+
+FILES = {
+    "pyproject.toml": (
+        "[build-system]\nrequires = ['setuptools']\nbuild-backend = 'setuptools.build_meta'\n"
+        "[project]\nname = 'pkg'\nversion = '0.1'\n"
+    ),
+    "src/pkg/__init__.py": "",
+    "src/pkg/model.py": "SIDE = 'baseline'\n\n\ndef call():\n    return sum(range(3000))\n",
+    "tests/test_pkg.py": (
+        "import os, pathlib\nimport pkg.model\n\n\ndef test_pkg(hwperf):\n"
+        "    with pathlib.Path(os.environ['NOTES']).open('a') as notes:\n"
+        "        print(os.path.basename(os.path.dirname(os.getcwd())).startswith('hwperf-base-'), pkg.model.SIDE,"
+        " file=notes)\n"
+        "    hwperf(pkg.model.call)\n"
+    ),
+    ".gitignore": ".venv\n__pycache__\nbuild\n*.egg-info\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def _backend() -> None:
+    """Installing from a folder takes setuptools, here and not from an index."""
+    try:
+        found = importlib.metadata.version("setuptools")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("setuptools is not installed here")
+    if tuple(map(int, found.split(".")[:2])) < _ALONE and find_spec("wheel") is None:
+        pytest.skip(f"setuptools {found} cannot build a wheel by itself")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A repository whose working tree differs from its commit, with an environment that sees this one's packages."""
+    folder = tmp_path / "project"
+    for name, text in FILES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    git(folder, "init")
+    commit(folder)
+    model = folder / "src" / "pkg" / "model.py"
+    model.write_text(model.read_text(encoding="utf-8").replace("baseline", "candidate"), encoding="utf-8")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", ".venv"], cwd=folder, check=True)
+    (sites,) = (folder / ".venv" / "lib").glob("python3*/site-packages")
+    here = "".join(f"import site; site.addsitedir({place!r})\n" for place in site.getsitepackages())
+    (sites / "outer.pth").write_text(here, encoding="utf-8")
+    return folder
+
+
+def install(project: Path, *how: str) -> None:
+    """Let pip install the project from its folder."""
+    command = [sys.executable, "-m", "pip", "--python", ".venv/bin/python", "--disable-pip-version-check", "install"]
+    quiet = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", *how]
+    done = subprocess.run([*command, *quiet], cwd=project, check=False, capture_output=True, text=True)
+    assert 0 == done.returncode, done.stderr
+
+
+def rehearse(project: Path) -> "subprocess.CompletedProcess[str]":
+    """Run the project's pytest against its commit, as far as the rehearsal."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTEST_ADDOPTS")}
+    return subprocess.run(
+        [".venv/bin/python", "-m", "pytest", "--hwperf-against=HEAD", "--hwperf-json=report.json", REHEARSED],
+        cwd=project, env={**kept, "NOTES": str(project / "notes")}, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_an_editable_install_is_led_to_the_code_of_each_side(project: Path) -> None:
+    install(project, "--editable", ".")
+    done = rehearse(project)
+    report = from_plain(Report, json.loads((project / "report.json").read_text(encoding="utf-8"))["report"])
+    (judgement,) = report.judgements
+    notes = (project / "notes").read_text(encoding="ascii").splitlines()
+
+    assert 0 == done.returncode, done.stdout
+    assert [UP] == [comparison.reason for comparison in judgement.comparisons]
+    assert ["False candidate", "False candidate", "True baseline"] == sorted(notes)  # the session's own test too
+
+
+def test_an_installed_copy_is_refused_with_what_to_do(project: Path) -> None:
+    install(project, ".")
+    done = rehearse(project)
+
+    assert pytest.ExitCode.USAGE_ERROR == done.returncode
+    (error,) = (line for line in done.stderr.splitlines() if line.startswith("ERROR: "))
+    assert error.startswith("ERROR: hwperf: the package under test is imported from ")
+    assert f"{Path('site-packages', 'pkg')}, not from either tree; install it with `pip install -e {project}`" in error
+    assert "or give --hwperf-base-python=PATH" in error
+    assert not (project / "report.json").exists()
