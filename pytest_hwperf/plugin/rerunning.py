@@ -85,7 +85,7 @@ def rerun(session: pytest.Session) -> None:
     """
     config = session.config
     items = [item for item in session.items if is_measured(item)]
-    if not items:
+    if not items and not _workers(config):  # who hands tests out to workers has collected none
         return
     try:
         against, name = _against(config, items)
@@ -104,7 +104,8 @@ def _against(config: pytest.Config, items: Sequence[pytest.Item]) -> tuple[str, 
         return "", ""
     sessions = surroundings(config).store.newest(settings.baseline)
     tests = {item.nodeid for item in items}
-    revisions = {session.run.started_at: session.run.revision for session in sessions if session.run.test in tests}
+    chosen = [session.run for session in sessions if session.run.test in tests or _workers(config)]
+    revisions = {run.started_at: run.revision for run in chosen}
     newest = revisions[max(revisions)] if revisions else ""
     name = f"baseline {settings.baseline}"
     if not revisions:

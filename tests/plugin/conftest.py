@@ -1,8 +1,11 @@
 """Runs of pytest within a test.
 
 Such a run drops the modules that it was first to import. The plugin's lazy parts are imported here, before, so that
-every run sees one and the same copy of each.
+every run sees one and the same copy of each, and what a test patches is the one that runs.
 """
+
+import importlib
+import pkgutil
 
 import numpy as np  # noqa: F401 - see above
 import onnx  # noqa: F401 - see above: its C++ half aborts the process when it is loaded twice
@@ -13,14 +16,11 @@ import scipy.special  # noqa: F401 - see above
 import skl2onnx  # noqa: F401 - see above
 import sklearn.ensemble  # noqa: F401 - see above
 
-import pytest_hwperf.cli
-import pytest_hwperf.meters.energy_window
-import pytest_hwperf.meters.memory_window
-import pytest_hwperf.plugin.finishing
-import pytest_hwperf.plugin.judging
-import pytest_hwperf.plugin.measuring
-import pytest_hwperf.plugin.obeying
-import pytest_hwperf.stores.json_files  # noqa: F401 - see above
+import pytest_hwperf
+
+for module in pkgutil.walk_packages(pytest_hwperf.__path__, "pytest_hwperf."):
+    if not module.name.endswith(".__main__"):  # which is a command, not a part
+        importlib.import_module(module.name)
 
 
 @pytest.fixture(autouse=True)

@@ -92,7 +92,7 @@ def test_three_times_the_work_fails_its_test_alone(project: pytest.Pytester) -> 
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.re_match_lines([r"REGRESSED  latency p50 ×[23]\.\d .*historical; false-alarm rate not guaranteed"])
+    result.stdout.re_match_lines([r"REGRESSED  latency p50 ×\d+\.\d .*historical; false-alarm rate not guaranteed"])
     result.stdout.re_match_lines([r"FAILED test_model.py::test_speed - .*REGRESSED  latency p50"])
     assert '<failure message="Failed: REGRESSED' in (project.path / "junit.xml").read_text(encoding="utf-8")
 
