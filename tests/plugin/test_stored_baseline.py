@@ -288,7 +288,8 @@ def test_under_xdist_the_controller_saves_once(pytester: pytest.Pytester) -> Non
     compare = pytester.runpytest_subprocess("-p", "xdist", "-n", "2", *QUICK, "--hwperf-compare")
 
     save.stdout.fnmatch_lines(["hwperf: 4 runs saved*"])
-    compare.assert_outcomes(passed=4)
+    assert sum(compare.parseoutcomes().values()) == 4  # timings beside neighbours decide nothing here
+    compare.stdout.no_fnmatch_line("*no baseline*")
     assert len(files(pytester)) == 4
 
 
