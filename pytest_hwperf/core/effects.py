@@ -15,12 +15,12 @@ _CLOSE = 1e-9  # relative: what is read back from a file may differ in its last 
 
 
 def changes_of(gates: Iterable[Gate]) -> Mapping[Key, Changes]:
-    """Sort the pair values of every gate by what they were measured of; the rehearsal decides nothing and is left out.
+    """Sort the pair values of every gate by what they were measured of, and by stage: a rehearsal decides nothing.
 
-    Pairs whose values have no ratio are left out too.
+    Pairs whose values have no ratio are left out.
     """
     found: dict[Key, dict[Stage, list[float]]] = {}
-    for pair in (pair for gate in gates for pair in gate.evidence.pairs if pair.stage != "rehearsal"):
+    for pair in (pair for gate in gates for pair in gate.evidence.pairs):
         for one in pair.observations:
             if one.change is not None:
                 stages = found.setdefault((one.measurement, one.metric, one.statistic), {})

@@ -51,7 +51,7 @@ def test_pairs_beyond_the_last_look_are_left_out(gate: Gate) -> None:
     assert values_of(gate, gates.trial(SLOWER)) == values_of(replace(gate, evidence=more), gates.trial(SLOWER))
 
 
-def test_the_rehearsal_and_what_has_no_ratio_are_left_out(gate: Gate) -> None:
+def test_the_rehearsal_is_kept_apart_and_what_has_no_ratio_is_left_out(gate: Gate) -> None:
     first = gate.evidence.pairs[0]
     none = replace(first, observations=tuple(replace(one, change=None) for one in first.observations))
     pairs = (replace(first, stage="rehearsal"), none, *gate.evidence.pairs[1:])
