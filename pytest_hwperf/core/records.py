@@ -238,8 +238,9 @@ class Comparison:
     @property
     def disturbance(self) -> str:
         """Of an undecided comparison, what the user can do something about; "" where nothing is known."""
-        undecided = self.outcome == "inconclusive" and self.interference
-        return f"{self.interference:.0%} of turns preempted".replace("%", " %") if undecided else ""
+        if self.outcome != "inconclusive" or not self.interference:
+            return ""
+        return f"{100 * self.interference:.0f} % of turns preempted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

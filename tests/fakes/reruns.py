@@ -77,6 +77,14 @@ class Project:
         return found
 
 
+def repository(pytester: pytest.Pytester, files: Mapping[str, str]) -> Project:
+    """Make one with a single commit of these files."""
+    found = Project(pytester)
+    found.git("init")
+    found.commit(files)
+    return found
+
+
 def measured(name: str, call: str, *before: str) -> str:
     """Return the text of a module with one measured test; `before` are lines of its body."""
     body = "".join(f"    {line}\n" for line in (*before, f"hwperf({call})"))

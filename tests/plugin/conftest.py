@@ -6,6 +6,7 @@ every run sees one and the same copy of each, and what a test patches is the one
 
 import importlib
 import pkgutil
+from functools import partial
 
 import numpy as np  # noqa: F401 - see above
 import onnx  # noqa: F401 - see above: its C++ half aborts the process when it is loaded twice
@@ -15,8 +16,10 @@ import pytest
 import scipy.special  # noqa: F401 - see above
 import skl2onnx  # noqa: F401 - see above
 import sklearn.ensemble  # noqa: F401 - see above
+from fakes.reruns import QUICK
 
 import pytest_hwperf
+from pytest_hwperf.duet.conductor import Conductor
 
 for module in pkgutil.walk_packages(pytest_hwperf.__path__, "pytest_hwperf."):
     if not module.name.endswith(".__main__"):  # which is a command, not a part
@@ -29,3 +32,10 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "HWPERF_WORKER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "200")  # nothing is cut in the short summary
+
+
+@pytest.fixture
+def quick_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pairs take few and short turns, wherever they are started from."""
+    for place in ("plugin.rerunning", "comparing.models"):
+        monkeypatch.setattr(f"pytest_hwperf.{place}.Conductor", partial(Conductor, tempo=QUICK))

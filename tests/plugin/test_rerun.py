@@ -8,7 +8,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,10 @@ from pytest_hwperf.cli import main
 from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.records import Comparison
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.duet.conductor import Conductor
-from pytest_hwperf.duet.duel import Tempo
 from pytest_hwperf.duet.processors import processors
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs")]
 
-QUICK = Tempo(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 WORK = """
 UNITS = {units}
 
@@ -51,11 +47,6 @@ REHEARSED = "--hwperf-gate-time=0.001"  # no pair is begun: only what the rehear
 UP = "the time of 0.001 s was up"
 
 Git = Callable[..., str]
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_hwperf.plugin.rerunning.Conductor", partial(Conductor, tempo=QUICK))
 
 
 @pytest.fixture

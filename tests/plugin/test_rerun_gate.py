@@ -5,26 +5,18 @@ from functools import partial
 from typing import NoReturn
 
 import pytest
-from fakes.reruns import INI, QUICK, WORK, Project, measured
+from fakes.reruns import INI, QUICK, WORK, Project, measured, repository
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.duet.conductor import Conductor
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_hwperf.plugin.rerunning.Conductor", partial(Conductor, tempo=QUICK))
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs")]
 
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> Project:
     """A repository with one commit: code, its measured test, and an ini file that leads to it."""
-    found = Project(pytester)
-    found.git("init")
-    found.commit({"work.py": WORK, "pytest.ini": INI, "test_work.py": measured("work", "work.call")})
-    return found
+    return repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_work.py": measured("work", "work.call")})
 
 
 TAILED = """

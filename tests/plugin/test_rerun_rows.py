@@ -8,26 +8,17 @@ from pathlib import Path
 import psutil
 import pytest
 from fakes.repositories import repository_with
-from fakes.reruns import INI, QUICK, REHEARSED, UP, WORK, Project, measured
+from fakes.reruns import INI, REHEARSED, UP, WORK, Project, measured, repository
 
-from pytest_hwperf.duet.conductor import Conductor
 from pytest_hwperf.duet.pairing import Program
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_hwperf.plugin.rerunning.Conductor", partial(Conductor, tempo=QUICK))
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs")]
 
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> Project:
     """A repository with one commit: code, and an ini file that leads to it."""
-    found = Project(pytester)
-    found.git("init")
-    found.commit({"work.py": WORK, "pytest.ini": INI})
-    return found
+    return repository(pytester, {"work.py": WORK, "pytest.ini": INI})
 
 
 def test_neither_the_first_failure_nor_a_long_wait_ends_a_pair(project: Project) -> None:

@@ -1,15 +1,12 @@
 """`hwperf.compare(...)`: two models of the user's from within a test."""
 
 import json
-from functools import partial
 
 import pytest
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.duet.conductor import Conductor
-from pytest_hwperf.duet.duel import Tempo
 from pytest_hwperf.duet.processors import processors
 
 MODELS = """
@@ -33,14 +30,8 @@ def test_models(hwperf):
 """
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = partial(Conductor, tempo=Tempo(doubles=2, calls=10, block_s=0.002, warm_blocks=3))
-    monkeypatch.setattr("pytest_hwperf.comparing.models.Conductor", quick)
-
-
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs")
+@pytest.mark.usefixtures("untraced_pairs", "quick_pairs")
 def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(models=MODELS, test_models=TESTS.format(old="quick", new="slow"))
     result = pytester.runpytest_inprocess("--hwperf-json=report.json")
@@ -55,7 +46,7 @@ def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs")
+@pytest.mark.usefixtures("untraced_pairs", "quick_pairs")
 def test_a_faster_model_passes(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(models=MODELS, test_models=TESTS.format(old="slow", new="quick"))
 
@@ -78,7 +69,7 @@ def test_anything_but_two_models_is_refused(pytester: pytest.Pytester, models: s
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs")
+@pytest.mark.usefixtures("untraced_pairs", "quick_pairs")
 def test_a_model_that_cannot_be_loaded_fails_the_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf):\n    hwperf.compare({'a': 'none:f', 'b': 'none:f'}, [[1.0]])\n")
     result = pytester.runpytest_inprocess()
