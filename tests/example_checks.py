@@ -31,7 +31,7 @@ FILES = {
 QUICK = ("tests/test_pixels.py", "tests/test_logistic.py", "-k", "not onnx", "--hwperf-max-time=0.5")
 SESSIONS = 3
 WORK = "    return X / 16\n"
-THREE_TIMES = "    for _ in range(3):\n        done = X / 16\n    return done\n"
+MORE = "    for _ in range(20):\n        done = X / 16\n    return done\n"
 SLOWED = "test_scaling_the_pixels"
 
 
@@ -67,10 +67,10 @@ def _unmeasured(report: dict[str, Any], file: str, scenario: str) -> Iterator[st
 
 
 def unfailed(folder: Path) -> list[str]:
-    """Save a baseline of a copy of the example, let it do three times the work, and say where the gate is silent.
+    """Save a baseline of a copy of the example, let it do twenty times the work, and say where the gate is silent.
 
     No git knows the copy, so that timings are held against the stored sessions: of three the median counts, which one
-    disturbed session cannot move.
+    disturbed session cannot move. Twenty times, since the speed of a shared machine may change twofold in between.
     """
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns(".*", "__pycache__"))
     for _ in range(SESSIONS):
@@ -80,13 +80,13 @@ def unfailed(folder: Path) -> list[str]:
     models = folder / "digits_models.py"
     before = models.read_text(encoding="utf-8")
     if before.count(WORK) != 1:
-        return [f"{models.name} has no line {WORK.strip()!r} to do three times"]
-    models.write_text(before.replace(WORK, THREE_TIMES), encoding="utf-8")
+        return [f"{models.name} has no line {WORK.strip()!r} to do twenty times"]
+    models.write_text(before.replace(WORK, MORE), encoding="utf-8")
     code, shown = _pytest(folder, "--hwperf-compare", "--junitxml=junit.xml")
     failed = _failures(folder / "junit.xml")
     if code == 1 and re.search(r"^REGRESSED +latency p50 ", failed.get(SLOWED, ""), re.MULTILINE):
         return []
-    return [f"three times the work ended with exit code {code}, in the JUnit file failed {failed}:\n{shown}"]
+    return [f"twenty times the work ended with exit code {code}, in the JUnit file failed {failed}:\n{shown}"]
 
 
 def _failures(junit: Path) -> dict[str, str]:
@@ -114,7 +114,7 @@ def main(report: str) -> int:
         sys.stderr.write(f"{line}\n")
     if not found:
         sys.stdout.write(
-            "the example: three scenarios measured, the forest's INT8 skipped, three times the work found\n"
+            "the example: three scenarios measured, the forest's INT8 skipped, twenty times the work found\n"
         )
     return 1 if found else 0
 

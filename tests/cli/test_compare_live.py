@@ -21,14 +21,17 @@ QUICK = Tempo(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 # Every other process of the one is slower than the other's, and every other one quicker.
 MODELS = """
 import os, pathlib
+import pytest
+from fakes import simulated_time
 
+simulated_time.begin(pytest.MonkeyPatch())
 assert not {"COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"} & set(os.environ)
 STARTS = pathlib.Path("starts")
 units = 0
 
 
 def steady(X):
-    sum(range(5000))
+    simulated_time.spend(250)
     return X[:, 0]
 
 
@@ -37,8 +40,8 @@ def changing(X):
     if not units:
         starts = int(STARTS.read_text()) if STARTS.exists() else 0
         STARTS.write_text(str(starts + 1))
-        units = (2500, 10000)[starts % 2]
-    sum(range(units))
+        units = (125, 500)[starts % 2]
+    simulated_time.spend(units)
     return X[:, 0]
 """
 
@@ -63,6 +66,7 @@ def test_what_differs_from_process_to_process_is_undecided(
 ) -> None:
     for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
         monkeypatch.setenv(name, "")  # neither reaches a model
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
     np.save(tmp_path / "rows.npy", np.ones((8, 3)))
 

@@ -98,15 +98,18 @@ def test_it_runs_the_users_own_tests(
     """One build of equal code and one with three times the work, which every pair sees."""
     project = tmp_path / "project"
     project.mkdir()
-    (project / "work.py").write_text("def call():\n    return sum(range(30_000))\n", encoding="utf-8")
+    (project / "work.py").write_text(
+        "from fakes.simulated_time import spend\n\n\ndef call():\n    spend(300)\n", encoding="utf-8"
+    )
     (project / "test_work.py").write_text(
         "import work\n\n\ndef test_call(hwperf):\n    hwperf(work.call)\n", encoding="utf-8"
     )
     subprocess.run(["git", "init", "--quiet", "."], cwd=project, check=True)
     monkeypatch.chdir(project)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
 
-    assert main(["selfcheck", "--builds=1", "--planted=1", "--work=200%"]) == 0
+    assert main(["selfcheck", "--builds=1", "--planted=1", "--work=200%", "--", "-p", "fakes.simulated_time"]) == 0
     out = capsys.readouterr().out
     assert "build 1, equal code: 0 of 1 test called slower" in out
     assert "build 2, 200% work planted: 1 of 1 test called slower" in out

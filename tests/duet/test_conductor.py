@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from array import array
 from collections.abc import Callable
 from itertools import zip_longest
@@ -10,8 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import psutil
 import pytest
+from fakes.processes import ends
 
 from pytest_hwperf.core.evidence import Evidence, Measurement, Trial
 from pytest_hwperf.core.records import Margin
@@ -147,7 +146,7 @@ def test_a_child_of_a_test_does_not_outlive_its_pair(conductor: Make, tmp_path: 
     met = conductor(candidate={"orphan": str(note)}).rehearse([NODE])
 
     assert met.lost == ""
-    assert _ends(int(note.read_text(encoding="ascii")))
+    assert ends(int(note.read_text(encoding="ascii")))
 
 
 def test_a_trial_without_values_is_not_waited_for(conductor: Make) -> None:
@@ -194,12 +193,3 @@ def test_progress_is_told(conductor: Make) -> None:
     assert told[2].left_s is None
     assert told[-1].left_s is not None
     assert found.seconds.keys() == {"rehearsal", "screen"}
-
-
-def _ends(pid: int) -> bool:
-    """Wait until a process that was killed is gone: the kernel takes its time."""
-    for _ in range(100):
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-            return True
-        time.sleep(0.05)
-    return False

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fakes.processes import vanish
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.duet.errands import ask
@@ -77,7 +78,7 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
 
     assert session.returncode == pytest.ExitCode.INTERRUPTED
     assert "KeyboardInterrupt" in output
-    assert _processes_in(tmp_path) == []
+    assert vanish(tmp_path)
 
 
 def _wait_for(path: Path, session: "subprocess.Popen[str]") -> None:
@@ -90,14 +91,3 @@ def _wait_for(path: Path, session: "subprocess.Popen[str]") -> None:
 
 def _children_of_this_process() -> list[int]:
     return [child.pid for child in psutil.Process().children(recursive=True) if "test_asked.py" in child.cmdline()]
-
-
-def _processes_in(folder: Path) -> list[int]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.cwd() == str(folder):
-                found.append(process.pid)
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-    return found

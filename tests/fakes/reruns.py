@@ -17,10 +17,10 @@ from pytest_hwperf.duet.duel import Tempo
 QUICK = Tempo(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 REHEARSED = "--hwperf-gate-time=0.001"  # no pair is begun: only what the rehearsal has found is said
 UP = "the time of 0.001 s was up"  # what is said of a test then that could have been compared
-WORK = "def call(units=3):\n    return sum(range(units * 1000))\n"
+WORK = "from fakes.simulated_time import spend\n\n\ndef call():\n    spend(300)\n"
 INI = "[pytest]\npythonpath = .\n"
 
-_ALWAYS = ("--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-json=report.json")
+_ALWAYS = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-json=report.json")
 
 
 @dataclass(frozen=True, slots=True)

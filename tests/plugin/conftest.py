@@ -7,6 +7,7 @@ every run sees one and the same copy of each, and what a test patches is the one
 import importlib
 import pkgutil
 from functools import partial
+from pathlib import Path
 
 import numpy as np  # noqa: F401 - see above
 import onnx  # noqa: F401 - see above: its C++ half aborts the process when it is loaded twice
@@ -32,6 +33,12 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "HWPERF_WORKER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "200")  # nothing is cut in the short summary
+
+
+@pytest.fixture
+def fakes_in_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let fresh processes import `fakes`."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
 
 
 @pytest.fixture

@@ -5,11 +5,16 @@ from typing import Any
 
 import pytest
 
-QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "-p", "no:cacheprovider")
+QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "-p", "no:cacheprovider", "-p", "fakes.simulated_time")
+
+pytestmark = pytest.mark.usefixtures("fakes_in_reach")
 
 # `predict` is right in as many of 1000 rows as asked.
 MODEL = """
+from fakes.simulated_time import spend
+
 def predict(rows):
+    spend(100)
     return [row if row < {right} else -1 for row in rows]
 """
 DEFAULT = """

@@ -1,7 +1,6 @@
 """The paired gate in real repositories: what is compared, what cannot be, and why.
 
-Pairs take few and short turns here, so that a build is quick; a changed call is three times slower, which every pair
-sees.
+Pairs take few and short turns here, so that a build is quick, and calls take simulated time.
 """
 
 import json
@@ -18,18 +17,20 @@ from pytest_hwperf.core.records import Comparison
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.duet.processors import processors
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs")]
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs", "fakes_in_reach")]
 
 WORK = """
+from fakes.simulated_time import spend
+
 UNITS = {units}
 
 
 def slow():
-    return sum(range(UNITS * 1000))
+    return spend(UNITS * 100)
 
 
 def steady():
-    return sum(range(3000))
+    return spend(300)
 """
 TESTS = """
 import work
@@ -44,6 +45,7 @@ def test_steady(hwperf):
 """
 
 REHEARSED = "--hwperf-gate-time=0.001"  # no pair is begun: only what the rehearsal has found is said
+SIMULATED = ("-p", "fakes.simulated_time")
 UP = "the time of 0.001 s was up"
 
 Git = Callable[..., str]
@@ -86,10 +88,12 @@ def commit(git: Git) -> None:
     git("commit", "--quiet", "--message=state")
 
 
-def run(pytester: pytest.Pytester, *options: str, against: str = "HEAD") -> pytest.RunResult:
+def run(
+    pytester: pytest.Pytester, *options: str, against: str = "HEAD", clock: tuple[str, ...] = SIMULATED
+) -> pytest.RunResult:
     chosen = [f"--hwperf-against={against}"] if against else []
     return pytester.runpytest_inprocess(
-        *chosen, "--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-json=report.json", *options
+        *chosen, "--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-json=report.json", *clock, *options
     )
 
 
@@ -179,8 +183,8 @@ def test_a_new_test_of_old_code_has_a_baseline(project: pytest.Pytester) -> None
 
 def test_a_test_of_what_the_baseline_lacks_has_none(project: pytest.Pytester) -> None:
     """A missing function, and a module that cannot even be imported; the other tests are compared."""
-    write(project, "work.py", WORK.format(units=3) + "\n\ndef fast():\n    return sum(range(2000))\n")
-    write(project, "brand_new.py", "def call():\n    return sum(range(2000))\n")
+    write(project, "work.py", WORK.format(units=3) + "\n\ndef fast():\n    return spend(200)\n")
+    write(project, "brand_new.py", "from work import slow as call\n")
     write(project, "tests/test_fast.py", "import work\n\n\ndef test_fast(hwperf):\n    hwperf(work.fast)\n")
     write(project, "tests/test_new.py", "import brand_new\n\n\ndef test_new(hwperf):\n    hwperf(brand_new.call)\n")
     result = run(project, REHEARSED)
@@ -206,7 +210,7 @@ def test_a_removed_test_leaves_the_others_alone(project: pytest.Pytester) -> Non
 
 def test_a_baseline_that_crashes_takes_one_test_along(project: pytest.Pytester, git: Git) -> None:
     """The others are rehearsed again without it."""
-    write(project, "work.py", WORK.format(units=3).replace("return sum(range(3000))", "import os; os._exit(7)"))
+    write(project, "work.py", WORK.format(units=3).replace("return spend(300)", "import os; os._exit(7)"))
     commit(git)
     write(project, "work.py", WORK.format(units=3))
     result = run(project, REHEARSED)
@@ -224,7 +228,7 @@ def test_a_skip_on_the_baseline_is_named(project: pytest.Pytester, git: Git) -> 
         "work.py",
         WORK.format(units=3)
         .replace("UNITS = 3", "UNITS = 3\nimport pytest")
-        .replace("return sum(range(3000))", "pytest.skip('no such card')"),
+        .replace("return spend(300)", "pytest.skip('no such card')"),
     )
     commit(git)
     write(project, "work.py", WORK.format(units=3))
@@ -395,8 +399,8 @@ def test_accuracy_is_compared_example_by_example(project: pytest.Pytester, git: 
     write(
         project,
         "tests/test_labels.py",
-        "import numpy as np\nimport model\n\n\n"
-        "def predict(X):\n    return np.where(X[:, 0] < model.WRONG, 1, 0)\n\n\n"
+        "import numpy as np\nimport model\nimport work\n\n\n"
+        "def predict(X):\n    work.steady()\n    return np.where(X[:, 0] < model.WRONG, 1, 0)\n\n\n"
         "def test_labels(hwperf):\n"
         "    X = np.arange(400.0).reshape(-1, 1)\n"
         "    hwperf(predict, X, y_true=np.zeros(400, dtype=int))\n",
@@ -420,7 +424,7 @@ def test_what_is_another_quantity_is_not_compared(project: pytest.Pytester, git:
         project,
         "tests/test_rows.py",
         "import numpy as np\nimport work\n\n\n"
-        "def test_rows(hwperf):\n    hwperf(lambda X: X.sum(), np.ones((20, 3)), batch_size=work.ROWS)\n",
+        "def test_rows(hwperf):\n    hwperf(lambda X: work.steady(), np.ones((20, 3)), batch_size=work.ROWS)\n",
     )
     commit(git)
     write(project, "work.py", WORK.format(units=3) + "\n\nROWS = 5\n")
@@ -468,7 +472,7 @@ def test_memory_is_compared_in_fresh_processes(project: pytest.Pytester, git: Gi
     write(
         project,
         "work.py",
-        WORK.format(units=3) + "\n\nMIB = 20\n\n\ndef hold():\n    return bytearray(MIB << 20).count(1)\n",
+        WORK.format(units=3) + "\n\nMIB = 4\n\n\ndef hold():\n    return bytearray(MIB << 20).count(1)\n",
     )
     write(
         project,
@@ -477,8 +481,8 @@ def test_memory_is_compared_in_fresh_processes(project: pytest.Pytester, git: Gi
         "def test_hold(hwperf):\n    hwperf(work.hold)\n",
     )
     commit(git)
-    write(project, "work.py", (project.path / "work.py").read_text(encoding="utf-8").replace("MIB = 20", "MIB = 30"))
-    result = run(project, REHEARSED, "-k", "hold")
+    write(project, "work.py", (project.path / "work.py").read_text(encoding="utf-8").replace("MIB = 4", "MIB = 6"))
+    result = run(project, REHEARSED, "-k", "hold", clock=())
 
     result.assert_outcomes(failed=1, deselected=2)
     comparison = compared(project, "test_hold", "memory")
@@ -507,7 +511,8 @@ def test_large_files_are_shared_on_request(project: pytest.Pytester, git: Git) -
     write(
         project,
         "tests/test_weights.py",
-        "import pathlib\n\n\ndef call():\n    return sum(range(int(pathlib.Path('weights.bin').read_text())))\n\n\n"
+        "import pathlib\nimport work\n\n\n"
+        "def call():\n    work.spend(int(pathlib.Path('weights.bin').read_text()))\n\n\n"
         "def test_weights(hwperf):\n    hwperf(call)\n",
     )
     write(project, "code.py", "unused = 1\n")
@@ -541,10 +546,10 @@ def test_a_stored_baseline_is_rerun_where_git_has_it(project: pytest.Pytester) -
 def test_a_test_that_itself_got_slower_is_found_by_its_history(project: pytest.Pytester, git: Git) -> None:
     """Both sides of a rerun run the present test: its own work is compared with the stored sessions."""
     body = "import pytest, work\n\n\n@pytest.mark.hwbudget(latency_p95_ms=1000)\ndef test_body():\n    {calls}\n"
-    write(project, "tests/test_body.py", body.format(calls="sum(range(20_000)); work.steady()"))
+    write(project, "tests/test_body.py", body.format(calls="work.spend(100); work.steady()"))
     commit(git)
     run(project, "-k", "body", "--hwperf-save", against="")
-    write(project, "tests/test_body.py", body.format(calls="sum(range(200_000)); work.steady()"))
+    write(project, "tests/test_body.py", body.format(calls="work.spend(3000); work.steady()"))
     result = run(project, "-k", "body", "--hwperf-compare", REHEARSED, against="")
 
     result.assert_outcomes(failed=1, deselected=2)
@@ -572,7 +577,11 @@ def test_a_rerun_can_be_declined(project: pytest.Pytester) -> None:
 
 def test_tests_without_any_code_of_the_trees_are_warned_about(pytester: pytest.Pytester, git: Git) -> None:
     """Nothing but tests lies in the repository: both sides measure the same."""
-    write(pytester, "test_sum.py", "def test_sum(hwperf):\n    hwperf(lambda: sum(range(1000)))\n")
+    write(
+        pytester,
+        "test_sum.py",
+        "from fakes.simulated_time import spend\n\n\ndef test_sum(hwperf):\n    hwperf(lambda: spend(100))\n",
+    )
     commit(git)
     result = run(pytester, REHEARSED)
 
@@ -625,7 +634,7 @@ def test_the_runtimes_own_memory_is_compared_where_a_margin_names_it(project: py
     write(project, "tests/test_work.py", ARENA.replace("MARGIN", 'arena_in_use="1%"'))
     commit(git)
     write(project, "work.py", WORK.format(units=12))
-    result = run(project, REHEARSED)
+    result = run(project, REHEARSED, clock=())
     arena = compared(project, "test_session[onnx_fp32]", "arena_in_use")
 
     result.assert_outcomes(failed=1)
@@ -637,7 +646,7 @@ def test_the_runtimes_own_memory_is_compared_where_a_margin_names_it(project: py
 def test_the_runtimes_own_memory_is_not_asked_for_otherwise(project: pytest.Pytester, git: Git) -> None:
     write(project, "tests/test_work.py", ARENA.replace("MARGIN", 'latency_p50="2%"'))
     commit(git)
-    run(project, REHEARSED)
+    run(project, REHEARSED, clock=())
 
     metrics = {v.subject.metric for j in report(project).judgements for v in j.verdicts}
     assert "arena_in_use" not in metrics

@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
+from fakes.processes import vanish
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
 
@@ -64,27 +64,6 @@ def session(project: Path, places: Path, tmp_path: Path) -> Iterator["subprocess
         process.kill()
 
 
-def processes_in(*folders: Path) -> list[str]:
-    """Return the command lines of processes at work below these folders."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if any(Path(process.cwd()).is_relative_to(folder) for folder in folders):
-                found.append(" ".join(process.cmdline()))
-        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-            continue
-    return found
-
-
-def vanish(*folders: Path) -> bool:
-    """Wait until no process is left there; a worker looks once a second whether its asker lives."""
-    for _ in range(100):
-        if not processes_in(*folders):
-            return True
-        time.sleep(0.1)
-    return False
-
-
 def worktrees(project: Path) -> list[str]:
     listed = subprocess.run(["git", "worktree", "list"], cwd=project, capture_output=True, text=True, check=True)
     return [line for line in listed.stdout.splitlines() if "hwperf-base-" in line]
@@ -99,7 +78,7 @@ def test_an_interrupted_rerun_leaves_nothing_behind(
 
     assert session.returncode == pytest.ExitCode.INTERRUPTED
     assert "KeyboardInterrupt" in output
-    assert processes_in(project, places) == []
+    assert vanish(project, places)
     assert worktrees(project) == []
     assert [] == list(places.glob("hwperf-*"))
 

@@ -10,7 +10,7 @@ from fakes.reruns import INI, QUICK, WORK, Project, measured, repository
 from pytest_hwperf.cli import main
 from pytest_hwperf.duet.conductor import Conductor
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs")]
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs", "fakes_in_reach")]
 
 
 @pytest.fixture
@@ -22,11 +22,13 @@ def project(pytester: pytest.Pytester) -> Project:
 TAILED = """
 from itertools import count
 
+from fakes.simulated_time import spend
+
 NUMBERS = count()
 
 
 def call():
-    return sum(range(3000 * ({tail} if next(NUMBERS) % 10 == 0 else 1)))
+    spend(300 * ({tail} if next(NUMBERS) % 10 == 0 else 1))
 """
 PLAIN = "def test_plain():\n    raise NotImplementedError\n"
 

@@ -5,14 +5,14 @@ import signal
 from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
+from fakes.processes import ends
 from fakes.repositories import repository_with
 from fakes.reruns import INI, REHEARSED, UP, WORK, Project, measured, repository
 
 from pytest_hwperf.duet.pairing import Program
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs")]
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs", "fakes_in_reach")]
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_neither_the_first_failure_nor_a_long_wait_ends_a_pair(project: Project)
     project.write(
         {
             "pytest.ini": f"{INI}addopts = -x --maxfail=1 --timeout=2\n",
-            "work.py": f"{WORK}\n\ndef new():\n    return 1\n",
+            "work.py": f"{WORK}\n\ndef new():\n    spend(300)\n",
             "test_1_fails.py": measured("new", "work.new"),
             "test_2_waits.py": measured("wait", "work.call", "time.sleep(2.5 * BASE)"),
             "test_3_last.py": measured("last", "work.call"),
@@ -94,7 +94,7 @@ def test_hard_ends_take_their_own_tests_along_and_leave_nothing(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the baseline a test hangs, one crashes, one dies while its child holds the line, and one just has a child."""
-    silence_s = 3
+    silence_s = 5  # more than a busy machine takes to start a process
     monkeypatch.setattr("pytest_hwperf.duet.conductor.Program", partial(Program, silence_s=silence_s))
     monkeypatch.setenv("NOTES", str(project.path / "children"))
     child = "BASE and (os.fork() or work.wait_as_child())"
@@ -120,14 +120,14 @@ def test_hard_ends_take_their_own_tests_along_and_leave_nothing(
     assert UP == project.compared("test_fork").reason
     assert {"no baseline"} == {project.compared(f"test_{name}").outcome for name in ("hang", "crash", "die")}
     assert len(children) == 2
-    assert [] == [pid for pid in map(int, children) if psutil.pid_exists(pid)]
+    assert [] == [pid for pid in map(int, children) if not ends(pid)]
 
 
 def test_what_the_baseline_cannot_have_is_told_and_has_no_baseline(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A git-LFS pointer, a file that git ignores, and a submodule that cannot be fetched, until it can."""
-    read = "lambda: sum(range(int(pathlib.Path({!r}).read_text())))"
+    read = "lambda: work.spend(int(pathlib.Path({!r}).read_text()))"
     repository_with(tmp_path / "inner", weights="3000")
     project.git("submodule", "add", str(tmp_path / "inner"), "vendored")
     project.commit(

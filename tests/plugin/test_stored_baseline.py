@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 HWPERF = (sys.executable, "-m", "pytest_hwperf.cli")
-QUICK = ("--hwperf-max-time=0.4", "--hwperf-energy=off")
+QUICK = ("--hwperf-max-time=0.4", "--hwperf-energy=off", "-p", "fakes.simulated_time")
 
-# `work` is real work that a test can ask thrice; `labels` are right in as many of 1000 rows as asked.
+# `work` takes as long as asked; labels are right in as many of 1000 rows as asked.
 MODEL = """
-def work(times={times}):
-    return [sum(range(20_000)) for _ in range(times)]
+from fakes.simulated_time import spend
+
+def work():
+    spend({call_us})
 
 def predict(rows):
-    work(1)
+    spend(300)
     return [row if row < {right} else -1 for row in rows]
 """
 TESTS = """
@@ -31,6 +33,8 @@ def test_accuracy(hwperf):
     hwperf(predict, rows, y_true=rows)
 """
 
+pytestmark = pytest.mark.usefixtures("fakes_in_reach")
+
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
@@ -41,8 +45,8 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-def write(pytester: pytest.Pytester, *, times: int = 1, right: int = 960) -> None:
-    pytester.makepyfile(model=MODEL.format(times=times, right=right))
+def write(pytester: pytest.Pytester, *, call_us: float = 250, right: int = 960) -> None:
+    pytester.makepyfile(model=MODEL.format(call_us=call_us, right=right))
 
 
 def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
@@ -87,7 +91,7 @@ def test_the_header_says_what_is_compared(project: pytest.Pytester) -> None:
 @pytest.mark.live
 def test_three_times_the_work_fails_its_test_alone(project: pytest.Pytester) -> None:
     """One stored session is enough; two further fresh processes have confirmed it."""
-    write(project, times=3)
+    write(project, call_us=750)
     result = run(project, "--hwperf-compare", "--junitxml=junit.xml")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -95,6 +99,18 @@ def test_three_times_the_work_fails_its_test_alone(project: pytest.Pytester) -> 
     result.stdout.re_match_lines([r"REGRESSED  latency p50 ×\d+\.\d .*historical; false-alarm rate not guaranteed"])
     result.stdout.re_match_lines([r"FAILED test_model.py::test_speed - .*REGRESSED  latency p50"])
     assert '<failure message="Failed: REGRESSED' in (project.path / "junit.xml").read_text(encoding="utf-8")
+
+
+@pytest.mark.live
+def test_three_times_the_work_on_a_faster_processor_is_undecided(project: pytest.Pytester) -> None:
+    """A machine whose speed changed 1.8-fold since the one stored session (this was seen) hides it: never `passed`."""
+    write(project, call_us=750 / 1.8)
+    result = run(project, "--hwperf-compare", "--hwperf-json=report.json")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.re_match_lines(
+        [r" *latency p50 .* \+67 % \(-\d+ \.\. .*\) +inconclusive.*", r"comparisons: .*2 inconclusive"]
+    )
 
 
 @pytest.mark.live
@@ -163,7 +179,7 @@ def test_sessions_add_up(project: pytest.Pytester) -> None:
 @pytest.mark.live
 def test_a_failed_run_becomes_no_baseline_until_it_is_accepted(project: pytest.Pytester) -> None:
     """A regressed run that were saved would hide the regression from the next one."""
-    write(project, times=3)
+    write(project, call_us=750)
     first = run(project, "--hwperf-compare", "--hwperf-save")
     second = run(project, "--hwperf-compare")
     accepted = project.run(*HWPERF, "baseline", "accept", "test_model.py::test_speed")
@@ -196,7 +212,10 @@ def test_accepting_what_nobody_held_is_an_error(project: pytest.Pytester) -> Non
     [("assert False", "failed"), ("pytest.xfail('known')", "xfailed"), ("pytest.skip('not here')", "skipped")],
 )
 def test_nothing_of_a_test_that_did_not_pass_is_saved(pytester: pytest.Pytester, body: str, outcome: str) -> None:
-    pytester.makepyfile(f"import pytest\ndef test_it(hwperf):\n    hwperf(sum, [1])\n    {body}")
+    pytester.makepyfile(
+        f"import pytest\nfrom fakes.simulated_time import spend\n"
+        f"def test_it(hwperf):\n    hwperf(lambda: spend(100))\n    {body}"
+    )
     run(pytester, "--hwperf-save").assert_outcomes(**{outcome: 1})
 
     assert files(pytester) == []
@@ -207,11 +226,12 @@ def test_a_failing_teardown_is_a_failed_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest
+        from fakes.simulated_time import spend
         @pytest.fixture
         def broken():
             yield
             raise RuntimeError
-        def test_it(hwperf, broken): hwperf(sum, [1])
+        def test_it(hwperf, broken): hwperf(lambda: spend(100))
         """
     )
     result = run(pytester, "--hwperf-save")
@@ -264,8 +284,9 @@ def test_an_interrupted_session_keeps_what_is_complete(pytester: pytest.Pytester
     """Ctrl-C in the second test: the first is saved, the report says that it is partial."""
     pytester.makepyfile(
         """
-        def test_one(hwperf): hwperf(sum, [1])
-        def test_two(hwperf): hwperf(sum, [1]); raise KeyboardInterrupt
+        from fakes.simulated_time import spend
+        def test_one(hwperf): hwperf(lambda: spend(100))
+        def test_two(hwperf): hwperf(lambda: spend(100)); raise KeyboardInterrupt
         """
     )
     result = pytester.runpytest_subprocess(*QUICK, "--hwperf-save")
@@ -280,8 +301,9 @@ def test_under_xdist_the_controller_saves_once(pytester: pytest.Pytester) -> Non
     pytester.makepyfile(
         """
         import pytest
+        from fakes.simulated_time import spend
         @pytest.mark.parametrize("number", range(4))
-        def test_it(hwperf, number): hwperf(sum, [number])
+        def test_it(hwperf, number): hwperf(lambda: spend(100 + number))
         """
     )
     save = pytester.runpytest_subprocess("-p", "xdist", "-n", "2", *QUICK, "--hwperf-save")
@@ -296,7 +318,7 @@ def test_under_xdist_the_controller_saves_once(pytester: pytest.Pytester) -> Non
 @pytest.mark.live
 def test_a_repeat_that_fails_loses_no_budget(project: pytest.Pytester) -> None:
     """The comparison could not be made, which fails the test; its budget is judged and reported all the same."""
-    write(project, times=3)
+    write(project, call_us=750)
     project.makepyfile(
         test_model="""
         import os, pytest

@@ -1,0 +1,68 @@
+"""A plugin for runs of pytest within tests: a measured call takes as long as it says, on however busy a machine.
+
+`-p fakes.simulated_time` reaches the fresh processes of such a run too, since they get its options; PYTHONPATH must
+lead there. Clocks of measurements are replaced, those of deadlines and of the operating system are not.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any
+
+import pytest
+
+from pytest_hwperf.measure import on_turn
+from pytest_hwperf.measure.sampling import Sampler
+from pytest_hwperf.plugin import performing
+
+_READ_NS = 50  # that reading the clock takes
+_SPREAD = 0.02  # standard deviation of a call's time, as a share of it
+
+_IDLE = 1000  # readings in a row between which nothing has spent time
+
+_state = {"now_ns": 0, "idle": 0}
+_noise = Random(20)
+
+
+def spend(microseconds: float) -> None:
+    """Be called by what is measured: let that much time pass, give or take 2 %."""
+    _state["idle"] = 0
+    _state["now_ns"] += round(1000 * microseconds * abs(_noise.gauss(1, _SPREAD)))
+
+
+def now_ns() -> int:
+    """Stand for `time.perf_counter_ns`.
+
+    Raises:
+        RuntimeError: what is measured spends nothing, so that no time passes.
+    """
+    _state["idle"] += 1
+    if _state["idle"] > _IDLE:
+        raise RuntimeError("in simulated time a measured call has to `spend` some")
+    _state["now_ns"] += _READ_NS
+    return _state["now_ns"]
+
+
+def begin(patch: pytest.MonkeyPatch) -> None:
+    """Let measurements of this process go by simulated time, and planted work too."""
+    patch.setattr(performing, "Sampler", partial(Sampler, clock_ns=now_ns))
+    patch.setattr(on_turn, "perf_counter_ns", now_ns)
+    patch.setattr(on_turn, "planted", _planted)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    begin(patch)
+
+
+def _planted(function: Callable[..., Any], _: object, share: float) -> Callable[..., Any]:
+    """Stand for `planting.planted`."""
+
+    def slower(*arguments: Any) -> Any:
+        before = _state["now_ns"]
+        result = function(*arguments)
+        spend(share * (_state["now_ns"] - before) / 1000)
+        return result
+
+    return slower
