@@ -177,9 +177,9 @@ def _paired(item: pytest.Item, run: Run, terms: Terms) -> dict[tuple[str, str], 
     if rerun is None:
         return {}
     measurement = Measurement(test=run.test, label=run.label)
-    shown = {(figure.metric, figure.statistic) for figure in figures(run)}
+    due = {*((figure.metric, figure.statistic) for figure in figures(run)), *terms.required}
     found = {
-        key: rerun.compare(measurement, margin, expected=key in shown)
+        key: rerun.compare(measurement, margin, expected=key in due)
         for margin in terms.margins
         for key in [(margin.metric, margin.statistic)]
     }

@@ -65,15 +65,17 @@ class Rerun:
         Args:
             measurement: of the present session.
             margin: names the statistic.
-            expected: it was measured here, so that an answer is due where the pairs did not even meet it.
+            expected: it was measured here or its margin was named, so that an answer is due whatever the pairs met.
         """
         key = (measurement, margin.metric, margin.statistic)
         if key in self.comparisons:
             return self.comparisons[key]
         parts = self.findings.parts
-        why = self.findings.whole.get(measurement.test) or parts.get(key) or parts.get((measurement, "", ""))
-        if why is None and expected and measurement not in self.met:
-            why = ("not comparable", "the pairs did not meet this measurement: its label differs between processes")
+        why = parts.get(key)
+        if why is None and expected:
+            why = self.findings.whole.get(measurement.test) or parts.get((measurement, "", ""))
+            if why is None and measurement not in self.met:
+                why = ("not comparable", "the pairs did not meet this measurement: its label differs between processes")
         return without(margin, *why) if why else None
 
 

@@ -97,10 +97,11 @@ def test_hard_ends_take_their_own_tests_along_and_leave_nothing(
     silence_s = 5  # more than a busy machine takes to start a process
     monkeypatch.setattr("pytest_hwperf.duet.conductor.Program", partial(Program, silence_s=silence_s))
     monkeypatch.setenv("NOTES", str(project.path / "children"))
+    named = "import pytest\npytestmark = pytest.mark.hwregression(accuracy='1pp')"
     child = "BASE and (os.fork() or work.wait_as_child())"
     project.write(
         {
-            "test_1_hangs.py": measured("hang", "work.call", "time.sleep(600 * BASE)"),
+            "test_1_hangs.py": f"{named}\n{measured('hang', 'work.call', 'time.sleep(600 * BASE)')}",
             "test_2_crashes.py": measured("crash", "work.call", "import ctypes", "BASE and ctypes.string_at(0)"),
             "test_3_dies.py": measured("die", "work.call", child, "BASE and os.kill(os.getpid(), 9)"),
             "test_4_forks.py": measured("fork", "work.call", child),
@@ -119,6 +120,9 @@ def test_hard_ends_take_their_own_tests_along_and_leave_nothing(
     assert f"baseline: ended with code {-signal.SIGKILL} in " in project.compared("test_die").reason
     assert UP == project.compared("test_fork").reason
     assert {"no baseline"} == {project.compared(f"test_{name}").outcome for name in ("hang", "crash", "die")}
+    # Answers are due for what was measured, and for margins that were named: not for whatever could have been asked.
+    rows = [(j.run.test[5], c.metric) for j in project.report().judgements for c in j.comparisons]
+    assert [("1", "latency"), ("1", "accuracy"), ("2", "latency"), ("3", "latency"), ("4", "latency")] == rows
     assert len(children) == 2
     assert [] == [pid for pid in map(int, children) if not ends(pid)]
 
