@@ -2,15 +2,14 @@
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import psutil
 import pytest
+from fakes.processes import vanish
 
 from pytest_hwperf.core.evidence import Evidence, Measurement, Trial
 from pytest_hwperf.core.records import Margin
@@ -26,7 +25,7 @@ FAKES = Path(__file__).parents[1] / "fakes"
 NODE = "t.py::test"
 LATENCY = Margin(metric="latency", statistic="p50", size=0.02)
 TRIAL = Trial(measurement=Measurement(test=NODE, label=""), margin=LATENCY, better="lower")
-SILENCE_S, FIRST_BLOCK_S = 2.0, 2.5  # two deadlines, told apart by what is said of them
+SILENCE_S, FIRST_BLOCK_S = 3.0, 3.5  # two deadlines, told apart by what is said of them
 IMPATIENT = Tempo(doubles=1, calls=10, block_s=0.001, first_block_s=FIRST_BLOCK_S)
 
 Make = Callable[..., Conductor]
@@ -34,7 +33,7 @@ Make = Callable[..., Conductor]
 
 @pytest.fixture
 def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
-    """Make a conductor of two scripted sides that waits for two seconds; none of their processes may be left."""
+    """Make a conductor of two scripted sides that waits for three seconds; none of their processes may be left."""
     monkeypatch.setattr("pytest_hwperf.duet.conductor.Program", partial(Program, silence_s=SILENCE_S))
 
     def make(**candidate: Any) -> Conductor:
@@ -53,27 +52,7 @@ def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]
         )
 
     yield make
-    assert [] == left_in(tmp_path)
-
-
-def left_in(folder: Path) -> list[str]:
-    """Return the command lines of processes that still run there; a killed one takes the kernel a moment."""
-    found: list[str] = []
-    for _ in range(100):
-        found = list(_at_work(folder))
-        if not found:
-            break
-        time.sleep(0.05)
-    return found
-
-
-def _at_work(folder: Path) -> Iterator[str]:
-    for process in psutil.process_iter():
-        try:
-            if process.cwd() == str(folder):
-                yield " ".join(process.cmdline())
-        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-            continue
+    assert vanish(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,10 @@ def test_neither_the_first_failure_nor_a_long_wait_ends_a_pair(project: Project)
     pytest.importorskip("pytest_timeout")
     project.write(
         {
-            "pytest.ini": f"{INI}addopts = -x --maxfail=1 --timeout=2\n",
+            "pytest.ini": f"{INI}addopts = -x --maxfail=1 --timeout=3\n",
             "work.py": f"{WORK}\n\ndef new():\n    spend(300)\n",
             "test_1_fails.py": measured("new", "work.new"),
-            "test_2_waits.py": measured("wait", "work.call", "time.sleep(2.5 * BASE)"),
+            "test_2_waits.py": measured("wait", "work.call", "time.sleep(3.5 * BASE)"),
             "test_3_last.py": measured("last", "work.call"),
         }
     )
