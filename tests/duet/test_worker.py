@@ -1,9 +1,10 @@
 """The obeying side, on scales and a clock that play back."""
 
+import gc
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,14 @@ from pytest_hwperf.duet.messages import Answer, decode_answer
 from pytest_hwperf.duet.worker import GROWTH, reply, start_cold, weigh
 
 MS = 1_000_000  # ns
+
+
+@pytest.fixture(autouse=True)
+def _small_heap() -> Iterator[None]:
+    """Let each sweep look at what a test has made, and not at all that this process has imported."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 class FakeScales:

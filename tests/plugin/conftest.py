@@ -5,7 +5,10 @@ every run sees one and the same copy of each, and what a test patches is the one
 """
 
 import importlib
+import os
 import pkgutil
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +28,17 @@ from pytest_hwperf.duet.conductor import Conductor
 for module in pkgutil.walk_packages(pytest_hwperf.__path__, "pytest_hwperf."):
     if not module.name.endswith(".__main__"):  # which is a command, not a part
         importlib.import_module(module.name)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _rewritten(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Write down once what pytest makes of the plugin's modules: fresh processes that may not would each do it anew."""
+    folder = tmp_path_factory.mktemp("rewritten")
+    names = [name for name in sys.modules if name.partition(".")[0] == "pytest_hwperf"]
+    (folder / "conftest.py").write_text("".join(f"import {name}\n" for name in names), encoding="utf-8")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONDONT", "COVERAGE_"))}
+    command = [sys.executable, "-m", "pytest", "--quiet", "--collect-only", "-p", "no:cacheprovider"]
+    subprocess.run(command, cwd=folder, env=kept, check=False, stdout=subprocess.DEVNULL)  # it finds no tests
 
 
 @pytest.fixture(autouse=True)
