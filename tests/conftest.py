@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -35,6 +36,12 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
             pytest.fail(f"differs from {path}: compare with {beside}, accept with --update-golden", pytrace=False)
 
     return compare
+
+
+@pytest.fixture
+def fakes_in_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let fresh processes import `fakes`."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
 
 
 @pytest.fixture

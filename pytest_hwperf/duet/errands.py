@@ -57,9 +57,9 @@ def _ask_group(role: Role, node: str, label: str, commands: Sequence[Command], p
 
 def _wait(worker: Launched, answer: Path, deadline_s: float) -> Answer:
     try:
-        code = worker.process.wait(deadline_s)
+        came_to = f"ended with code {worker.process.wait(deadline_s)} and gave no answer"
     except subprocess.TimeoutExpired:
-        raise WorkerError(f"a fresh process gave no answer within {deadline_s:g} s.\n{worker.log_tail()}") from None
+        came_to = f"gave no answer within {deadline_s:g} s"
     if not answer.exists():
-        raise WorkerError(f"a fresh process ended with code {code} and gave no answer.\n{worker.log_tail()}")
-    return decode_answer(answer.read_text(encoding="utf-8"))
+        raise WorkerError(f"a fresh process {came_to}.\n{worker.log_tail()}")
+    return decode_answer(answer.read_text(encoding="utf-8"))  # whole, whatever it still does

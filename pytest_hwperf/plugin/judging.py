@@ -177,9 +177,9 @@ def _paired(item: pytest.Item, run: Run, terms: Terms) -> dict[tuple[str, str], 
     if rerun is None:
         return {}
     measurement = Measurement(test=run.test, label=run.label)
-    due = {*((figure.metric, figure.statistic) for figure in figures(run)), *terms.required}
+    shown = {(figure.metric, figure.statistic) for figure in figures(run)}
     found = {
-        key: rerun.compare(measurement, margin, expected=key in due)
+        key: rerun.compare(measurement, margin, measured=key in shown, named=key in terms.required)
         for margin in terms.margins
         for key in [(margin.metric, margin.statistic)]
     }

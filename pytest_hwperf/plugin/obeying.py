@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.plugin.summoned import Summoned
 
 
+_ANSWERED = "the fresh process has answered"
 _MEMRAY = "memray_manager"  # the name under which pytest-memray registers what watches every test
 
 
@@ -53,6 +54,7 @@ class Obeying:
     def __init__(self, order: Order) -> None:
         """Obey `order`."""
         self._order = order
+        self._answered = False
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Let no other profiler watch this process: its own memory would be weighed, and two cannot share one."""
@@ -66,19 +68,24 @@ class Obeying:
         items[:] = [item for item in items if item.nodeid == self._order.node]
 
     def perform(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
-        """Do with a measurement what the role asks: another measurement of the test is called just once."""
+        """Do with a measurement what the role asks: another measurement of the test is called just once.
+
+        Who has answered skips what is left of the test. `pytest.exit` would draw its whole traceback first, which takes
+        half a second, and a body's `except Exception` catches it.
+        """
         if self._order.role == "run":
             from pytest_hwperf.plugin.performing import measure
 
             return measure(item, subject, label)
+        if self._answered:  # a body or a plugin went on all the same: a second answer would be one of a warm process
+            pytest.skip(_ANSWERED)
         if label != self._order.label:
             from pytest_hwperf.plugin.performing import once
 
             return once(item, subject, label)
         reply(self._observe(item.config, subject), self._order.answer)
-        # There is no other test here. `pytest.exit` draws its whole traceback first, which takes half a second, and a
-        # body's `except Exception` catches it.
-        pytest.skip("the fresh process has answered")
+        self._answered = True
+        pytest.skip(_ANSWERED)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:

@@ -59,23 +59,24 @@ class Rerun:
         """Whether a test of this file, or what its conftest files give it, may have changed unseen."""
         return path in self.changed or any(folder / "conftest.py" in self.changed for folder in path.parents)
 
-    def compare(self, measurement: Measurement, margin: Margin, *, expected: bool) -> Comparison | None:
-        """Return the comparison of one statistic, or why there is none; None where nobody asked for it.
+    def compare(self, measurement: Measurement, margin: Margin, *, measured: bool, named: bool) -> Comparison | None:
+        """Return the comparison of one statistic, or why there is none; None where the pairs know nothing.
 
         Args:
             measurement: of the present session.
             margin: names the statistic.
-            expected: it was measured here or its margin was named, so that an answer is due whatever the pairs met.
+            measured: the statistic, in the present session.
+            named: the margin, by the user.
         """
         key = (measurement, margin.metric, margin.statistic)
         if key in self.comparisons:
             return self.comparisons[key]
         parts = self.findings.parts
         why = parts.get(key)
-        if why is None and expected:
+        if why is None and (measured or named):
             why = self.findings.whole.get(measurement.test) or parts.get((measurement, "", ""))
-            if why is None and measurement not in self.met:
-                why = ("not comparable", "the pairs did not meet this measurement: its label differs between processes")
+        if why is None and measured and measurement not in self.met:
+            why = ("not comparable", "the pairs did not meet this measurement: its label differs between processes")
         return without(margin, *why) if why else None
 
 

@@ -60,13 +60,12 @@ def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Contender]
     return told
 
 
-@pytest.mark.usefixtures("commands")
+@pytest.mark.usefixtures("commands", "fakes_in_reach")
 def test_what_differs_from_process_to_process_is_undecided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
         monkeypatch.setenv(name, "")  # neither reaches a model
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
     np.save(tmp_path / "rows.npy", np.ones((8, 3)))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from fakes import gates
 from fakes import records as fake
+from fakes.reruns import SIMULATED, WORK
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.checking import Build, build_of, needed, read_record, told, write_record
@@ -91,25 +92,22 @@ def test_no_builds_at_all_are_refused(arguments: list[str]) -> None:
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs")
+@pytest.mark.usefixtures("untraced_pairs", "fakes_in_reach")
 def test_it_runs_the_users_own_tests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One build of equal code and one with three times the work, which every pair sees."""
+    """One build of equal code and one with three times the work, which every pair sees: of simulated time."""
     project = tmp_path / "project"
     project.mkdir()
-    (project / "work.py").write_text(
-        "from fakes.simulated_time import spend\n\n\ndef call():\n    spend(300)\n", encoding="utf-8"
-    )
+    (project / "work.py").write_text(WORK, encoding="utf-8")
     (project / "test_work.py").write_text(
         "import work\n\n\ndef test_call(hwperf):\n    hwperf(work.call)\n", encoding="utf-8"
     )
     subprocess.run(["git", "init", "--quiet", "."], cwd=project, check=True)
     monkeypatch.chdir(project)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
 
-    assert main(["selfcheck", "--builds=1", "--planted=1", "--work=200%", "--", "-p", "fakes.simulated_time"]) == 0
+    assert main(["selfcheck", "--builds=1", "--planted=1", "--work=200%", "--", *SIMULATED]) == 0
     out = capsys.readouterr().out
     assert "build 1, equal code: 0 of 1 test called slower" in out
     assert "build 2, 200% work planted: 1 of 1 test called slower" in out

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from fakes.processes import vanish
+from fakes.processes import left_in
 
 from pytest_hwperf.core.evidence import Evidence, Measurement, Trial
 from pytest_hwperf.core.records import Margin
@@ -52,7 +52,7 @@ def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]
         )
 
     yield make
-    assert vanish(tmp_path)
+    assert [] == left_in(tmp_path)
 
 
 @pytest.mark.parametrize(

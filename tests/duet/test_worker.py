@@ -19,7 +19,7 @@ MS = 1_000_000  # ns
 
 @pytest.fixture(autouse=True)
 def _small_heap() -> Iterator[None]:
-    """Let each sweep look at what a test has made, and not at all that this process has imported."""
+    """Let each sweep look at what a test has made, and not at everything that this process has imported."""
     gc.freeze()
     yield
     gc.unfreeze()

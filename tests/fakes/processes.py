@@ -14,9 +14,14 @@ def ends(pid: int) -> bool:
     return any(not psutil.pid_exists(pid) or _is_zombie(pid) for _ in _waiting())
 
 
-def vanish(*folders: Path) -> bool:
-    """Wait until no process is at work below these folders."""
-    return any(not processes_in(*folders) for _ in _waiting())
+def left_in(*folders: Path) -> list[str]:
+    """Wait until no process is at work below these folders; return the command lines of those that stay."""
+    found: list[str] = []
+    for _ in _waiting():
+        found = processes_in(*folders)
+        if not found:
+            break
+    return found
 
 
 def processes_in(*folders: Path) -> list[str]:

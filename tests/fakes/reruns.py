@@ -20,7 +20,9 @@ UP = "the time of 0.001 s was up"  # what is said of a test then that could have
 WORK = "from fakes.simulated_time import spend\n\n\ndef call():\n    spend(300)\n"
 INI = "[pytest]\npythonpath = .\n"
 
-_ALWAYS = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-json=report.json")
+SIMULATED = ("-p", "fakes.simulated_time")
+
+_ALWAYS = (*SIMULATED, "--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-json=report.json")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 import gc
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 
 import pytest
 
 from pytest_hwperf.measure.on_turn import OnTurn
+from pytest_hwperf.measure.planting import planted
 from pytest_hwperf.measure.sampling import Stream
 from pytest_hwperf.measure.subjects import Loaded, subject_of_callable
 
@@ -64,6 +66,18 @@ def test_work_is_planted_once_and_before_the_first_block(monkeypatch: pytest.Mon
 
     assert shares == [0.05]
     assert made == ["call", "planted", "planted", "planted"]
+
+
+def test_what_is_planted_makes_the_call_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real planting, by a clock that moves by 7 ns: it times 45 calls, and a planted call is one."""
+    ticks, made = count(step=7), list[str]()
+    monkeypatch.setattr("pytest_hwperf.measure.on_turn.planted", partial(planted, clock_ns=lambda: next(ticks)))
+    turn = on_turn(lambda: made.append("call"), plant=0.05)
+    turn.prepare()
+    assert made == ["call"] * 45
+    turn.block(2, 1)
+
+    assert made == ["call"] * 47
 
 
 def test_energy_that_is_not_measured_is_no_figure() -> None:

@@ -10,7 +10,6 @@ import pkgutil
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 
 import numpy as np  # noqa: F401 - see above
 import onnx  # noqa: F401 - see above: its C++ half aborts the process when it is loaded twice
@@ -32,13 +31,15 @@ for module in pkgutil.walk_packages(pytest_hwperf.__path__, "pytest_hwperf."):
 
 @pytest.fixture(autouse=True, scope="session")
 def _rewritten(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Write down once what pytest makes of the plugin's modules: fresh processes that may not would each do it anew."""
+    """Let pytest write its byte code of the plugin's modules once: fresh processes, which may not, read it."""
     folder = tmp_path_factory.mktemp("rewritten")
     names = [name for name in sys.modules if name.partition(".")[0] == "pytest_hwperf"]
     (folder / "conftest.py").write_text("".join(f"import {name}\n" for name in names), encoding="utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONDONT", "COVERAGE_"))}
+    left_out = ("PYTHONDONTWRITEBYTECODE", "PYTEST_", "COVERAGE_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     command = [sys.executable, "-m", "pytest", "--quiet", "--collect-only", "-p", "no:cacheprovider"]
-    subprocess.run(command, cwd=folder, env=kept, check=False, stdout=subprocess.DEVNULL)  # it finds no tests
+    done = subprocess.run(command, cwd=folder, env=kept, check=False, capture_output=True, text=True)
+    assert pytest.ExitCode.NO_TESTS_COLLECTED == done.returncode, done.stdout + done.stderr
 
 
 @pytest.fixture(autouse=True)
@@ -47,12 +48,6 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "HWPERF_WORKER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "200")  # nothing is cut in the short summary
-
-
-@pytest.fixture
-def fakes_in_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let fresh processes import `fakes`."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
 
 
 @pytest.fixture

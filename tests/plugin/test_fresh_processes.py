@@ -113,23 +113,47 @@ def test_a_cold_start_is_timed_in_five_fresh_processes(pytester: pytest.Pytester
 @pytest.mark.live
 @pytest.mark.usefixtures("_one_process")
 def test_each_label_of_a_test_is_weighed_apart(pytester: pytest.Pytester) -> None:
-    """The other measurement is called once on the way and not weighed; what the body catches ends no process late."""
+    """The other measurement of the test is called once on the way and not weighed."""
     pytester.makepyfile(
         """
         import pytest
         @pytest.mark.hwbudget(memory_max_mb=1000)
         def test_it(hwperf):
-            try:
-                hwperf(lambda: bytearray(16 << 20).count(1), label="small")
-                hwperf(lambda: bytearray(48 << 20).count(1), label="large")
-            except Exception as error:
-                pytest.fail(repr(error))
+            hwperf(lambda: bytearray(16 << 20).count(1), label="small")
+            hwperf(lambda: bytearray(48 << 20).count(1), label="large")
         """
     )
     _, found = report(pytester)
 
     peaks = {judgement.run.label: peak(judgement) for judgement in found.judgements}
     assert peaks == pytest.approx({"small": 16, "large": 48}, abs=1)
+
+
+@needs_linux
+@pytest.mark.live
+@pytest.mark.usefixtures("_one_process")
+def test_who_has_answered_measures_nothing_more(pytester: pytest.Pytester) -> None:
+    """Even where the body catches whatever it can: a second answer would be one of a warm process."""
+    pytester.makepyfile(
+        """
+        import os, pathlib, pytest
+        fresh = "MALLOC_MMAP_THRESHOLD_" in os.environ
+        @pytest.mark.hwbudget(memory_max_mb=100)
+        def test_it(hwperf):
+            def note(name):
+                if fresh: print(os.getpid(), file=pathlib.Path(name).open("a"))
+            try: hwperf(lambda: bytearray(8 << 20).count(1), label="first")
+            except BaseException: note("caught")
+            hwperf(lambda: note("second"), label="second")
+        """
+    )
+    result, found = report(pytester)
+
+    result.assert_outcomes(passed=1)
+    assert peak(found.judgements[0]) == pytest.approx(8, abs=0.5)
+    (weighed_first,) = (pytester.path / "caught").read_text(encoding="ascii").split()
+    (weighed_second,) = {*(pytester.path / "second").read_text(encoding="ascii").split()}
+    assert weighed_first != weighed_second
 
 
 @needs_linux

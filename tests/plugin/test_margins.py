@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from fakes.reruns import SIMULATED
 
-QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "-p", "no:cacheprovider", "-p", "fakes.simulated_time")
+QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "-p", "no:cacheprovider", *SIMULATED)
 
 pytestmark = pytest.mark.usefixtures("fakes_in_reach")
 
@@ -25,6 +26,7 @@ def test_default(hwperf):
 """
 MARKED = """
 import pytest
+from fakes.reruns import SIMULATED
 from model import predict
 
 pytestmark = pytest.mark.hwregression(accuracy="10pp")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fakes.reruns import REHEARSED, SIMULATED, UP
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.core.codec import from_plain
@@ -44,9 +45,6 @@ def test_steady(hwperf):
     hwperf(work.steady)
 """
 
-REHEARSED = "--hwperf-gate-time=0.001"  # no pair is begun: only what the rehearsal has found is said
-SIMULATED = ("-p", "fakes.simulated_time")
-UP = "the time of 0.001 s was up"
 
 Git = Callable[..., str]
 
@@ -305,6 +303,16 @@ def test_a_measurement_that_the_pairs_did_not_meet_says_so(project: pytest.Pytes
 
     assert compared(project, "test_odd").outcome == "not comparable"
     assert "the pairs did not meet this measurement" in compared(project, "test_odd").reason
+
+
+def test_a_test_that_never_measures_keeps_its_reason(project: pytest.Pytester) -> None:
+    """Its margin was named, and the pairs have met nothing of it."""
+    marks = "@pytest.mark.hwbudget(latency_p95_ms=1)\n@pytest.mark.hwregression(latency_p95='10%')\n"
+    write(project, "tests/test_more.py", f"import pytest\nimport work\n\n\n{marks}def test_more(hwperf):\n    pass\n")
+    run(project, REHEARSED)
+
+    assert "not comparable" == compared(project, "test_more").outcome
+    assert "the test never called hwperf(...)" == compared(project, "test_more").reason
 
 
 def test_a_gate_that_can_compare_nothing_is_an_error(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
