@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_hwperf.core.codec import from_plain
+from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import CodecError, WorkerError
 from pytest_hwperf.core.evidence import Match, Measurement, Side, Trial
 from pytest_hwperf.core.records import METRICS, Better, ComparisonOutcome, Margin, Sample
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 Why = tuple[ComparisonOutcome, str]
 
-_PAIRED = ("latency", "throughput", "cpu_time", "energy")  # what turns can tell
+_PAIRED = ("latency", "throughput", "cpu_time")  # what turns can tell, beside energy
+_LEAST_ENERGY = 0.05  # margin: a window's energy is also that of the temperature and of whatever else runs
 _EXACT = {
     **dict.fromkeys(("accuracy", "flip_rate"), "example"),
     **dict.fromkeys(("model_size", "arena_in_use", "arena_held"), "file"),
@@ -103,7 +105,9 @@ def _ask(found: Findings, item: pytest.Item, measurement: Measurement, met: "Mee
         elif reciprocal := _reciprocal(margin, named):
             why = f"{reciprocal}, its reciprocal, is compared: both would be one question asked twice"
             found.parts[measurement, margin.metric, margin.statistic] = ("not comparable", why)
-        elif margin.metric in _PAIRED and (margin.metric != "energy" or _energy_is_asked(item, metrics)):
+        elif margin.metric == "energy" and "energy" in metrics:
+            _ask_energy(found, item, trial)
+        elif margin.metric in _PAIRED:
             found.trials.append(trial)
 
 
@@ -115,12 +119,21 @@ def _reciprocal(margin: Margin, named: set[tuple[str, str]]) -> str:
     return "latency p50" if (margin.metric, margin.statistic) == rate and median in named else ""
 
 
-def _energy_is_asked(item: pytest.Item, metrics: set[str]) -> bool:
-    """Whether a budget or margin names energy, and its source is one that measures: an estimate is never gated."""
+def _ask_energy(found: Findings, item: pytest.Item, trial: Trial) -> None:
+    """Ask for energy where its source measures (an estimate is never gated) and can tell the margin from its steps."""
     from pytest_hwperf.plugin.surroundings import surroundings
 
-    meter = surroundings(item.config).energy if "energy" in metrics else None
-    return meter is not None and not meter.source.startswith("estimate:")
+    meter, margin = surroundings(item.config).energy, trial.margin
+    if meter is None or meter.source.startswith("estimate:"):
+        return
+    step = meter.tick_s / meter.shortest_window_s if isinstance(meter, CountingMeter) else 0.0
+    least = max(_LEAST_ENERGY, 2 * step)
+    if margin.size < least:
+        told = f"can tell margins of {100 * least:.3g} % or more, not {100 * margin.size:.3g} %"
+        why = f"meter too coarse: {meter.source} {told}"
+        found.parts[trial.measurement, margin.metric, margin.statistic] = ("inconclusive", why)
+    else:
+        found.trials.append(trial)
 
 
 def _ask_recorded(found: Findings, item: pytest.Item, met: "Meeting") -> None:
