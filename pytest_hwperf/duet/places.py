@@ -91,7 +91,11 @@ def _remove(folder: Path) -> None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder even where a test has left write-protected folders in it; what is left is no error."""
+    """Remove a folder even where a test has left write-protected folders in it, or a file; what is left is no error."""
+    if folder.is_symlink() or not folder.is_dir():
+        with suppress(OSError):
+            folder.unlink(missing_ok=True)
+        return
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         for top, _, _ in os.walk(folder):

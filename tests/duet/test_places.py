@@ -29,6 +29,17 @@ def test_a_place_is_nobodys_leftover_while_it_is_held(temporary: Path) -> None:
     assert not list(temporary.iterdir())
 
 
+def test_files_and_links_in_a_place_go_with_it(temporary: Path, tmp_path: Path) -> None:
+    """The rows of a comparison are a file there; what a link leads to is not ours."""
+    (tmp_path / "elsewhere").mkdir()
+    with place() as folder:
+        (folder / "data.npz").write_bytes(b"rows")
+        (folder / "link").symlink_to(tmp_path / "elsewhere")
+
+    assert not list(temporary.iterdir())
+    assert (tmp_path / "elsewhere").exists()
+
+
 def test_a_leftover_is_given_with_its_note_and_removed(temporary: Path) -> None:
     folder = temporary / "hwperf-base-1"
     (folder / "tree").mkdir(parents=True)
