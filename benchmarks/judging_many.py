@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from benchmarks.intervals import Row, answer
 from benchmarks.judging_peer import peer_seconds
-from pytest_hwperf import machine
 from pytest_hwperf.core.baselines import Stored, Terms, compare_with_sessions, session_of
 from pytest_hwperf.core.budgets import closest_margins, parse_budgets, parse_margins
 from pytest_hwperf.core.codec import from_plain, to_plain
@@ -21,9 +20,10 @@ from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Comparison, Figure, Judgement, Machine, Policy, Run, Sample, Session
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.verdicts import judge
+from pytest_hwperf.host import machine
 from pytest_hwperf.plugin.finishing import without_collection
-from pytest_hwperf.reports import csv_artifacts, json_report, text
-from pytest_hwperf.stores.history import extend, file_name, render
+from pytest_hwperf.reports import csv_files, json_file, terminal
+from pytest_hwperf.stores.baseline_file import extend, file_name, render
 from pytest_hwperf.stores.json_files import JsonStore
 
 TARGET_S = 2.0
@@ -188,7 +188,7 @@ def _stages(store: JsonStore, runs: Sequence[Run], out: Path) -> list[Stage]:
         report = stage("gather", lambda: _report(plain))
         stage("save in the store", lambda: store.save("main", [session_of(one) for one in report.judgements]))
         stage("write JSON and CSV", lambda: _write(out, report))
-        stage("draw the terminal's table", lambda: text.render(report, width=120, color=False))
+        stage("draw the terminal's table", lambda: terminal.render(report, width=120, color=False))
     return took
 
 
@@ -233,7 +233,7 @@ def _report(plain: Sequence[dict[str, Any]]) -> Report:
 
 def _write(out: Path, report: Report) -> None:
     out.mkdir()
-    for name, content in {"hwperf.json": json_report.render(report), **csv_artifacts.render(report)}.items():
+    for name, content in {"hwperf.json": json_file.render(report), **csv_files.render(report)}.items():
         (out / name).write_bytes(content)
 
 

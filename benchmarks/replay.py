@@ -19,11 +19,11 @@ from scipy.special import betaincinv
 from scipy.stats import mannwhitneyu, wilcoxon
 
 from pytest_hwperf.core.evidence import Measurement, Trial
-from pytest_hwperf.core.history import compare_with_history, prediction_limit
 from pytest_hwperf.core.paired import compare_pairs
 from pytest_hwperf.core.ranks import signed_rank_p
 from pytest_hwperf.core.records import METRICS, Comparison, Margin
 from pytest_hwperf.core.sequence import SHARES, looks
+from pytest_hwperf.core.stored_timings import compare_with_history, prediction_limit
 
 RECORDING = Path(__file__).parents[1] / "tests" / "data" / "recorded_rounds.npz"
 MARGIN = Margin(metric="latency", statistic="p50", size=0.02)

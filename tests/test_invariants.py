@@ -16,14 +16,14 @@ PACKAGE = ROOT / "pytest_hwperf"
 
 # contract → (file, offending line): one for each contract of pyproject.toml
 OFFENCES = {
-    "Three storeys": ("meters/cpu_time.py", "from pytest_hwperf.stores import json_files"),
+    "The storeys": ("meters/cpu/cpu_time.py", "from pytest_hwperf.stores import json_files"),
     "The core is layered too": ("core/records.py", "from pytest_hwperf.core import verdicts"),
     "The core is pure": ("core/estimates.py", "import time"),
     "Only the plugin knows pytest": ("measure/sampling.py", "import pytest"),
     "No private pytest": ("plugin/options.py", "from _pytest.config import Config"),
     "Nothing that was read is unpickled": ("stores/json_files.py", "import pickle"),
-    "Reports meet only at the table": ("reports/text.py", "from pytest_hwperf.reports import json_report"),
-    "Reports are pure": ("reports/text.py", "import pathlib"),
+    "Reports meet only at the table": ("reports/terminal.py", "from pytest_hwperf.reports import json_file"),
+    "Reports are pure": ("reports/terminal.py", "import pathlib"),
     "No verdict is made while printing": ("reports/table.py", "from pytest_hwperf.core.verdicts import judge"),
 }
 

@@ -27,10 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from pytest_hwperf.cli.calibrating import add_calibrate
-    from pytest_hwperf.cli.checking import add_selfcheck
-    from pytest_hwperf.cli.comparing import add_compare
-    from pytest_hwperf.cli.doctoring import add_doctor
+    from pytest_hwperf.cli.calibrate import add_calibrate
+    from pytest_hwperf.cli.compare import add_compare
+    from pytest_hwperf.cli.doctor.command import add_doctor
+    from pytest_hwperf.cli.selfcheck import add_selfcheck
 
     parser = argparse.ArgumentParser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
@@ -99,8 +99,8 @@ def _accept(options: argparse.Namespace) -> int:
 
 
 def _recompute(options: argparse.Namespace) -> int:
-    from pytest_hwperf.cli.reading import read_report
-    from pytest_hwperf.core.recomputing import recompute
+    from pytest_hwperf.cli.report_file import read_report
+    from pytest_hwperf.core.replay import recompute
     from pytest_hwperf.core.units import counted
 
     found = recompute(read_report(options.report))

@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
-from pytest_hwperf.core.history import compare_with_history
 from pytest_hwperf.core.records import (
     METRICS,
     Comparison,
@@ -16,6 +15,7 @@ from pytest_hwperf.core.records import (
     Run,
     Session,
 )
+from pytest_hwperf.core.stored_timings import compare_with_history
 
 _ESTIMATE = "estimate:"  # sources that hold nothing beyond CPU time: an estimate is never gated
 _PROCESS = "fresh process"

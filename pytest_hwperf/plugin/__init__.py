@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin.collector import Collector
-from pytest_hwperf.plugin.fixtures import energy_meter, hwperf, hwperf_data, hwperf_model, memory_meter, scenario
 from pytest_hwperf.plugin.options import add_options, read_settings
+from pytest_hwperf.plugin.reporting import Collector
 from pytest_hwperf.plugin.state import (
     COMPARED,
     MARKERS,
@@ -24,7 +23,8 @@ from pytest_hwperf.plugin.state import (
     is_measured,
 )
 
-__all__ = ["energy_meter", "hwperf", "hwperf_data", "hwperf_model", "memory_meter", "scenario"]
+# Not imported by name: the module `hwperf` beside this file would hide the fixture of that name once it is loaded.
+pytest_plugins = ("pytest_hwperf.plugin.fixtures",)
 
 _MARKER_LINES = (
     (
@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[SETTINGS] = settings = read_settings(config)
     config.stash[PROBLEMS] = []
     if "HWPERF_WORKER" in os.environ:  # duet.messages.ENVIRONMENT, which an unused plugin does not load
-        from pytest_hwperf.plugin.obeying import obeying
+        from pytest_hwperf.plugin.worker import obeying
 
         config.pluginmanager.register(obeying(config), "hwperf-obeying")
         return
@@ -175,7 +175,7 @@ def _rerun(session: pytest.Session) -> None:
     """
     import traceback
 
-    from pytest_hwperf.plugin.rerunning import rerun
+    from pytest_hwperf.plugin.gate import rerun
 
     try:
         rerun(session)
@@ -213,7 +213,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
     """Measure the body of a test that has a budget and no fixture: its body is the call."""
     if MARKERS not in pyfuncitem.stash or "hwperf" in pyfuncitem.fixturenames:
         return (yield)
-    from pytest_hwperf.plugin.measuring import measured_body
+    from pytest_hwperf.plugin.hwperf import measured_body
 
     body = pyfuncitem.obj
     pyfuncitem.obj = measured_body(pyfuncitem)

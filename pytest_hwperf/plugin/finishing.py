@@ -12,13 +12,14 @@ from pytest_hwperf.core.baselines import session_of
 from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.evidence import Gate
-from pytest_hwperf.core.history import machine_drift
 from pytest_hwperf.core.records import Comparison, Judgement, Policy, Session, Skip
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.stored_timings import machine_drift
 from pytest_hwperf.core.units import counted
+from pytest_hwperf.plugin.session import surroundings
 from pytest_hwperf.plugin.state import RERUN, SETTINGS
-from pytest_hwperf.plugin.surroundings import surroundings
-from pytest_hwperf.reports import csv_artifacts, json_report, text
+from pytest_hwperf.reports import csv_files, json_file
+from pytest_hwperf.reports import terminal as terminal_report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,10 +107,10 @@ def write(config: pytest.Config, report: Report) -> Done:
     settings, folder = config.stash[SETTINGS], config.invocation_params.dir
     files: dict[Path, bytes] = {}
     if settings.json:
-        files[folder / settings.json] = json_report.render(report)
+        files[folder / settings.json] = json_file.render(report)
     if settings.artifacts:
         place = folder / settings.artifacts
-        files |= {place / name: content for name, content in csv_artifacts.render(report).items()}
+        files |= {place / name: content for name, content in csv_files.render(report).items()}
     lines, trouble = [], []
     for path, content in files.items():
         try:
@@ -128,6 +129,6 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
     detail: Detail = "quiet" if verbosity < 0 else "verbose" if verbosity > 0 else "normal"
     terminal.write_sep("=", "hwperf")
     with without_collection():
-        lines = text.render(report, width=writer.fullwidth, color=writer.hasmarkup, detail=detail)
+        lines = terminal_report.render(report, width=writer.fullwidth, color=writer.hasmarkup, detail=detail)
     for line, style in lines:
         terminal.write_line(line, **style)

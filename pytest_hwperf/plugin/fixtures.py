@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_hwperf.meters.energy_window import EnergyMeter
-    from pytest_hwperf.meters.memory_window import MemoryWindows
-    from pytest_hwperf.plugin.measuring import Hwperf
+    from pytest_hwperf.meters.energy.window import EnergyMeter
+    from pytest_hwperf.meters.memory.window import MemoryWindows
+    from pytest_hwperf.plugin.hwperf import Hwperf
     from pytest_hwperf.plugin.scenarios import ReadyScenario
 
 
 @pytest.fixture
 def hwperf(request: pytest.FixtureRequest) -> "Hwperf":
     """Measure: call it with the fixture `scenario`, or with a callable, its arguments and `y_true=`, `batch_size=`."""
-    from pytest_hwperf.plugin.measuring import Hwperf
+    from pytest_hwperf.plugin.hwperf import Hwperf
 
     return Hwperf(request.node)
 
@@ -55,8 +55,8 @@ def hwperf_data() -> Any:
 @pytest.fixture
 def energy_meter(request: pytest.FixtureRequest) -> "EnergyMeter":
     """Meter the energy of your own block: `with energy_meter.window() as reading: ...`, then `reading.joules`."""
-    from pytest_hwperf.meters.energy_window import EnergyMeter
-    from pytest_hwperf.plugin.surroundings import surroundings
+    from pytest_hwperf.meters.energy.window import EnergyMeter
+    from pytest_hwperf.plugin.session import surroundings
 
     shared = surroundings(request.config)
     if shared.settings.disable:
@@ -67,7 +67,7 @@ def energy_meter(request: pytest.FixtureRequest) -> "EnergyMeter":
 @pytest.fixture
 def memory_meter(request: pytest.FixtureRequest) -> "MemoryWindows":
     """Weigh your own block: `with memory_meter.window() as reading: ...`, then `reading.peak_bytes`."""
-    from pytest_hwperf.meters.memory_window import MemoryWindows
-    from pytest_hwperf.plugin.surroundings import surroundings
+    from pytest_hwperf.meters.memory.window import MemoryWindows
+    from pytest_hwperf.plugin.session import surroundings
 
     return MemoryWindows(lambda: surroundings(request.config).water)

@@ -13,16 +13,16 @@ from pytest_hwperf.core.codec import to_plain
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
-from pytest_hwperf.core.history import needs_repeats
 from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Policy, Run
+from pytest_hwperf.core.stored_timings import needs_repeats
 from pytest_hwperf.core.verdicts import explain, judge
-from pytest_hwperf.meters.energy_estimate import WATTS_VARIABLE, watts_here
-from pytest_hwperf.plugin.asking import repeat_runs
-from pytest_hwperf.plugin.performing import empty_run
-from pytest_hwperf.plugin.sites import lines_of_sites
+from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, watts_here
+from pytest_hwperf.plugin.allocation_sites import lines_of_sites
+from pytest_hwperf.plugin.command_line import repeat_runs
+from pytest_hwperf.plugin.measurement import empty_run
+from pytest_hwperf.plugin.session import surroundings
 from pytest_hwperf.plugin.state import COMPARED, MARKERS, OWN_MARGINS, RERUN, RESULT, RUNS, SETTINGS, SKIPS
-from pytest_hwperf.plugin.surroundings import surroundings
-from pytest_hwperf.reports.properties import properties
+from pytest_hwperf.reports.junit import properties
 
 if TYPE_CHECKING:
     from pytest_hwperf.plugin.options import Settings
@@ -79,7 +79,7 @@ def check_resources(config: pytest.Config, settings: "Settings") -> None:
     except HwperfError as error:
         raise pytest.UsageError(str(error)) from error
     if settings.against:
-        from pytest_hwperf.plugin.rerunning import check_against
+        from pytest_hwperf.plugin.gate import check_against
 
         check_against(config)
     folder = config.invocation_params.dir

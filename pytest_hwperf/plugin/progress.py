@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_hwperf.duet.conductor import Progress
+    from pytest_hwperf.pairs.conductor import Progress
 
 
 class ProgressLine:

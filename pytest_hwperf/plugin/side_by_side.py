@@ -9,7 +9,7 @@ import pytest
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Gate, Measurement
 from pytest_hwperf.core.records import Comparison, Run
-from pytest_hwperf.plugin.performing import empty_run
+from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.state import COMPARED, MARKERS, SETTINGS
 
 _KNOWN = frozenset({"latency", "accuracy", "model_size", "cpu_time"})
@@ -27,7 +27,7 @@ def compared(
         y_true: labels, None for none.
         how: batch size, threads, label.
     """
-    from pytest_hwperf.comparing.models import Terms, compare_models
+    from pytest_hwperf.gate.models import Terms, compare_models
 
     batch_size, threads, label = how
     (old_name, old), (new_name, new) = _two(models)

@@ -7,12 +7,12 @@ import pytest
 if TYPE_CHECKING:
     from pytest_hwperf.core.evidence import Gate
     from pytest_hwperf.core.records import Comparison, Margin, Run, Skip
+    from pytest_hwperf.plugin.gate import Rerun
     from pytest_hwperf.plugin.markers import Markers
-    from pytest_hwperf.plugin.obeying import Obeying
     from pytest_hwperf.plugin.options import Settings
-    from pytest_hwperf.plugin.rerunning import Rerun
-    from pytest_hwperf.plugin.summoned import Summoned
-    from pytest_hwperf.plugin.surroundings import Surroundings
+    from pytest_hwperf.plugin.pair_worker import Summoned
+    from pytest_hwperf.plugin.session import Surroundings
+    from pytest_hwperf.plugin.worker import Obeying
 
 SETTINGS: "pytest.StashKey[Settings]" = pytest.StashKey()
 PROBLEMS: "pytest.StashKey[list[str]]" = pytest.StashKey()  # bad markers, told together at the end of the collection

@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenarios.cache import StoredModel, key_of, recall
-from pytest_hwperf.scenarios.calibration import Calibration, choose_rows, describe
+from pytest_hwperf.scenarios.calibration_rows import Calibration, choose_rows, describe
 from pytest_hwperf.scenarios.conversion import (
     CHECKED_ROWS,
     MATMUL_FORM,

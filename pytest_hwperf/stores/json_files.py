@@ -17,8 +17,8 @@ from pathlib import Path
 
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.records import Machine, Session
-from pytest_hwperf.stores.history import History, extend, file_name, parse, render
-from pytest_hwperf.stores.replacing import create_file, replace_files
+from pytest_hwperf.host.files import create_file, replace_files
+from pytest_hwperf.stores.baseline_file import History, extend, file_name, parse, render
 
 _LARGEST = 50_000_000  # bytes: no twenty sessions come near; a file that does is not ours to load into memory
 _IGNORED = """\

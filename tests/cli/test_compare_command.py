@@ -9,11 +9,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.comparing import OK, REGRESSED, UNDECIDED, exit_code, read_data
+from pytest_hwperf.cli.compare import OK, REGRESSED, UNDECIDED, exit_code, read_data
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome
-from pytest_hwperf.duet.conductor import Conductor
-from pytest_hwperf.duet.duel import Tempo
+from pytest_hwperf.pairs.conductor import Conductor
+from pytest_hwperf.pairs.interleaving import Tempo
 
 QUICK = Tempo(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 COLUMNS = 64
@@ -21,7 +21,7 @@ COLUMNS = 64
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("pytest_hwperf.comparing.models.Conductor", partial(Conductor, tempo=QUICK))
+    monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", partial(Conductor, tempo=QUICK))
     monkeypatch.chdir(tmp_path)
 
 

@@ -9,10 +9,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.cli.comparing import OK, UNDECIDED
-from pytest_hwperf.comparing.contender import Contender, contender_of, subject_of
-from pytest_hwperf.duet.conductor import Conductor
-from pytest_hwperf.duet.duel import Tempo
+from pytest_hwperf.cli.compare import OK, UNDECIDED
+from pytest_hwperf.gate.model_worker import Contender, contender_of, subject_of
+from pytest_hwperf.pairs.conductor import Conductor
+from pytest_hwperf.pairs.interleaving import Tempo
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
 
@@ -55,7 +55,7 @@ def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Contender]
         told.extend(contender_of(command.arguments[0]) for command in given["commands"].values())
         return Conductor(**given, tempo=QUICK)
 
-    monkeypatch.setattr("pytest_hwperf.comparing.models.Conductor", noted)
+    monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", noted)
     monkeypatch.chdir(tmp_path)
     return told
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.cli import INTERRUPTED, calibrating, doctoring, main, reading
+from pytest_hwperf.cli import INTERRUPTED, calibrate, main, report_file
+from pytest_hwperf.cli.doctor import command as doctor
 
 
 class Terminal(io.StringIO):
@@ -25,9 +26,9 @@ def test_ctrl_c_ends_a_command_with_one_line(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By 130, as shells tell it, and without a traceback."""
-    monkeypatch.setattr(reading, "read_report", pressed)
-    monkeypatch.setattr(calibrating, "check_writable", pressed)
-    monkeypatch.setattr(doctoring, "examine", pressed)
+    monkeypatch.setattr(report_file, "read_report", pressed)
+    monkeypatch.setattr(calibrate, "check_writable", pressed)
+    monkeypatch.setattr(doctor, "examine", pressed)
 
     assert 130 == INTERRUPTED == main(arguments)
     assert ("", "hwperf: interrupted\n") == capsys.readouterr()
@@ -35,7 +36,7 @@ def test_ctrl_c_ends_a_command_with_one_line(
 
 def test_a_line_of_progress_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
-    monkeypatch.setattr(doctoring, "examine", pressed)
+    monkeypatch.setattr(doctor, "examine", pressed)
     monkeypatch.setattr(sys, "stderr", terminal)
     main(["doctor"])
 

@@ -9,7 +9,7 @@ from fakes import records as fake
 from fakes.reruns import SIMULATED, WORK
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.checking import Build, build_of, needed, read_record, told, write_record
+from pytest_hwperf.cli.selfcheck import Build, build_of, needed, read_record, told, write_record
 from pytest_hwperf.core.errors import UsageProblem
 
 

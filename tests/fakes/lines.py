@@ -5,8 +5,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_hwperf.duet.endpoints import WorkerLostError
-from pytest_hwperf.duet.frames import Frame
+from pytest_hwperf.pairs.channel import WorkerLostError
+from pytest_hwperf.pairs.frames import Frame
 
 Taken = Callable[[int], int]  # number of a call, from 0 → its nanoseconds
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from fakes.powercap import calm
 
-from pytest_hwperf.cli.conditions import Threads
-from pytest_hwperf.cli.findings import Place
+from pytest_hwperf.cli.doctor.conditions import Threads
+from pytest_hwperf.cli.doctor.findings import Place
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.meters.clocks import Clock
-from pytest_hwperf.meters.diagnosis import Host
-from pytest_hwperf.meters.energy_estimate import estimate_meter
-from pytest_hwperf.meters.perf_energy import perf_meter
-from pytest_hwperf.meters.rapl import rapl_meter
+from pytest_hwperf.host.clocks import Clock
+from pytest_hwperf.meters.energy.diagnosis import Host
+from pytest_hwperf.meters.energy.estimate import estimate_meter
+from pytest_hwperf.meters.energy.perf import perf_meter
+from pytest_hwperf.meters.energy.rapl import rapl_meter
 
 ONE_THREAD = Threads(
     blas={"openblas 0.3": 1},

@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pytest_hwperf.meters.perf_energy import Calls
-from pytest_hwperf.meters.power_pmu import FOLDER
+from pytest_hwperf.meters.energy.perf import Calls
+from pytest_hwperf.meters.energy.power_pmu import FOLDER
 
 KIND = 23
 SCALE = 2.3283064365386963e-10  # J, 2^-32: the kernel scales every register to it

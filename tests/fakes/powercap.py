@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_hwperf.meters.calibrating import Calibration
-from pytest_hwperf.meters.counter_energy import CounterMeter, Traits
-from pytest_hwperf.meters.diagnosis import Host
-from pytest_hwperf.meters.powercap import SYSTEM, Files, Zone
-from pytest_hwperf.meters.rapl import PowercapCounters
-from pytest_hwperf.meters.registers import Counters
+from pytest_hwperf.meters.energy.counter import CounterMeter, Traits
+from pytest_hwperf.meters.energy.counter_ticks import Calibration
+from pytest_hwperf.meters.energy.diagnosis import Host
+from pytest_hwperf.meters.energy.powercap import SYSTEM, Files, Zone
+from pytest_hwperf.meters.energy.rapl import PowercapCounters
+from pytest_hwperf.meters.energy.registers import Counters
 
 INTEL_RANGE = 262143328850  # 0xffffffff counts of 61035 nJ, in µJ
 DRAM_RANGE = 65712999613  # of 15300 nJ

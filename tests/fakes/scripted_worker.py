@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.duet.messages import ENVIRONMENT, decode_order
-from pytest_hwperf.duet.processors import processors
-from pytest_hwperf.duet.turns import Place, Turns
+from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_order
+from pytest_hwperf.pairs.cpu_pin import processors
+from pytest_hwperf.pairs.turns import Place, Turns
 
 
 class Scripted:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.measure import on_turn
+from pytest_hwperf.measure import pair_target
 from pytest_hwperf.measure.sampling import Sampler
-from pytest_hwperf.plugin import performing
+from pytest_hwperf.plugin import measurement
 
 _READ_NS = 50  # that reading the clock takes
 _SPREAD = 0.02  # standard deviation of a call's time, as a share of it
@@ -47,9 +47,9 @@ def now_ns() -> int:
 
 def begin(patch: pytest.MonkeyPatch) -> None:
     """Let measurements of this process go by simulated time, and planted work too."""
-    patch.setattr(performing, "Sampler", partial(Sampler, clock_ns=now_ns))
-    patch.setattr(on_turn, "perf_counter_ns", now_ns)
-    patch.setattr(on_turn, "planted", _planted)
+    patch.setattr(measurement, "Sampler", partial(Sampler, clock_ns=now_ns))
+    patch.setattr(pair_target, "perf_counter_ns", now_ns)
+    patch.setattr(pair_target, "planted", _planted)
 
 
 def pytest_configure(config: pytest.Config) -> None:

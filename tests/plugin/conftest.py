@@ -22,7 +22,7 @@ import sklearn.ensemble  # noqa: F401 - see above
 from fakes.reruns import QUICK
 
 import pytest_hwperf
-from pytest_hwperf.duet.conductor import Conductor
+from pytest_hwperf.pairs.conductor import Conductor
 
 for module in pkgutil.walk_packages(pytest_hwperf.__path__, "pytest_hwperf."):
     if not module.name.endswith(".__main__"):  # which is a command, not a part
@@ -53,5 +53,5 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def quick_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pairs take few and short turns, wherever they are started from."""
-    for place in ("plugin.rerunning", "comparing.models"):
+    for place in ("plugin.gate", "gate.models"):
         monkeypatch.setattr(f"pytest_hwperf.{place}.Conductor", partial(Conductor, tempo=QUICK))

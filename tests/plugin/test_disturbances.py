@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.machine import describe
-from pytest_hwperf.meters.interference import Snapshot
+from pytest_hwperf.host.interference import Snapshot
+from pytest_hwperf.host.machine import describe
 
 QUICK = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-max-time=0.05")
 
@@ -39,7 +39,7 @@ def test_a_quota_that_stops_the_process_is_a_footnote(
     """Seven periods since the first reading, as the call itself writes them."""
     stat = tmp_path / "cpu.stat"
     stat.write_text("nr_throttled 1\nthrottled_usec 0\n")
-    monkeypatch.setattr("pytest_hwperf.plugin.performing.control_groups", lambda: [tmp_path])
+    monkeypatch.setattr("pytest_hwperf.plugin.measurement.control_groups", lambda: [tmp_path])
     pytester.makepyfile(
         f"""
         from pathlib import Path
@@ -62,7 +62,7 @@ def test_every_run_keeps_what_disturbed_it(pytester: pytest.Pytester, monkeypatc
             Snapshot(switches=10, steal=15, total=2000, load=0.5, wall_s=1.0),
         ]
     )
-    monkeypatch.setattr("pytest_hwperf.plugin.performing.snapshot", lambda **_: next(snapshots))
+    monkeypatch.setattr("pytest_hwperf.plugin.measurement.snapshot", lambda **_: next(snapshots))
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
     result = pytester.runpytest_inprocess(*QUICK, "--hwperf-json=report.json")
     report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]

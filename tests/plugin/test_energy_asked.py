@@ -8,7 +8,7 @@ import pytest
 
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.records import Budget, Margin, Reading
-from pytest_hwperf.plugin.examining import Findings, examine
+from pytest_hwperf.plugin.hypotheses import Findings, examine
 from pytest_hwperf.plugin.markers import Markers
 from pytest_hwperf.plugin.state import MARKERS
 
@@ -51,7 +51,7 @@ def found(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, meter: object, size: float, *, asked: bool = True
 ) -> Findings:
     """Examine a rehearsal in which both sides measured one test with that margin of energy."""
-    monkeypatch.setattr("pytest_hwperf.plugin.surroundings.surroundings", lambda _: SimpleNamespace(energy=meter))
+    monkeypatch.setattr("pytest_hwperf.plugin.session.surroundings", lambda _: SimpleNamespace(energy=meter))
     item = pytester.getitem("def test_it(): pass", "test_it")
     margin = Margin(metric="energy", statistic="mean", size=size)
     budget = Budget(keyword="energy_budget_mj", metric="energy", statistic="mean", limit=1.0)

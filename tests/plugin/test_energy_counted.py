@@ -14,9 +14,9 @@ from fakes.streams import FakeMeter
 from pytest_hwperf import registry
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.records import Reading
-from pytest_hwperf.meters.idle import Sleeper, idle_watts
-from pytest_hwperf.meters.powercap import Files
-from pytest_hwperf.meters.rapl import rapl_meter
+from pytest_hwperf.meters.energy.idle import Sleeper, idle_watts
+from pytest_hwperf.meters.energy.powercap import Files
+from pytest_hwperf.meters.energy.rapl import rapl_meter
 
 WATTS = 20.0
 TICK_S = 0.001
@@ -94,7 +94,7 @@ def test_a_budget_of_energy_is_judged_by_five_windows_and_tells_the_idle_machine
 ) -> None:
     """A call of 10 ms at 20 W takes 200 mJ, all of which the idle machine would have taken too."""
     alone = partial(idle_watts, sleeper=Sleeper(busy=lambda: None))  # whatever else this machine does meanwhile
-    monkeypatch.setattr("pytest_hwperf.plugin.performing.idle_watts", alone)
+    monkeypatch.setattr("pytest_hwperf.plugin.measurement.idle_watts", alone)
     pytester.makepyfile(
         """
         import time
@@ -170,8 +170,8 @@ def test_boards_stand_beside_the_processor_where_they_are_used(
         return meter()
 
     monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(pytester.mkdir("empty")))
-    monkeypatch.setattr("pytest_hwperf.plugin.surroundings.in_use", lambda _environ: used)
-    monkeypatch.setattr("pytest_hwperf.plugin.surroundings.nvml_meter", opened)
+    monkeypatch.setattr("pytest_hwperf.plugin.session.in_use", lambda _environ: used)
+    monkeypatch.setattr("pytest_hwperf.plugin.session.nvml_meter", opened)
     pytester.makepyfile(ASKS_FOR_ENERGY.replace("EXPECTED", repr(expected)).replace("REASON", repr(reason)))
 
     pytester.runpytest_inprocess("--hwperf-max-time=0.2").assert_outcomes(passed=1)
@@ -181,7 +181,7 @@ def test_boards_that_another_source_leaves_out_are_told(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Carbon of the processor alone would be told as the whole."""
-    monkeypatch.setattr("pytest_hwperf.plugin.surroundings.in_use", lambda _environ: True)
+    monkeypatch.setattr("pytest_hwperf.plugin.session.in_use", lambda _environ: True)
     pytester.makeini("[pytest]\nhwperf_carbon =\n    intensity_g_per_kwh=400\n    intensity_source=grid 2024\n")
     pytester.makepyfile(
         """

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.meters.cpuinfo import read_processor
-from pytest_hwperf.meters.watts_calibration import Calibration, model_of, write_calibration
+from pytest_hwperf.host.cpuinfo import read_processor
+from pytest_hwperf.meters.energy.watts import Calibration, model_of, write_calibration
 
 QUICK = ("--hwperf-max-time=0.3", "--hwperf-energy=estimate")
 USAGE = pytest.ExitCode.USAGE_ERROR

@@ -36,7 +36,7 @@ def test_sampling_goes_on_until_every_budget_is_clear(
     """Calls take 0.5 and 1.5 ms in turn: however many there are, the interval of their median is 0.5 .. 1.5 ms."""
     clock = FakeClock()
     call = TimedCall(clock, *[MS // 2, 3 * MS // 2] * 3000)
-    monkeypatch.setattr("pytest_hwperf.plugin.performing.Sampler", partial(Sampler, clock_ns=clock))
+    monkeypatch.setattr("pytest_hwperf.plugin.measurement.Sampler", partial(Sampler, clock_ns=clock))
     pytester.makepyfile(
         f"""
         import pytest

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_hwperf import registry
+from pytest_hwperf.host.files import create_file
 from pytest_hwperf.stores.json_files import JsonStore
-from pytest_hwperf.stores.replacing import create_file
 
 SAVE = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "--hwperf-save")
 

@@ -12,7 +12,7 @@ from pytest_hwperf.core.evidence import Coin, Evidence, Gate, Match, Measurement
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import settle
-from pytest_hwperf.reports.json_report import render
+from pytest_hwperf.reports.json_file import render
 
 HERE = Measurement(test="tests/test_text.py::test_tokenise", label="long text")
 LATENCY = Trial(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")

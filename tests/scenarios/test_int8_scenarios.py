@@ -12,7 +12,7 @@ from fakes.fitted_models import breast_cancer, data_of, fitted
 from pytest_hwperf.core.contracts import ScenarioFactory
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenarios import cache
-from pytest_hwperf.scenarios.calibration import Calibration, choose_rows
+from pytest_hwperf.scenarios.calibration_rows import Calibration, choose_rows
 from pytest_hwperf.scenarios.estimators import examine
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 from pytest_hwperf.scenarios.operators import INTEGER_OPERATORS

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from pytest_hwperf.core.contracts import Store
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.records import Session
-from pytest_hwperf.stores import history, json_files
+from pytest_hwperf.host.files import create_file
+from pytest_hwperf.stores import baseline_file, json_files
 from pytest_hwperf.stores.json_files import JsonStore
-from pytest_hwperf.stores.replacing import create_file
 
 TESTS = Path(__file__).parents[1]
 PACKAGE = Path(json_files.__file__).parents[2]
@@ -78,14 +78,16 @@ def test_place_tells_baseline_machine_and_test(root: Path) -> None:
 
 
 def test_tests_whose_slugs_agree_have_files_of_their_own() -> None:
-    names = {history.file_name(test, label) for test, label in [("a/b", ""), ("a-b", ""), ("a", "b"), ("a b", "")]}
+    names = {
+        baseline_file.file_name(test, label) for test, label in [("a/b", ""), ("a-b", ""), ("a", "b"), ("a b", "")]
+    }
 
     assert len(names) == 4
 
 
 def test_names_of_long_and_strange_ids_are_file_names() -> None:
     """An id may hold what no file system takes: separators, 300 letters, lone surrogates."""
-    names = [history.file_name(test, "") for test in ("x" * 300, "../../etc", "é\ud800[\n]", "")]
+    names = [baseline_file.file_name(test, "") for test in ("x" * 300, "../../etc", "é\ud800[\n]", "")]
 
     assert all(len(name) <= 98 and name.isascii() and "/" not in name and ".." not in name for name in names)
 
@@ -136,10 +138,10 @@ def test_no_text_is_taken_for_the_end_of_a_session(words: list[str]) -> None:
     test, label, key, value = ('{"figures":[' + word + ',{"figures":[],"run":{"],"test":' for word in words)
     sessions = [fake.session(test=test, label=label, median_s=median) for median in (1.0, 2.0)]
     odd = [replace(one, run=replace(one.run, context={key: value, "sessions": "["})) for one in sessions]
-    written = history.extend(None, odd, keep=2)
-    path = Path(fake.machine().fingerprint, history.file_name(test, label))
+    written = baseline_file.extend(None, odd, keep=2)
+    path = Path(fake.machine().fingerprint, baseline_file.file_name(test, label))
 
-    assert written == history.parse(path, history.render(written))
+    assert written == baseline_file.parse(path, baseline_file.render(written))
     assert tuple(odd) == written.sessions
 
 
@@ -251,7 +253,7 @@ def resign(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
     del plain["digest"]
     edit(plain)
     canonical = json.dumps(plain, separators=(",", ":"), sort_keys=True)
-    path.write_text(json.dumps({**plain, "digest": history._digest(canonical.encode())}))
+    path.write_text(json.dumps({**plain, "digest": baseline_file._digest(canonical.encode())}))
 
 
 def unordered(path: Path) -> None:
@@ -260,7 +262,7 @@ def unordered(path: Path) -> None:
     signed = dict(sorted(((key, value) for key, value in plain.items() if key != "digest"), reverse=True))
     text = json.dumps(signed, separators=(",", ":"))
     signed_too = text.replace('"sessions":[{', '"sessions": [{')
-    digest = history._digest(signed_too.encode())
+    digest = baseline_file._digest(signed_too.encode())
     path.write_text(f'{{"digest":"{digest}",{signed_too[1:]}')
 
 
@@ -570,10 +572,11 @@ for i in range(first, first + count):
 END_AT_EVERY_LINE = """
 import itertools, json, os, signal, sys, threading
 from fakes import records as fake
-from pytest_hwperf.stores import json_files, replacing
+from pytest_hwperf.stores import json_files
+from pytest_hwperf.host import files
 
 store, kind, step, status = json_files.JsonStore(sys.argv[1], keep=1000), int(sys.argv[2]), 0, -1
-tests, files = ("one", "two"), (json_files.__file__, replacing.__file__)
+tests, files = ("one", "two"), (json_files.__file__, files.__file__)
 
 def save(median):
     answers = store.save("main", [fake.session(test=test, median_s=float(median)) for test in tests])

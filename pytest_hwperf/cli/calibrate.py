@@ -1,0 +1,172 @@
+"""`hwperf calibrate`: the watts of this processor, for machines of its kind that hide their energy."""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from pytest_hwperf import registry
+from pytest_hwperf.core.contracts import Meter
+from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable, UsageProblem
+from pytest_hwperf.host.cpuinfo import read_processor
+from pytest_hwperf.host.machine import describe
+from pytest_hwperf.meters.energy.watts import (
+    Calibration,
+    Processors,
+    calibrate_watts,
+    check_writable,
+    model_of,
+    write_calibration,
+)
+
+OK = 0
+_SOURCES = ("rapl", "perf")  # counters of the processor; boards and estimates tell nothing of it
+
+# Computes until its input ends, which it also does when whoever has started it is no more.
+WORK = """
+import os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
+while True: sum(range(10000))
+"""
+
+
+def add_calibrate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command and its options."""
+    calibrate = commands.add_parser(
+        "calibrate",
+        help="measure the watts of this processor, for the estimate on machines that hide their energy",
+        description="Measure the power of the idle machine, and with all cores busy, by RAPL or the perf power PMU; "
+        "write the watts of one vCPU to FILE, for pytest --hwperf-watts=FILE on machines with the same processor. It "
+        "takes about 8 seconds; leave the machine alone meanwhile. Exit code 4: no counter can be read here, or the "
+        "machine was not quiet.",
+    )
+    calibrate.add_argument("file", metavar="FILE", help="to write, such as watts.json")
+    calibrate.add_argument("--energy", choices=_SOURCES, help="the counter to use; default: the first that can be read")
+    calibrate.set_defaults(run=run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """The machine to calibrate; every part can be another's."""
+
+    find: Callable[[str], Callable[[Mapping[str, str]], Meter]]  # name of a source → what opens it
+    processors: Callable[[], Processors]
+    work: Callable[[int], AbstractContextManager[Callable[[], float]]]  # keeps so many processors busy
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+def this_machine() -> Here:
+    """Return the machine that this process runs on."""
+    return Here(find=partial(registry.find, "energy_meters"), processors=processors_here, work=busy)
+
+
+def run(options: argparse.Namespace, here: Here | None = None) -> int:
+    """Calibrate, write the file and print what is in it."""
+    path = Path(options.file)
+    if path.is_dir() or not path.parent.is_dir():
+        raise UsageProblem(f"{options.file}: give a file in a folder that exists, such as watts.json")
+    with _told_if_unwritable(path):
+        check_writable(path)  # before the time is spent
+    here = here or this_machine()
+    meter = open_counter((options.energy,) if options.energy else _SOURCES, here)
+    try:
+        found = calibrate(meter, here)
+    finally:
+        meter.close()
+    with _told_if_unwritable(path):
+        write_calibration(path, found)
+    print("\n".join(told(found, options.file)))
+    return OK
+
+
+def processors_here(cpuinfo: str = "/proc/cpuinfo") -> Processors:
+    """Describe the processors of this machine.
+
+    Raises:
+        UsageProblem: they have no name by which another machine's could be told to be the same.
+    """
+    model = model_of(read_processor(Path(cpuinfo)))
+    if not model:
+        raise UsageProblem("this system does not name its processor, so that its watts could be used nowhere else")
+    return Processors(model=model, online=os.cpu_count() or 1, allotted=describe().cores)
+
+
+def open_counter(names: tuple[str, ...], here: Here) -> Meter:
+    """Open the first source that can be read.
+
+    Raises:
+        UsageProblem: none can; says of each why, and what to do.
+    """
+    refused = list[str]()
+    for name in names:
+        try:
+            return here.find(name)(os.environ)
+        except MeterUnavailable as reason:
+            refused.append(f"{name}: {reason}")
+    raise UsageProblem("watts can only be calibrated where a counter of energy can be read.\n" + "\n".join(refused))
+
+
+def calibrate(meter: Meter, here: Here) -> Calibration:
+    """Measure, and refuse what cannot be trusted.
+
+    Raises:
+        UsageProblem: says why and what to do.
+    """
+    processors = here.processors()
+    try:
+        return calibrate_watts(
+            meter,
+            processors,
+            work=partial(here.work, processors.allotted),
+            clock=here.clock,
+            sleep=here.sleep,
+            now=lambda: datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+    except MeasurementError as error:
+        raise UsageProblem(f"not calibrated: {error}") from error
+
+
+@contextmanager
+def busy(count: int) -> Iterator[Callable[[], float]]:
+    """Keep `count` processors busy with processes of their own; what it gives tells their CPU seconds so far.
+
+    They have sessions of their own, so that Ctrl-C reaches this process alone, which ends them.
+    """
+    import psutil
+
+    alone = [sys.executable, "-I", "-S", "-c", WORK]
+
+    with ExitStack() as ending:
+        workers = []
+        for _ in range(count):
+            worker = ending.enter_context(
+                subprocess.Popen(alone, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our interpreter
+            )
+            ending.callback(worker.kill)
+            workers.append(psutil.Process(worker.pid))
+        yield lambda: sum(sum(worker.cpu_times()[:2]) for worker in workers)
+
+
+@contextmanager
+def _told_if_unwritable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageProblem(f"{path} cannot be written ({error.strerror}): give another place") from error
+
+
+def told(found: Calibration, file: str) -> list[str]:
+    """Say what was measured and what to type next."""
+    return [
+        f"{found.cpu_model}: {found.idle_w:.4g} W idle, {found.busy_w:.4g} W busy per vCPU",
+        f"measured by {found.source}, {found.window_s:g} s each idle, with {found.cpus:.3g} CPUs busy, and idle again",
+        f"wrote {file}; on machines with this processor: pytest --hwperf-watts={file}",
+    ]

@@ -1,0 +1,136 @@
+"""`hwperf compare`: two models, one data file, a line for each answer."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_hwperf.core.budgets import DEFAULT_MARGINS, parse_margin_lines, parse_rate
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.records import METRICS, Comparison, Policy
+from pytest_hwperf.core.verdicts import explain, judge_comparison
+from pytest_hwperf.gate.model_worker import is_function
+from pytest_hwperf.gate.models import Terms, compare_models
+
+if TYPE_CHECKING:
+    from pytest_hwperf.pairs.conductor import Progress
+
+OK, REGRESSED, UNDECIDED = 0, 1, 3
+_METRICS = frozenset({"latency", "accuracy", "model_size", "cpu_time"})
+_A_DAY_S = 86_400
+_COMPARED = ("latency_p50", "accuracy", "model_size")
+
+
+def add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command and its options."""
+    compare = commands.add_parser(
+        "compare",
+        help="compare two models in pairs of fresh processes",
+        description="Let two models take turns on the same rows. Exit code 0: nothing is worse by more than its "
+        "margin; 1: something is; 3: nothing is known to be, but something could not be decided; 4: usage.",
+    )
+    compare.add_argument("old", metavar="OLD", help="an ONNX file, or module:function")
+    compare.add_argument("new", metavar="NEW", help="the same")
+    compare.add_argument("--data", required=True, metavar="FILE", help=".npz with X and perhaps y, .npy, or .csv")
+    compare.add_argument("--target", metavar="COLUMN", help="column of a .csv that holds the labels")
+    compare.add_argument("--batch-size", type=int, default=1, metavar="ROWS", help="rows per call; default: 1")
+    compare.add_argument("--threads", type=int, default=1, metavar="N", help="of ONNX Runtime; default: 1")
+    compare.add_argument("--alpha", default="1%", metavar="PERCENT", help="false alarms of the whole; default: 1%%")
+    compare.add_argument(
+        "--margin", action="append", default=[], metavar="[METRIC=]SIZE", help="as latency_p95=10%% or accuracy=0.5pp"
+    )
+    compare.add_argument("--time", type=float, default=600.0, metavar="SECONDS", help="for all pairs; default: 600")
+    compare.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compare, print a line for each answer, and return the exit code."""
+    for model in (options.old, options.new):
+        if not is_function(model) and not Path(model).is_file():
+            raise UsageProblem(f"{model} is neither a file nor of the form module:function")
+    if not 0 < options.time < _A_DAY_S:
+        raise UsageProblem(f"--time={options.time:g}: a number of seconds above 0 up to a day, such as 600")
+    X, y = read_data(options.data, options.target)
+    terms = Terms(
+        margins=_margins(options.margin),
+        alpha=parse_rate("--alpha", options.alpha),
+        batch_size=options.batch_size,
+        threads=options.threads,
+        time_s=options.time,
+        tell=_tell,
+    )
+    comparisons, gate = compare_models(options.old, options.new, X, y, terms)
+    if sys.stderr.isatty():
+        print("\r\033[K", end="", file=sys.stderr)
+    print(f"{options.new} against {options.old}: {len(gate.evidence.pairs)} pairs of fresh processes")
+    for comparison in comparisons:
+        metric = METRICS[comparison.metric]
+        print(explain(judge_comparison(metric, comparison, Policy())))
+    return exit_code(comparisons)
+
+
+def exit_code(comparisons: "tuple[Comparison, ...]") -> int:
+    """Return 1 where something regressed, 3 where something was left undecided, else 0."""
+    outcomes = {comparison.outcome for comparison in comparisons}
+    if "regressed" in outcomes:
+        return REGRESSED
+    return OK if outcomes <= {"equivalent", "improved"} and outcomes else UNDECIDED
+
+
+def read_data(file: str, target: str | None) -> tuple[Any, Any | None]:
+    """Read rows and labels; nothing in the file is unpickled.
+
+    Raises:
+        UsageProblem: no such file, or nothing of the form in it.
+    """
+    import numpy as np
+
+    path = Path(file)
+    if path.suffix == ".csv":
+        return _read_csv(path, target)
+    if target is not None:
+        raise UsageProblem("--target names a column of a .csv; an .npz holds the labels as y")
+    try:
+        found = np.load(path, allow_pickle=False)
+        if path.suffix == ".npy":
+            return found, None
+        with found as arrays:
+            return arrays["X"], arrays.get("y")
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise UsageProblem(f"--data={file}: give an .npz with X and perhaps y, an .npy, or a .csv ({error})") from error
+
+
+def _read_csv(path: Path, target: str | None) -> tuple[Any, Any | None]:
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path)
+    except (OSError, ValueError) as error:
+        raise UsageProblem(f"--data={path} is no table: {error}") from error
+    if target is None:
+        return frame.to_numpy(), None
+    if target not in frame:
+        raise UsageProblem(f"--target={target!r} is no column of {path}. Allowed: {', '.join(map(str, frame))}")
+    y = frame.pop(target).to_numpy()
+    return frame.to_numpy(), y.astype(str) if y.dtype == object else y
+
+
+def _margins(given: "list[str]") -> tuple[Any, ...]:
+    named = parse_margin_lines(given)
+    margins = {(m.metric, m.statistic): m for m in (DEFAULT_MARGINS[name] for name in _COMPARED)}
+    margins.update({(margin.metric, margin.statistic): margin for margin in named})
+    known = [
+        margin for margin in margins.values() if margin.metric in ("latency", "accuracy", "model_size", "cpu_time")
+    ]
+    if len(known) < len(margins):
+        raise UsageProblem("hwperf compare knows margins of latency, accuracy, model_size and cpu_time")
+    return tuple(known)
+
+
+def _tell(progress: "Progress") -> None:
+    """Show where the pairs are, on a terminal only."""
+    if sys.stderr.isatty():
+        left = "" if progress.left_s is None else f", about {progress.left_s:.0f} s left"
+        print(
+            f"\r\033[K{progress.stage} pair {progress.pair} of {progress.of}{left}", end="", file=sys.stderr, flush=True
+        )

@@ -1,0 +1,1 @@
+"""`hwperf doctor`: what can be measured on this machine, and what makes it noisy."""

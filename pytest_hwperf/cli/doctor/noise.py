@@ -1,0 +1,154 @@
+"""The A/A reading: equal processes in pairs, and what their noise means for finding a slowdown here and now."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import expm1
+from statistics import median
+from typing import TYPE_CHECKING
+
+from pytest_hwperf.core.errors import HwperfError
+from pytest_hwperf.core.paired import MOST_PAIRS, pairs_needed
+from pytest_hwperf.core.ranks import fewest_pairs
+from pytest_hwperf.core.sequence import SCREEN_PAIRS, SHARES
+from pytest_hwperf.core.units import counted, show
+from pytest_hwperf.host.interference import Interference, Snapshot
+
+if TYPE_CHECKING:
+    from pytest_hwperf.gate.identical_models import Alike
+    from pytest_hwperf.pairs.conductor import Progress
+
+ALPHA = 0.01  # the gate's default, per build
+MARGIN = 0.02  # its default for the median latency
+CHANGES = (0.02, 0.05, 0.10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What finding one slowdown takes."""
+
+    change: float  # relative
+    pairs: int | None  # of fresh processes, None with a reason
+    reason: str  # "" with a number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """What the pairs have shown."""
+
+    pairs: int
+    seconds: float  # wall time of all pairs
+    latency_s: float | None  # median call
+    differences: tuple[float, ...]  # relative, of the two sides' median latency, one a pair
+    alpha: float  # per build
+    level: float  # one-sided, of the first look
+    margin: float  # relative
+    needs: tuple[Need, ...]
+    disturbances: tuple[str, ...]  # what the system showed meanwhile
+    reason: str  # why there is no figure, or fewer pairs than there might be; "" otherwise
+
+
+def read_noise(read: "Callable[[], Alike]", snapshot: Callable[[], Snapshot] | None = None) -> Noise:
+    """Run the pairs and say what they mean; what kept them from running is told, not raised."""
+    watch = Interference(snapshot)
+    try:
+        seen = read()
+    except HwperfError as error:
+        return noise_of((), reason=str(error))
+    return noise_of(
+        seen.changes,
+        seconds=seen.seconds,
+        latency_s=seen.latency_s,
+        disturbances=watch.end()[1],
+        reason=seen.lost,
+    )
+
+
+def noise_of(
+    changes: Sequence[float],
+    *,
+    seconds: float = 0.0,
+    latency_s: float | None = None,
+    disturbances: tuple[str, ...] = (),
+    reason: str = "",
+) -> Noise:
+    """Say what log ratios of equal sides mean, by the gate's own test at its first look."""
+    level = SHARES[0] * ALPHA
+    return Noise(
+        pairs=len(changes),
+        seconds=seconds,
+        latency_s=latency_s,
+        differences=tuple(map(expm1, changes)),
+        alpha=ALPHA,
+        level=level,
+        margin=MARGIN,
+        needs=tuple(_need(changes, change, level) for change in CHANGES),
+        disturbances=disturbances,
+        reason=reason,
+    )
+
+
+def pair_for(seconds: float, tell: "Callable[[Progress], None]") -> "Callable[[], Alike]":
+    """Return what runs the built-in model beside itself for so long."""
+    from pytest_hwperf.core.budgets import DEFAULT_MARGINS
+    from pytest_hwperf.gate.builtin_model import MODEL, ROWS, rows
+    from pytest_hwperf.gate.identical_models import pair_alike
+    from pytest_hwperf.gate.models import Terms
+
+    terms = Terms(margins=(DEFAULT_MARGINS["latency_p50"],), alpha=ALPHA, batch_size=ROWS, time_s=seconds, tell=tell)
+    return partial(pair_alike, MODEL, rows(), terms)
+
+
+def told_noise(noise: Noise) -> list[str]:
+    """Say it in plain words, a paragraph each."""
+    if not noise.pairs or noise.latency_s is None:
+        return [f"No pair of equal processes gave a value: {noise.reason or 'the time was too short; give more'}."]
+    low, middle, high = map(_percent, (min(noise.differences), median(noise.differences), max(noise.differences)))
+    first = (
+        f"{counted(noise.pairs, 'pair')} of equal fresh processes took {show(noise.seconds, 's')}: the two sides' "
+        f"median latency differed by {low} .. {high}, by {middle} in the median pair (a built-in model, "
+        f"{show(noise.latency_s, 's')} a call)."
+    )
+    lines = [first]
+    if noise.reason:
+        lines.append(f"It ended early: {noise.reason}.")
+    return [*lines, *_meaning(noise), *(f"Meanwhile {disturbance}." for disturbance in noise.disturbances)]
+
+
+def _meaning(noise: Noise) -> list[str]:
+    fewest = fewest_pairs(noise.level)
+    if noise.pairs < fewest:
+        few = f"That is too few to say what a slowdown needs: the gate's test takes {fewest} pairs at least."
+        return [f"{few} Give more --seconds."]
+    each_s = noise.seconds / noise.pairs
+    found = [_sentence(need, each_s) for need in sorted(noise.needs, key=lambda need: need.change <= noise.margin)]
+    method = (
+        f"By the gate's test: exact signed ranks beyond a margin of {100 * noise.margin:g} %, at "
+        f"{100 * noise.level:g} %, the first look of {100 * noise.alpha:g} % false alarms per build. With so many "
+        f"pairs about half of all builds find it; {SCREEN_PAIRS} pairs of the screen come before. Your tests may be "
+        "noisier: hwperf selfcheck asks them."
+    )
+    return [f"On this machine now {', '.join(found[:-1])}, and {found[-1]}.", method]
+
+
+def _need(changes: Sequence[float], change: float, level: float) -> Need:
+    if change <= MARGIN:
+        return Need(change=change, pairs=None, reason="within the margin")
+    if len(changes) < fewest_pairs(level):
+        return Need(change=change, pairs=None, reason="too few pairs to say")
+    pairs = pairs_needed(changes, change, level, MARGIN)
+    return Need(change=change, pairs=pairs, reason="" if pairs else f"more than {MOST_PAIRS} pairs")
+
+
+def _sentence(need: Need, each_s: float) -> str:
+    slowdown = f"a {100 * need.change:g} % slowdown"
+    if need.pairs is not None:
+        pairs = f"{counted(need.pairs, 'pair')} of fresh processes"
+        return f"{slowdown} needs about {pairs} ({need.pairs * each_s:.0f} s)"
+    if need.change <= MARGIN:
+        return f"{slowdown} is never called, as it lies within the default margin"
+    return f"{slowdown} needs {need.reason}"
+
+
+def _percent(change: float) -> str:
+    return f"{100 * change:+.2f} %"

@@ -1,0 +1,218 @@
+"""`hwperf selfcheck`: the user's own tests against themselves, and against themselves with planted work."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pytest_hwperf.cli.report_file import read_report
+from pytest_hwperf.core.budgets import parse_rate, parse_size
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.estimates import share_interval
+from pytest_hwperf.core.evidence import Observation
+from pytest_hwperf.core.paired import MOST_PAIRS, pairs_needed
+from pytest_hwperf.core.ranks import fewest_pairs
+from pytest_hwperf.core.records import Comparison
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.sequence import SHARES
+from pytest_hwperf.core.units import counted
+
+OK, TOO_MANY = 0, 1
+_CHANGES = (0.02, 0.05, 0.10)
+_MARGIN = 0.02  # the default of the median latency
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """One build of the self-check."""
+
+    alpha: float  # stated rate of false alarms
+    planted: float  # share of work added to the candidate, 0.0 for none
+    questions: int  # paired comparisons of latency
+    alarms: int  # of them called regressed
+    tests: tuple[str, ...]  # that raised one
+
+
+def add_selfcheck(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command and its options."""
+    check = commands.add_parser(
+        "selfcheck",
+        help="show on your own tests that the paired gate keeps its rate here, and what it finds",
+        description="Run your tests against a copy of themselves, where every alarm is a false one, and with planted "
+        "work, where every missing alarm is a miss. Results are kept for this machine and added up. Exit code 1: "
+        "surely more false alarms than stated.",
+    )
+    check.add_argument("--builds", type=int, default=5, metavar="N", help="with equal code; default: 5")
+    check.add_argument("--planted", type=int, default=2, metavar="N", help="with planted work; default: 2")
+    check.add_argument("--work", default="5%", metavar="PERCENT", help="planted; default: 5%%")
+    check.add_argument("--alpha", default="1%", metavar="PERCENT", help="as of the gate; default: 1%%")
+    check.add_argument("--forget", action="store_true", help="begin the record of this machine anew")
+    check.add_argument("pytest", nargs="*", metavar="PYTEST_ARGUMENT", help="tests to use, after --")
+    check.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the builds one after the other, add them to the record, and print what all of them say."""
+    if options.builds < 0 or options.planted < 0 or not options.builds + options.planted:
+        raise UsageProblem("hwperf selfcheck: --builds and --planted are numbers from 0 on, not both 0")
+    alpha, work = parse_rate("--alpha", options.alpha), parse_size(options.work, "relative")
+    reports, builds = list[Report](), list[Build]()
+    for number, share in enumerate([0.0] * options.builds + [work] * options.planted, start=1):
+        report = _build(share, options)
+        build = build_of(report, share, alpha)
+        reports.append(report)
+        builds.append(build)
+        what = f"{share:.0%} work planted" if share else "equal code"
+        print(f"build {number}, {what}: {build.alarms} of {counted(build.questions, 'test')} called slower", flush=True)
+    record = _record(reports[0].machine.fingerprint)
+    known = [] if options.forget else read_record(record)
+    write_record(record, [*known, *builds])
+    lines, too_many = told([*known, *builds], alpha)
+    print("\n".join([*lines, *needed(reports, alpha), f"record of this machine: {record}"]))
+    return TOO_MANY if too_many else OK
+
+
+def build_of(report: Report, share: float, alpha: float) -> Build:
+    """Count what the paired latencies of a report have raised."""
+    if not report.gates:
+        raise UsageProblem("no pairs were run: hwperf selfcheck needs tests that are measured")
+    found = list(_latencies(report))
+    alarms = [test for test, comparison in found if comparison.outcome == "regressed"]
+    return Build(alpha=alpha, planted=share, questions=len(found), alarms=len(alarms), tests=tuple(alarms))
+
+
+def told(builds: Sequence[Build], alpha: float) -> tuple[list[str], bool]:
+    """Say what all builds on this machine have shown; whether there were surely too many false alarms."""
+    lines, too_many = list[str](), False
+    builds = [build for build in builds if build.alpha == alpha]
+    equal = [build for build in builds if not build.planted]
+    if equal:
+        red = sum(build.alarms > 0 for build in equal)
+        low, high = share_interval(red, len(equal), 0.95)
+        lines.append(
+            f"equal code: {red} false alarms in {counted(len(equal), 'build')} "
+            f"({low:.1%} .. {high:.1%}, Clopper-Pearson 95 %), stated {alpha:.1%}"
+        )
+        too_many = low > alpha
+        if too_many:
+            lines.append("more false alarms than stated: the margin or the machine is at fault; see docs/gate.md")
+    for share in sorted({build.planted for build in builds if build.planted}):
+        chosen = [build for build in builds if build.planted == share]
+        asked, found = sum(build.questions for build in chosen), sum(build.alarms for build in chosen)
+        low, high = share_interval(found, asked, 0.95) if asked else (0.0, 1.0)
+        lines.append(
+            f"{share:.0%} work planted: found in {found} of {counted(asked, 'test')} "
+            f"({low:.1%} .. {high:.1%}, Clopper-Pearson 95 %)"
+        )
+    return lines, too_many
+
+
+def needed(reports: Sequence[Report], alpha: float) -> list[str]:
+    """Say how many pairs a change takes here, by the noise of the builds just run."""
+    lines = []
+    values = dict[str, list[float]]()
+    for report in reports:
+        for one in _observations(report):
+            if one.change is not None:
+                values.setdefault(one.measurement.test, []).append(one.change)
+    for test, changes in values.items():
+        counts = ", ".join(f"{change:.0%}: {_needed(changes, change, SHARES[0] * alpha)}" for change in _CHANGES)
+        lines.append(f"pairs that a change needs ({test}): {counts}")
+    return lines
+
+
+def _needed(changes: Sequence[float], change: float, level: float) -> str:
+    if change <= _MARGIN:
+        return "within the margin"
+    if len(changes) < fewest_pairs(level):
+        return "more builds first"
+    pairs = pairs_needed(changes, change, level, _MARGIN)
+    return f"over {MOST_PAIRS}" if pairs is None else str(pairs)
+
+
+def read_record(path: Path) -> list[Build]:
+    """Read the builds of earlier checks.
+
+    Raises:
+        UsageProblem: the file is damaged; says what to do.
+    """
+    if not path.exists():
+        return []
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        return [_build_from(one) for one in plain["builds"]]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise UsageProblem(f"{path} is no record of hwperf selfcheck: begin anew with --forget ({error})") from error
+
+
+def write_record(path: Path, builds: Sequence[Build]) -> None:
+    """Replace the record whole; a reader never sees half of it."""
+    plain = {
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "builds": [
+            {
+                "alpha": one.alpha,
+                "planted": one.planted,
+                "questions": one.questions,
+                "alarms": one.alarms,
+                "tests": list(one.tests),
+            }
+            for one in builds
+        ],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}.tmp")
+    draft.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    draft.replace(path)
+
+
+def _build_from(plain: Any) -> Build:
+    return Build(
+        alpha=float(plain["alpha"]),
+        planted=float(plain["planted"]),
+        questions=int(plain["questions"]),
+        alarms=int(plain["alarms"]),
+        tests=tuple(map(str, plain["tests"])),
+    )
+
+
+def _record(fingerprint: str) -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("pytest-hwperf"), "selfcheck", f"{fingerprint}.json")
+
+
+def _build(share: float, options: argparse.Namespace) -> Report:
+    """Run pytest once against a copy of the present tree."""
+    with tempfile.TemporaryDirectory(prefix="hwperf-selfcheck-") as folder:
+        file = Path(folder, "report.json")
+        top = subprocess.run(
+            ["git", "rev-parse", "--show-toplevel"],  # noqa: S607 - the user's own git
+            capture_output=True, text=True, check=False,
+        ).stdout.strip()  # fmt: skip
+        command = [sys.executable, "-m", "pytest", "-q", "--hwperf-only", f"--hwperf-json={file}"]
+        command += [f"--hwperf-against={top or Path.cwd()}", f"--hwperf-alpha={options.alpha}", *options.pytest]
+        environment = {**os.environ, "HWPERF_PLANT": str(share)} if share else dict(os.environ)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
+        if not file.exists():
+            raise UsageProblem(f"pytest ended with code {done.returncode} and wrote no report:\n{done.stdout[-2000:]}")
+        return read_report(str(file))
+
+
+def _latencies(report: Report) -> Iterator[tuple[str, Comparison]]:
+    for judgement in report.judgements:
+        for comparison in judgement.comparisons:
+            if (comparison.metric, comparison.statistic) == ("latency", "p50") and comparison.change is not None:
+                yield judgement.run.test, comparison
+
+
+def _observations(report: Report) -> Iterator[Observation]:
+    for pair in (pair for gate in report.gates for pair in gate.evidence.pairs):
+        yield from (one for one in pair.observations if (one.metric, one.statistic) == ("latency", "p50"))

@@ -1,1 +1,0 @@
-"""Two models beside each other, without a test: for `hwperf compare` and `hwperf.compare(...)`."""

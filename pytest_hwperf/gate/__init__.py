@@ -1,0 +1,1 @@
+"""Use cases that join several parts, for pytest and for the command line."""

@@ -1,0 +1,128 @@
+"""A process of a pair that is no pytest: it loads one model and takes turns."""
+
+import importlib
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_hwperf.core.errors import HwperfError, UsageProblem, WorkerError
+from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_order
+from pytest_hwperf.pairs.turns import Place, Turns
+from pytest_hwperf.trees.isolation import loaded_files
+
+if TYPE_CHECKING:
+    from pytest_hwperf.measure.subjects import Subject
+
+MODULE = "pytest_hwperf.gate.model_worker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contender:
+    """One model with the data that it is measured on."""
+
+    model: str  # path of an ONNX file, or module:function
+    data: str  # path of an .npz file with X, and y where there are labels
+    batch_size: int  # rows per call
+    threads: int
+    test: str  # what the measurement is called
+    label: str
+
+    def to_argument(self) -> str:
+        """Write it as one word of a command line."""
+        return json.dumps(asdict(self))
+
+
+def contender_of(argument: str) -> Contender:
+    """Read what `Contender.to_argument` wrote.
+
+    Raises:
+        UsageProblem: something else.
+    """
+    try:
+        plain = json.loads(argument)
+        return Contender(**{field.name: plain[field.name] for field in fields(Contender)})
+    except (ValueError, LookupError, TypeError) as error:
+        raise UsageProblem("this module is started by hwperf compare, not by hand") from error
+
+
+def subject_of(contender: Contender) -> "Subject":
+    """Return the model as something to measure; nothing of it is loaded yet.
+
+    Raises:
+        UsageProblem: no such file, module or function.
+        MeasurementError: data without rows.
+    """
+    import numpy as np
+
+    from pytest_hwperf.measure.subjects import subject_of_callable, subject_of_scenario
+    from pytest_hwperf.scenarios.onnx_file import onnx_file
+
+    with np.load(contender.data, allow_pickle=False) as data:
+        X, y = data["X"], data.get("y")
+    if is_function(contender.model):
+        function = _function(contender.model)
+        return subject_of_callable(function, (X,), {}, y_true=y, batch_size=contender.batch_size)
+    # Whether outputs are labels is known only where there are some to hold them against.
+    scenario = replace(onnx_file(Path(contender.model), contender.threads), classifies=y is not None)
+    return subject_of_scenario(scenario, X, y, contender.batch_size)
+
+
+def is_function(model: str) -> bool:
+    """Whether a model is named as module:function."""
+    module, colon, name = model.rpartition(":")
+    return bool(colon) and all(part.isidentifier() for part in [*module.split("."), name])
+
+
+def _function(model: str) -> Any:
+    module, _, name = model.rpartition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UsageProblem(f"{model} cannot be imported: {error}") from error
+
+
+def main() -> int:
+    """Take turns with the other contender; return the exit code of the process."""
+    sys.path.insert(0, os.getcwd())
+    try:
+        order = decode_order(os.environ.get(ENVIRONMENT, ""))
+        contender, turns = contender_of(sys.argv[1] if len(sys.argv) > 1 else ""), Turns.connect(order)
+    except HwperfError as error:
+        print(f"hwperf: {error}", file=sys.stderr)
+        return 4
+    chosen = turns.chosen([contender.test], {})
+    came_to = {"outcome": "passed", "reason": ""}
+    if chosen:
+        try:
+            _serve(turns, contender)
+        except WorkerError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a stranger's model raises is the reason to be told
+            came_to = {"outcome": "failed", "reason": f"{type(error).__name__}: {error}"[:500]}
+        turns.say("tested", None, node=contender.test, recorded={}, **came_to)
+    turns.bye(loaded_files())
+    return 0
+
+
+def _serve(turns: Turns, contender: Contender) -> None:
+    from pytest_hwperf.measure.outputs import refuse_nan
+    from pytest_hwperf.measure.pair_target import OnTurn
+    from pytest_hwperf.measure.sampling import Stream, collection_held, refuse_coroutine
+
+    subject = subject_of(contender)
+    loaded = subject.load()
+    with loaded.scope():
+        stream = Stream(loaded.function, loaded.inputs)
+        result = stream.once()
+        refuse_coroutine(result)
+        refuse_nan(result)
+        with collection_held():
+            here = Place(node=contender.test, index=0, label=contender.label)
+            turns.serve(here, {"conditions": {}, "scenario": ""}, OnTurn(subject, loaded, stream, lambda: None))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

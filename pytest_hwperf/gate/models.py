@@ -1,0 +1,141 @@
+"""Compare two models in pairs of fresh processes, with accuracy paired on the same examples."""
+
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from time import monotonic
+from typing import Any
+
+from pytest_hwperf.core.budgets import DEFAULT_MARGINS
+from pytest_hwperf.core.codec import from_plain
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.evidence import Evidence, Gate, Match, Measurement, Side, Trial
+from pytest_hwperf.core.records import METRICS, Comparison, Margin, Sample
+from pytest_hwperf.core.sequence import settle
+from pytest_hwperf.gate.model_worker import MODULE, Contender
+from pytest_hwperf.host import workdirs
+from pytest_hwperf.host.processes import Command, untraced
+from pytest_hwperf.pairs.conductor import Conductor, Progress
+from pytest_hwperf.pairs.cpu_pin import processors
+from pytest_hwperf.pairs.lockstep import Meeting
+
+_HERE = Measurement(test="compare", label="")
+_COMPARED = ("latency_p50", "accuracy", "model_size")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How two models are compared."""
+
+    margins: Sequence[Margin] = tuple(DEFAULT_MARGINS[name] for name in _COMPARED)
+    alpha: float = 0.01  # false-alarm rate of all comparisons together
+    batch_size: int = 1
+    threads: int = 1
+    time_s: float = 600.0  # for all pairs
+    measurement: Measurement = _HERE  # what it is called in the evidence
+    tell: Callable[[Progress], None] = lambda _: None
+
+
+def compare_models(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> tuple[tuple[Comparison, ...], Gate]:
+    """Let two models take turns on the same rows.
+
+    Args:
+        old: the baseline: path of an ONNX file, or module:function.
+        new: the candidate: the same.
+        X: rows, shape (n, ...).
+        y: their labels, shape (n,); None compares no accuracy.
+        terms: margins, alpha, batch size and threads.
+
+    Returns:
+        A comparison for each margin that could be asked, and the evidence they rest on.
+
+    Raises:
+        UsageProblem: a model that cannot be loaded or called; says why.
+        WorkerError: a process was lost.
+    """
+    with rehearsed(old, new, X, y, terms) as (conductor, asked, seed):
+        until = monotonic() + terms.time_s
+        evidence = conductor.conduct(asked, until, f"the time of {terms.time_s:g} s was up")
+    gate = Gate(against=old, revision="", seed=seed, evidence=evidence, shared={}, seconds=conductor.seconds)
+    return tuple(settle(evidence).values()), gate
+
+
+@contextmanager
+def rehearsed(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> Iterator[tuple[Conductor, Evidence, int]]:
+    """Yield who leads the pairs, what they have to decide, and the seed of every coin; a first pair has been rehearsed.
+
+    Raises:
+        UsageProblem: a model that cannot be loaded or called; says why.
+    """
+    import numpy as np
+
+    with workdirs.place() as folder:
+        data = folder / "data.npz"
+        arrays = {"X": np.asarray(X)} if y is None else {"X": np.asarray(X), "y": np.asarray(y)}
+        if any(array.dtype == object for array in arrays.values()):
+            raise UsageProblem("rows and labels are arrays of numbers or text; objects cannot cross to a fresh process")
+        np.savez(data, allow_pickle=False, **arrays)
+        models: dict[Side, str] = {"baseline": old, "candidate": new}
+        seed = secrets.randbits(63)
+        conductor = Conductor(
+            commands={side: _command(model, data, terms) for side, model in models.items()},
+            coin=Random(seed),  # noqa: S311 - a fair coin whose throws can be repeated, no secret
+            logs=Path(tempfile.gettempdir(), f"hwperf-logs-{os.getpid()}"),
+            processors=processors(),
+            tell=terms.tell,
+        )
+        yield conductor, _evidence(_rehearsed(conductor, models, terms.measurement.test), terms), seed
+
+
+def _command(model: str, data: Path, terms: Terms) -> Command:
+    contender = Contender(
+        model=model,
+        data=str(data),
+        batch_size=terms.batch_size,
+        threads=terms.threads,
+        test=terms.measurement.test,
+        label=terms.measurement.label,
+    )
+    return Command(
+        module=MODULE, arguments=[contender.to_argument()], directory=Path.cwd(), environment=untraced(os.environ)
+    )
+
+
+def _rehearsed(conductor: Conductor, models: Mapping[Side, str], node: str) -> Meeting:
+    met = conductor.rehearse([node])
+    outcomes = met.outcomes.get(node, {})
+    for side, model in models.items():
+        if side in outcomes and outcomes[side].get("outcome") == "failed":
+            raise UsageProblem(f"{model} cannot be measured: {outcomes[side].get('reason')}")
+    if met.lost:
+        raise UsageProblem(f"the rehearsal of {models['baseline']} beside {models['candidate']} failed: {met.lost}")
+    return met
+
+
+def _evidence(met: Meeting, terms: Terms) -> Evidence:
+    samples = {side: _samples(plain) for side, plain in met.exact[terms.measurement].items()}
+    trials, matches = list[Trial](), list[Match]()
+    for margin in terms.margins:
+        trial = Trial(measurement=terms.measurement, margin=margin, better=METRICS[margin.metric].better)
+        if not METRICS[margin.metric].exact:
+            trials.append(trial)
+        elif all(margin.metric in found for found in samples.values()):
+            matches.append(
+                Match(
+                    trial=trial,
+                    per="example" if margin.scale == "absolute" else "file",
+                    baseline=samples["baseline"][margin.metric].values,
+                    candidate=samples["candidate"][margin.metric].values,
+                )
+            )
+    return Evidence(alpha=terms.alpha, trials=tuple(trials), pairs=(), matches=tuple(matches))
+
+
+def _samples(exact: Mapping[str, Any]) -> dict[str, Sample]:
+    found = [from_plain(Sample, plain) for plain in exact.get("samples", ())]
+    return {sample.metric: sample for sample in found}

@@ -1,0 +1,96 @@
+"""Answers of fresh processes → samples of one value per process, and what they say of leaks."""
+
+import mmap
+import platform
+from array import array
+from collections.abc import Sequence
+from statistics import median
+
+from pytest_hwperf.core.leaks import Growth, growth, is_leak, least
+from pytest_hwperf.core.records import Sample
+from pytest_hwperf.core.units import show, show_interval
+from pytest_hwperf.host.resident import COUNTED, EXACT, resolution
+from pytest_hwperf.host.worker_protocol import Answer
+from pytest_hwperf.measure.isolated import GROWTH
+
+Found = tuple[list[Sample], dict[str, str]]
+
+_PER = "fresh process"
+_PINNED = ", allocator pinned" if platform.libc_ver()[0] == "glibc" else ""  # whose variable does it
+
+
+def cold_samples(metrics: Sequence[str], answers: Sequence[Answer]) -> Found:
+    """Return a sample of each of `metrics`; in seconds."""
+    notes = _notes(answers)
+    return [_sample(metric, answers, "perf_counter, page cache warm", notes) for metric in metrics], {}
+
+
+def memory_samples(metrics: Sequence[str], answers: Sequence[Answer], *, limit: float | None) -> Found:
+    """Return a sample of each of `metrics` that every process could tell, in bytes, and metric → reason of the others.
+
+    Args:
+        metrics: of the role `memory`.
+        answers: one a process.
+        limit: of the growth per call that a budget sets, in B; without one, a leak is a warning beside the peak.
+    """
+    reasons = {metric: reason for answer in answers for metric, reason in answer.reasons.items()}
+    peaks, leak = _notes(answers), ""
+    found = []
+    if "memory_leak" not in reasons:
+        grown = [growth(answer.series[GROWTH]) for answer in answers]
+        source = answers[0].sources["memory_leak"]
+        leak = "" if limit is not None else _leak(grown, resolution() if source == COUNTED else 0)
+        values = array("d", (one.lasting for one in grown))
+        warnings = tuple(filter(None, [leak, *(peaks if source != EXACT else ())]))
+        if undecided := _undecided(grown, limit):
+            reasons["memory_leak"] = undecided
+        else:
+            found.append(
+                Sample(metric="memory_leak", values=values, per=_PER, source=f"{source}{_PINNED}", warnings=warnings)
+            )
+    for metric in metrics:
+        if metric not in reasons and metric != "memory_leak":
+            source = answers[0].sources[metric]
+            notes = () if source == EXACT else peaks
+            told = (*notes, leak) if leak and metric == "memory" else notes
+            found.append(_sample(metric, answers, f"{source}{_PINNED}", told))
+    return sorted(found, key=lambda sample: metrics.index(sample.metric)), reasons
+
+
+def _undecided(grown: Sequence[Growth], limit: float | None) -> str:
+    """Say why growth can neither be held to keep the limit nor to break it; "" where it can.
+
+    Steps that are rarer than the calls of one half leave the lasting growth at 0, as a cache does that fills up.
+    """
+    if limit is None:
+        return ""
+    lasting, mean = median(one.lasting for one in grown), median(one.mean for one in grown)
+    if not lasting <= limit < mean:
+        return ""
+    calls = min(one.calls for one in grown)
+    return (
+        f"grew by {show(mean, 'B')} a call over {calls} calls, but not steadily: a leak in steps cannot be told from a "
+        "cache that fills up; fill it before the measurement, or let one call do the work of many"
+    )
+
+
+def _leak(grown: Sequence[Growth], lag: int) -> str:
+    """Say that a measurement leaks; "" where it does not."""
+    calls = min(one.calls for one in grown)
+    if not is_leak(grown, least(mmap.PAGESIZE, lag, calls)):
+        return ""
+    lasting = [one.lasting for one in grown]
+    shown = show_interval(median(lasting), min(lasting), max(lasting), "B")
+    return (
+        f"memory leaks: {shown} more is held after each of {calls} calls, in each of {len(grown)} fresh processes; "
+        "memory_leak_max_kb sets a limit"
+    )
+
+
+def _sample(metric: str, answers: Sequence[Answer], source: str, warnings: tuple[str, ...]) -> Sample:
+    values = array("d", (answer.values[metric] for answer in answers))
+    return Sample(metric=metric, values=values, per=_PER, source=source, warnings=warnings)
+
+
+def _notes(answers: Sequence[Answer]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for answer in answers for note in answer.notes))

@@ -1,0 +1,164 @@
+"""The obeying side, inside a fresh pytest process. Standard library only: what it imported would be weighed."""
+
+import gc
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Protocol
+
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.host.worker_protocol import Answer, encode
+
+GROWTH = "held_after_call"  # series of the role `memory`: B held after each call, warm-up left out
+
+_STEADY_CALLS = 5  # from the second call on; more do not change a peak
+_SECOND = 1_000_000_000  # ns
+# Calls of which the growth is told. Many of a quick one; of a slow one no more than a slope takes.
+_MOST_CALLS, _FEWEST_CALLS = 60, 10
+_USUAL_NS, _LONGEST_NS = _SECOND, 30 * _SECOND
+
+Load = Callable[[], Callable[[], object]]
+
+
+class Scales(Protocol):
+    """What weighs: a memory meter of this process."""
+
+    @property
+    def source(self) -> str:
+        """What peaks are read from."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is to be known of peaks."""
+        ...
+
+    def idle(self) -> str:
+        """Note what the idle process holds; return why it cannot be done, "" where it can."""
+        ...
+
+    def reset(self) -> str:
+        """Forget the peak so far and keep the idle value; return why it cannot be done, "" where it can."""
+        ...
+
+    def peak(self) -> int:
+        """Bytes of the peak above the idle process; raises MeasurementError where it cannot be told."""
+        ...
+
+    def retained(self) -> int:
+        """Bytes held now above the idle process."""
+        ...
+
+    def now(self) -> tuple[int, str]:
+        """Bytes held now, and what they were read from."""
+        ...
+
+
+def weigh(
+    imports: Sequence[str],
+    load: Load,
+    scales: Scales,
+    clock_ns: Callable[[], int] = perf_counter_ns,
+    *,
+    growing: bool = True,
+) -> Answer:
+    """Load and call; return peaks above the idle process, which has imported the runtime and loaded nothing.
+
+    `memory_first_call` is the peak of load and first call, `memory_steady` that of the calls after it, `memory` the
+    larger of both, `memory_retained` what is still held afterwards. Where peaks cannot be reset there is no
+    `memory_steady`. The series tells what is held after each of at least ten calls more, where `growing` asks for it.
+    """
+    for module in imports:
+        importlib.import_module(module)
+    if reason := scales.idle():
+        metrics = ("memory", "memory_first_call", "memory_steady", "memory_retained", "memory_leak")
+        return Answer(values={}, reasons=dict.fromkeys(metrics, reason), notes=[], runs=[])
+    call = load()
+    call()
+    values, reasons = dict[str, float](), dict[str, str]()
+    _note("memory_first_call", scales.peak, values, reasons)
+    refusal = scales.reset()
+    instants = [clock_ns()]
+    for _ in range(_STEADY_CALLS):
+        call()
+        instants.append(clock_ns())
+    _note("memory_steady", scales.peak, values, reasons)
+    if "memory_steady" in values:  # what was not reset is the peak of everything
+        values["memory"] = max(values["memory_steady"], values.get("memory_first_call", 0.0))
+    else:
+        reasons["memory"] = reasons["memory_steady"]
+    if refusal:
+        values.pop("memory_steady", None)
+        reasons["memory_steady"] = refusal
+    values["memory_retained"] = scales.retained()
+    call_ns = sorted(after - before for before, after in pairwise(instants))[_STEADY_CALLS // 2]
+    series = _growth(call, scales, clock_ns) if growing and call_ns * _FEWEST_CALLS <= _LONGEST_NS else []
+    if len(series) < _FEWEST_CALLS:
+        needed_s, most_s = _FEWEST_CALLS * call_ns / _SECOND, _LONGEST_NS // _SECOND
+        reasons["memory_leak"] = (
+            f"growth takes {_FEWEST_CALLS} calls after warm-up, {needed_s:.0f} s at this pace; it may take {most_s} s"
+        )
+    held_in = scales.now()[1]
+    sources = {**dict.fromkeys(values, scales.source), "memory_retained": held_in, "memory_leak": held_in}
+    return Answer(
+        values=values, reasons=reasons, notes=[*scales.warnings], runs=[], sources=sources, series={GROWTH: series}
+    )
+
+
+def start_cold(imports: Sequence[str], load: Load, clock_ns: Callable[[], int] = perf_counter_ns) -> Answer:
+    """Import the runtime, load the model and call once, each timed apart; the page cache is warm.
+
+    `cold_warm_call`, the median of the five calls that follow, says what is left of it; `cold_start` leaves it out.
+    """
+    known = [module for module in imports if module in sys.modules]
+    instants = [clock_ns()]
+    for module in imports:
+        importlib.import_module(module)
+    instants.append(clock_ns())
+    call = load()
+    instants.append(clock_ns())
+    for _ in range(1 + _STEADY_CALLS):
+        call()
+        instants.append(clock_ns())
+    spans = [(end - start) / _SECOND for start, end in pairwise(instants)]
+    values = dict(zip(("cold_import", "cold_load", "cold_first_call"), spans, strict=False))
+    values["cold_warm_call"] = sorted(spans[-_STEADY_CALLS:])[_STEADY_CALLS // 2]
+    values["cold_start"] = (instants[-1 - _STEADY_CALLS] - instants[0]) / _SECOND
+    notes = [f"already imported before the cold start, so not part of it: {', '.join(known)}"] if known else []
+    return Answer(values=values, reasons={}, notes=notes, runs=[])
+
+
+def reply(answer: Answer, path: str) -> None:
+    """Leave the answer where the asking process looks; it appears whole or not at all."""
+    target = Path(path)
+    draft = target.with_suffix(".part")
+    draft.write_text(encode(answer), encoding="utf-8")
+    draft.replace(target)
+
+
+def _note(metric: str, read: Callable[[], int], values: dict[str, float], reasons: dict[str, str]) -> None:
+    try:
+        values[metric] = float(read())
+    except MeasurementError as error:
+        reasons[metric] = str(error)
+
+
+def _growth(call: Callable[[], object], scales: Scales, clock_ns: Callable[[], int]) -> list[float]:
+    """Return what is held after each of at least ten calls, unless they take half a minute.
+
+    Cycles of objects are garbage until the collector comes, which is not every call: it is called before each reading,
+    and sees everything. What `gc.freeze` hides from it is never given back, though a later call may replace it.
+    """
+    readings: list[float] = []
+    began = clock_ns()
+    while len(readings) < _MOST_CALLS:
+        call()
+        gc.collect()
+        readings.append(float(scales.now()[0]))
+        spent = clock_ns() - began
+        if spent > (_USUAL_NS if len(readings) >= _FEWEST_CALLS else _LONGEST_NS):
+            break
+    return readings

@@ -1,0 +1,1 @@
+"""Energy: counters of the processor, counters of boards, and an estimate."""

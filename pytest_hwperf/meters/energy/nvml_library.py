@@ -1,0 +1,150 @@
+"""NVIDIA's management library through its own bindings, `pynvml`: what is asked of it, and its errors as ours."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
+from pytest_hwperf.meters.energy.registers import Register
+
+_POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT of nvml.h, mW; not the mean over a second of nvmlDeviceGetPowerUsage
+_MILLI = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """One GPU."""
+
+    index: int  # of NVML and nvidia-smi: by PCI address
+    uuid: str  # "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
+    model: str  # "NVIDIA A100-SXM4-40GB"
+    handle: object
+
+    def register(self, joules: float) -> Register:
+        """Return the register of a counter of it, which stands still only where it is broken."""
+        return Register(id=str(self), name=str(self.index), joules=joules, last=None, restless=True)
+
+    def __str__(self) -> str:
+        return f"GPU {self.index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """A process that computes on a board."""
+
+    pid: int
+    memory: int | None  # B on the board; None = not told
+
+
+class Library:
+    """The library, loaded from `open` to `close`.
+
+    Args:
+        bindings: the module `pynvml`, or what stands for it.
+    """
+
+    def __init__(self, bindings: Any) -> None:
+        self._nvml = bindings
+        self._is_open = False
+
+    def open(self) -> None:
+        """Load the library and reach the driver.
+
+        Raises:
+            MeterUnavailable: there is none; says which, and what to do.
+        """
+        nvml = self._nvml
+        remedies = {
+            nvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
+                "libnvidia-ml was not found: install NVIDIA's driver, or start the container with --gpus all and "
+                "-e NVIDIA_DRIVER_CAPABILITIES=compute,utility."
+            ),
+            nvml.NVML_ERROR_DRIVER_NOT_LOADED: "NVIDIA's driver is not loaded: sudo modprobe nvidia.",
+        }
+        try:
+            nvml.nvmlInit()
+        except nvml.NVMLError as error:
+            raise MeterUnavailable(remedies.get(error.value, f"NVIDIA's library answers {error}.")) from error
+        self._is_open = True
+
+    def close(self) -> None:
+        """Let go of the library; closing twice does nothing."""
+        if self._is_open:
+            self._is_open = False
+            self._nvml.nvmlShutdown()
+
+    def boards(self) -> tuple[Board, ...]:
+        """Return every board that the driver shows.
+
+        Raises:
+            MeterUnavailable: one of them does not answer.
+        """
+        try:
+            return tuple(map(self._board, range(self._nvml.nvmlDeviceGetCount())))
+        except self._nvml.NVMLError as error:
+            raise MeterUnavailable(
+                f"A board of this machine cannot be asked: NVIDIA's library answers {error}."
+            ) from error
+
+    def holder(self, mig_uuid: str) -> str:
+        """Return the UUID of the board that holds a MIG instance, "" where there is no such instance."""
+        nvml = self._nvml
+        try:
+            part = nvml.nvmlDeviceGetHandleByUUID(mig_uuid)
+            return str(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(part)))
+        except nvml.NVMLError:
+            return ""  # to CUDA too it is no device then
+
+    def millijoules(self, board: Board) -> int:
+        """Return what a board has used since its driver was loaded.
+
+        Raises:
+            MeasurementError: it has no such counter (before Volta), or answers an error.
+        """
+        return int(self._answer(board, self._nvml.nvmlDeviceGetTotalEnergyConsumption))
+
+    def watts(self, board: Board) -> float:
+        """Return what a board draws now.
+
+        Raises:
+            MeasurementError: it does not tell, or answers an error.
+        """
+        values = self._answer(board, lambda handle: self._nvml.nvmlDeviceGetFieldValues(handle, [_POWER_INSTANT]))
+        if values[0].nvmlReturn != self._nvml.NVML_SUCCESS:
+            raise MeasurementError(f"{board} answers {self._nvml.NVMLError(values[0].nvmlReturn)}")
+        return float(values[0].value.uiVal * _MILLI)
+
+    def tenants(self, board: Board) -> tuple[Tenant, ...] | None:
+        """Return the processes that compute on a board, None where it does not tell.
+
+        The driver knows no namespaces: in a container it may tell the host's numbers, or none at all.
+        """
+        try:
+            running = self._nvml.nvmlDeviceGetComputeRunningProcesses(board.handle)
+        except self._nvml.NVMLError:
+            return None
+        return tuple(Tenant(pid=process.pid, memory=process.usedGpuMemory) for process in running)
+
+    def is_split(self, board: Board) -> bool:
+        """Whether a board is split into MIG instances; one that knows no MIG is not."""
+        try:
+            current, _pending = self._nvml.nvmlDeviceGetMigMode(board.handle)
+        except self._nvml.NVMLError:
+            return False
+        return bool(current == self._nvml.NVML_DEVICE_MIG_ENABLE)
+
+    def _board(self, index: int) -> Board:
+        nvml = self._nvml
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        return Board(
+            index=index,
+            uuid=str(nvml.nvmlDeviceGetUUID(handle)),
+            model=str(nvml.nvmlDeviceGetName(handle)),
+            handle=handle,
+        )
+
+    def _answer(self, board: Board, ask: Callable[[object], Any]) -> Any:
+        try:
+            return ask(board.handle)
+        except self._nvml.NVMLError as error:
+            raise MeasurementError(f"{board} answers {error}") from error

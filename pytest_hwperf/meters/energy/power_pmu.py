@@ -1,0 +1,115 @@
+"""The energy events of Linux's `power` PMU as sysfs describes them.
+
+Layout and names: Linux, arch/x86/events/rapl.c and Documentation/ABI/testing/sysfs-bus-event_source-devices-events.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_hwperf.core.errors import MeterUnavailable
+from pytest_hwperf.meters.energy.registers import Register
+
+FOLDER = "sys/bus/event_source/devices/power"
+PACKAGE = "energy-pkg"
+# Package and memory, as RAPL is summed: cores and graphics lie inside a package, psys holds packages.
+_NAMES = {PACKAGE: "pkg", "energy-ram": "ram"}
+_CONFIG = re.compile(r"event=(0x[0-9a-fA-F]+|\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One counter of one package."""
+
+    register: Register
+    kind: int  # the number of the PMU
+    config: int  # the number of the event
+    cpu: int  # which stands for its package
+
+
+def find_events(root: str) -> tuple[Event, ...]:
+    """Return package and memory of every package, by package; () where there is no such PMU.
+
+    Args:
+        root: above `sys`.
+
+    Raises:
+        MeterUnavailable: what the PMU says of itself cannot be used; names the file and what it holds.
+    """
+    folder = Path(root, FOLDER)
+    if not folder.is_dir():
+        return ()
+    kind = _number(folder / "type")
+    cpus = _cpus(folder / "cpumask")
+    described = {name: _described(folder / "events" / name) for name in _NAMES if (folder / "events" / name).exists()}
+    if PACKAGE not in described:
+        raise MeterUnavailable(f"The power PMU has no event {PACKAGE}, and its others are no substitute.")
+    return tuple(
+        Event(register=_register(name, cpu, joules), kind=kind, config=config, cpu=cpu)
+        for cpu in cpus
+        for name, (config, joules) in described.items()
+    )
+
+
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """Return the numbers of a kernel's CPU list: `0,18` or `0-1`; () for an empty one.
+
+    Raises:
+        ValueError: it is no such list.
+    """
+    cpus: list[int] = []
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        cpus.extend(range(int(first), int(last or first) + 1))
+    return tuple(cpus)
+
+
+def _register(name: str, cpu: int, joules: float) -> Register:
+    # The kernel widens the counter to 64 bits, which last for centuries. An idle package draws power, memory may not.
+    return Register(id=f"{name} of CPU {cpu}", name=_NAMES[name], joules=joules, last=None, restless=name == PACKAGE)
+
+
+def _described(event: Path) -> tuple[int, float]:
+    """Return the number of an event and the joules of one count."""
+    text = _text(event)
+    match = _CONFIG.fullmatch(text)
+    if not match:
+        raise MeterUnavailable(f"{event} holds {text!r}: event=0x02 or the like was expected.")
+    unit = _text(event.with_name(f"{event.name}.unit"))
+    if unit != "Joules":
+        raise MeterUnavailable(f"{event}.unit holds {unit!r}: only Joules are understood.")
+    scale = event.with_name(f"{event.name}.scale")
+    text = _text(scale)
+    try:
+        joules = float(text)
+    except ValueError:
+        joules = math.nan
+    if not 0 < joules < math.inf:
+        raise MeterUnavailable(f"{scale} holds {text!r}: the joules of one count were expected.")
+    return int(match[1], 0), joules
+
+
+def _cpus(path: Path) -> tuple[int, ...]:
+    text = _text(path)
+    try:
+        cpus = parse_cpus(text)
+    except ValueError:
+        cpus = ()
+    if not cpus:
+        raise MeterUnavailable(f"{path} holds {text!r}: a list of CPUs was expected, one for each package.")
+    return cpus
+
+
+def _number(path: Path) -> int:
+    text = _text(path)
+    if not text.isdecimal():
+        raise MeterUnavailable(f"{path} holds {text!r}: the number of the PMU was expected.")
+    return int(text)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError as error:
+        raise MeterUnavailable(f"{path} cannot be read: {error.strerror}.") from error

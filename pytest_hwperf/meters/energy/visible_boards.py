@@ -1,0 +1,72 @@
+"""Which boards this process may use: CUDA_VISIBLE_DEVICES, as CUDA reads it.
+
+Source: CUDA programming guide, "CUDA environment variables".
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from pytest_hwperf.core.errors import MeterUnavailable
+from pytest_hwperf.meters.energy.nvml_library import Board
+
+_INDEX = re.compile(r"[0-9]{1,4}")
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+_ORDER = "CUDA_DEVICE_ORDER"
+_BY_ADDRESS = "PCI_BUS_ID"  # the order of NVML; CUDA's own is the fastest first
+
+
+def visible_boards(
+    boards: Sequence[Board], environ: Mapping[str, str], holder: Callable[[str], str]
+) -> tuple[Board, ...]:
+    """Return the boards that CUDA shows to this process, by index; each once.
+
+    Args:
+        boards: all, by index.
+        environ: without CUDA_VISIBLE_DEVICES all boards are visible.
+        holder: returns the UUID of the board of a MIG instance, "" where there is none.
+
+    Raises:
+        MeterUnavailable: the variable hides all boards, or does not tell which board a number means.
+    """
+    if VISIBLE not in environ:
+        return tuple(boards)
+    words = [word.strip() for word in environ[VISIBLE].split(",")]
+    chosen: dict[int, Board] = {}
+    numbered = False
+    for word in words:
+        board = _named(word, boards, holder)
+        if board is not None and board.index in chosen and "MIG-" not in word:
+            raise MeterUnavailable(f"{VISIBLE}={environ[VISIBLE]!r} names a board twice: CUDA shows none then.")
+        if board is None:
+            break  # CUDA leaves out whatever follows a name that it does not know
+        numbered = numbered or bool(_INDEX.fullmatch(word))
+        chosen[board.index] = board
+    if not chosen:
+        raise MeterUnavailable(
+            f"{VISIBLE}={environ[VISIBLE]!r} shows this process no board. Unset it, or name one of "
+            f"{', '.join(f'{board.index} ({board.uuid})' for board in boards)}."
+        )
+    if numbered and len(chosen) < len(boards) and not _agree_on_numbers(boards, environ):
+        raise MeterUnavailable(
+            f"{VISIBLE}={environ[VISIBLE]} counts the fastest board first, so that which board is meant is not known "
+            f"among {', '.join(sorted({board.model for board in boards}))}. Set {_ORDER}={_BY_ADDRESS}, or name boards "
+            "by UUID."
+        )
+    return tuple(chosen[index] for index in sorted(chosen))
+
+
+def _named(word: str, boards: Sequence[Board], holder: Callable[[str], str]) -> Board | None:
+    """Return the board of an index, of a UUID or its beginning, or of a MIG instance; None where CUDA knows none."""
+    if _INDEX.fullmatch(word):
+        return next((board for board in boards if board.index == int(word)), None)
+    if word.startswith("MIG-"):
+        # MIG-GPU-UUID/3/0 is the older form and names the board itself.
+        uuid = word.removeprefix("MIG-").partition("/")[0] if word.startswith("MIG-GPU-") else holder(word)
+        return next((board for board in boards if board.uuid == uuid), None)
+    found = [board for board in boards if word.startswith("GPU-") and board.uuid.startswith(word)]
+    return found[0] if len(found) == 1 else None
+
+
+def _agree_on_numbers(boards: Sequence[Board], environ: Mapping[str, str]) -> bool:
+    """Whether CUDA's numbers are those of NVML: by address, or because no board is faster than another."""
+    return environ.get(_ORDER) == _BY_ADDRESS or len({board.model for board in boards}) == 1

@@ -1,0 +1,92 @@
+"""Where memory is allocated, by memray: which sites hold most of it when the most is held.
+
+memray slows every allocation and takes memory itself: it runs in a process of its own, never where memory is weighed.
+Source: memray's documentation, `FileReader.get_high_watermark_allocation_records`.
+"""
+
+import sys
+import sysconfig
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pytest_hwperf.core.errors import MeasurementError
+
+Frame = tuple[str, str, int]  # function, file, line
+
+_MOST_SITES = 5
+_LEAST_SHARE = 0.01  # of all that is held: less explains nothing
+_INTERPRETER = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))  # may lie within the root
+_OWN = str(Path(__file__).parents[2])  # this package
+
+
+class Site(NamedTuple):
+    """A line of Python that holds memory."""
+
+    function: str  # "" where no Python was running
+    file: str  # relative to the tests' root where it lies there, else to where it was imported from
+    line: int
+    called_at: str  # FILE:LINE of the tests' own code that led there, "" where it is the same or none
+
+
+def sites_of(work: Callable[[], object], root: Path, record: Path) -> list[dict[str, Any]]:
+    """Do `work` under memray; return up to five sites that hold most at the peak, with `bytes` and `allocations`.
+
+    Args:
+        work: allocates.
+        root: of the tests.
+        record: a file that does not exist yet, for what memray notes.
+
+    Raises:
+        MeasurementError: memray watches this process already.
+    """
+    import memray
+
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(memray.Tracker(record))
+        except RuntimeError as error:
+            raise MeasurementError(f"memray cannot watch a fresh process: {error}") from error
+        work()
+    sizes, counts = Counter[Site](), Counter[Site]()
+    with memray.FileReader(record) as reader:
+        for allocated in reader.get_high_watermark_allocation_records(merge_threads=True):
+            site = site_of(allocated.stack_trace(), root)
+            sizes[site] += allocated.size
+            counts[site] += allocated.n_allocations
+    least = _LEAST_SHARE * sizes.total()
+    return [
+        {**site._asdict(), "bytes": size, "allocations": counts[site]}
+        for site, size in sizes.most_common(_MOST_SITES)
+        if size >= least
+    ]
+
+
+def site_of(frames: Sequence[Frame], root: Path) -> Site:
+    """Return the innermost of `frames`, and the innermost that is the user's own where that is another."""
+    if not frames:
+        return Site("", "", 0, "")
+    function, file, line = frames[0]
+    own = next((one for one in frames if _is_own(one[1], root)), None)
+    called_at = f"{_relative(own[1], root)}:{own[2]}" if own and own != frames[0] else ""
+    return Site(function, _relative(file, root), line, called_at)
+
+
+def _is_own(file: str, root: Path) -> bool:
+    path = Path(file)
+    if not path.is_relative_to(root) or path.is_relative_to(_OWN):
+        return False
+    installed = {"site-packages", "dist-packages"}.intersection(path.parts)
+    return not installed and not any(path.is_relative_to(folder) for folder in _INTERPRETER)
+
+
+def _relative(file: str, root: Path) -> str:
+    path = Path(file)
+    for folder in (root, *sorted(map(Path, filter(None, sys.path)), key=lambda one: -len(one.parts))):
+        if "site-packages" in path.parts and folder == root:
+            continue  # an environment inside the root: the module's own name says more
+        if path.is_relative_to(folder):
+            return path.relative_to(folder).as_posix()
+    return file

@@ -1,0 +1,72 @@
+"""Memory of the user's own block of code, in the process in which it runs."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.meters.memory.peak_rss import HighWater, Mark
+
+_OPEN = "the window is still open: read it after the block"
+_USED = "a used process: what earlier code has freed is handed out again, and the block seems to need less"
+_UNPINNED = "the allocator is not pinned: how much of what is freed goes back to the system varies"
+
+
+class MemoryReading:
+    """What one window measured; until it ends nothing is, and `reason` says so."""
+
+    def __init__(self, source: str, warnings: tuple[str, ...], reason: str) -> None:
+        """Begin without a figure; `source` says what will be read, `reason` why nothing is yet."""
+        self.source = source  # as `VmHWM after clear_refs`, "" where nothing can be read
+        self.warnings = warnings  # what the figures are not
+        self.peak_bytes: int | None = None  # highest above the block's beginning; None = unmeasured
+        self.retained_bytes: int | None = None  # still held when it ended, below 0 where memory was given back
+        self.reason = reason  # why anything is unmeasured, "" where all is there
+
+
+class MemoryWindows:
+    """Makes windows around blocks of code; they may nest and overlap, none loses another's peak.
+
+    Args:
+        opening: gives the high-water mark of this process; raises MeasurementError where the system tells none.
+    """
+
+    def __init__(self, opening: Callable[[], HighWater]) -> None:
+        self._opening = opening
+
+    @contextmanager
+    def window(self) -> Iterator[MemoryReading]:
+        """Watch the block; the reading it yields is filled in when the block has ended.
+
+        A block that raises is unmeasured, and what it raised goes on: half a block has no peak to tell.
+        """
+        try:
+            water = self._opening()
+            mark = water.begin()
+        except MeasurementError as error:
+            refused = str(error)
+        else:
+            yield from self._watched(water, mark)
+            return
+        yield MemoryReading("", (), refused)
+
+    def _watched(self, water: HighWater, mark: Mark) -> Iterator[MemoryReading]:
+        reading = MemoryReading(water.held.source, (_USED, _UNPINNED, *water.held.warnings), _OPEN)
+        try:
+            yield reading
+        except BaseException as error:
+            reading.reason = f"the block raised {type(error).__name__} before its window ended"
+            raise
+        else:
+            reading.reason = _fill(reading, water, mark)
+        finally:
+            water.end(mark)
+
+
+def _fill(reading: MemoryReading, water: HighWater, mark: Mark) -> str:
+    """Read what can be told; return why anything cannot."""
+    try:
+        reading.retained_bytes = water.held.now()[0] - mark.start
+        reading.peak_bytes = water.peak(mark)
+    except MeasurementError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,1 @@
+"""Two fresh processes, alive together, that take turns at the same measurement."""

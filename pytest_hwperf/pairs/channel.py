@@ -1,0 +1,166 @@
+"""The conductor's ends of the lines to both processes of a pair: localhost TCP, a token, deadlines."""
+
+import secrets
+import selectors
+import socket
+import subprocess
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Protocol
+
+from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.host.processes import Launched
+from pytest_hwperf.host.worker_protocol import PROTOCOL
+from pytest_hwperf.pairs.frames import Frame, pack, unpack
+
+_SLICE_S = 0.2  # between two looks whether the process still lives: a forked child may hold its end of the line
+_LAST_BREATH_S = 0.5  # from the end of a line to the end of its process
+_GREETING_S = 10.0  # for a stranger that connects and says nothing
+
+
+class WorkerLostError(WorkerError):
+    """A process of a pair crashed, hung, or speaks something else."""
+
+
+class Endpoint(Protocol):
+    """One process of a pair, as the conductor sees it."""
+
+    def send(self, kind: str, **fields: Any) -> None:
+        """Send one message.
+
+        Raises:
+            WorkerLostError: the process is gone.
+        """
+        ...
+
+    def receive(self, deadline_s: float) -> Frame:
+        """Wait for the next message.
+
+        Raises:
+            WorkerLostError: the process is gone, or silent for longer than `deadline_s`.
+        """
+        ...
+
+
+class Door:
+    """A listening socket on this machine, open for one pair."""
+
+    def __init__(self) -> None:
+        """Open it on a free port."""
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.token = secrets.token_hex(16)
+
+    def admit(self, side: str, launched: Launched, deadline_s: float) -> "Line":
+        """Wait for the process that was launched for `side`; whoever lacks the token is turned away.
+
+        Raises:
+            WorkerLostError: it ended, or did not come in time.
+        """
+        until = monotonic() + deadline_s
+        while monotonic() < until:
+            if _readable(self._listener):
+                line = Line(self._listener.accept()[0], launched)
+                try:
+                    if line.greeted(self.token, side):
+                        return line
+                except WorkerLostError:
+                    line.close()
+                    raise
+                line.close()
+            elif launched.process.poll() is not None:
+                raise WorkerLostError(f"ended with code {launched.process.returncode} before it had greeted")
+        raise WorkerLostError(f"did not greet within {deadline_s:g} s")
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        self._listener.close()
+
+
+class Line:
+    """The connection to one process."""
+
+    def __init__(self, connection: socket.socket, launched: Launched, clock: Callable[[], float] = monotonic) -> None:
+        """Speak with `launched` over `connection`."""
+        self._connection = connection
+        self._launched = launched
+        self._clock = clock
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, kind: str, **fields: Any) -> None:
+        """Send one message.
+
+        Raises:
+            WorkerLostError: the process is gone.
+        """
+        try:
+            self._connection.sendall(pack(Frame(kind=kind, fields=fields)))
+        except OSError as error:
+            raise self._gone() from error
+
+    def receive(self, deadline_s: float) -> Frame:
+        """Wait for the next message.
+
+        Raises:
+            WorkerLostError: the process is gone, or silent for longer than `deadline_s`.
+        """
+        until = self._clock() + deadline_s
+
+        def exactly(count: int) -> bytes:
+            parts = bytearray()
+            while len(parts) < count:
+                self._wait(until, deadline_s)
+                part = self._connection.recv(min(count - len(parts), 1 << 20))
+                if not part:
+                    raise self._gone()
+                parts += part
+            return bytes(parts)
+
+        try:
+            return unpack(exactly)
+        except OSError as error:
+            raise self._gone() from error
+
+    def greeted(self, token: str, side: str) -> bool:
+        """Whether the one who has connected is the process of that side.
+
+        Raises:
+            WorkerLostError: it is, but speaks another protocol.
+        """
+        try:
+            hello = self.receive(_GREETING_S)
+        except WorkerError:
+            return False
+        fields = hello.fields
+        if hello.kind != "hello" or not secrets.compare_digest(str(fields.get("token")).encode(), token.encode()):
+            return False
+        if fields.get("protocol") != PROTOCOL:
+            raise WorkerLostError(
+                f"speaks protocol {fields.get('protocol')!r} instead of {PROTOCOL}: "
+                "both sides need the same version of pytest-hwperf"
+            )
+        return fields.get("side") == side
+
+    def close(self) -> None:
+        """Close this end: the process ends itself then."""
+        self._connection.close()
+
+    def _wait(self, until: float, deadline_s: float) -> None:
+        while not _readable(self._connection):
+            if self._launched.process.poll() is not None and not _readable(self._connection):
+                raise self._gone()
+            if self._clock() > until:
+                raise WorkerLostError(f"was silent for {deadline_s:.3g} s")
+
+    def _gone(self) -> WorkerLostError:
+        try:  # its end of the line closes a moment before its code is known
+            how = f"ended with code {self._launched.process.wait(_LAST_BREATH_S)}"
+        except subprocess.TimeoutExpired:
+            how = "closed its connection"
+        return WorkerLostError(f"{how} in the middle of the pair")
+
+
+def _readable(line: socket.socket) -> bool:
+    with selectors.DefaultSelector() as selector:  # select() itself ends at 1024 open files
+        selector.register(line, selectors.EVENT_READ)
+        return bool(selector.select(_SLICE_S))

@@ -1,0 +1,293 @@
+"""One measurement in one pair: both sides warm up and take turns in blocks whose order a coin decides."""
+
+import math
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.evidence import Coin, Measurement, Observation, Side
+from pytest_hwperf.core.paired import least_calls, pooled_percentile
+from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
+from pytest_hwperf.pairs.frames import Frame
+from pytest_hwperf.pairs.validation import number, whole
+
+if TYPE_CHECKING:
+    from pytest_hwperf.core.records import Values
+
+SIDES: tuple[Side, Side] = ("baseline", "candidate")
+LETTERS: Mapping[Side, str] = {"baseline": "B", "candidate": "C"}
+_SECOND = 1_000_000_000  # ns
+_STEADY = 3  # successive warm-up blocks that have to agree
+_ENERGY_WINDOW_S = 0.6  # half a second at least, with a reserve for calls that have got faster
+_LONGEST_ENERGY_WINDOW_S = 20.0  # boards need 12.5 s at their slowest
+_ENERGY = ("energy", "mean")
+_POOL = 0.2  # CPU time of other threads over that of the one that calls, from which a pool was at work
+_TELLING_NS = 1_000_000  # CPU time below which the clocks' own cost would look like threads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tempo:
+    """How finely a pair takes turns; durations in seconds."""
+
+    doubles: int = 6  # double blocks: four turns each, two of either side
+    block_s: float = 0.015  # a block takes at least that
+    calls: int = 20  # in a block at least, unless that would take longer than `long_block_s`
+    long_block_s: float = 0.15
+    cold_calls: int = 5  # dropped at the start of a block: caches, branch predictors and clocks were the other side's
+    cold_calls_pool: int = 10  # the same where several threads have to be woken
+    cold_share: float = 0.1  # dropped at least
+    warm_blocks: int = 12  # after so many the warm-up ends, steady or not
+    warm_s: float = 1.0  # the same, in seconds a side
+    steady_ratio: float = 1.10  # largest over smallest median of successive steady blocks
+    batch_below_s: float = 20e-6  # shorter calls are timed in batches: reading the clock takes 60 ns
+    batch_s: float = 100e-6
+    patience_s: float = 10.0  # a block may take that, and three times its expected time
+    first_block_s: float = 120.0  # the same where nothing is expected yet
+
+
+@dataclass(slots=True, kw_only=True)
+class Block:
+    """One turn of one side."""
+
+    taken_s: "Values"  # seconds of each call or batch mean, the cold ones left out
+    cpu_s: float  # per call, the cold ones included
+    preempted: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Duel:
+    """What one measurement of a pair gave."""
+
+    coin: Coin
+    observations: list[Observation]
+    refused: dict[tuple[str, str], str] = field(default_factory=dict)  # metric and statistic → why it has no value
+
+
+class Fencing:
+    """Drives both sides through one measurement."""
+
+    def __init__(
+        self,
+        lines: Mapping[Side, Endpoint],
+        tempo: Tempo,
+        toss: Callable[[], bool],
+        statistics: Sequence[tuple[str, str]],
+        processor: int | None = None,
+    ) -> None:
+        """Take turns over `lines`.
+
+        Args:
+            lines: both sides, each waiting for its turn.
+            tempo: how finely.
+            toss: a fair coin.
+            statistics: (metric, statistic) wanted: of latency, CPU time or energy.
+            processor: that both sides share in their turns; None leaves them to the scheduler.
+        """
+        self._lines = lines
+        self._tempo = tempo
+        self._toss = toss
+        self._statistics = statistics
+        self._processor = processor
+
+    def measure(self, measurement: Measurement) -> Duel:
+        """Warm both sides up and let them take turns.
+
+        Raises:
+            WorkerLostError: a side crashed or hung; the text begins with its name.
+        """
+        order = SIDES if self._toss() else SIDES[::-1]
+        warm = {side: self._warm_up(side) for side in order}
+        call_s = math.sqrt(warm["baseline"].call_s * warm["candidate"].call_s)  # the same, whichever side is which
+        batch = self._batch(call_s)
+        pool = any(one.pool for one in warm.values())
+        calls, cold = self._calls(call_s * batch, pool=pool)
+        refused = "" if pool or self._processor is None else self._sit_down(self._processor)
+        turns, blocks = self._drawn(), dict[Side, list[Block]]({"baseline": [], "candidate": []})
+        for side, following in zip_longest(turns, turns[1:]):
+            frame = self._turn(side, calls, batch, rest=side != following, expected_s=warm[side].call_s * batch * calls)
+            blocks[side].append(_block(frame, batch, cold))
+        letters = "".join(LETTERS[side] for side in turns)
+        shared = None if pool or refused else self._processor
+        duel = Duel(coin=Coin(measurement=measurement, turns=letters, processor=shared), observations=[])
+        warnings = [f"{side}: {one.warning}" for side, one in warm.items() if one.warning]
+        warnings += [f"the sides do not share a processor: {refused}"] if refused else []
+        observed = chain(self._observed(measurement, blocks), self._energy(duel, call_s))
+        duel.observations.extend(replace(one, warnings=tuple(warnings)) for one in observed)
+        return duel
+
+    def _sit_down(self, processor: int) -> str:
+        """Let both sides share `processor`, or neither; return why not.
+
+        Processors differ in speed, and do so from one second to the next where others share the machine: two sides on
+        two processors would measure these.
+        """
+        refused = [f"{side}: {why}" for side in SIDES if (why := self._seated(side, processor))]
+        if refused:
+            for side in SIDES:
+                self._seated(side, None)
+        return "; ".join(refused)
+
+    def _seated(self, side: Side, processor: int | None) -> str:
+        self._lines[side].send("sit", processor=processor)
+        return str(self._heard(side, "sit", self._tempo.first_block_s).fields.get("reason", ""))
+
+    def _drawn(self) -> list[Side]:
+        """Draw the order of all turns, two of either side in a row: fewer hand-overs, and drift cancels."""
+        turns = list[Side]()
+        for _ in range(self._tempo.doubles):
+            one, other = SIDES if self._toss() else SIDES[::-1]
+            turns += [one, other, other, one]
+        return turns
+
+    def exact(self) -> dict[Side, Mapping[str, Any]]:
+        """Ask both sides for what needs no clock."""
+        found = {}
+        for side in SIDES:
+            self._lines[side].send("exact")
+            found[side] = self._heard(side, "exact", self._tempo.first_block_s).fields
+        return found
+
+    def _warm_up(self, side: Side) -> "_Warm":
+        tempo, medians, spent, count, pool = self._tempo, list[float](), 0.0, 1, False
+        while len(medians) < tempo.warm_blocks and spent < tempo.warm_s:
+            expected_s = medians[-1] * count if medians else None
+            frame = self._turn(side, count, 1, rest=True, expected_s=expected_s)
+            call_s = max(median(frame.numbers) / _SECOND, 1e-9)
+            spent += sum(frame.numbers) / _SECOND
+            own_ns = frame.fields["thread_ns"]  # of a caller that only waits for others it is next to nothing
+            pool |= frame.fields["cpu_ns"] - own_ns > _POOL * max(own_ns, _TELLING_NS)
+            count = max(1, min(round(tempo.block_s / call_s), 20_000))
+            medians.append(call_s)
+            latest = medians[-_STEADY:]
+            if len(latest) == _STEADY and max(latest) <= min(latest) * tempo.steady_ratio:
+                return _Warm(call_s=call_s, pool=pool)
+        return _Warm(call_s=medians[-1], pool=pool, warning="no steady state in its warm-up")
+
+    def _batch(self, call_s: float) -> int:
+        """Return the calls that share a clock reading; one where percentiles of calls are wanted."""
+        single = any(metric == "latency" and statistic != "p50" for metric, statistic in self._statistics)
+        if single or call_s >= self._tempo.batch_below_s:
+            return 1
+        return max(2, round(self._tempo.batch_s / max(call_s, 10e-9)))
+
+    def _calls(self, value_s: float, *, pool: bool) -> tuple[int, int]:
+        """Return the timed values of a block, and how many of its first are dropped as cold."""
+        tempo = self._tempo
+        cold = tempo.cold_calls_pool if pool else tempo.cold_calls
+        wished = max(tempo.calls, 3 * cold)
+        count = max(math.ceil(tempo.block_s / value_s), min(wished, math.ceil(tempo.long_block_s / value_s)))
+        cold = max(cold, math.ceil(tempo.cold_share * count))
+        if count < 2 * cold:  # slow calls: a cold one is hardly slower than the others
+            cold = count // 4
+        needed = max((least_calls(name) for metric, name in self._statistics if metric == "latency"), default=0)
+        return max(count, math.ceil(needed / (2 * tempo.doubles)) + cold), cold
+
+    def _turn(self, side: Side, calls: int, batch: int, *, rest: bool, expected_s: float | None) -> Frame:
+        tempo = self._tempo
+        self._lines[side].send("run", calls=calls, batch=batch, rest=rest)
+        deadline_s = tempo.first_block_s if expected_s is None else tempo.patience_s + 3 * expected_s
+        frame = self._heard(side, "latencies", deadline_s)
+        for name in ("cpu_ns", "thread_ns", "switches"):
+            whole(side, frame, name)
+        if len(frame.numbers) != calls:
+            raise WorkerLostError(f"{side}: answered with {len(frame.numbers)} times where {calls} were due")
+        if min(frame.numbers) < 0 or not sum(frame.numbers):
+            raise WorkerLostError(f"{side}: answered with calls that took no time at all")
+        return frame
+
+    def _heard(self, side: Side, kind: str, deadline_s: float) -> Frame:
+        try:
+            frame = self._lines[side].receive(deadline_s)
+        except WorkerError as error:
+            raise WorkerLostError(f"{side}: {error}") from error
+        if frame.kind == "tested":
+            reason = frame.fields.get("reason")
+            raise WorkerLostError(f"{side}: the measured call failed in the middle of its turn: {reason}")
+        if frame.kind != kind:
+            raise WorkerLostError(f"{side}: said {frame.kind!r} where {kind!r} was due")
+        return frame
+
+    def _observed(self, measurement: Measurement, blocks: Mapping[Side, Sequence[Block]]) -> Iterator[Observation]:
+        """Reduce the blocks to what each wanted statistic needs."""
+        preempted = sum(block.preempted for side in SIDES for block in blocks[side]) / (4 * self._tempo.doubles)
+        for metric, statistic in self._statistics:
+            values = {side: _values(blocks[side], metric, statistic) for side in SIDES}
+            if values["baseline"]:
+                yield Observation(
+                    measurement=measurement,
+                    metric=metric,
+                    statistic=statistic,
+                    baseline=values["baseline"],
+                    candidate=values["candidate"],
+                    preempted=preempted,
+                )
+
+    def _energy(self, duel: Duel, call_s: float) -> Iterator[Observation]:
+        if _ENERGY not in self._statistics:
+            return
+        readings, sources = dict[Side, float](), dict[Side, str]()
+        for side in SIDES if self._toss() else SIDES[::-1]:
+            fields = self._window(side, call_s)
+            joules = number(fields.get("joules"))
+            if joules is None:
+                duel.refused[_ENERGY] = f"{side}: {fields.get('reason')}"
+                return
+            readings[side], sources[side] = joules, str(fields.get("source"))
+        if sources["baseline"] != sources["candidate"]:
+            duel.refused[_ENERGY] = f"source: {sources['baseline']}, {sources['candidate']} (baseline, now)"
+            return
+        yield Observation(
+            measurement=duel.coin.measurement,
+            metric="energy",
+            statistic="mean",
+            baseline=array("d", [readings["baseline"]]),
+            candidate=array("d", [readings["candidate"]]),
+        )
+
+    def _window(self, side: Side, call_s: float) -> Mapping[str, Any]:
+        """Let a side fill one window of its energy meter; a meter that needs a longer one says so, and gets it."""
+        seconds: float = _ENERGY_WINDOW_S
+        fields: Mapping[str, Any] = {}
+        for _ in range(2):
+            calls = max(1, math.ceil(seconds / call_s))
+            self._lines[side].send("energy", calls=calls, seconds=calls * call_s)
+            fields = self._heard(side, "energy", self._tempo.patience_s + 3 * calls * call_s).fields
+            needed_s = number(fields.get("needed_s"))
+            if needed_s is None or not seconds < needed_s <= _LONGEST_ENERGY_WINDOW_S:
+                break
+            seconds = needed_s
+        return fields
+
+
+def _block(frame: Frame, batch: int, cold: int) -> Block:
+    return Block(
+        taken_s=array("d", (ns / batch / _SECOND for ns in frame.numbers[cold:])),
+        cpu_s=frame.fields["cpu_ns"] / (len(frame.numbers) * batch) / _SECOND,
+        preempted=frame.fields["switches"] > 0,
+    )
+
+
+def _values(blocks: Sequence[Block], metric: str, statistic: str) -> "Values":
+    if metric == "cpu_time":
+        return array("d", (block.cpu_s for block in blocks))
+    if metric == "throughput":
+        return array("d", (1 / median(block.taken_s) for block in blocks))
+    if metric != "latency":
+        return array("d")
+    if statistic == "p50":
+        return array("d", (median(block.taken_s) for block in blocks))
+    pooled = [taken for block in blocks for taken in block.taken_s]
+    if statistic == "mean":
+        return array("d", [sum(pooled) / len(pooled)])
+    return array("d", [pooled_percentile(pooled, statistic)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Warm:
+    call_s: float
+    pool: bool
+    warning: str = ""

@@ -1,0 +1,152 @@
+"""One pair of processes in lock-step through the same tests: what each has reached, and who has to wait for whom."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.evidence import Measurement, Side
+from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
+from pytest_hwperf.pairs.frames import Frame
+from pytest_hwperf.pairs.interleaving import SIDES, Duel, Fencing, Tempo
+from pytest_hwperf.pairs.validation import mapping, texts
+
+_LONGEST_REASON = 500  # characters that are kept of what a process says
+
+Wanted = Callable[[Measurement], Sequence[tuple[str, str]]]  # statistics to take of it; none: it is passed by
+
+
+@dataclass(slots=True, kw_only=True)
+class Meeting:
+    """What a pair went through."""
+
+    collected: dict[Side, list[str]] = field(default_factory=dict)  # node ids
+    errors: dict[Side, Mapping[str, str]] = field(default_factory=dict)  # file that cannot be collected → why
+    selected: list[str] = field(default_factory=list)  # node ids that both sides were told to run
+    duels: dict[Measurement, Duel] = field(default_factory=dict)
+    facts: dict[Measurement, dict[Side, Mapping[str, Any]]] = field(default_factory=dict)  # conditions and the like
+    exact: dict[Measurement, dict[Side, Mapping[str, Any]]] = field(default_factory=dict)
+    uneven: dict[Measurement, Side] = field(default_factory=dict)  # made by that side only
+    outcomes: dict[str, dict[Side, Mapping[str, Any]]] = field(default_factory=dict)  # node → what its test came to
+    files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
+    lost: str = ""  # why it ended early
+
+    @property
+    def unfinished(self) -> str:
+        """The test in which a pair was lost, "" where it was between tests."""
+        return next((node for node in self.selected if node not in self.outcomes), "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What a pair is to do."""
+
+    nodes: Sequence[str]  # tests to run, in this order
+    wanted: Wanted
+    exact: bool = False  # ask for what needs no clock too
+    tempo: Tempo = field(default_factory=Tempo)
+    silence_s: float = 300.0  # a process that trains a model in a fixture says nothing for long
+    watch: Callable[[Measurement], None] = lambda _: None  # told which measurement begins
+    draw: Callable[[], int | None] = lambda: None  # a processor for each measurement; None: the scheduler chooses
+
+
+class Pairing:
+    """Leads both processes through a program; a state machine over two lines that knows no clock of its own."""
+
+    def __init__(self, lines: Mapping[Side, Endpoint], program: Program, toss: Callable[[], bool]) -> None:
+        """Lead over `lines`, both of which have just been greeted."""
+        self._lines = lines
+        self._program = program
+        self._toss = toss
+        self._met = Meeting()
+
+    def run(self) -> Meeting:
+        """Go through the whole program; a process that is lost ends it, and what was met until then is kept."""
+        try:
+            self._select()
+            self._follow()
+        except WorkerLostError as error:
+            self._met.lost = str(error)
+        return self._met
+
+    def _select(self) -> None:
+        for side in SIDES:
+            frame = self._heard(side, "collected")
+            self._met.collected[side] = texts(side, frame, "nodes")
+            errors = mapping(side, frame, "errors")
+            self._met.errors[side] = {file: str(why)[:_LONGEST_REASON] for file, why in errors.items()}
+        there = set(self._met.collected["baseline"]) & set(self._met.collected["candidate"])
+        self._met.selected = [node for node in self._program.nodes if node in there]
+        for side in self._drawn():
+            self._lines[side].send("select", nodes=self._met.selected)
+
+    def _follow(self) -> None:
+        """Bring both sides to the same place again and again; whoever is ahead waits on its line."""
+        at = {side: self._heard(side) for side in SIDES}
+        while any(frame.kind != "bye" for frame in at.values()):
+            ready = [side for side in SIDES if at[side].kind == "ready"]
+            if len(ready) == len(SIDES) and _place(at["baseline"]) == _place(at["candidate"]):
+                self._meet(at)
+                moved: Sequence[Side] = SIDES
+            elif ready:
+                moved = ready
+                self._met.uneven |= {_measurement(at[side]): side for side in ready}
+            elif all(frame.kind == "tested" for frame in at.values()) and len({_node(f) for f in at.values()}) == 1:
+                self._met.outcomes[_node(at["baseline"])] = {side: _outcome(side, at[side]) for side in SIDES}
+                moved = SIDES
+            else:
+                kinds = " and ".join(f"{side}: {at[side].kind} {at[side].fields.get('node', '')}" for side in SIDES)
+                raise WorkerLostError(f"both sides went different ways ({kinds.strip()})")
+            order = [side for side in self._drawn() if side in moved]
+            for side in order:  # both go on before either is waited for, and a coin decides who goes on first
+                if side in ready:
+                    self._lines[side].send("finish")
+            for side in order:
+                at[side] = self._heard(side)
+        self._met.files = {side: texts(side, at[side], "files") for side in SIDES}
+
+    def _drawn(self) -> Sequence[Side]:
+        return SIDES if self._toss() else SIDES[::-1]
+
+    def _meet(self, at: Mapping[Side, Frame]) -> None:
+        measurement, program = _measurement(at["baseline"]), self._program
+        self._met.facts[measurement] = {side: mapping(side, at[side], "facts") for side in SIDES}
+        statistics = program.wanted(measurement)
+        if not statistics:
+            return
+        program.watch(measurement)
+        fencing = Fencing(self._lines, program.tempo, self._toss, statistics, program.draw())
+        if program.exact:
+            self._met.exact[measurement] = fencing.exact()
+        self._met.duels[measurement] = fencing.measure(measurement)
+
+    def _heard(self, side: Side, kind: str = "") -> Frame:
+        try:
+            frame = self._lines[side].receive(self._program.silence_s)
+        except WorkerError as error:
+            raise WorkerLostError(f"{side}: {error}") from error
+        if frame.kind not in ({kind} if kind else {"ready", "tested", "bye"}):
+            raise WorkerLostError(f"{side}: said {frame.kind!r} where {kind or 'the next test'!r} was due")
+        return frame
+
+
+def _outcome(side: Side, frame: Frame) -> Mapping[str, Any]:
+    """Return what a test came to, as checked as anything that a stranger says."""
+    recorded = mapping(side, frame, "recorded")
+    return {
+        "outcome": str(frame.fields.get("outcome")),
+        "reason": str(frame.fields.get("reason", ""))[:_LONGEST_REASON],
+        "recorded": {name: facts for name, facts in recorded.items() if isinstance(facts, dict)},
+    }
+
+
+def _place(frame: Frame) -> tuple[object, ...]:
+    return tuple(frame.fields.get(name) for name in ("node", "index", "label"))
+
+
+def _node(frame: Frame) -> str:
+    return str(frame.fields.get("node"))
+
+
+def _measurement(frame: Frame) -> Measurement:
+    return Measurement(test=_node(frame), label=str(frame.fields.get("label")))

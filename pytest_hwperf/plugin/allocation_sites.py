@@ -1,0 +1,56 @@
+"""Where the memory of a missed budget was allocated: a note below the failure."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.records import Budget, Judgement
+from pytest_hwperf.core.units import counted, show
+from pytest_hwperf.plugin.command_line import ask_for_sites
+from pytest_hwperf.reports.cells import visible
+
+_MISSING = "pip install 'pytest-hwperf[memray]' and the lines that hold this memory are named here"
+
+
+def lines_of_sites(item: pytest.Item, judgements: Sequence[Judgement]) -> list[str]:
+    """Name what holds the memory of each run that misses its memory budget; nothing where none does.
+
+    Each takes one more fresh process, and memray: without it one line says what would name them.
+    """
+    missed = [judgement.run.label for judgement in judgements if _misses_memory(judgement)]
+    if not missed or sys.platform == "win32":  # for which there is no memray
+        return []
+    if find_spec("memray") is None:
+        return [_MISSING]
+    return [line for label in missed for line in _lines(item, label)]
+
+
+def _misses_memory(judgement: Judgement) -> bool:
+    return any(
+        isinstance(verdict.subject, Budget) and verdict.subject.metric == "memory" and verdict.outcome == "failed"
+        for verdict in judgement.verdicts
+    )
+
+
+def _lines(item: pytest.Item, label: str) -> Iterator[str]:
+    try:
+        answer = ask_for_sites(item, label)
+    except WorkerError as error:
+        yield f"memray named no lines: {visible(str(error).partition(chr(10))[0])}"
+        return
+    yield from (f"memray named no lines: {visible(reason)}" for reason in answer.reasons.values())
+    if answer.sites:
+        of = f"[{visible(label)}] " if label else ""
+        yield f"{of}allocated at the peak, touched or not, in a process of its own, by memray:"
+        yield from map(_line, answer.sites)
+
+
+def _line(site: dict[str, Any]) -> str:
+    """Write `  64.0 MB in 1 allocation: work, test_it.py:5`."""
+    where = f"{site['function']}, {site['file']}:{site['line']}" if site["function"] else "outside Python"
+    called = f", called at {site['called_at']}" if site["called_at"] else ""
+    return visible(f"  {show(site['bytes'], 'B')} in {counted(site['allocations'], 'allocation')}: {where}{called}")

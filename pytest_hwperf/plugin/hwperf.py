@@ -1,0 +1,226 @@
+"""The fixture `hwperf`: what a test's author calls."""
+
+import math
+import re
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import pytest
+
+from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
+from pytest_hwperf.core.errors import HwperfError, UsageProblem
+from pytest_hwperf.core.records import METRICS, Better, Margin, Run, Sample
+from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
+from pytest_hwperf.plugin.measurement import empty_run, perform
+from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
+from pytest_hwperf.plugin.side_by_side import compared
+from pytest_hwperf.plugin.state import COMPARED, OBEYING, OWN_MARGINS, RUNS, SETTINGS, SKIPS
+
+if TYPE_CHECKING:
+    from pytest_hwperf.core.records import Comparison
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _told_at_the_call(method: Callable[P, R]) -> Callable[P, R]:
+    """Let the package's own errors point at the user's line: our frames would hide what was wrong with it."""
+
+    @wraps(method)
+    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+        __tracebackhide__ = True
+        try:
+            return method(*args, **kwargs)
+        except HwperfError as error:
+            raise error.with_traceback(None) from None
+
+    return told
+
+
+class Hwperf:
+    """Measures what it is called with; the verdicts follow when the test's body has passed."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        """Measure for the test `item`."""
+        self._item = item
+        self._runs = item.stash.setdefault(RUNS, [])
+
+    @_told_at_the_call
+    def __call__(
+        self,
+        target: "ReadyScenario | Callable[..., Any]",
+        /,
+        *args: Any,
+        label: str = "",
+        y_true: Any | None = None,
+        batch_size: int | None = None,
+        **kwargs: Any,
+    ) -> Run:
+        """Measure a scenario, or `target(*args, **kwargs)`.
+
+        Args:
+            target: the fixture `scenario` (or one of `hwperf.scenarios(...)`), or any callable.
+            args: positional arguments of the callable; the first holds the rows where labels or a batch size are given.
+            label: tells several measurements in one test apart.
+            y_true: true labels of the rows, shape (n,): the callable's values are compared with them.
+            batch_size: rows per call; a scenario's default is 1, a callable's all rows.
+            kwargs: keyword arguments of the callable.
+
+        Returns:
+            The run; `run.result` is the value of the first call.
+
+        Raises:
+            UsageProblem: arguments that cannot be meant.
+            MeasurementError: empty data, NaN outputs, or predictions of another length than `y_true`.
+        """
+        self._check_label(label)
+        subject = _subject(target, args, kwargs, y_true=y_true, batch_size=batch_size)
+        run = perform(self._item, subject, label)
+        self._runs.append(run)
+        return run
+
+    @_told_at_the_call
+    def record(self, name: str, value: float, *, better: Better, margin: str | None = None) -> None:
+        """Add a metric of your own to this test, for instance `hwperf.record("rouge_l", 0.41, better="higher")`.
+
+        Args:
+            name: letters, digits and underscores; not the name of a built-in metric.
+            value: a finite number; shown without a unit, so put the unit into the name.
+            better: "higher" or "lower".
+            margin: smallest relative change that matters, as "2%" (the default).
+
+        Raises:
+            UsageProblem: a bad name, value, direction or margin, or a name recorded twice.
+        """
+        _check_recorded(name, value, better)
+        size = RECORDED_MARGIN if margin is None else parse_size(margin, "relative")
+        position = self._unlabelled()
+        run = self._runs[position]
+        if name in run.directions:
+            raise UsageProblem(f"hwperf.record({name!r}): recorded twice in one test; give each value its own name")
+        sample = Sample(metric=name, values=array("d", [value]), per="test", source="recorded")
+        self._runs[position] = replace(run, samples=(*run.samples, sample), directions={**run.directions, name: better})
+        own = self._item.stash.setdefault(OWN_MARGINS, [])
+        own.append(Margin(metric=name, statistic="p50", size=size))
+
+    @_told_at_the_call
+    def scenarios(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        X_calibration: Any | None = None,
+        threads: int = 1,
+    ) -> "Mapping[str, ReadyScenario]":
+        """Build scenarios of `estimator` by hand; those without a form for it are left out and listed in the report.
+
+        Args:
+            estimator: fitted.
+            X: rows to predict, shape (n, features).
+            y: their labels, shape (n,), for the accuracy.
+            names: registered scenarios; None takes the built-in three.
+            X_calibration: rows for static INT8, none of which occurs in `X`.
+            threads: of the runtime and of BLAS.
+
+        Returns:
+            Name → scenario, to be given to `hwperf(...)` with a label each.
+
+        Raises:
+            UsageProblem: an unknown scenario, an unfitted estimator, calibration rows that are test rows.
+        """
+        data = (X, y, X_calibration)
+        found, skips = ready_scenarios(self._item.nodeid, estimator, data, names=names, threads=threads)
+        self._item.stash.setdefault(SKIPS, []).extend(skips)
+        return found
+
+    @_told_at_the_call
+    def compare(
+        self,
+        models: Mapping[str, str],
+        X: Any,
+        *,
+        y_true: Any | None = None,
+        batch_size: int = 1,
+        threads: int = 1,
+        label: str = "",
+    ) -> "tuple[Comparison, ...]":
+        """Compare two models in pairs of fresh processes, now; a significant regression fails the test.
+
+        Args:
+            models: name → ONNX file or module:function; the first is the baseline, the second the candidate.
+            X: rows, shape (n, ...).
+            y_true: their labels, shape (n,): accuracy is compared example by example.
+            batch_size: rows per call.
+            threads: of ONNX Runtime.
+            label: tells several comparisons in one test apart.
+
+        Returns:
+            A comparison of the median latency, of the accuracy where there are labels, and of the size of files.
+
+        Raises:
+            UsageProblem: not two models, or one that cannot be loaded.
+        """
+        if OBEYING in self._item.config.stash or self._item.config.stash[SETTINGS].disable:
+            return ()
+        run, comparisons, gate = compared(self._item, models, X, y_true, (batch_size, threads, label))
+        self._item.stash.setdefault(COMPARED, []).append((run, comparisons, gate))
+        return comparisons
+
+    def _check_label(self, label: object) -> None:
+        if not isinstance(label, str) or not label.isprintable():
+            raise UsageProblem(f"label={label!r}: a label is printable text, such as label='batch 32'")
+        if label in {run.label for run in self._runs if run.sample("latency")}:
+            what = f"label={label!r} is used twice" if label else "a second measurement without a label"
+            raise UsageProblem(f"{what}: give each hwperf(...) of a test its own, such as label='batch 32'")
+
+    def _unlabelled(self) -> int:
+        """Return the position of the run that the test's own metrics join; make one where there is none."""
+        for position, run in enumerate(self._runs):
+            if run.label == "":
+                return position
+        self._runs.append(empty_run(self._item))
+        return len(self._runs) - 1
+
+
+def measured_body(item: pytest.Function) -> Callable[..., None]:
+    """Return a stand-in for the test's body that measures it."""
+    body = item.obj
+
+    def stand_in(**fixtures: Any) -> None:
+        __tracebackhide__ = True
+        Hwperf(item)(partial(body, **fixtures) if fixtures else body)
+
+    return stand_in
+
+
+def _subject(
+    target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, y_true: Any | None, batch_size: int | None
+) -> Subject:
+    if isinstance(target, ReadyScenario):
+        if args or kwargs or y_true is not None:
+            raise UsageProblem(
+                "hwperf(scenario) has its rows and labels from hwperf_data: only label= and batch_size= are taken"
+            )
+        size = 1 if batch_size is None else batch_size
+        return subject_of_scenario(target.scenario, target.X, target.y, size, target.reference)
+    if not callable(target):
+        raise UsageProblem(
+            f"hwperf({target!r}): give the fixture scenario, one of hwperf.scenarios(...), or a callable with its "
+            "arguments, such as hwperf(model.predict, X)"
+        )
+    return subject_of_callable(target, args, kwargs, y_true=y_true, batch_size=batch_size)
+
+
+def _check_recorded(name: str, value: object, better: str) -> None:
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in METRICS:
+        taken = "is a built-in metric" if name in METRICS else "is no identifier"
+        raise UsageProblem(f"hwperf.record({name!r}): the name {taken}; choose another, such as 'rouge_l'")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise UsageProblem(f"hwperf.record({name!r}, {value!r}): the value is a finite number; write float(...)")
+    if better not in ("lower", "higher"):
+        raise UsageProblem(f"hwperf.record({name!r}, better={better!r}): allowed are 'lower' and 'higher'")

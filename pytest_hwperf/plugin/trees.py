@@ -1,0 +1,186 @@
+"""Both sides of a rerun: which trees, and how this user's pytest is started in each."""
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.evidence import Side
+from pytest_hwperf.host.processes import Command, untraced
+from pytest_hwperf.plugin.command_line import environment, inherited, subdued
+from pytest_hwperf.plugin.state import SETTINGS
+from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_path, translated
+from pytest_hwperf.trees.overlay import candidate_ini, lay_over, share
+from pytest_hwperf.trees.revision import resolve, top_of
+from pytest_hwperf.trees.worktree import copy_of, lfs_pointers, update_submodules, worktree
+
+_UNSEEN = "what these test files do themselves is not compared"
+_NO_CODE = (
+    "no code of either tree was loaded beside the tests, which are the same on both sides: only files that they read "
+    "can make a difference"
+)
+_PREFIXES = tuple(dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trees:
+    """The candidate's tree, and the baseline's with the candidate's tests laid over it."""
+
+    candidate: Path  # root of the user's own tree; only read
+    baseline: Path  # root of a temporary tree
+    revision: str  # commit of the baseline, "" for a folder
+    shared: Mapping[str, str]  # file that the baseline was given → SHA-256
+    changed: frozenset[Path]  # test files that are not the baseline's own, in the candidate's tree
+    warnings: tuple[str, ...]
+
+
+@contextmanager
+def trees(config: pytest.Config, against: str, files: Sequence[Path]) -> Iterator[Trees]:
+    """Make the baseline's tree for a git revision or a folder; it is gone afterwards.
+
+    Args:
+        config: of this session.
+        against: a revision of the repository of the tests, or a folder.
+        files: the test files; they are laid over, since the benchmark code is the candidate's.
+
+    Raises:
+        UsageProblem: no such revision, or sharing something that cannot be shared.
+    """
+    settings, here = config.stash[SETTINGS], config.rootpath.resolve()
+    folder = config.invocation_params.dir / against
+    if folder.is_dir():
+        commit, top, tree = "", _top(here), copy_of(folder)
+    else:
+        commit, top = resolve(here, against), top_of(here)
+        tree = worktree(top, commit)
+    with tree as baseline:
+        warnings = [*update_submodules(baseline)] if commit else []
+        shared = share(settings.share, top, baseline) if settings.share else {}
+        if pointers := lfs_pointers(baseline):
+            warnings.append(f"not there in the baseline, only a git-LFS pointer: {', '.join(pointers)}")
+        changed = frozenset(_changed(files, top, baseline))
+        if changed:
+            names = ", ".join(sorted(os.path.relpath(file, here) for file in changed))
+            warnings.append(f"changed since the baseline, and run on both sides as now, so that {_UNSEEN}: {names}")
+        lay_over(top, baseline, files)
+        yield Trees(
+            candidate=top,
+            baseline=baseline,
+            revision=commit,
+            shared=shared,
+            changed=changed,
+            warnings=tuple(warnings),
+        )
+
+
+def _top(here: Path) -> Path:
+    """Return the root of the user's tree: that of its repository, or of the tests where there is none."""
+    try:
+        return top_of(here)
+    except UsageProblem:
+        return here
+
+
+def commands(config: pytest.Config, found: Trees, files: Sequence[Path]) -> dict[Side, Command]:
+    """Return how each side is started: the same line, with every path of the tree translated for the baseline."""
+    settings = config.stash[SETTINGS]
+    paths = own_paths(sys.path, found.candidate, _PREFIXES)
+    inipath = None if config.inipath is None else config.inipath.parent.resolve() / config.inipath.name
+    ini = [] if inipath is None else ["-c", str(inipath)]
+    theirs = [] if inipath is None else candidate_ini(inipath, found.candidate, found.baseline)[1]
+    return {
+        "candidate": _command(config, found.candidate, found, [*map(str, files), *ini], paths),
+        "baseline": _command(
+            config,
+            found.baseline,
+            found,
+            [*(str(_moved(file, found.candidate, found.baseline)) for file in files), *theirs],
+            translated(paths, found.candidate, found.baseline),
+            # absolute, since it is started elsewhere; a venv's python is a link, and has to stay one
+            interpreter=str(config.invocation_params.dir.absolute() / (settings.base_python or sys.executable)),
+        ),
+    }
+
+
+def prove(config: pytest.Config, found: Trees, loaded: Mapping[Side, Sequence[str]], files: Sequence[Path]) -> str:
+    """Make sure that each side really ran its own code; return a warning where neither ran any.
+
+    Raises:
+        WorkerError: names the file, or the place from which both sides have imported the package under test.
+    """
+    seen = check_isolation(
+        loaded["baseline"],
+        loaded["candidate"],
+        found.baseline,
+        found.candidate,
+        test_files=files,
+        prefixes=_PREFIXES,
+        own_interpreter=bool(config.stash[SETTINGS].base_python),
+    )
+    return "" if seen else _NO_CODE
+
+
+def _command(
+    config: pytest.Config,
+    root: Path,
+    found: Trees,
+    own: Sequence[str],
+    paths: Sequence[Path],
+    *,
+    interpreter: str = sys.executable,
+) -> Command:
+    """Start pytest in `root`; whatever names a path of the candidate's tree names that of `root`."""
+
+    def moved(text: str) -> str:
+        # a path ends at a separator; /home/me/project2 is not below /home/me/project
+        return re.sub(
+            rf"{re.escape(str(found.candidate))}(?=[{re.escape(os.sep + os.pathsep)}]|$)", lambda _: str(root), text
+        )
+
+    variables = untraced(environment())
+    before = [moved(entry) for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    variables["PYTHONPATH"] = os.pathsep.join(filter(None, [python_path(paths), *before]))
+    arguments = [moved(argument) for argument in inherited(config)]
+    directory = Path(moved(str(config.invocation_params.dir.resolve())))
+    if not directory.is_dir():
+        raise UsageProblem(
+            f"the baseline has no folder {directory.relative_to(root)}, in which pytest was started: start it in one "
+            "that both have"
+        )
+    return Command(
+        arguments=[
+            *arguments,
+            *own,
+            f"--rootdir={moved(str(config.rootpath.resolve()))}",
+            *subdued(config),
+            "--continue-on-collection-errors",
+        ],
+        directory=directory,
+        environment=variables,
+        interpreter=interpreter,
+    )
+
+
+def _moved(path: Path, candidate: Path, baseline: Path) -> Path:
+    # the folder resolved and not the file: a link keeps its name, and its test its id
+    return baseline / path.parent.resolve().relative_to(candidate) / path.name
+
+
+def _changed(files: Sequence[Path], candidate: Path, baseline: Path) -> Iterator[Path]:
+    """Yield what of the benchmark code is not the baseline's own: changed test files, changed or new conftest files."""
+    for file in files:
+        theirs = _moved(file, candidate, baseline)
+        if theirs.is_file() and theirs.read_bytes() != file.read_bytes():
+            yield file
+        for folder in file.parents:
+            ours = folder / "conftest.py"
+            if ours.is_file() and folder.resolve().is_relative_to(candidate):
+                other = _moved(ours, candidate, baseline)
+                if not other.is_file() or other.read_bytes() != ours.read_bytes():
+                    yield ours

@@ -1,0 +1,178 @@
+"""The candidate's benchmark code laid over the baseline's tree: tests and configuration, never the code under test."""
+
+import ast
+import configparser
+import hashlib
+import os
+import shlex
+import shutil
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+from pytest_hwperf.core.errors import UsageProblem, WorkerError
+from pytest_hwperf.trees.isolation import is_of_tests
+from pytest_hwperf.trees.worktree import is_environment, is_lfs_pointer
+
+_PYTEST_ONLY = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")  # read by their name, by nobody else
+_INI_FILES = (*_PYTEST_ONLY, "pyproject.toml", "tox.ini", "setup.cfg")  # in pytest's order
+
+
+def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Path]) -> list[str]:
+    """Copy the benchmark code over the baseline; return what was copied, relative to the roots, sorted.
+
+    Test modules and every `conftest.py` on their way are the candidate's. So is an `__init__.py` on their way from a
+    folder of tests on (by its name); elsewhere it may be code under test and is the baseline's, unless it holds no
+    code and the baseline lacks it. A helper module beside tests, in a folder of tests, is copied only if the baseline
+    lacks it: what differs there must be seen as a change.
+
+    Args:
+        candidate_root: top of the candidate's tree.
+        baseline_root: top of the baseline's, which is written to.
+        test_files: the collected files, absolute, in the candidate's tree.
+
+    Raises:
+        UsageProblem: a test file outside of the candidate's tree.
+        WorkerError: the baseline has a file or a link to the outside where a folder of tests must be.
+    """
+    files = {_relative(file, candidate_root) for file in test_files}
+    folders = {file.parent for file in files}
+    ways = {way for folder in folders for way in (folder, *folder.parents)}
+    laid = files | {way / "conftest.py" for way in ways}
+    for way in ways:
+        init = way / "__init__.py"
+        adds_nothing = way in folders and _is_without_code(candidate_root / init)
+        if is_of_tests(way) or (adds_nothing and not _is_there(baseline_root / init)):
+            laid.add(init)
+    for folder in filter(is_of_tests, folders):
+        helpers = (folder / path.name for path in (candidate_root / folder).glob("*.py"))
+        laid |= {helper for helper in helpers if not _is_there(baseline_root / helper)}
+    present = sorted(file for file in laid if (candidate_root / file).is_file())
+    for file in present:
+        _put(candidate_root / file, baseline_root, file)
+    return [file.as_posix() for file in present]
+
+
+def candidate_ini(inipath: Path, candidate_root: Path, baseline_root: Path) -> tuple[Path, list[str]]:
+    """Put the candidate's ini file beside the baseline's; return it and the arguments that make pytest read it.
+
+    The baseline keeps its own `pythonpath`: it says where its code lies. Under another name, since the baseline's
+    own file may be read by its code or its tools. An ini file outside of the candidate's tree serves both sides.
+    """
+    root = candidate_root.resolve()
+    if not inipath.resolve().is_relative_to(root):
+        return inipath, ["-c", str(inipath)]
+    given = inipath.resolve().relative_to(root)
+    kept = shlex.join(_own_pythonpath(baseline_root / given.parent, given.name))  # read first: it may be overwritten
+    name = given.name if given.name in _PYTEST_ONLY else f"hwperf-candidate-{given.name}"
+    path = _put(inipath, baseline_root, given.with_name(name))
+    return path, ["-c", str(path), "-o", f"pythonpath={kept}"]
+
+
+def share(globs: Sequence[str], candidate_root: Path, baseline_root: Path) -> dict[str, str]:
+    """Copy files of the candidate that the baseline lacks or has as a git-LFS pointer; return their SHA-256 by name.
+
+    Args:
+        globs: relative to the root, `**` for any folders; a folder stands for all files in it.
+        candidate_root: top of the candidate's tree.
+        baseline_root: top of the baseline's, which is written to.
+
+    Raises:
+        UsageProblem: a glob that leads out of the tree or matches nothing, or a file that is a pointer here too.
+        WorkerError: the baseline has a file or a link to the outside where a folder must be.
+    """
+    shared = dict[str, str]()
+    for glob in globs:
+        files = sorted(_matches(glob, candidate_root))
+        if not files:
+            raise UsageProblem(
+                f"--hwperf-share={glob} matches no file in {candidate_root}: give a glob relative to it, "
+                "such as 'models/**/*.onnx', in quotes"
+            )
+        for file in files:
+            target = baseline_root / file
+            if not _is_there(target) or is_lfs_pointer(target):
+                if is_lfs_pointer(candidate_root / file):
+                    raise UsageProblem(f"{file} is only a git-LFS pointer here too: get it with `git lfs pull`")
+                with _put(candidate_root / file, baseline_root, file).open("rb") as copied:
+                    shared[file.as_posix()] = hashlib.file_digest(copied, "sha256").hexdigest()
+    return shared
+
+
+def _relative(file: Path, root: Path) -> PurePath:
+    """Return where a file lies in the tree; a link to a file lies where the link does."""
+    real = file.parent.resolve() / file.name
+    if not real.is_relative_to(root.resolve()):
+        raise UsageProblem(f"{file} is not in {root}: tests to be compared must lie in the tree that is compared")
+    return real.relative_to(root.resolve())
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.lexists(path)
+
+
+def _is_without_code(init: Path) -> bool:
+    """Whether the module has at most a docstring; a module that cannot be read counts as code."""
+    try:
+        body = ast.parse(init.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in body)
+
+
+def _put(source: Path, root: Path, relative: PurePath) -> Path:
+    """Copy a file to its place under `root`, through no link that leads out of it."""
+    target = root / relative
+    try:
+        existing = next(folder for folder in target.parents if _is_there(folder))
+        if not existing.resolve().is_relative_to(root.resolve()):
+            raise WorkerError(f"the baseline cannot be given {relative}: {existing} leads out of its tree")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)  # a link is replaced, not followed
+        shutil.copyfile(source, target)
+    except OSError as error:
+        raise WorkerError(f"the baseline cannot be given {relative}: {error}") from error
+    return target
+
+
+def _own_pythonpath(folder: Path, name: str) -> list[str]:
+    """Return `pythonpath` of the ini file that pytest would read in `folder`, the one of that name first."""
+    for candidate in dict.fromkeys((name, *_INI_FILES)):
+        settings = _settings(folder / candidate)
+        if settings is not None:
+            value = settings.get("pythonpath") or []
+            return shlex.split(value) if isinstance(value, str) else [str(entry) for entry in value]
+    return []
+
+
+def _settings(path: Path) -> Mapping[str, Any] | None:
+    """Return pytest's settings in an ini file; None where it has none or cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".toml":
+            tables: dict[str, dict[str, Any]] = tomllib.loads(text)
+            if path.name in _PYTEST_ONLY:
+                return tables.get("pytest", {})
+            tool = tables.get("tool", {}).get("pytest")
+            return None if tool is None else {**tool, **tool.get("ini_options", {})}
+        parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
+        parser.read_string(text)
+        section = "tool:pytest" if path.suffix == ".cfg" else "pytest"
+        # A pytest.ini counts even without a section, and pytest looks no further.
+        return dict(parser[section]) if parser.has_section(section) else {} if path.name in _PYTEST_ONLY else None
+    except (OSError, ValueError, AttributeError, configparser.Error):
+        return None
+
+
+def _matches(glob: str, root: Path) -> Iterator[PurePath]:
+    pure = PurePath(glob)
+    if not pure.parts or pure.is_absolute() or pure.drive or ".." in pure.parts:
+        raise UsageProblem(
+            f"--hwperf-share={glob} is not allowed: give a glob inside {root}, relative to it and without '..'"
+        )
+    for found in root.glob(glob):
+        for path in found.rglob("*") if found.is_dir() else [found]:
+            relative = path.relative_to(root)
+            if path.is_file() and not any(is_environment(root / folder) for folder in relative.parents):
+                yield relative

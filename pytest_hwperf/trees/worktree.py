@@ -1,0 +1,160 @@
+"""A temporary tree of the baseline: a git work tree of its revision, or a copy of a folder."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pytest_hwperf.core.errors import UsageProblem, WorkerError
+from pytest_hwperf.host.workdirs import PREFIX, leftovers, place, remove_tree
+from pytest_hwperf.trees.git import git
+from pytest_hwperf.trees.revision import in_repository
+
+_NOT_COPIED = frozenset({".git", "__pycache__", "node_modules", ".tox", ".nox"})
+_POINTER = b"version https://git-lfs"
+_LONGEST_POINTER = 1024  # bytes, by git-lfs' specification
+_CHECKOUT_S = 900.0  # large files are fetched while checking out
+_SUBMODULES_S = 300.0
+_LONGEST_RUN_S = 86400.0  # a folder that is not here may be used in another container with the same repository
+
+
+@contextmanager
+def worktree(repository: Path, commit: str) -> Iterator[Path]:
+    """Check `commit` out into a temporary work tree, detached; it is gone afterwards.
+
+    What killed runs have left is removed first; work trees of others are never touched. The folder is called like
+    that of `repository`, since a package may take its name from it.
+
+    Raises:
+        UsageProblem: no git, or no repository.
+        WorkerError: git cannot check it out; says why.
+    """
+    shared = in_repository(repository, git(repository, "rev-parse", "--git-common-dir"))
+    common = Path(repository, shared).resolve()
+    _sweep()
+    _forget(common, lambda folder: not folder.exists(), older_than_s=_LONGEST_RUN_S)
+    with place(note=str(common)) as folder:
+        tree = folder / (repository.resolve().name or "tree")
+        try:
+            _add(repository, commit, tree)
+            yield tree
+        finally:
+            git(repository, "worktree", "remove", "--force", "--force", str(tree))
+            # Where git was killed half-way, or the test has removed the folder, this does what is left to do.
+            _forget(common, folder.__eq__)
+
+
+@contextmanager
+def copy_of(directory: Path) -> Iterator[Path]:
+    """Copy a folder of the user's to a temporary place, so that no test can write to it; it is gone afterwards.
+
+    Copied are the files that git knows or would add; without git all but caches and virtual environments.
+
+    Raises:
+        UsageProblem: no such folder.
+        WorkerError: a file cannot be copied.
+    """
+    if not directory.is_dir():
+        raise UsageProblem(f"{directory} is not a folder: give the folder of the baseline, or a git revision")
+    _sweep()
+    source = directory.resolve()
+    with place() as folder:
+        tree = folder / (source.name or "tree")
+        tree.mkdir()
+        try:
+            for path in _files(source):
+                _copy(path, source, tree)
+        except OSError as error:
+            raise WorkerError(f"{directory} cannot be copied for the baseline: {error}") from error
+        yield tree
+
+
+def update_submodules(tree: Path) -> list[str]:
+    """Fill the submodules of a work tree; return what could not be had, [] where all is well or there are none."""
+    if not (tree / ".gitmodules").is_file():
+        return []
+    done = git(tree, "submodule", "--quiet", "update", "--init", "--recursive", timeout_s=_SUBMODULES_S)
+    return [f"submodules of the baseline are missing: {done.complaint}"] if done.code else []
+
+
+def lfs_pointers(tree: Path) -> list[str]:
+    """Return the files of which only a git-LFS pointer is there, relative to `tree`, sorted."""
+    found = []
+    for top, folders, names in os.walk(tree):
+        folders[:] = [name for name in folders if name != ".git"]
+        found += [path for name in names if is_lfs_pointer(path := Path(top, name))]
+    return sorted(path.relative_to(tree).as_posix() for path in found)
+
+
+def is_lfs_pointer(path: Path) -> bool:
+    """Whether the file only says where git-LFS keeps its content."""
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _LONGEST_POINTER:
+            return False
+        with path.open("rb") as file:
+            return file.readline().startswith(_POINTER)
+    except OSError:  # unreadable: whoever needs it will say so
+        return False
+
+
+def is_environment(folder: Path) -> bool:
+    """Whether it is a virtual environment, or holds what no tree needs: caches and the repository's own files."""
+    return folder.name in _NOT_COPIED or (folder / "pyvenv.cfg").is_file()
+
+
+def _add(repository: Path, commit: str, tree: Path) -> None:
+    done = git(repository, "worktree", "add", "--detach", "--", str(tree), commit, timeout_s=_CHECKOUT_S)
+    if done.code:
+        raise WorkerError(f"git cannot check out {commit} for the baseline: {done.complaint}")
+
+
+def _sweep() -> None:
+    """Remove what killed runs have left, in whichever repository."""
+    for folder, common in leftovers():
+        if common:
+            _forget(Path(common), folder.__eq__)
+
+
+def _forget(common: Path, is_dead: Callable[[Path], bool], *, older_than_s: float = 0.0) -> None:
+    """Remove from a repository what it keeps about our work trees in dead folders.
+
+    `git worktree prune` would also forget other people's work trees, on a disk that is not mounted just now.
+    """
+    for kept in common.glob("worktrees/*"):
+        try:
+            place_of = kept / "gitdir"
+            folder = (kept / place_of.read_text(encoding="utf-8").strip()).parents[1]
+            age_s = time.time() - place_of.stat().st_mtime
+        except (OSError, ValueError, IndexError):  # damaged
+            continue
+        if folder.name.startswith(PREFIX) and is_dead(folder) and age_s >= older_than_s:
+            remove_tree(kept)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield files and links: those of git where it knows any, else all but caches and environments."""
+    listed = git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    names = dict.fromkeys(filter(None, listed.output.split("\0"))) if not listed.code else {}
+    # A folder that its repository ignores has no files by git's account.
+    for path in [folder / name for name in names] or sorted(folder.iterdir()):
+        if path == folder or is_environment(path) or path.name.startswith(PREFIX):
+            continue
+        if path.is_symlink() or path.is_file():
+            yield path
+        elif path.is_dir():  # a submodule, a repository within, or no git at all
+            yield from _files(path)
+
+
+def _copy(path: Path, source: Path, tree: Path) -> None:
+    target = tree / path.relative_to(source)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_symlink():
+        shutil.copy2(path, target)
+        return
+    real = path.resolve()
+    if real.is_relative_to(source):
+        target.symlink_to(tree / real.relative_to(source))  # never back into the user's folder
+    else:
+        target.symlink_to(real)

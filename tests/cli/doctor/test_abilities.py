@@ -1,0 +1,285 @@
+"""What can be measured on simulated machines, and the remedy where something cannot."""
+
+import errno
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fakes.patients import Sources, weighable
+from fakes.powercap import AMD, CLIENT, COARSE_PSYS, Layout, bare_metal, describe_processor, plant, refusing
+
+from pytest_hwperf.cli.doctor.abilities import (
+    CallClock,
+    Source,
+    open_source,
+    read_call_clock,
+    read_cpu_time,
+    read_memory,
+    read_sources,
+    read_zones,
+    told_clock,
+    told_cpu_time,
+    told_memory,
+    told_source,
+)
+from pytest_hwperf.core.contracts import Meter
+from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
+from pytest_hwperf.host.clocks import Clock
+from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.energy.diagnosis import Host
+
+
+def virtual_machine(root: Path) -> Host:
+    """As clouds have them, with the mark of a container runtime on top."""
+    describe_processor(root, "fpu hypervisor", mark=".dockerenv")
+    return Host(root=str(root), system="Linux", architecture="x86_64")
+
+
+def masked_container(root: Path) -> Host:
+    host = bare_metal(root)
+    describe_processor(root, "fpu", mark=".dockerenv")
+    return host
+
+
+def dangling_links(root: Path) -> Host:
+    """The class folder is there, what it leads to is not."""
+    shutil.rmtree(plant(root, CLIENT).nested)
+    return bare_metal(root)
+
+
+def for_root_only(root: Path) -> Host:
+    plant(root, CLIENT)
+    return bare_metal(root, files=refusing(errno.EACCES, "energy_uj"))
+
+
+def without_driver(root: Path) -> Host:
+    return bare_metal(root)
+
+
+def macos(root: Path) -> Host:
+    return Host(root=str(root), system="Darwin", architecture="arm64")
+
+
+def arm_server(root: Path) -> Host:
+    return bare_metal(root, architecture="aarch64")
+
+
+REMEDIES: tuple[tuple[Callable[[Path], Host], str, str], ...] = (
+    (virtual_machine, "rapl", "The hypervisor of this virtual machine hides RAPL"),
+    (virtual_machine, "rapl", "on a QEMU host with -accel kvm,rapl=true"),
+    (virtual_machine, "perf", "The hypervisor of this virtual machine hides the power PMU"),
+    (masked_container, "rapl", "-v /sys/devices/virtual/powercap:/host/powercap:ro"),
+    (dangling_links, "rapl", "-e HWPERF_POWERCAP_ROOT=/host/powercap"),
+    (for_root_only, "rapl", "(CVE-2020-8694)"),
+    (for_root_only, "rapl", "sudo udevadm control --reload-rules"),
+    (without_driver, "rapl", "sudo modprobe intel_rapl_msr"),
+    (without_driver, "perf", "power PMU"),
+    (macos, "rapl", "RAPL is read on Linux only, this is Darwin."),
+    (arm_server, "rapl", "this one is aarch64"),
+)
+
+
+@pytest.mark.parametrize(("machine", "name", "remedy"), REMEDIES)
+def test_a_source_that_is_missing_has_its_remedy(
+    tmp_path: Path, machine: Callable[[Path], Host], name: str, remedy: str
+) -> None:
+    source = read_sources(Sources(machine(tmp_path), {}), ())[name]
+
+    assert remedy in source.reason
+    assert (False, None, None) == (source.available, source.label, source.shortest_window_s)
+
+
+@pytest.mark.parametrize("machine", [virtual_machine, macos])
+def test_the_estimate_is_there_and_is_no_measurement(tmp_path: Path, machine: Callable[[Path], Host]) -> None:
+    source = read_sources(Sources(machine(tmp_path), {}), ())["estimate"]
+
+    assert (True, False, "estimate:cpu-time", None) == (
+        source.available,
+        source.measured,
+        source.label,
+        source.tick_s,
+    )
+    assert any("not a measurement" in warning for warning in source.warnings)
+    assert "estimate:cpu-time: no steps, windows of any length" == told_source(source)
+
+
+def test_counters_are_told_with_tick_and_shortest_window(tmp_path: Path) -> None:
+    plant(tmp_path, AMD)
+    source = read_sources(Sources(bare_metal(tmp_path), {}), ())["rapl"]
+
+    assert (True, True, "energy", 0.001, 0.5, "") == (
+        source.available,
+        source.measured,
+        source.metric,
+        source.tick_s,
+        source.shortest_window_s,
+        source.reason,
+    )
+    assert "rapl:package-0: moves every 1.00 ms, windows from 500 ms on" == told_source(source)
+
+
+def test_known_sources_come_first_and_the_estimate_last(tmp_path: Path) -> None:
+    """Strangers stand between; what is not registered is told of too."""
+    found = read_sources(Sources(macos(tmp_path), {}), ("estimate", "smart_plug", "rapl"))
+
+    assert ["rapl", "perf", "nvml", "smart_plug", "estimate"] == list(found)
+    assert "There is no smart_plug here." == found["smart_plug"].reason
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (MeasurementError("plug answers EIO"), "plug answers EIO"),
+        (ImportError("No module named 'plug'"), "It cannot be loaded: No module named 'plug'."),
+    ],
+)
+def test_a_source_that_breaks_is_told_as_missing(error: Exception, reason: str) -> None:
+    """A stranger's library is not there, or a counter answers nonsense: the rest is still told."""
+
+    def open_one(_: str) -> Meter:
+        raise error
+
+    assert {reason} == {source.reason for source in read_sources(open_one, ("plug",)).values()}
+
+
+def test_every_meter_that_was_opened_is_closed() -> None:
+    closed = list[str]()
+
+    class Closing(CpuTimeMeter):
+        def close(self) -> None:
+            closed.append(self.source)
+
+    found = read_sources(lambda _: Closing(), ())
+
+    assert len(found) == len(closed)
+    assert {"cpu_time"} == {source.metric for source in found.values()}
+
+
+def test_this_installation_opens_its_own_sources_and_no_others() -> None:
+    meter = open_source("estimate", {})
+    meter.close()
+
+    assert "estimate:cpu-time" == meter.source
+    with pytest.raises(MeterUnavailable, match="has no such source"):
+        open_source("steam_engine", {})
+
+
+@pytest.mark.parametrize(
+    ("layout", "roles"),
+    [
+        (
+            CLIENT,
+            {
+                "intel-rapl:0": "added up",
+                "intel-rapl:0:0": "never added: it lies inside its package",
+                "intel-rapl:0:1": "never added: it lies inside its package",
+                "intel-rapl:1": "never added: it holds packages",
+                "intel-rapl-mmio:0": "not added: it repeats another zone",
+            },
+        ),
+        (COARSE_PSYS, {"intel-rapl:0": "added up", "intel-rapl:1": "refused: it counts in steps of 1 J"}),
+        ({"intel-rapl:0": ("board", 5, 1000)}, {"intel-rapl:0": "not added: what it holds is not known"}),
+        ({}, {}),
+    ],
+    ids=["client", "coarse psys", "unknown", "none"],
+)
+def test_every_zone_is_listed_with_its_role(tmp_path: Path, layout: Layout, roles: dict[str, str]) -> None:
+    if layout:
+        plant(tmp_path, layout)
+
+    assert roles == {zone.id: zone.role for zone in read_zones(bare_metal(tmp_path), {})}
+
+
+def test_a_zone_that_answers_nothing_is_listed_too(tmp_path: Path) -> None:
+    """An errno has its name, an odd text stands there itself."""
+    tree = plant(tmp_path, AMD)
+    (tree.zone("intel-rapl:0:0") / "energy_uj").write_text("soon\n")
+    zones = read_zones(bare_metal(tmp_path, files=refusing(errno.EIO, "intel-rapl:0/energy_uj")), {})
+
+    assert [
+        ("EIO", "not added: it gives no value"),
+        ("'soon', no number", "never added: it lies inside its package"),
+    ] == [(zone.answers, zone.role) for zone in zones]
+
+
+def test_memory_is_told_with_its_sources(tmp_path: Path) -> None:
+    weighable(tmp_path)
+    memory = read_memory(bare_metal(tmp_path))
+
+    assert (True, True) == (memory.available, memory.resettable)
+    assert "peaks by VmHWM after clear_refs, the size at one moment by Rss of smaps_rollup" == told_memory(memory)
+    assert memory.resolution_bytes is not None
+    assert memory.resolution_bytes > 0
+
+
+def test_peaks_that_cannot_be_reset_are_told(tmp_path: Path) -> None:
+    """A hardened kernel: the file is there and refuses."""
+    weighable(tmp_path)
+    (tmp_path / "proc/self/clear_refs").mkdir()
+    memory = read_memory(bare_metal(tmp_path))
+
+    assert (True, False, "VmHWM, never cleared") == (memory.available, memory.resettable, memory.peak_source)
+
+
+@pytest.mark.parametrize("system", ["Linux", "Plan9"])
+def test_memory_that_cannot_be_read_says_why(tmp_path: Path, system: str) -> None:
+    memory = read_memory(Host(root=str(tmp_path), system=system))
+
+    assert (False, None, None) == (memory.available, memory.peak_source, memory.resolution_bytes)
+    assert memory.reason
+
+
+def test_macos_counts_in_its_own_way(tmp_path: Path) -> None:
+    memory = read_memory(macos(tmp_path))
+
+    assert (True, False, None) == (memory.available, memory.resettable, memory.resolution_bytes)
+    assert "ru_maxrss, never cleared" == memory.peak_source
+
+
+def test_cpu_time_is_told_by_its_step() -> None:
+    assert "in steps of 1.00 µs while one thread works" == told_cpu_time(read_cpu_time(lambda: 1e-6))
+
+
+def test_cpu_time_that_stands_still_is_no_ability() -> None:
+    found = read_cpu_time(lambda: None)
+
+    assert (False, "did not move") == (found.available, told_cpu_time(found))
+
+
+def test_the_clock_is_told_with_what_it_is_good_for(tmp_path: Path) -> None:
+    """Calls below 20 µs share a reading of it."""
+    found = read_call_clock(lambda: Clock(step_s=40e-9, cost_s=51e-9), str(tmp_path))
+
+    assert found.available
+    assert told_clock(found) == (
+        "perf_counter: steps of 40.0 ns, 51.0 ns a reading; calls below 20.0 µs are timed in batches"
+    )
+
+
+@pytest.mark.parametrize(("step_s", "available"), [(1e-6, True), (1.1e-6, False), (15.6e-3, False), (None, False)])
+def test_a_coarse_clock_times_no_calls(tmp_path: Path, step_s: float | None, available: bool) -> None:
+    """More than a twentieth of 20 µs."""
+    assert available is read_call_clock(lambda: Clock(step_s=step_s, cost_s=1e-6), str(tmp_path)).available
+
+
+def test_a_clock_has_the_kernels_name_where_it_tells_one() -> None:
+    clock = CallClock(available=False, source="hpet", step_s=None, cost_s=1.2e-6, batched_below_s=20e-6)
+
+    assert told_clock(clock).startswith("perf_counter (hpet): did not move, 1.20 µs a reading;")
+
+
+def test_a_source_is_a_record_of_base_units() -> None:
+    """Ticks of 50 ms and windows of 5 s, as of a board."""
+    source = Source(
+        available=True,
+        measured=True,
+        metric="gpu_energy",
+        label="nvml:0",
+        tick_s=0.05,
+        shortest_window_s=5.0,
+        warnings=(),
+        reason="",
+    )
+
+    assert "nvml:0: moves every 50.0 ms, windows from 5.00 s on" == told_source(source)

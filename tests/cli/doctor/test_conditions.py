@@ -1,0 +1,155 @@
+"""What is told of a noisy machine, and what is left unsaid."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes.hosts import LAPTOP, settle_in
+from fakes.patients import ONE_THREAD
+
+from pytest_hwperf.cli.doctor.conditions import Conditions, Row, Threads, read_conditions, read_threads, rows_of
+from pytest_hwperf.host.clock_rate import ClockRate
+from pytest_hwperf.host.system_state import SystemState
+from pytest_hwperf.host.throttling import Stops
+from pytest_hwperf.meters.energy.diagnosis import Host
+
+CALM = Conditions(
+    virtual=False,
+    rate=ClockRate(
+        governors=("performance",), turbo=False, turbo_switch="/f", turbo_off="1", smt=False,
+        now_hz=2e9, most_hz=None, throttled=0,
+    ),
+    cores_online=8,
+    cores_usable=4,
+    cores_allotted=4,
+    quota_cores=None,
+    quota_stops=None,
+    memory_limit_bytes=None,
+    system=SystemState(load_1min=0.1, steal=0.0, swap_bytes=1000, swap_used_bytes=0, huge_pages="never"),
+    threads=ONE_THREAD,
+)  # fmt: skip
+
+
+def told(found: Conditions) -> dict[str, Row]:
+    return {row.key: row for row in rows_of(found)}
+
+
+def judgement(key: str, found: Conditions) -> str:
+    return told(found)[key].judgement
+
+
+def look_at(root: Path) -> Conditions:
+    host = Host(root=str(root), system="Linux", architecture="x86_64")
+    return read_conditions(host, usable=2, online=4, allotted=2, threads=ONE_THREAD)
+
+
+def test_a_calm_machine_is_told_without_a_judgement() -> None:
+    assert [] == [row for row in rows_of(CALM) if row.judgement]
+
+
+def test_what_is_not_shown_is_unknown_and_not_judged(tmp_path: Path) -> None:
+    """An empty machine: no value is made up."""
+    rows = told(look_at(tmp_path))
+    unknown = {key for key, row in rows.items() if row.value == "unknown"}
+
+    assert {
+        *("virtual", "governor", "turbo", "smt", "clock_rate", "heat_throttles", "load", "steal", "swap", "huge_pages")
+    } == unknown
+    assert [] == [key for key, row in rows.items() if row.judgement]
+
+
+def test_a_noisy_laptop_is_judged_in_plain_words(tmp_path: Path) -> None:
+    """Everything that can be wrong is, with its figure and its remedy."""
+    rows = told(look_at(settle_in(tmp_path)))
+
+    assert {
+        "virtual": "no",
+        "governor": "powersave",
+        "turbo": "on",
+        "smt": "on",
+        "clock_rate": "3.40 GHz now, at most 4.70 GHz",
+        "heat_throttles": "counters at 7",
+        "cores": "2 usable of 4, by affinity",
+        "quota": "1.50 cores",
+        "memory_limit": "2.00 GB",
+        "load": "3.50 on 4 cores",
+        "steal": "3.00 % of the CPU time since the start",
+        "swap": "1.54 MB of 2.05 MB used",
+        "huge_pages": "always",
+    } == {key: row.value for key, row in rows.items() if key not in ("blas", "onnxruntime", "thread_settings")}
+    remedies = {
+        "governor": "sudo cpupower frequency-set -g performance",
+        "turbo": "depends on heat and neighbours; off, timings are longer and steadier: "
+        "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo",
+        "smt": "a busy sibling takes a part of the core",
+        "heat_throttles": "it has happened since the machine started",
+        "quota": "in 7 periods so far, for 250 ms of CPU time",
+        "load": "other work is running",
+        "steal": "trust comparisons in pairs only",
+        "swap": "missing from peaks",
+        "huge_pages": "steps of up to 2 MiB",
+    }
+    assert remedies.keys() == {key for key, row in rows.items() if row.judgement}
+    assert [] == [key for key, words in remedies.items() if words not in rows[key].judgement]
+
+
+def test_a_virtual_machine_says_what_it_cannot_show(tmp_path: Path) -> None:
+    flags = LAPTOP["proc/cpuinfo"] + "flags\t\t: fpu hypervisor"
+    found = look_at(settle_in(tmp_path, {"proc/cpuinfo": flags}))
+
+    assert found.virtual is True
+    assert "heat, sibling threads and neighbours are not shown here" in judgement("virtual", found)
+
+
+def test_a_quota_that_has_not_stopped_anything_is_explained() -> None:
+    """Two of four usable cores."""
+    found = replace(CALM, quota_cores=2.0, quota_stops=Stops(0, 0.0))
+
+    assert "more than 2.0 busy threads are stopped until the next period begins" == judgement("quota", found)
+    assert "" == judgement("quota", replace(CALM, quota_cores=4.0))
+
+
+def test_one_core_is_interrupted_by_everything() -> None:
+    assert "whatever else runs interrupts the measurement" == judgement("cores", replace(CALM, cores_usable=1))
+
+
+def test_pools_larger_than_the_allotted_cores_are_judged() -> None:
+    threads = replace(ONE_THREAD, blas={"openblas 0.3": 8, "openmp": 2})
+    rows = told(replace(CALM, threads=threads))
+
+    assert "openblas 0.3: 8 threads, openmp: 2 threads" == rows["blas"].value
+    assert "more than the 4 allotted cores" in rows["blas"].judgement
+    assert "set OMP_NUM_THREADS=4 and OPENBLAS_NUM_THREADS=4 before Python starts" in rows["blas"].judgement
+
+
+def test_thread_settings_are_shown_as_they_are() -> None:
+    threads = Threads(
+        blas={},
+        onnxruntime_version="1.31",
+        onnxruntime_default=3,
+        onnxruntime_scenario=1,
+        settings={"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "1"},
+    )
+    rows = told(replace(CALM, threads=threads))
+
+    assert "none" == rows["blas"].value
+    assert "OMP_NUM_THREADS=2, MKL_NUM_THREADS=1" == rows["thread_settings"].value
+    assert "1.31: by itself 3 threads; a scenario 1 thread that does not spin, or its threads=" == (
+        rows["onnxruntime"].value
+    )
+
+
+@pytest.mark.parametrize(("total", "text"), [(0, "none"), (1000, "0 B of 1.00 kB used")])
+def test_swap_is_told_with_its_size(total: int, text: str) -> None:
+    system = replace(CALM.system, swap_bytes=total, swap_used_bytes=0)
+
+    assert text == told(replace(CALM, system=system))["swap"].value
+
+
+def test_the_libraries_of_this_process_are_asked() -> None:
+    """The BLAS of numpy has a pool, and ONNX Runtime decides by itself where nothing is set."""
+    found = read_threads({"OMP_NUM_THREADS": "1"})
+
+    assert min(found.blas.values()) >= 1
+    assert (0, 1) == (found.onnxruntime_default, found.onnxruntime_scenario)
+    assert {"OMP_NUM_THREADS": "1"} == found.settings

@@ -1,0 +1,289 @@
+"""`hwperf doctor`: text, data and exit codes on simulated machines."""
+
+import io
+import json
+import re
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.hosts import settle_in
+from fakes.patients import patient, weighable
+from fakes.powercap import AMD, bare_metal, plant
+
+from pytest_hwperf.cli import main
+from pytest_hwperf.cli.doctor.command import MISSING, OK, parse_required, run
+from pytest_hwperf.cli.doctor.findings import Place
+from pytest_hwperf.cli.doctor.noise import Noise, noise_of
+from pytest_hwperf.core.contracts import Meter
+from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
+from pytest_hwperf.gate.identical_models import Alike
+from pytest_hwperf.meters.energy.diagnosis import Host
+from pytest_hwperf.pairs.conductor import Progress
+
+USAGE = 4
+HEADINGS = ["Energy", "RAPL zones", "Memory and time", "What makes timings noisy", "Noise now"]
+
+
+def options(*, json: bool = False, require: tuple[str, ...] = (), seconds: float = 0.0) -> Namespace:
+    return Namespace(json=json, require=list(require), seconds=seconds)
+
+
+def listen(seconds: float) -> Noise:
+    return noise_of([0.001 * n for n in range(-4, 5)], seconds=seconds, latency_s=1e-4)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Place:
+    """Bare metal with RAPL."""
+    plant(tmp_path, AMD)
+    weighable(tmp_path)
+    return patient(bare_metal(tmp_path))
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Place:
+    """A virtual machine without counters."""
+    weighable(tmp_path)
+    return patient(bare_metal(tmp_path, flags="fpu hypervisor"))
+
+
+def data_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_sections_stand_one_below_the_other(server: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """All lines fit, whatever the terminal."""
+    assert OK == run(options(seconds=20.0), server, listen)
+    lines = capsys.readouterr().out.splitlines()
+
+    assert HEADINGS == [line for line in lines if line and not line.startswith(" ")][1:]
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_machine_with_counters_names_them(server: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    run(options(), server)
+    out = capsys.readouterr().out
+
+    assert "  rapl      yes  rapl:package-0: moves every 1.00 ms, windows from 500 ms on\n" in out
+    assert "  intel-rapl:0:0  core: never added: it lies inside its package\n" in out
+
+
+def test_a_cloud_machine_names_the_hypervisor(cloud: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """And has no zones to list."""
+    run(options(), cloud)
+    out = capsys.readouterr().out
+
+    assert "  rapl      no   The hypervisor of this virtual machine hides RAPL" in out
+    assert "RAPL zones" not in out
+    assert "Noise now" not in out
+
+
+def test_the_same_refusal_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Which of them stands above is said."""
+
+    def refuse(_: str) -> Meter:
+        raise MeterUnavailable("Nothing is counted here.")
+
+    place = patient(Host(root=str(tmp_path), system="Darwin", architecture="arm64"))
+    run(options(), replace(place, open_one=refuse))
+
+    out = " ".join(capsys.readouterr().out.split())
+
+    assert "rapl no Nothing is counted here. perf no as rapl nvml no as rapl" in out
+
+
+def test_the_noise_is_read_for_as_long_as_was_asked(server: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = list[float]()
+
+    def listened(seconds: float) -> Noise:
+        asked.append(seconds)
+        return listen(seconds)
+
+    run(options(seconds=7.5), server, listened)
+
+    assert [7.5] == asked
+    assert "On this machine now a 5 % slowdown needs about" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("required", "code", "missing"),
+    [
+        ((), OK, ""),
+        (("memory,cpu,clock",), OK, ""),
+        (("estimate",), OK, ""),
+        (("energy",), MISSING, "energy"),
+        (("rapl,memory", "perf"), MISSING, "rapl, perf"),
+    ],
+)
+def test_what_is_required_and_missing_fails(
+    cloud: Place, capsys: pytest.CaptureFixture[str], required: tuple[str, ...], code: int, missing: str
+) -> None:
+    """The estimate is no energy that was measured."""
+    assert code == run(options(require=required), cloud)
+    said = capsys.readouterr().err
+
+    assert said == (f"hwperf: required and missing here: {missing}\n" if missing else "")
+
+
+def test_measured_energy_fulfils_the_requirement(server: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert OK == run(options(require=("energy", "rapl"), json=True), server)
+    assert {"energy": True, "rapl": True} == data_of(capsys)["required"]
+
+
+def test_memory_that_cannot_be_weighed_fails_the_requirement(tmp_path: Path) -> None:
+    assert MISSING == run(options(require=("memory",)), patient(bare_metal(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("enrgy", r"--require=enrgy: unknown ability 'enrgy'\. Did you mean 'energy'\? Allowed: energy, memory, cpu,"),
+        ("", "unknown ability ''"),
+        ("memory,", "unknown ability ''"),
+        ("rapl;perf", "Allowed: .*rapl, perf, nvml, .*estimate"),
+    ],
+)
+def test_a_requirement_that_nobody_knows_is_refused(given: str, complaint: str) -> None:
+    with pytest.raises(UsageProblem, match=complaint):
+        parse_required([given])
+
+
+def test_strangers_sources_can_be_required() -> None:
+    assert ["smart_plug", "rapl"] == parse_required(["smart_plug,rapl", "rapl"], {"smart_plug"})
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 3601.0, float("nan"), float("inf")])
+def test_a_time_that_cannot_be_meant_is_refused(server: Place, seconds: float) -> None:
+    with pytest.raises(UsageProblem, match="a number from 0 up to an hour, such as 20"):
+        run(options(seconds=seconds), server, listen)
+
+
+def test_a_typo_is_a_usage_error_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is looked at."""
+    assert USAGE == main(["doctor", "--require=memroy"])
+    assert "Did you mean 'memory'?" in capsys.readouterr().err
+
+
+def test_the_data_have_stable_keys_with_units(server: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """A key that goes or changes its meaning takes another schema number."""
+    run(options(json=True, seconds=3.0), server, listen)
+    found = data_of(capsys)
+
+    assert ("pytest-hwperf doctor", 1) == (found["what"], found["schema"])
+    assert {
+        *("what", "schema", "machine", "abilities", "required", "energy", "rapl_zones", "memory", "cpu_time", "clock"),
+        *("conditions", "judgements", "noise"),
+    } == found.keys()
+    assert {
+        *("available", "measured", "metric", "label", "tick_s", "shortest_window_s", "warnings", "reason"),
+    } == found["energy"]["rapl"].keys()
+    assert {"id", "name", "max_energy_range_uj", "answers", "role"} == found["rapl_zones"][0].keys()
+    assert {
+        *("available", "reason", "peak_source", "present_source", "resettable", "resolution_bytes", "warnings"),
+    } == found["memory"].keys()
+    assert {"available", "source", "step_s", "cost_s", "batched_below_s"} == found["clock"].keys()
+    assert {
+        *("virtual_machine", "governors", "turbo", "sibling_threads", "clock_rate_hz", "highest_clock_rate_hz"),
+        *("heat_throttle_count", "cores_online", "cores_usable", "cores_allotted", "quota_cores"),
+        *("quota_stopped_periods", "quota_stopped_s", "memory_limit_bytes", "load_1min", "steal_share", "swap_bytes"),
+        *("swap_used_bytes", "huge_pages", "blas_threads", "onnxruntime_version", "onnxruntime_default_threads"),
+        *("onnxruntime_scenario_threads", "thread_settings"),
+    } == found["conditions"].keys()
+    assert {
+        *("pairs", "seconds", "latency_s", "differences", "alpha", "level", "margin", "needs", "disturbances"),
+        "reason",
+    } == found["noise"].keys()
+
+
+def test_unknown_facts_are_null_and_no_zero(cloud: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    run(options(json=True), cloud)
+    found = data_of(capsys)
+    shown = found["conditions"]
+
+    assert [None] * 6 == [
+        shown[key]
+        for key in ("governors", "turbo", "clock_rate_hz", "heat_throttle_count", "load_1min", "quota_stopped_s")
+    ]
+    assert found["noise"] is None
+    assert found["energy"]["rapl"]["label"] is None
+    assert "virtual" in found["judgements"]
+
+
+def test_a_machine_that_shows_everything_is_told_in_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = patient(Host(root=str(settle_in(tmp_path)), system="Linux", architecture="x86_64"))
+    run(options(json=True), place)
+    shown = data_of(capsys)["conditions"]
+
+    assert (["powersave"], True, 3.4e9, 7, 7, 0.25, 2_000_000_000) == (
+        shown["governors"],
+        shown["turbo"],
+        shown["clock_rate_hz"],
+        shown["heat_throttle_count"],
+        shown["quota_stopped_periods"],
+        shown["quota_stopped_s"],
+        shown["memory_limit_bytes"],
+    )
+
+
+def test_the_documented_output_has_the_rows_of_a_run(server: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the machine: the same headings and facts in the same order, but for the zones."""
+    page = (Path(__file__).parents[3] / "docs/meters.md").read_text(encoding="utf-8")
+    shown = page.partition("## The doctor\n")[2].partition("```text\n")[2].partition("```")[0]
+    run(options(seconds=20.0), server, listen)
+    ours = labels_of(capsys.readouterr().out)
+
+    assert labels_of(shown) == [label for label in ours if "RAPL" not in label and "intel-rapl" not in label]
+    assert len(ours) > 25
+
+
+def labels_of(text: str) -> list[str]:
+    """Return the headings and the labels of the rows, without what a machine says behind them."""
+    table = text.partition("\nEnergy\n")[2].partition("Noise now")[0]
+    return re.findall(r"^(\w.*|  \S+(?: \S+)*)(?=  |$)", table, re.MULTILINE)
+
+
+class Terminal(io.StringIO):
+    """Standard error of somebody who watches."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_that_pairs_are_run(server: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the line is gone afterwards."""
+    shown = Terminal()
+
+    def pair(seconds: float, tell: Callable[[Progress], None]) -> Callable[[], Alike]:
+        def run_pairs() -> Alike:
+            tell(Progress(stage="screen", pair=1, of=6, test="", decided=0, trials=1, left_s=None))
+            return Alike(changes=(), latency_s=None, seconds=seconds, lost="")
+
+        return run_pairs
+
+    monkeypatch.setattr("pytest_hwperf.cli.doctor.command.pair_for", pair)
+    monkeypatch.setattr("sys.stderr", shown)
+
+    assert OK == run(options(seconds=1.0), server)
+    assert "\r\033[Kequal processes take turns: screen\r\033[K" == shown.getvalue()
+
+
+@pytest.mark.live
+def test_this_machine_is_examined_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever it has, its own clock and CPU time are there, and the estimate always works."""
+    assert OK == main(["doctor", "--seconds=0", "--json", "--require=clock,cpu,estimate"])
+    found = data_of(capsys)
+
+    assert {"clock": True, "cpu": True, "estimate": True} == found["required"]
+    assert found["conditions"]["cores_usable"] >= 1
+
+
+@pytest.mark.live
+def test_the_command_listens_to_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    """A tenth of a second is too little for a pair: that is said, and is no error."""
+    assert OK == main(["doctor", "--seconds=0.1"])
+    assert "No pair of equal processes gave a value: the time was too short" in capsys.readouterr().out

@@ -1,0 +1,76 @@
+"""Reports that the command line is given may come from anyone."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fakes import gates
+from fakes import records as fake
+
+from pytest_hwperf.cli import FAILED, OK, USAGE, main
+from pytest_hwperf.reports.json_file import render
+
+
+def test_a_report_agrees_with_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "report.json"
+    path.write_bytes(render(gates.report(3)))
+
+    assert main(["recompute", str(path)]) == OK
+    assert capsys.readouterr().out == "10 verdicts computed again, 0 differences\n"
+
+
+def test_a_changed_digit_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One byte of a pair value."""
+    path = tmp_path / "report.json"
+    text = render(gates.report(3)).decode("ascii")
+    position = text.index('"change":', text.index('"observations"')) + len('"change":') + 6
+    digit = "1" if text[position] != "1" else "2"
+    path.write_text(text[:position] + digit + text[position + 1 :], encoding="ascii")
+
+    assert main(["recompute", str(path)]) == FAILED
+    assert "latency p50 of pair 1: " in capsys.readouterr().out
+
+
+def test_what_rests_on_the_store_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "report.json"
+    path.write_bytes(render(fake.report()))
+    main(["recompute", str(path)])
+
+    assert "with stored sessions not computed again: the file has none of them" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "is not whole JSON"),
+        (b"[" * 100_000, "is not whole JSON"),
+        (b"[]", "is no report of pytest-hwperf"),
+        (b'{"what": "pytest-hwperf baseline"}', "is no report of pytest-hwperf"),
+        (b'{"what": "pytest-hwperf report", "schema": 99}', "has schema 99, this version reads 1"),
+        (b'{"what": "pytest-hwperf report", "schema": 1, "report": {}}', "does not hold what a report holds"),
+    ],
+)
+def test_anything_else_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, complaint: str
+) -> None:
+    path = tmp_path / "report.json"
+    path.write_bytes(content)
+
+    assert main(["recompute", str(path)]) == USAGE
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_missing_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recompute", str(tmp_path / "none.json")]) == USAGE
+    assert "cannot be read (No such file or directory): give a file of pytest --hwperf-json" in capsys.readouterr().err
+
+
+def test_a_file_of_any_size_is_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_hwperf.cli.report_file._LARGEST", 3)
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps({"what": "x"}), encoding="ascii")
+
+    assert main(["recompute", str(path)]) == USAGE
+    assert "more than any report of pytest-hwperf" in capsys.readouterr().err

@@ -1,0 +1,110 @@
+"""Rounds of pairs of equal processes, played without processes."""
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fakes.clocks import HandClock
+
+from pytest_hwperf.core.evidence import Evidence, Measurement, Observation, Pair
+from pytest_hwperf.gate.identical_models import pair_alike
+from pytest_hwperf.gate.models import Terms
+
+TERMS = Terms(time_s=20.0)
+ASKED = Evidence(alpha=0.01, trials=(), pairs=())
+PAIR_S = 2.0
+
+
+class PlayedConductor:
+    """Gives rounds that a test has written; every pair takes two seconds."""
+
+    def __init__(self, clock: HandClock, rounds: Sequence[Evidence]) -> None:
+        self._clock = clock
+        self._rounds = iter(rounds)
+        self.dropped = dict[str, str]()
+        self.begun = list[Evidence]()
+
+    def conduct(self, evidence: Evidence, until: float, why_late: str) -> Evidence:
+        assert "" == why_late
+        self.begun.append(evidence)
+        seen = next(self._rounds)
+        self._clock.pass_time(PAIR_S * len(seen.pairs))
+        assert until <= self._clock() + TERMS.time_s
+        return seen
+
+
+def observed(*changes: float | None) -> Evidence:
+    """A round of pairs with these log ratios, their calls lasting 1 ms."""
+    here = Measurement(test="compare", label="")
+    pairs = tuple(
+        Pair(
+            number=number, stage="screen", first="baseline", hash_seeds={}, coins=(),
+            observations=(
+                Observation(
+                    measurement=here, metric="latency", statistic="p50",
+                    baseline=array("d", [0.001]), candidate=array("d", [0.001]), change=change,
+                ),
+            ),
+        )
+        for number, change in enumerate(changes, 1)
+    )  # fmt: skip
+    return replace(ASKED, pairs=pairs)
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlayedConductor]:
+    def play_rounds(*rounds: Evidence) -> PlayedConductor:
+        clock = HandClock()
+        conductor = PlayedConductor(clock, rounds)
+
+        @contextmanager
+        def rehearsed(old: str, new: str, *_: Any) -> Iterator[tuple[PlayedConductor, Evidence, int]]:
+            assert old == new
+            yield conductor, ASKED, 1
+
+        monkeypatch.setattr("pytest_hwperf.gate.identical_models.rehearsed", rehearsed)
+        monkeypatch.setattr("pytest_hwperf.gate.identical_models.monotonic", clock)
+        return conductor
+
+    return play_rounds
+
+
+def test_rounds_follow_until_the_time_is_up(play: Callable[..., PlayedConductor]) -> None:
+    """Six pairs and four take the twenty seconds; each round begins without the pairs of the last."""
+    conductor = play(observed(*[0.01] * 6), observed(*[-0.01] * 4))
+    seen = pair_alike("m:f", [[1.0]], TERMS)
+
+    assert ((0.01,) * 6 + (-0.01,) * 4, 0.001, 20.0, "") == (seen.changes, seen.latency_s, seen.seconds, seen.lost)
+    assert [ASKED, ASKED] == conductor.begun
+
+
+def test_pairs_without_a_ratio_give_no_change(play: Callable[..., PlayedConductor]) -> None:
+    play(observed(0.01, None), observed())
+
+    assert (0.01,) == pair_alike("m:f", [[1.0]], TERMS).changes
+
+
+def test_no_time_for_a_pair_is_no_value(play: Callable[..., PlayedConductor]) -> None:
+    play(observed())
+    seen = pair_alike("m:f", [[1.0]], TERMS)
+
+    assert ((), None, "") == (seen.changes, seen.latency_s, seen.lost)
+
+
+def test_lost_pairs_end_it_and_keep_what_was_seen(play: Callable[..., PlayedConductor]) -> None:
+    play(replace(observed(0.01, 0.02), stopped="3 pairs were lost"))
+    seen = pair_alike("m:f", [[1.0]], TERMS)
+
+    assert ((0.01, 0.02), "3 pairs were lost") == (seen.changes, seen.lost)
+
+
+def test_a_model_that_gives_no_value_ends_it_with_the_reason(play: Callable[..., PlayedConductor]) -> None:
+    """It would be asked again and again."""
+    conductor = play(replace(observed(None, None), dropped=("latency",)))  # type: ignore[arg-type] # only counted here
+    conductor.dropped["latency"] = "gave no value in 2 pairs: it was not measured there"
+
+    assert "gave no value in 2 pairs: it was not measured there" == pair_alike("m:f", [[1.0]], TERMS).lost
+    assert 1 == len(conductor.begun)

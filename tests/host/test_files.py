@@ -1,0 +1,94 @@
+"""Files are replaced whole or not at all, and one that cannot be hinders no other."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_hwperf.host import files
+from pytest_hwperf.host.files import create_file, replace_files
+
+
+def test_new_content_in_new_and_old_folders(tmp_path: Path) -> None:
+    contents = {tmp_path / f"{i % 3}" / f"{i}.json": str(i).encode() for i in range(20)}
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "0.json").write_text("old")
+
+    assert replace_files(contents, create_file) == {}
+    assert contents == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_nothing_to_replace_touches_nothing(tmp_path: Path) -> None:
+    assert replace_files({}, create_file) == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_replaced_is_named_and_hinders_no_other(tmp_path: Path) -> None:
+    """By a folder of that name, by a file in place of the folder, by a name that no file can have."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    bad = [tmp_path / "folder", tmp_path / "file" / "x", tmp_path / ("x" * 300)]
+    good = tmp_path / "good"
+    failed = replace_files(dict.fromkeys([*bad, good], b"new"), create_file)
+
+    assert {path: type(failed[path]) for path in bad} == dict(
+        zip(bad, (IsADirectoryError, FileExistsError, OSError), strict=True)
+    )
+    assert good.read_bytes() == b"new"
+    assert {"folder", "file", "good"} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_none_is_renamed_before_all_are_written(tmp_path: Path) -> None:
+    """A killed writer leaves all old files, or some of the new ones whole; the slow part changes nothing."""
+    contents = {tmp_path / str(i): b"new" for i in range(9)}
+    seen = list[str]()
+
+    def watched(path: Path) -> int:
+        seen.extend(entry.name for entry in tmp_path.iterdir() if not entry.name.startswith("."))
+        return create_file(path)
+
+    replace_files(contents, watched)
+
+    assert seen == []
+
+
+def test_files_are_flushed_then_renamed_then_their_folders_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash a renamed file has its content, and what was told as replaced is there under its name."""
+    events = list[tuple[str, int]]()  # what was done to which inode, which a file keeps when it is renamed
+    flush, rename = os.fsync, os.replace
+
+    def flushed(descriptor: int) -> None:
+        events.append(("flush", os.fstat(descriptor).st_ino))
+        flush(descriptor)
+
+    def renamed(old: Path, new: Path) -> None:
+        events.append(("rename", Path(old).stat().st_ino))
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(os, "replace", renamed)
+    files = [tmp_path / folder / name for folder in ("a", "b") for name in ("1", "2")]
+    replace_files(dict.fromkeys(files, b"new"), create_file)
+    monkeypatch.undo()
+
+    inodes = {path.stat().st_ino for path in files}
+    folders = {path.parent.stat().st_ino for path in files}
+    assert {("flush", inode) for inode in inodes} == set(events[:4])
+    assert {("rename", inode) for inode in inodes} == set(events[4:8])
+    assert {("flush", inode) for inode in folders} == set(events[8:])
+    assert len(events) == 10
+
+
+def test_a_folder_that_cannot_be_flushed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files are there, but may not be after a crash."""
+
+    def broken(folder: Path) -> None:
+        raise OSError(5, os.strerror(5), str(folder))
+
+    monkeypatch.setattr(files, "_flush_folder", broken)
+    failed = replace_files({tmp_path / "a": b"new"}, create_file)
+
+    assert [(path.name, error.errno) for path, error in failed.items()] == [("a", 5)]
+    assert (tmp_path / "a").read_bytes() == b"new"

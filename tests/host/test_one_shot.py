@@ -1,0 +1,93 @@
+"""The asking side with real processes that answer, hang, or are interrupted."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from fakes.processes import processes_in
+
+from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.host.one_shot import ask
+from pytest_hwperf.host.processes import Command
+from pytest_hwperf.host.worker_protocol import Answer, encode
+
+pytestmark = pytest.mark.live
+
+
+def command(folder: Path, source: str, *, deadline_s: float = 60.0) -> Command:
+    (folder / "test_asked.py").write_text(source, encoding="utf-8")
+    arguments = ["test_asked.py", "-p", "no:hwperf", "-p", "no:cacheprovider"]
+    return Command(arguments=arguments, directory=folder, environment=os.environ, deadline_s=deadline_s)
+
+
+def answering(answer: Answer) -> str:
+    """A test that answers as a worker does, without the plugin."""
+    return (
+        "import json, os, pathlib\n"
+        "def test_it():\n"
+        "    order = json.loads(os.environ['HWPERF_WORKER'])\n"
+        f"    pathlib.Path(order['answer']).write_text({encode(answer)!r})\n"
+    )
+
+
+def test_each_process_is_fresh_and_answers(tmp_path: Path) -> None:
+    answer = Answer(values={"memory": 5.0}, reasons={}, notes=[], runs=[])
+    found = ask("memory", "test_asked.py::test_it", "", command(tmp_path, answering(answer)), processes=3, at_once=2)
+
+    assert found == [answer] * 3
+
+
+def test_a_process_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
+    """Its log says where it hung."""
+    source = "import time\nprint('before the hang', flush=True)\ntime.sleep(600)"
+    with pytest.raises(WorkerError, match="gave no answer within 2 s"):
+        ask("run", "x", "", command(tmp_path, source, deadline_s=2.0), processes=1)
+
+    assert _children_of_this_process() == []
+
+
+def test_what_answers_with_something_else_is_refused(tmp_path: Path) -> None:
+    source = answering(Answer(values={}, reasons={}, notes=[], runs=[])).replace('"protocol": 2', '"protocol": 7')
+    with pytest.raises(WorkerError, match="another protocol than 2"):
+        ask("run", "x", "", command(tmp_path, source), processes=1)
+
+
+def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
+    """The interrupted session ends at once, and takes its fresh processes along."""
+    (tmp_path / "test_slow.py").write_text(
+        "import os, pathlib, time, pytest\n"
+        "if 'MALLOC_MMAP_THRESHOLD_' in os.environ:\n"
+        "    pathlib.Path('started').touch()\n"
+        "    time.sleep(600)\n"
+        "@pytest.mark.hwbudget(memory_max_mb=100)\n"
+        "def test_it(): pass\n",
+        encoding="utf-8",
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", "--hwperf-max-time=0.3"],
+        cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    ) as session:  # fmt: skip
+        _wait_for(tmp_path / "started", session)
+        session.send_signal(signal.SIGINT)
+        output, _ = session.communicate(timeout=30)
+
+    assert session.returncode == pytest.ExitCode.INTERRUPTED
+    assert "KeyboardInterrupt" in output
+    assert [] == processes_in(tmp_path)  # at once: later it would have ended by itself
+
+
+def _wait_for(path: Path, session: "subprocess.Popen[str]") -> None:
+    """Wait until the fresh process has begun; bounded, and over at once when the session has ended."""
+    for _ in range(600):
+        if path.exists() or session.poll() is not None:
+            return
+        time.sleep(0.1)
+
+
+def _children_of_this_process() -> list[int]:
+    return [child.pid for child in psutil.Process().children(recursive=True) if "test_asked.py" in child.cmdline()]

@@ -1,0 +1,146 @@
+"""What each system tells of this process's memory."""
+
+import mmap
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes.resident import Process
+
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.host.resident import EXACT, ProcResident, resident, resolution
+
+LATE = "the kernel's own count of resident pages is exact within"
+_UNPRIVILEGED = """
+import os, sys
+sys.path[:0] = {path!r}
+from pytest_hwperf.meters.memory.peak_rss import MemoryMeter
+os.setgid(65534)
+os.setuid(65534)   # from here on the process may not be traced, and its /proc files are root's
+meter = MemoryMeter()
+assert meter.idle() == "", meter.idle()
+kept = bytearray(b"1") * (64 << 20)
+print(meter.source, meter.peak(), meter.retained(), meter.reset(), sep="|")
+"""
+
+
+def test_the_present_size_is_read_from_the_page_tables(tmp_path: Path) -> None:
+    """The running count lags behind them: 900 kB where there are 960."""
+    process = Process(tmp_path, exact=True)
+    process.show(peak_kb=5000, now_kb=900, exact_kb=960)
+    held = ProcResident(tmp_path)
+
+    assert (960 * 1024, EXACT) == held.now()
+    assert 5000 * 1024 == held.high()
+
+
+def test_where_the_page_tables_may_not_be_walked_the_running_count_does(tmp_path: Path) -> None:
+    Process(tmp_path).show(peak_kb=5000, now_kb=900)
+
+    assert (900 * 1024, "VmRSS") == ProcResident(tmp_path).now()
+
+
+def test_a_peak_is_at_least_what_is_held_now(tmp_path: Path) -> None:
+    """The mark is made from the running count, which is late."""
+    process = Process(tmp_path, exact=True)
+    process.show(peak_kb=1000, now_kb=1000, exact_kb=1064)
+
+    assert 1064 * 1024 == ProcResident(tmp_path).high()
+
+
+def test_five_is_what_clears_the_peak(tmp_path: Path) -> None:
+    """Other numbers clear referenced bits and leave the peak."""
+    Process(tmp_path)
+    held = ProcResident(tmp_path)
+
+    assert "" == held.clear()
+    assert "5" == (tmp_path / "clear_refs").read_text()
+    assert "VmHWM after clear_refs" == held.source
+    assert [LATE] == [warning[: len(LATE)] for warning in held.warnings]
+
+
+def test_a_kernel_that_refuses_to_clear_says_so(tmp_path: Path) -> None:
+    Process(tmp_path, resets=False)
+    held = ProcResident(tmp_path)
+
+    assert "the kernel does not reset peaks here (Is a directory)" == held.clear()
+    assert "VmHWM, never cleared" == held.source
+    assert f"{held.clear()}: a peak is told if it is the highest so far" in held.warnings
+
+
+def test_fields_stand_behind_many_groups(tmp_path: Path) -> None:
+    """A user of a thousand groups makes the file longer than a page."""
+    Process(tmp_path)
+    status = tmp_path / "status"
+    status.write_text(f"Name:\tpython\nGroups:\t{' '.join(map(str, range(100_000, 101_000)))}\n{status.read_text()}")
+
+    assert 1000 * 1024 == ProcResident(tmp_path).high()
+
+
+def test_a_kernel_that_tells_no_peak_is_refused_with_the_reason(tmp_path: Path) -> None:
+    Process(tmp_path)
+    status = tmp_path / "status"
+    status.write_text(status.read_text().replace("VmHWM", "Vm"))
+
+    with pytest.raises(MeasurementError, match="the kernel gives no VmHWM: memory cannot be measured here"):
+        resident("linux", tmp_path)
+
+
+def test_a_system_without_proc_is_refused_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(MeasurementError, match=r"status cannot be read \(No such file or directory\)"):
+        resident("linux", tmp_path)
+
+
+def test_an_unknown_system_is_refused() -> None:
+    with pytest.raises(MeasurementError, match="on Linux, macOS and Windows, not on sunos5"):
+        resident("sunos5")
+
+
+def foreign(name: str) -> Any:
+    """`resource` as macOS has it, whose unit is bytes, and psutil as it is on macOS and Windows."""
+    memory = SimpleNamespace(rss=7_000_000, peak_wset=9_000_000)
+    usage = SimpleNamespace(ru_maxrss=8_000_000)
+    modules: dict[str, Any] = {
+        "psutil": SimpleNamespace(Process=lambda: SimpleNamespace(memory_info=lambda: memory)),
+        "resource": SimpleNamespace(RUSAGE_SELF=0, getrusage=lambda _: usage),
+    }
+    return modules[name]
+
+
+@pytest.mark.parametrize(
+    ("platform", "source", "high", "size"),
+    [
+        ("darwin", "ru_maxrss, never cleared", 8_000_000, "resident size"),
+        ("win32", "peak_wset, never cleared", 9_000_000, "working set"),
+    ],
+)
+def test_other_systems_tell_a_peak_that_only_grows(platform: str, source: str, high: int, size: str) -> None:
+    """Bytes on both: on Linux the same field of getrusage is in KiB."""
+    held = resident(platform, load=foreign)
+
+    assert (source, high, (7_000_000, size)) == (held.source, held.high(), held.now())
+    assert "this system does not reset peaks" == held.clear()
+    assert ("this system does not reset peaks: one is told if it is the highest so far",) == held.warnings
+
+
+@pytest.mark.parametrize(("cpus", "pages"), [(1, 32), (2, 64), (16, 512), (64, 8192)])
+def test_a_peak_is_exact_within_what_the_cpus_keep_to_themselves(cpus: int, pages: int) -> None:
+    """max(32, 2 x CPUs) pages on each CPU."""
+    assert pages * mmap.PAGESIZE == resolution(cpus)
+
+
+@pytest.mark.live
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="becomes another user, on Linux")
+def test_a_hardened_process_is_weighed_without_clearing() -> None:
+    """The kernel refuses clear_refs to a process that may not be traced; 64 MiB are its highest peak and are told."""
+    code = _UNPRIVILEGED.format(path=sys.path)
+    ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    source, peak, retained, refusal = ended.stdout.strip().split("|")
+
+    assert "VmHWM, never cleared" == source
+    assert [64, 64] == pytest.approx([int(peak) / 2**20, int(retained) / 2**20], abs=0.5)
+    assert "the kernel does not reset peaks here (Permission denied)" == refusal

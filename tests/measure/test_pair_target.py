@@ -1,0 +1,84 @@
+"""A measurement in a process of a pair: what belongs to its calls, and what is done before them."""
+
+import gc
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+
+import pytest
+
+from pytest_hwperf.measure.pair_target import OnTurn
+from pytest_hwperf.measure.planting import planted
+from pytest_hwperf.measure.sampling import Stream
+from pytest_hwperf.measure.subjects import Loaded, subject_of_callable
+
+
+def on_turn(function: Callable[[], object], plant: float = 0.0) -> OnTurn:
+    subject = subject_of_callable(function, (), {}, y_true=None, batch_size=None)
+    return OnTurn(subject, Loaded(function=function, inputs=None), Stream(function, None), lambda: None, plant)
+
+
+@pytest.fixture
+def swept(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Counts collections."""
+    seen = list[int]()
+    monkeypatch.setattr(gc, "collect", lambda: seen.append(1))
+    return seen
+
+
+def test_garbage_is_swept_before_a_block_and_not_in_it(swept: list[int]) -> None:
+    turn = on_turn(lambda: None)
+    turn.prepare()
+    assert swept == [1]
+
+    turn.block(3, 1)
+    turn.block(3, 5)
+    assert swept == [1]
+
+
+def test_calls_are_timed_one_by_one_or_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that moves by 7 ns whenever it is read."""
+    ticks, made = count(step=7), list[int]()
+    monkeypatch.setattr("pytest_hwperf.measure.pair_target.perf_counter_ns", lambda: next(ticks))
+    turn = on_turn(lambda: made.append(1))
+
+    assert list(turn.block(3, 1)) == [7, 7, 7]
+    assert len(made) == 3
+    assert list(turn.block(2, 5)) == [7, 7]
+    assert len(made) == 3 + 2 * 5
+
+
+def test_work_is_planted_once_and_before_the_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, shares = list[str](), list[float]()
+
+    def plant(function: Callable[[], object], inputs: None, share: float) -> Callable[[], object]:
+        shares.append(share)
+        assert (function(), inputs) == (None, None)
+        return lambda: made.append("planted")
+
+    monkeypatch.setattr("pytest_hwperf.measure.pair_target.planted", plant)
+    turn = on_turn(lambda: made.append("call"), plant=0.05)
+    assert made == []
+    turn.prepare()
+    turn.block(2, 1)
+    turn.prepare()
+    turn.block(1, 1)
+
+    assert shares == [0.05]
+    assert made == ["call", "planted", "planted", "planted"]
+
+
+def test_what_is_planted_makes_the_call_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real planting, by a clock that moves by 7 ns: it times 45 calls, and a planted call is one."""
+    ticks, made = count(step=7), list[str]()
+    monkeypatch.setattr("pytest_hwperf.measure.pair_target.planted", partial(planted, clock_ns=lambda: next(ticks)))
+    turn = on_turn(lambda: made.append("call"), plant=0.05)
+    turn.prepare()
+    assert made == ["call"] * 45
+    turn.block(2, 1)
+
+    assert made == ["call"] * 47
+
+
+def test_energy_that_is_not_measured_is_no_figure() -> None:
+    assert on_turn(lambda: None).energy(10, 0.6) == {"reason": "energy is not measured here"}

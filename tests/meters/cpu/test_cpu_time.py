@@ -1,0 +1,39 @@
+"""CPU seconds of a window."""
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from pytest_hwperf.host.clocks import cpu_seconds
+from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
+
+if TYPE_CHECKING:
+    from pytest_hwperf.core.contracts import Meter
+
+_SPIN = "import time\nwhile time.process_time() < 0.1: pass"
+
+
+def test_a_window_counts_what_was_added() -> None:
+    """And windows may nest: 1.5 s and 1 s of the same counter that went from 2 to 3.5."""
+    seconds = iter([2.0, 2.5, 3.5, 3.5])
+    meter: Meter = CpuTimeMeter(lambda: next(seconds))
+    outer = meter.start()
+    inner = meter.start()
+
+    assert (1.0, 1.5) == (meter.end(inner).value, meter.end(outer).value)
+    meter.close()
+
+
+def test_a_child_counts_once_it_was_waited_for() -> None:
+    """It spins for 0.1 s of its own CPU time."""
+    meter = CpuTimeMeter()
+    started = meter.start()
+    subprocess.run([sys.executable, "-S", "-c", _SPIN], check=True)
+
+    assert (meter.end(started).value or 0.0) >= 0.1
+
+
+def test_cpu_time_never_goes_back() -> None:
+    readings = [cpu_seconds() for _ in range(100)]
+
+    assert sorted(readings) == readings

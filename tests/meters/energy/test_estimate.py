@@ -1,0 +1,265 @@
+"""The estimate from CPU time: its coefficients, its label and its warnings."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.records import Reading
+from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.energy.estimate import (
+    EstimateMeter,
+    Watts,
+    estimate_meter,
+    given_watts,
+    watts_here,
+    watts_of,
+)
+from pytest_hwperf.meters.energy.watts import Calibration, write_calibration
+
+if TYPE_CHECKING:
+    from pytest_hwperf.core.contracts import Meter
+
+SKYLAKE = Watts(processor="Skylake", idle_w=0.645, busy_w=4.19)
+GENERIC = (0.74, 3.5)
+
+
+class Work:
+    """CPU seconds that a test spends."""
+
+    def __init__(self) -> None:
+        self.cpu_s = 7.0
+
+    def __call__(self) -> float:
+        return self.cpu_s
+
+
+def processor(name: str, family: str, model: str, stepping: str = "1") -> Mapping[str, str]:
+    return {"model name": name, "cpu family": family, "model": model, "stepping": stepping}
+
+
+def test_joules_are_cpu_seconds_times_what_work_adds() -> None:
+    """2 CPU seconds on Skylake: 2 x (4.19 - 0.645) W = 7.09 J."""
+    work = Work()
+    meter = EstimateMeter(CpuTimeMeter(work), SKYLAKE)
+    started = meter.start()
+    work.cpu_s += 2.0
+
+    assert 7.09 == pytest.approx(meter.end(started).value)
+
+
+def test_no_work_is_no_energy() -> None:
+    """The idle machine is left out: only what the work adds is estimated, however long the window was."""
+    meter = EstimateMeter(CpuTimeMeter(Work()), SKYLAKE)
+
+    assert Reading(value=0.0) == meter.end(meter.start())
+
+
+def test_windows_may_nest() -> None:
+    work = Work()
+    meter = EstimateMeter(CpuTimeMeter(work), Watts(processor="x", idle_w=1.0, busy_w=3.0))
+    outer = meter.start()
+    work.cpu_s += 1.0
+    inner = meter.start()
+    work.cpu_s += 2.0
+
+    assert (4.0, 6.0) == (meter.end(inner).value, meter.end(outer).value)
+
+
+@given(spent=st.lists(st.floats(min_value=0, max_value=1e3), min_size=1, max_size=5))
+def test_windows_add_up(spent: list[float]) -> None:
+    """Windows one after another hold together what one window around them all holds."""
+    work = Work()
+    meter = EstimateMeter(CpuTimeMeter(work), SKYLAKE)
+    around, parts = meter.start(), list[float]()
+    for cpu_s in spent:
+        started = meter.start()
+        work.cpu_s += cpu_s
+        parts.append(meter.end(started).value or 0.0)
+
+    assert meter.end(around).value == pytest.approx(sum(parts), abs=1e-9)
+
+
+class Silent:
+    """A CPU time that cannot be told, and which notes that it was closed."""
+
+    metric = "cpu_time"
+    source = "nowhere"
+    shortest_window_s = 0.0
+    warnings: tuple[str, ...] = ()
+    closed = False
+
+    def start(self) -> None:
+        return None
+
+    def end(self, started: None) -> Reading:
+        return Reading(value=started, reason="no CPU time today")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_without_cpu_time_there_is_no_estimate() -> None:
+    """Unmeasured, with the reason, never 0 J."""
+    meter = EstimateMeter(Silent(), SKYLAKE)
+
+    assert Reading(value=None, reason="no CPU time today") == meter.end(meter.start())
+
+
+def test_closing_closes_the_cpu_time() -> None:
+    silent = Silent()
+    EstimateMeter(silent, SKYLAKE).close()
+
+    assert silent.closed
+
+
+def test_it_says_that_it_is_no_measurement_and_by_which_watts() -> None:
+    """Label, error, coefficients and what was refused travel with every figure; a remedy's later lines do not."""
+    refused = ("rapl: Only root can read it.\n  sudo do this", "perf: not permitted")
+    meter: Meter = EstimateMeter(CpuTimeMeter(), SKYLAKE, refused=refused)
+    kind, watts, *better = meter.warnings
+
+    assert ("energy", "estimate:cpu-time", 0.0) == (meter.metric, meter.source, meter.shortest_window_s)
+    assert kind.startswith("estimate: not a measurement; such estimators err up to 40 %")
+    assert "estimate: 0.645 W idle to 4.19 W busy per vCPU (Skylake;" in watts
+    assert watts.endswith("so 3.545 J per CPU second")
+    assert ["better source refused: rapl: Only root can read it.", "better source refused: perf: not permitted"] == (
+        better
+    )
+
+
+@pytest.mark.parametrize(
+    ("described", "idle_w", "busy_w"),
+    [
+        (processor("AMD EPYC 7571", "23", "1"), 0.82, 2.55),
+        (processor("AMD EPYC 7B12", "23", "49"), 0.474, 1.693),
+        (processor("AMD EPYC 7R13 Processor", "25", "1"), 0.445, 2.019),
+        (processor("Intel(R) Xeon(R) CPU E5-2670 0 @ 2.60GHz", "6", "45", "7"), 2.17, 8.58),
+        (processor("Intel(R) Xeon(R) CPU E5-2680 v2 @ 2.80GHz", "6", "62", "4"), 3.04, 8.25),
+        (processor("Intel(R) Xeon(R) CPU E5-2666 v3 @ 2.90GHz", "6", "63", "2"), 1.90, 6.01),
+        (processor("Intel(R) Xeon(R) CPU E5-2686 v4 @ 2.30GHz", "6", "79"), 0.713, 3.69),
+        (processor("Intel(R) Xeon(R) D-1541 CPU @ 2.10GHz", "6", "86", "3"), 0.713, 3.69),
+        (processor("Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz", "6", "85", "4"), 0.645, 4.19),
+        (processor("Intel(R) Xeon(R) Platinum 8259CL CPU @ 2.50GHz", "6", "85", "7"), 0.639, 3.97),
+        (processor("Intel(R) Xeon(R) Gold 5218 CPU @ 2.30GHz", "6", "85", "5"), 0.639, 3.97),
+        (processor("Intel(R) Xeon(R) E-2278G CPU @ 3.40GHz", "6", "158", "13"), 1.14, 5.42),
+    ],
+)
+def test_known_servers_have_their_own_watts(described: Mapping[str, str], idle_w: float, busy_w: float) -> None:
+    """Family, model and, where it tells generations apart, stepping as these processors report them."""
+    watts = watts_of(described)
+
+    assert (idle_w, busy_w) == (watts.idle_w, watts.busy_w)
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        pytest.param({}, id="nothing known"),
+        pytest.param(processor("AMD EPYC", "25", "17"), id="a generation without figures"),
+        pytest.param(processor("AMD Ryzen 7 1700", "23", "1"), id="a desktop of a known family"),
+        pytest.param(processor("Intel(R) Core(TM) i7-6700 CPU @ 3.40GHz", "6", "94", "3"), id="a desktop"),
+        pytest.param(processor("Intel(R) Xeon(R) Platinum 8380H", "6", "85", "11"), id="Cooper Lake"),
+        pytest.param(processor("Intel(R) Xeon(R) CPU E3-1230 v6", "6", "158", "9"), id="Kaby Lake"),
+        pytest.param(processor("Intel(R) Core(TM) i7-8700", "6", "158", "10"), id="a desktop, by stepping"),
+        pytest.param(processor("Intel(R) Xeon(R)", "6", "85", "unknown"), id="no stepping"),
+    ],
+)
+def test_any_other_processor_has_the_generic_watts(described: Mapping[str, str]) -> None:
+    """No neighbour in the table is taken for it, and the warning says so."""
+    watts = watts_of(described)
+
+    assert (*GENERIC, "no known microarchitecture") == (watts.idle_w, watts.busy_w, watts.processor)
+
+
+def test_the_processor_is_read_from_cpuinfo(tmp_path: Path) -> None:
+    """The first processor speaks for all."""
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(
+        "processor\t: 0\ncpu family\t: 23\nmodel\t\t: 49\nmodel name\t: AMD EPYC 7B12\nstepping\t: 0\n\n"
+        "processor\t: 1\ncpu family\t: 23\nmodel\t\t: 1\nmodel name\t: AMD EPYC 7571\n\n"
+    )
+
+    assert "(EPYC 2nd generation;" in estimate_meter({}, cpuinfo=str(cpuinfo)).warnings[1]
+
+
+def test_another_system_has_the_generic_watts(tmp_path: Path) -> None:
+    """It has no cpuinfo; the estimate works all the same."""
+    meter = estimate_meter({}, refused=("rapl: not here",), cpuinfo=str(tmp_path / "absent"))
+
+    assert "(no known microarchitecture;" in meter.warnings[1]
+    assert "better source refused: rapl: not here" == meter.warnings[2]
+
+
+@pytest.mark.parametrize("text", ["0.5..2.1", " 0.5 .. 2.1 ", "+0.50..2.10"])
+def test_the_users_own_watts_replace_the_table(text: str) -> None:
+    watts = given_watts(text, processor("AMD EPYC 7571", "23", "1"))
+
+    assert Watts(processor="as given", idle_w=0.5, busy_w=2.1, origin="--hwperf-watts") == watts
+
+
+@pytest.mark.parametrize("text", ["2.1..0.5", "1..1", "-1..2", "0..-1", f"0..{'9' * 400}"])
+def test_watts_that_cannot_be_are_refused(text: str) -> None:
+    with pytest.raises(UsageProblem) as caught:
+        given_watts(text, {})
+
+    assert f"--hwperf-watts={text} (or HWPERF_WATTS): watts are never negative, and a busy vCPU draws more" in str(
+        caught.value
+    )
+    assert "such as 0.5..2.1" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["0,5..2,1", "0.5-2.1", "2.1", "nan..1", "0...1", "watts.json"])
+def test_what_are_no_watts_is_a_file(text: str) -> None:
+    """That there is none is said with both forms that are allowed."""
+    with pytest.raises(UsageProblem) as caught:
+        given_watts(text, {})
+
+    assert f"--hwperf-watts={text} (or HWPERF_WATTS): the file cannot be read (No such file or directory)" in str(
+        caught.value
+    )
+    assert "Give IDLE..BUSY in W per vCPU, such as 0.5..2.1, or a file that hwperf calibrate has made" in (
+        str(caught.value)
+    )
+
+
+def test_a_calibrated_processor_has_its_own_watts(tmp_path: Path) -> None:
+    """The warning says by what they were measured, and when; so does what a run keeps."""
+    cpuinfo, path = tmp_path / "cpuinfo", tmp_path / "watts.json"
+    cpuinfo.write_text("model name\t: Xeon\ncpu family\t: 6\nmodel\t\t: 85\n\n")
+    found = Calibration(
+        cpu_model="Xeon (family 6 model 85)",
+        idle_w=2.5,
+        busy_w=6.5,
+        source="rapl:package-0",
+        cpus=2.0,
+        window_s=2.0,
+        measured_at="2026-03-02T09:30:00+00:00",
+    )
+    write_calibration(path, found)
+    meter = estimate_meter({"HWPERF_WATTS": str(path)}, cpuinfo=str(cpuinfo))
+    told = "2.5 W idle to 6.5 W busy per vCPU (Xeon (family 6 model 85); calibrated by rapl:package-0 at 2026-03-02"
+
+    assert f"estimate: {told}T09:30:00+00:00), so 4 J per CPU second" == meter.warnings[1]
+    assert f"{told}T09:30:00+00:00)" == str(meter.watts)
+    assert "estimate:cpu-time" == meter.source
+
+
+def test_without_watts_of_the_users_own_the_table_speaks(tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent")
+
+    assert watts_of({}) == watts_here({}, cpuinfo=absent) == watts_here({"HWPERF_WATTS": ""}, cpuinfo=absent)
+
+
+def test_real_work_costs_something() -> None:
+    """On the CPU time of this very process: work until the kernel has counted some."""
+    meter = estimate_meter({})
+    started = meter.start()
+    while not (joules := meter.end(started).value):
+        sum(range(10_000))
+
+    assert 0 < joules

@@ -1,0 +1,221 @@
+"""Opening NVIDIA boards: what is missing and what to do, and that the fake is like the real thing."""
+
+import inspect
+import sys
+from collections.abc import Callable
+
+import pytest
+from fakes.clocks import HandClock
+from fakes.nvml import (
+    DRIVER_NOT_LOADED,
+    FUNCTION_NOT_FOUND,
+    GPU_IS_LOST,
+    LIBRARY_NOT_FOUND,
+    NO_PERMISSION,
+    NOT_SUPPORTED,
+    FakeBoard,
+    FakeNvml,
+    FieldValue,
+    NVMLError,
+    Running,
+)
+
+from pytest_hwperf.core.errors import MeterUnavailable
+from pytest_hwperf.meters.energy.counter_ticks import Calibration, calibrate
+from pytest_hwperf.meters.energy.nvml import GpuHost, nvml_meter
+from pytest_hwperf.meters.energy.nvml_library import Library
+from pytest_hwperf.meters.energy.registers import Counters
+
+COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
+
+
+def host_of(nvml: FakeNvml, calibrated: Callable[[Counters], Calibration] | None = None) -> GpuHost:
+    def seen(_counters: Counters) -> Calibration:
+        return Calibration(tick_s=0.02, spins=9)
+
+    return GpuHost(bindings=nvml, modules={}, calibrated=calibrated or seen, pause=lambda _seconds: None)
+
+
+def refusal(nvml: FakeNvml, environ: dict[str, str] | None = None, **parts: Callable[[Counters], Calibration]) -> str:
+    with pytest.raises(MeterUnavailable) as caught:
+        nvml_meter(environ or {}, host=host_of(nvml, **parts))
+    return str(caught.value)
+
+
+def test_without_the_bindings_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+
+    with pytest.raises(MeterUnavailable, match=r'pip install "pytest-hwperf\[gpu\]"'):
+        nvml_meter({})
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (LIBRARY_NOT_FOUND, "libnvidia-ml was not found: install NVIDIA's driver, or start the container with --gpus"),
+        (DRIVER_NOT_LOADED, "NVIDIA's driver is not loaded: sudo modprobe nvidia."),
+        (999, "NVIDIA's library answers Unknown Error."),
+    ],
+)
+def test_what_is_missing_is_told(number: int, told: str) -> None:
+    nvml = FakeNvml(broken=number)
+
+    assert refusal(nvml).startswith(told)
+    assert 0 == nvml.inits
+
+
+def test_a_driver_without_boards_says_so() -> None:
+    nvml = FakeNvml()
+
+    assert "NVIDIA's driver shows no board." == refusal(nvml)
+    assert 0 == nvml.inits
+
+
+def test_hidden_boards_leave_nothing_to_read() -> None:
+    nvml = FakeNvml(FakeBoard("GPU-a"))
+
+    assert refusal(nvml, {"CUDA_VISIBLE_DEVICES": "-1"}).startswith("CUDA_VISIBLE_DEVICES='-1' shows this process no")
+    assert 0 == nvml.inits
+
+
+def test_a_board_that_does_not_answer_is_told() -> None:
+    """A lost board shifts no other into its place: nothing is measured."""
+    nvml = FakeNvml(FakeBoard("GPU-a"), FakeBoard("GPU-b", errors={"nvmlDeviceGetHandleByIndex": GPU_IS_LOST}))
+
+    assert "A board of this machine cannot be asked: NVIDIA's library answers GPU is lost." == refusal(nvml)
+    assert 0 == nvml.inits
+
+
+@pytest.mark.parametrize("number", [NOT_SUPPORTED, NO_PERMISSION])
+@pytest.mark.parametrize("call", ["power", "nvmlDeviceGetFieldValues"])
+def test_boards_that_tell_neither_energy_nor_power_are_refused(number: int, call: str) -> None:
+    """Whether the field is unknown or the whole call fails."""
+    nvml = FakeNvml(FakeBoard("GPU-a", errors={COUNTER: NOT_SUPPORTED, call: number}))
+
+    assert (
+        f"Energy: GPU 0 answers Not Supported. Power: GPU 0 answers {NVMLError(number)}. Boards before Volta count no "
+        "energy; measure on another one."
+    ) == refusal(nvml)
+    assert 0 == nvml.inits
+
+
+def test_an_old_driver_serves_by_its_power() -> None:
+    nvml = FakeNvml(FakeBoard("GPU-a", errors={COUNTER: FUNCTION_NOT_FOUND}))
+    meter = nvml_meter({}, host=host_of(nvml))
+    meter.close()
+
+    assert ("nvml-power:0", 0) == (meter.source, nvml.inits)
+
+
+@pytest.mark.parametrize(("tick_s", "shortest_s"), [(0.001, 2.0), (0.02, 2.0), (0.05, 5.0), (0.1, 10.0)])
+def test_windows_hold_100_ticks_and_last_2_s_at_least(tick_s: float, shortest_s: float) -> None:
+    nvml = FakeNvml(FakeBoard("GPU-a"))
+    meter = nvml_meter({}, host=host_of(nvml, lambda _: Calibration(tick_s=tick_s, spins=9)))
+    meter.close()
+
+    assert tick_s == meter.tick_s
+    assert shortest_s == pytest.approx(meter.shortest_window_s)
+
+
+def test_a_counter_that_was_not_seen_to_move_gets_the_slowest_tick() -> None:
+    nvml = FakeNvml(FakeBoard("GPU-a"))
+    host = host_of(nvml, lambda counters: Calibration(tick_s=0.2, spins=9, stuck=counters.registers))
+    meter = nvml_meter({}, host=host)
+    meter.close()
+
+    assert (0.1, 10.0) == (meter.tick_s, meter.shortest_window_s)
+
+
+def test_a_counter_that_tells_nonsense_is_refused() -> None:
+    nvml = FakeNvml(FakeBoard("GPU-a"))
+
+    def look(counters: Counters) -> Calibration:
+        return Calibration(tick_s=0.02, spins=9, absurd=((counters.registers[0], 40_000.0),))
+
+    assert "GPU 0 (0) reads 40000 W, which no board draws: its counter is not usable." == refusal(nvml, calibrated=look)
+    assert 0 == nvml.inits
+
+
+def test_the_tick_of_a_board_is_seen() -> None:
+    """Its counter moves every 25 ms of a clock that goes on by 1 ms with each look; 250 W are 6.25 J each time."""
+    board, clock = FakeBoard("GPU-a"), HandClock(0.0)
+    nvml = FakeNvml(board)
+
+    def passing() -> float:
+        clock.pass_time(0.001)
+        board.millijoules = 5_000_000 + int(clock.now_s / 0.025) * 6250
+        return clock.now_s
+
+    meter = nvml_meter({}, host=host_of(nvml, lambda counters: calibrate(counters, passing)))
+    meter.close()
+
+    assert 0.025 == pytest.approx(meter.tick_s, abs=1e-9)
+    assert 2.5 == pytest.approx(meter.shortest_window_s)
+
+
+def test_why_better_sources_were_refused_is_kept() -> None:
+    nvml = FakeNvml(FakeBoard("GPU-a"))
+    meter = nvml_meter({}, refused=("rapl: only root\n  sudo so",), host=host_of(nvml))
+    meter.close()
+
+    assert "better source refused: rapl: only root" == meter.warnings[0]
+
+
+def test_the_library_is_let_go_of_once() -> None:
+    """The bindings count who holds it: somebody else's hold stays."""
+    nvml = FakeNvml(FakeBoard("GPU-a"))
+    nvml.nvmlInit()
+    meter = nvml_meter({}, host=host_of(nvml))
+    held = nvml.inits
+    meter.close()
+    meter.close()
+
+    assert (2, 1) == (held, nvml.inits)
+
+
+def test_an_instance_that_is_gone_has_no_board() -> None:
+    nvml = FakeNvml(FakeBoard("GPU-a", instances=["MIG-1"]))
+    library = Library(nvml)
+    library.open()
+    holders = (library.holder("MIG-1"), library.holder("MIG-2"))
+    library.close()
+
+    assert ("GPU-a", "") == holders
+
+
+def test_this_machine_is_looked_at_by_default() -> None:
+    """Either it has boards, or it says why not."""
+    try:
+        meter = nvml_meter({})
+    except MeterUnavailable as reason:
+        told = str(reason)
+    else:
+        told = meter.source
+        meter.close()
+
+    assert "NVIDIA" in told or told.startswith("nvml")
+
+
+def test_the_fake_is_like_the_bindings() -> None:
+    """Same names, same arguments, same numbers; tried where the bindings are installed."""
+    real = pytest.importorskip("pynvml")
+    names = [name for name in dir(FakeNvml) if name.startswith(("nvml", "NVML_"))]
+    for name in names:
+        fake = getattr(FakeNvml, name)
+        if callable(fake):
+            # Old bindings hide the arguments of what they wrap.
+            assert list(inspect.signature(getattr(real, name)).parameters) in (
+                [word for word in inspect.signature(fake).parameters if word != "self"],
+                ["args", "kwargs"],
+            ), name
+        else:
+            assert getattr(real, name) == fake, name
+
+    fields = {
+        kind: {name for struct in vars(real) if struct.startswith(kind) for name, _ in getattr(real, struct)._fields_}
+        for kind in ("c_nvmlFieldValue_t", "c_nvmlProcessInfo")  # of processes there are several layouts
+    }
+    assert set(FieldValue.__slots__) <= fields["c_nvmlFieldValue_t"]
+    assert set(Running.__slots__) <= fields["c_nvmlProcessInfo"]
+    for number in (NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND, GPU_IS_LOST):
+        assert (number, str(real.NVMLError(number))) == (NVMLError(number).value, str(NVMLError(number)))

@@ -1,0 +1,194 @@
+"""The walk over powercap trees, and the choice of zones that add up."""
+
+import errno
+import shutil
+from pathlib import Path
+
+import pytest
+from fakes.powercap import AMD, AT_REST, CLIENT, INTEL_RANGE, SOCKETS, Layout, Tree, plant, recording, refusing
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_hwperf.meters.energy.powercap import Files, Zone, choose_zones, find_zones
+
+
+def readable(_zone: Zone) -> str:
+    return ""
+
+
+def chosen_ids(zones: tuple[Zone, ...]) -> list[str]:
+    return [zone.id for zone in zones]
+
+
+@pytest.mark.parametrize("place", ["nested", "flat"])
+@pytest.mark.parametrize("layout", [layout for _, layout, _ in AT_REST], ids=[name for name, _, _ in AT_REST])
+def test_nested_folders_and_flat_links_hold_the_same_zones(tmp_path: Path, layout: Layout, place: str) -> None:
+    """Each zone is found once, with its name and range, by its real path."""
+    tree = plant(tmp_path, layout)
+
+    found = find_zones(str(getattr(tree, place)))
+
+    assert {zone: (name, max_uj) for zone, (name, _, max_uj) in layout.items()} == {
+        zone.id: (zone.name, zone.max_uj) for zone in found
+    }
+    assert {str(tree.zone(zone)) for zone in layout} == {zone.path for zone in found}
+
+
+@pytest.mark.parametrize(("layout", "total_uj"), [case[1:] for case in AT_REST], ids=[case[0] for case in AT_REST])
+def test_the_sum_at_rest_counts_no_joule_twice(tmp_path: Path, layout: Layout, total_uj: int) -> None:
+    """Packages and their memory, neither what lies in a package nor psys nor the MMIO twin."""
+    chosen, refused = choose_zones(find_zones(str(plant(tmp_path, layout).nested)), readable)
+
+    assert total_uj == sum(layout[zone.id][1] for zone in chosen)
+    assert {} == refused
+
+
+def test_four_zones_called_dram_are_four(tmp_path: Path) -> None:
+    """Packages come by their number, each followed by its own memory."""
+    chosen, _ = choose_zones(find_zones(str(plant(tmp_path, SOCKETS).nested)), readable)
+
+    expected = [f"intel-rapl:{index}{child}" for index in (3, 2, 1, 0) for child in ("", ":0")]
+    assert expected == chosen_ids(chosen)
+    assert 8 == len({zone.path for zone in chosen})
+
+
+def test_ids_are_hexadecimal_and_packages_sort_by_number(tmp_path: Path) -> None:
+    """`intel-rapl:a` is the eleventh zone; package-10 comes after package-9."""
+    layout = {f"intel-rapl:{index:x}": (f"package-{index}", index, 1000) for index in range(12)}
+
+    chosen, _ = choose_zones(find_zones(str(plant(tmp_path, layout).nested)), readable)
+
+    assert [f"package-{index}" for index in range(12)] == [zone.name for zone in chosen]
+
+
+def test_dies_of_one_package_are_added(tmp_path: Path) -> None:
+    """Each die has a zone of its own."""
+    layout = {
+        "intel-rapl:0": ("package-0-die-0", 5, 1000),
+        "intel-rapl:1": ("package-0-die-1", 7, 1000),
+        "intel-rapl:2": ("package-1-die-0", 9, 1000),
+    }
+
+    chosen, _ = choose_zones(find_zones(str(plant(tmp_path, layout).nested)), readable)
+
+    assert ["package-0-die-0", "package-0-die-1", "package-1-die-0"] == [zone.name for zone in chosen]
+
+
+@pytest.mark.parametrize("backend", ["intel-rapl-mmio", "intel-rapl-tpmi"])
+def test_the_twin_stands_in_where_the_plain_zone_is_missing(tmp_path: Path, backend: str) -> None:
+    layout = {f"{backend}:0": ("package-0", 5, 1000), f"{backend}:0:0": ("dram", 7, 1000)}
+
+    chosen, _ = choose_zones(find_zones(str(plant(tmp_path, layout).nested)), readable)
+
+    assert [f"{backend}:0", f"{backend}:0:0"] == chosen_ids(chosen)
+
+
+def test_the_twin_stands_in_where_the_plain_zone_is_unreadable(tmp_path: Path) -> None:
+    """Nothing is lost then, so nothing is refused."""
+    zones = find_zones(str(plant(tmp_path, CLIENT).nested))
+
+    chosen, refused = choose_zones(zones, lambda zone: "EACCES" if zone.id == "intel-rapl:0" else "")
+
+    assert ["intel-rapl-mmio:0"] == chosen_ids(chosen)
+    assert {} == refused
+
+
+def test_a_package_that_nobody_can_read_is_refused_with_its_answer(tmp_path: Path) -> None:
+    """Its memory goes with it: memory is added to chosen packages only."""
+    zones = find_zones(str(plant(tmp_path, SOCKETS).nested))
+
+    chosen, refused = choose_zones(zones, lambda zone: "EIO" if zone.name == "package-2" else "")
+
+    assert {"intel-rapl:1": "EIO"} == {zone.id: answer for zone, answer in refused.items()}
+    assert 6 == len(chosen)
+
+
+def test_unreadable_memory_leaves_the_package(tmp_path: Path) -> None:
+    zones = find_zones(str(plant(tmp_path, SOCKETS).nested))
+
+    chosen, refused = choose_zones(zones, lambda zone: "ENODATA" if zone.id == "intel-rapl:3:0" else "")
+
+    assert 7 == len(chosen)
+    assert ["intel-rapl:3:0"] == [zone.id for zone in refused]
+
+
+def test_links_that_dangle_hold_no_zone(tmp_path: Path) -> None:
+    """A container that hides the devices leaves the class folder's links behind."""
+    tree = plant(tmp_path, CLIENT)
+    shutil.rmtree(tree.nested)
+
+    assert () == find_zones(str(tree.flat))
+
+
+def test_a_folder_that_is_not_there_holds_no_zone(tmp_path: Path) -> None:
+    assert () == find_zones(str(tmp_path / "nowhere"))
+
+
+def test_a_zone_without_a_readable_name_is_skipped(tmp_path: Path) -> None:
+    tree = plant(tmp_path, AMD)
+    (tree.zone("intel-rapl:0:0") / "name").unlink()
+
+    assert ["intel-rapl:0"] == chosen_ids(find_zones(str(tree.nested)))
+
+
+@pytest.mark.parametrize("content", ["", "0", "many"])
+def test_a_range_that_is_no_range_is_unknown(tmp_path: Path, content: str) -> None:
+    tree = plant(tmp_path, AMD)
+    (tree.zone("intel-rapl:0") / "max_energy_range_uj").write_text(content)
+
+    assert [None] == [zone.max_uj for zone in find_zones(str(tree.nested)) if zone.name == "package-0"]
+
+
+def test_a_range_that_is_refused_is_unknown(tmp_path: Path) -> None:
+    tree = plant(tmp_path, AMD)
+
+    found = find_zones(str(tree.nested), refusing(errno.EACCES, "max_energy_range_uj"))
+
+    assert [None, None] == [zone.max_uj for zone in found]
+
+
+def test_constraints_are_never_read(tmp_path: Path) -> None:
+    """Some of them answer ENODATA or EIO; only name and range are opened on the walk."""
+    tree, paths = plant(tmp_path, CLIENT), list[str]()
+
+    find_zones(str(tree.flat), Files(open=recording(paths)))
+
+    assert {"name", "max_energy_range_uj"} == {Path(path).name for path in paths}
+
+
+def test_other_folders_are_not_entered(tmp_path: Path) -> None:
+    """`subsystem` leads back to all zones, and other control types hold no RAPL."""
+    tree: Tree = plant(tmp_path, AMD)
+    (tree.nested / "dtpm/dtpm:0").mkdir(parents=True)
+    (tree.nested / "dtpm/dtpm:0/name").write_text("package-9\n")
+
+    assert ["intel-rapl:0", "intel-rapl:0:0"] == chosen_ids(find_zones(str(tree.nested)))
+
+
+@given(data=st.data())
+def test_the_choice_does_not_depend_on_order_or_on_zones_that_must_not_be_added(data: st.DataObject) -> None:
+    """psys, core, uncore and MMIO twins beside the packages change nothing."""
+
+    def zone(name: str, label: str) -> Zone:
+        return Zone(path=f"/x/{name}", name=label, max_uj=INTEL_RANGE)
+
+    sockets = range(data.draw(st.integers(min_value=1, max_value=20)))
+    wanted = [
+        *(zone(f"intel-rapl:{n:x}", f"package-{n}") for n in sockets),
+        *(zone(f"intel-rapl:{n:x}:0", "dram") for n in sockets),
+    ]
+    others = [
+        zone("intel-rapl:ff", "psys"),
+        *(zone(f"intel-rapl:{n:x}:1", "core") for n in sockets),
+        *(zone(f"intel-rapl:{n:x}:2", "uncore") for n in sockets),
+        *(zone(f"intel-rapl-mmio:{n:x}", f"package-{n}") for n in sockets),
+        *(zone(f"intel-rapl-mmio:{n:x}:0", "dram") for n in sockets),
+    ]
+    added = data.draw(st.lists(st.sampled_from(others), unique=True))
+    shuffled = data.draw(st.permutations([*wanted, *added]))
+
+    chosen, refused = choose_zones(shuffled, lambda _zone: "")
+
+    assert {z.path for z in wanted} == {z.path for z in chosen}
+    assert [f"package-{n}" for n in sockets] == [z.name for z in chosen if z.name != "dram"]
+    assert (len(wanted), {}) == (len(chosen), refused)

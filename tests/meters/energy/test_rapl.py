@@ -1,0 +1,371 @@
+"""RAPL windows: sums, wraps and refusals."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from fakes.clocks import HandClock
+from fakes.powercap import (
+    AMD,
+    CLIENT,
+    EVERY_ERRNO,
+    INTEL_RANGE,
+    PLAIN_CLIENT,
+    SOCKETS,
+    Answers,
+    Played,
+    meter_on,
+    plant,
+    refusing,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.meters.energy.counter import CounterMeter, Opening
+from pytest_hwperf.meters.energy.powercap import SYSTEM, Files, Zone, choose_zones, find_zones
+from pytest_hwperf.meters.energy.rapl import PowercapCounters
+from pytest_hwperf.meters.energy.registers import Register
+
+if TYPE_CHECKING:
+    from pytest_hwperf.core.contracts import Meter
+
+Opened = Callable[..., CounterMeter]
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def meter_of(clock: HandClock) -> Iterator[Opened]:
+    """Open a meter on the chosen zones of a tree; it is closed after the test."""
+    opened: list[CounterMeter] = []
+
+    def opening(root: Path, files: Files = SYSTEM) -> CounterMeter:
+        zones = find_zones(str(root / "sys/devices/virtual/powercap"), files)
+        chosen, _ = choose_zones(zones, lambda _zone: "")
+        opened.append(meter_on(chosen, files, clock))
+        return opened[-1]
+
+    yield opening
+    for meter in opened:
+        meter.close()
+
+
+def test_a_window_is_the_sum_of_packages_and_memory(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
+    """Four packages of 3 J and four memories of 1 J make 16 J."""
+    tree = plant(tmp_path, SOCKETS)
+    meter = meter_of(tmp_path)
+    started = meter.start()
+    for zone, (name, _, _) in SOCKETS.items():
+        tree.advance(zone, 1_000_000 if name == "dram" else 3_000_000)
+    clock.pass_time(1.0)
+
+    assert 16.0 == meter.end(started).value
+
+
+def test_the_label_names_what_is_added_up(tmp_path: Path, meter_of: Opened) -> None:
+    """By package, each followed by its memory; a meter is what the protocol asks for."""
+    plant(tmp_path, SOCKETS)
+    meter: Meter = meter_of(tmp_path)
+
+    assert "rapl:package-0+dram+package-1+dram+package-2+dram+package-3+dram" == meter.source
+
+
+def test_zones_inside_a_package_and_twins_add_nothing(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
+    tree = plant(tmp_path, CLIENT)
+    meter = meter_of(tmp_path)
+    started = meter.start()
+    for zone in CLIENT:
+        tree.advance(zone, 2_000_000)
+    clock.pass_time(1.0)
+
+    assert ("rapl:package-0", 2.0) == (meter.source, meter.end(started).value)
+
+
+def test_a_counter_that_starts_again_at_0_loses_nothing(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
+    """45 J below its range and 60 J on: the counter reads less than before, the window is 60 J."""
+    name, _, max_uj = PLAIN_CLIENT["intel-rapl:0"]
+    tree = plant(tmp_path, {"intel-rapl:0": (name, max_uj - 45_000_000, max_uj)})
+    meter = meter_of(tmp_path)
+    started = meter.start()
+    tree.advance("intel-rapl:0", 60_000_000)
+    clock.pass_time(1.0)
+
+    assert 60.0 == meter.end(started).value
+
+
+def test_each_zone_wraps_by_its_own_range(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
+    """Package and memory both wrap; the memory's range is a quarter of the package's."""
+    tree = plant(
+        tmp_path,
+        {
+            "intel-rapl:0": ("package-0", INTEL_RANGE - 10, INTEL_RANGE),
+            "intel-rapl:0:0": ("dram", 65712999613 - 10, 65712999613),
+        },
+    )
+    meter = meter_of(tmp_path)
+    started = meter.start()
+    tree.advance("intel-rapl:0", 4_000_000)
+    tree.advance("intel-rapl:0:0", 1_500_000)
+    clock.pass_time(1.0)
+
+    assert 5.5 == meter.end(started).value
+
+
+def test_windows_may_nest(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
+    tree = plant(tmp_path, AMD)
+    meter = meter_of(tmp_path)
+    outer = meter.start()
+    tree.advance("intel-rapl:0", 1_000_000)
+    clock.pass_time(1.0)
+    inner = meter.start()
+    tree.advance("intel-rapl:0", 2_000_000)
+    clock.pass_time(1.0)
+
+    assert (2.0, 3.0) == (meter.end(inner).value, meter.end(outer).value)
+
+
+def test_a_short_window_is_refused_with_its_bound(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
+    """One tick of 1 ms in 12 ms is 8.3 %."""
+    tree = plant(tmp_path, AMD)
+    meter = meter_of(tmp_path)
+    started = meter.start()
+    tree.advance("intel-rapl:0", 1_000_000)
+    clock.pass_time(0.012)
+    reading = meter.end(started)
+
+    assert (None, "a window of 12.0 ms has a bound of 8.3 %; 500 ms needed") == (reading.value, reading.reason)
+
+
+def test_a_window_of_no_length_is_refused(tmp_path: Path, meter_of: Opened) -> None:
+    plant(tmp_path, AMD)
+    meter = meter_of(tmp_path)
+
+    assert "a window of 0 s has a bound of 100 %; 500 ms needed" == meter.end(meter.start()).reason
+
+
+@pytest.mark.parametrize(("seconds", "measured"), [(32.7, True), (32.8, False)])
+def test_a_window_that_could_hide_a_wrap_is_refused(
+    tmp_path: Path, clock: HandClock, meter_of: Opened, seconds: float, *, measured: bool
+) -> None:
+    """65532.610987 J at 1000 W last 65.53 s; half of that is 32.77 s."""
+    tree = plant(tmp_path, AMD)
+    meter = meter_of(tmp_path)
+    started = meter.start()
+    tree.advance("intel-rapl:0", 5_000_000)
+    clock.pass_time(seconds)
+    reading = meter.end(started)
+
+    assert measured == (reading.value is not None)
+    assert measured or reading.reason.startswith("the counters were not read for 32.8 s, longer than 32.8 s")
+
+
+def test_the_counter_that_wraps_first_limits_the_window(tmp_path: Path, meter_of: Opened) -> None:
+    """Packages last 262 s at 1 kW, their memory 65.7 s: half of the shorter one."""
+    plant(tmp_path, SOCKETS)
+
+    assert 32.8565 == pytest.approx(meter_of(tmp_path).longest_window_s, abs=1e-4)
+
+
+@pytest.mark.parametrize("number", EVERY_ERRNO)
+@pytest.mark.parametrize("at", ["start", "end"])
+def test_an_error_voids_the_window(tmp_path: Path, clock: HandClock, meter_of: Opened, number: int, at: str) -> None:
+    """Whatever the driver answers, at whichever end: no number, and the zone and the errno are told."""
+    plant(tmp_path, AMD)
+    answers = Answers()
+    meter = meter_of(tmp_path, Files(pread=answers))
+    answers.errno = number if at == "start" else None
+    started = meter.start()
+    answers.errno = number if at == "end" else None
+    clock.pass_time(1.0)
+    reading = meter.end(started)
+
+    expected = f"intel-rapl:0 (package-0) answers {errno.errorcode[number]}"
+    assert (None, expected) == (reading.value, reading.reason)
+
+
+@pytest.mark.parametrize("text", [b"", b"12a\n"])
+def test_a_text_that_is_no_number_voids_the_window(
+    tmp_path: Path, clock: HandClock, meter_of: Opened, text: bytes
+) -> None:
+    plant(tmp_path, AMD)
+    answers = Answers()
+    meter = meter_of(tmp_path, Files(pread=answers))
+    started = meter.start()
+    answers.text = text
+    clock.pass_time(1.0)
+
+    assert f"answers {text!r}, which is no number" in meter.end(started).reason
+
+
+def test_the_reading_after_an_error_is_whole_again(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
+    tree = plant(tmp_path, AMD)
+    answers = Answers()
+    meter = meter_of(tmp_path, Files(pread=answers))
+    answers.errno = errno.EIO
+    meter.end(meter.start())
+    answers.errno = None
+    started = meter.start()
+    tree.advance("intel-rapl:0", 2_000_000)
+    clock.pass_time(1.0)
+
+    assert 2.0 == meter.end(started).value
+
+
+def test_without_a_range_a_decrease_is_an_error(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
+    """It may have wrapped or been reset: the joules are not guessed."""
+    tree = plant(tmp_path, AMD)
+    meter = meter_of(tmp_path, refusing(errno.EACCES, "max_energy_range_uj"))
+    started = meter.start()
+    (tree.zone("intel-rapl:0") / "energy_uj").write_text("17\n")
+    clock.pass_time(1.0)
+
+    assert (
+        "intel-rapl:0 (package-0) went down, and where it starts again at 0 is not known" == meter.end(started).reason
+    )
+
+
+@pytest.mark.parametrize(("seconds", "joules"), [(59.0, 5.0), (61.0, None)])
+def test_without_a_range_windows_stay_under_a_minute(
+    tmp_path: Path, clock: HandClock, meter_of: Opened, seconds: float, joules: float | None
+) -> None:
+    tree = plant(tmp_path, AMD)
+    meter = meter_of(tmp_path, refusing(errno.EACCES, "max_energy_range_uj"))
+    started = meter.start()
+    tree.advance("intel-rapl:0", 5_000_000)
+    clock.pass_time(seconds)
+
+    assert joules == meter.end(started).value
+
+
+def test_a_value_above_the_range_is_an_error() -> None:
+    """Then the range is not the counter's, and a wrap could not be undone."""
+    register = Register(id="intel-rapl:0", name="package-0", joules=1e-6, last=1000, restless=True)
+
+    with pytest.raises(MeasurementError, match=r"intel-rapl:0 \(package-0\) reads 1001, above its range of 1000"):
+        register.spent(5, 1001)
+
+
+@given(
+    unit_nj=st.sampled_from([61035, 15300, 15258, 1_000_000]),
+    start=st.integers(min_value=0, max_value=2**32 - 1),
+    steps=st.lists(st.integers(min_value=0, max_value=2**31), min_size=1, max_size=8),
+)
+def test_wraps_are_undone_within_one_unit(unit_nj: int, start: int, steps: list[int]) -> None:
+    """The true counter has 2^32 steps of one unit; each window holds one wrap at most and is off by a unit at most."""
+    last = (2**32 - 1) * unit_nj // 1000
+    register = Register(id="intel-rapl:0", name="package-0", joules=1e-6, last=last, restless=True)
+    counts = start
+    for step in steps:
+        before, after = ((value % 2**32) * unit_nj // 1000 for value in (counts, counts + step))
+        counts += step
+
+        assert abs(register.spent(before, after) - step * unit_nj / 1000) <= unit_nj / 1000 + 1
+
+
+def test_a_package_that_stands_still_is_refused(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
+    """An idle package draws power too: 0 J is no measurement. Its memory may stand still."""
+    tree = plant(tmp_path, SOCKETS)
+    meter = meter_of(tmp_path)
+    started = meter.start()
+    for zone in ("intel-rapl:0", "intel-rapl:1", "intel-rapl:2"):
+        tree.advance(zone, 1_000_000)
+    clock.pass_time(1.0)
+    stuck = meter.end(started)
+    tree.advance("intel-rapl:3", 1_000_000)
+
+    assert (None, "intel-rapl:3 (package-0) did not move in 1.00 s: it counts nothing here") == (
+        stuck.value,
+        stuck.reason,
+    )
+    assert 4.0 == meter.end(started).value
+
+
+def test_a_power_that_nothing_draws_is_refused(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
+    """3763 J in 1 s: Atom packages whose unit is read wrongly."""
+    tree = plant(tmp_path, AMD)
+    meter = meter_of(tmp_path)
+    started = meter.start()
+    tree.advance("intel-rapl:0", 3_763_000_000)
+    clock.pass_time(1.0)
+    reading = meter.end(started)
+
+    assert (None, "intel-rapl:0 (package-0) reads 3763 W, above 2000 W: wrong unit, or it was reset") == (
+        reading.value,
+        reading.reason,
+    )
+
+
+def test_a_counter_that_was_reset_is_no_wrap(tmp_path: Path, clock: HandClock, meter_of: Opened) -> None:
+    """From 1 kJ to 0 in 1 s: as a wrap it would be 64.5 kJ, which nothing draws."""
+    tree = plant(tmp_path, {"intel-rapl:0": ("package-0", 1_000_000_000, AMD["intel-rapl:0"][2])})
+    meter = meter_of(tmp_path)
+    started = meter.start()
+    (tree.zone("intel-rapl:0") / "energy_uj").write_text("0\n")
+    clock.pass_time(1.0)
+
+    assert "reads 64533 W" in meter.end(started).reason
+
+
+@given(data=st.data())
+def test_many_counters_add_up_to_the_truth(data: st.DataObject) -> None:
+    """Any ranges, starts and steps below a wrap, in any order of zones: every window's sum is exact."""
+    ranges = data.draw(st.lists(st.integers(min_value=10**9, max_value=INTEL_RANGE), min_size=1, max_size=8))
+    zones = [Zone(path=f"/x/intel-rapl:{n:x}", name=f"package-{n}", max_uj=uj) for n, uj in enumerate(ranges)]
+    played = Played(zones, [data.draw(st.integers(min_value=0, max_value=uj)) for uj in ranges])
+    clock = HandClock()
+    meter = meter_on(data.draw(st.permutations(zones)), Files(open=played.open, pread=played.pread), clock)
+    with closing(meter):
+        for _ in range(data.draw(st.integers(min_value=1, max_value=5))):
+            started, truth_uj = meter.start(), 0
+            for zone in zones:
+                step_uj = data.draw(st.integers(min_value=1, max_value=999_000_000))
+                played.grow(zone.path, step_uj)
+                truth_uj += step_uj
+            clock.pass_time(0.5)
+
+            assert truth_uj / 1_000_000 == pytest.approx(meter.end(started).value, abs=1e-7)
+
+
+def test_closing_twice_does_nothing(tmp_path: Path, meter_of: Opened) -> None:
+    plant(tmp_path, AMD)
+    meter = meter_of(tmp_path)
+    meter.close()
+    meter.close()
+
+    assert "EBADF" in str(meter.start())
+
+
+def test_descriptors_are_given_back_when_one_cannot_be_opened(tmp_path: Path) -> None:
+    """All others open before the one that does not."""
+    tree = plant(tmp_path, SOCKETS)
+    chosen, _ = choose_zones(find_zones(str(tree.nested)), lambda _zone: "")
+    before = sorted(Path("/proc/self/fd").iterdir())
+
+    with pytest.raises(PermissionError):
+        PowercapCounters(chosen, refusing(errno.EACCES, "intel-rapl:0/energy_uj"))
+
+    assert before == sorted(Path("/proc/self/fd").iterdir())
+
+
+def test_counts_are_read_at_the_midpoint(tmp_path: Path, meter_of: Opened, clock: HandClock) -> None:
+    """A reading takes time: it is dated between the clock before and after."""
+    plant(tmp_path, AMD)
+
+    def slow(descriptor: int, count: int, offset: int) -> bytes:
+        clock.pass_time(0.004)
+        return os.pread(descriptor, count, offset)
+
+    meter = meter_of(tmp_path, Files(pread=slow))
+    begun_s = clock.now_s
+    counts = meter.start()
+
+    assert isinstance(counts, Opening)
+    assert begun_s + 0.002 == pytest.approx(counts.instant.at_s)

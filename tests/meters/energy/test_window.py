@@ -1,0 +1,163 @@
+"""Windows around a user's block: figures after it, a reason wherever there is none."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from fakes.clocks import HandClock
+
+from pytest_hwperf.core.records import Reading
+from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.energy.estimate import EstimateMeter, Watts, estimate_meter
+from pytest_hwperf.meters.energy.window import EnergyMeter
+
+
+class ScriptedMeter:
+    """Counts the joules that a test adds, or refuses with a reason; with a tick of 1 ms and one domain."""
+
+    metric = "energy"
+    source = "rapl:package-0"
+    shortest_window_s = 0.5
+    warnings: tuple[str, ...] = ()
+    tick_s = 0.001
+    domains: tuple[str, ...] = ("package-0",)
+    longest_window_s = 32.0
+
+    def __init__(self, refusal: str = "") -> None:
+        self.joules = 100.0
+        self.refusal = refusal
+        self.attending = 0
+
+    def start(self) -> float:
+        return self.joules
+
+    def end(self, started: float) -> Reading:
+        if self.refusal:
+            return Reading(value=None, reason=self.refusal)
+        return Reading(value=self.joules - started, share=0.97)
+
+    @contextmanager
+    def attended(self) -> Iterator[None]:
+        self.attending += 1
+        yield
+        self.attending -= 1
+
+    def close(self) -> None:
+        """Hold nothing open."""
+
+
+def test_a_block_tells_joules_watts_and_bound() -> None:
+    """30 J in 2 s are 15 W; one tick of 1 ms in 2 s is 0.05 %."""
+    counter, clock = ScriptedMeter(), HandClock()
+    with EnergyMeter(counter, clock).window() as reading:
+        counter.joules += 30.0
+        clock.pass_time(2.0)
+
+    assert (30.0, 15.0, 2.0, 0.0005) == (reading.joules, reading.watts, reading.window_s, reading.bound)
+    assert ("rapl:package-0", ("package-0",), "") == (reading.source, reading.domains, reading.reason)
+
+
+def test_a_block_of_any_length_is_attended_and_tells_whose_work_it_was() -> None:
+    """Nobody knows how long it takes, and the counters may start again at 0 meanwhile."""
+    counter, clock = ScriptedMeter(), HandClock()
+    with EnergyMeter(counter, clock).window() as reading:
+        during = counter.attending
+        clock.pass_time(2.0)
+
+    assert (1, 0, 0.97) == (during, counter.attending, reading.share)
+
+
+def test_an_open_window_has_no_figure_but_a_reason() -> None:
+    with EnergyMeter(ScriptedMeter(), HandClock()).window() as reading:
+        assert (None, None, None, None) == (reading.joules, reading.watts, reading.window_s, reading.bound)
+        assert "the window is still open: read it after the block" == reading.reason
+
+
+def test_a_refused_window_keeps_its_length_and_the_reason() -> None:
+    """The bound is that of a figure: without one there is none."""
+    clock = HandClock()
+    refusal = "a window of 12.0 ms has a bound of 8.3 %; 500 ms needed"
+    with EnergyMeter(ScriptedMeter(refusal), clock).window() as reading:
+        clock.pass_time(0.012)
+
+    assert (None, None, None, refusal) == (reading.joules, reading.watts, reading.bound, reading.reason)
+    assert 0.012 == pytest.approx(reading.window_s)
+
+
+@pytest.mark.parametrize("kind", [ZeroDivisionError, KeyboardInterrupt])
+def test_what_a_block_raises_goes_on_and_leaves_no_figure(kind: type[BaseException]) -> None:
+    with pytest.raises(kind), EnergyMeter(ScriptedMeter(), HandClock()).window() as reading:
+        raise kind
+
+    assert (None, None, None) == (reading.joules, reading.watts, reading.bound)
+    assert f"the block raised {kind.__name__} before its window ended" == reading.reason
+
+
+def test_windows_nest() -> None:
+    """The outer window holds the joules of the inner one too."""
+    counter, clock = ScriptedMeter(), HandClock()
+    energy = EnergyMeter(counter, clock)
+    with energy.window() as outer:
+        counter.joules += 1.0
+        clock.pass_time(1.0)
+        with energy.window() as inner:
+            counter.joules += 2.0
+            clock.pass_time(1.0)
+
+    assert (3.0, 2.0) == (outer.joules, inner.joules)
+
+
+def test_energy_that_is_off_says_so() -> None:
+    """Before and after the block: there is nothing to wait for."""
+    with EnergyMeter(None).window() as reading:
+        during = reading.reason
+
+    assert "energy is off (--hwperf-energy=off)" == during == reading.reason
+    assert (None, None, "", ()) == (reading.joules, reading.watts, reading.source, reading.domains)
+
+
+def test_what_a_block_raises_goes_on_where_energy_is_off() -> None:
+    with pytest.raises(ZeroDivisionError), EnergyMeter(None).window():
+        raise ZeroDivisionError
+
+
+def test_a_window_of_no_length_has_neither_power_nor_bound() -> None:
+    """A clock too coarse for the block is no reason to divide by 0."""
+    counter = ScriptedMeter()
+    with EnergyMeter(counter, HandClock()).window() as reading:
+        counter.joules += 1.0
+
+    assert (1.0, None, None) == (reading.joules, reading.watts, reading.bound)
+
+
+def test_a_source_without_a_tick_has_no_bound() -> None:
+    """An estimate is off by its coefficients, not by a tick."""
+    clock = HandClock()
+    with EnergyMeter(estimate_meter({}), clock).window() as reading:
+        clock.pass_time(1.0)
+
+    assert (None, "estimate:cpu-time", ()) == (reading.bound, reading.source, reading.domains)
+    assert reading.joules is not None
+    assert 0.0 <= reading.joules
+
+
+@pytest.mark.parametrize(("window_s", "watts"), [(0.039, None), (0.0401, 4 / 0.0401)])
+def test_an_estimate_has_no_watts_over_a_short_block(window_s: float, watts: float | None) -> None:
+    """CPU time and clock are not read at one moment: the joules stay, and the table's maximum is never passed so."""
+    cpu, clock = [0.0], HandClock()
+    meter = EstimateMeter(CpuTimeMeter(lambda: cpu[0]), Watts(processor="x", idle_w=1.0, busy_w=2.0))
+    with EnergyMeter(meter, clock).window() as reading:
+        cpu[0] += 4.0
+        clock.pass_time(window_s)
+
+    assert 4.0 == pytest.approx(reading.joules)
+    assert watts == (None if reading.watts is None else pytest.approx(reading.watts, rel=1e-6))
+
+
+def test_a_counter_has_watts_over_any_block() -> None:
+    counter, clock = ScriptedMeter(), HandClock()
+    with EnergyMeter(counter, clock).window() as reading:
+        counter.joules += 0.5
+        clock.pass_time(0.01)
+
+    assert 50.0 == pytest.approx(reading.watts)

@@ -1,0 +1,174 @@
+"""The conductor's ends of the lines, over real sockets to a process that is none: who is let in, who is given up."""
+
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from pytest_hwperf.host.processes import Launched
+from pytest_hwperf.host.worker_protocol import PROTOCOL
+from pytest_hwperf.pairs.channel import Door, Line, WorkerLostError
+from pytest_hwperf.pairs.frames import Frame, pack
+
+
+def launched(code: int | None = None) -> Launched:
+    """A process that runs (None) or has ended with `code`."""
+
+    def wait(seconds: float) -> int:
+        if code is None:
+            raise subprocess.TimeoutExpired("worker", seconds)
+        return code
+
+    process = SimpleNamespace(poll=lambda: code, returncode=code, wait=wait)
+    return Launched(process=cast("Any", process), log=Path("unused"))
+
+
+def hello(**changes: Any) -> bytes:
+    return pack(Frame(kind="hello", fields={"protocol": PROTOCOL, "side": "baseline", **changes}))
+
+
+@pytest.fixture
+def door() -> Iterator[Door]:
+    found = Door()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    ours = socket.create_connection(listener.getsockname())
+    theirs = listener.accept()[0]
+    yield ours, theirs
+    for one in (listener, ours, theirs):
+        one.close()
+
+
+def coming(door: Door, *greetings: bytes) -> list[socket.socket]:
+    """Connect once for each greeting, in this order."""
+    lines = []
+    for greeting in greetings:
+        line = socket.create_connection(("127.0.0.1", door.port))
+        line.sendall(greeting)
+        lines.append(line)
+    return lines
+
+
+def test_the_process_that_was_started_is_let_in(door: Door) -> None:
+    (theirs,) = coming(door, hello(token=door.token))
+    line = door.admit("baseline", launched(), 5)
+    theirs.sendall(pack(Frame(kind="bye", fields={"files": []})))
+
+    assert line.receive(5).kind == "bye"
+    line.close()
+    theirs.close()
+
+
+def test_strangers_are_turned_away(door: Door) -> None:
+    """Noise, a wrong token, the other side's process, then the right one."""
+    strangers = coming(
+        door,
+        b"GET / HTTP/1.1\r\n\r\n" + b"x" * 64,
+        hello(token="wrong"),  # noqa: S106 - no secret
+        hello(token=door.token, side="candidate"),
+        pack(Frame(kind="bye")),
+        hello(token=door.token),
+    )
+    line = door.admit("baseline", launched(), 5)
+
+    line.close()
+    assert strangers[-1].recv(1) == b""  # the last one's line was open until now
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_another_protocol_is_named(door: Door) -> None:
+    (theirs,) = coming(door, hello(token=door.token, protocol=PROTOCOL + 1))
+    with pytest.raises(WorkerLostError, match="speaks protocol 3 instead of 2: both sides need the same version"):
+        door.admit("baseline", launched(), 5)
+    theirs.close()
+
+
+def test_a_process_that_ends_before_it_greets_is_not_waited_for(door: Door) -> None:
+    with pytest.raises(WorkerLostError, match="ended with code 3 before it had greeted"):
+        door.admit("baseline", launched(3), 60)
+
+
+def test_a_process_that_never_greets_is_given_up(door: Door) -> None:
+    with pytest.raises(WorkerLostError, match=r"did not greet within 0\.1 s"):
+        door.admit("baseline", launched(), 0.1)
+
+
+def test_a_message_may_come_in_pieces(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    content = hello(side="x" * 5000)
+
+    def trickle() -> None:
+        for start in range(0, len(content), 999):
+            theirs.sendall(content[start : start + 999])
+
+    thread = threading.Thread(target=trickle)
+    thread.start()
+    found = Line(ours, launched()).receive(5)
+    thread.join()
+
+    assert found.fields["side"] == "x" * 5000
+
+
+def test_silence_ends_at_the_deadline(pair: tuple[socket.socket, socket.socket]) -> None:
+    """By the conductor's clock, here one that jumps."""
+    ticks = iter(range(0, 1000, 40))
+    line = Line(pair[0], launched(), clock=lambda: next(ticks))
+
+    with pytest.raises(WorkerLostError, match="was silent for 60 s"):
+        line.receive(60)
+
+
+def test_a_dead_process_is_seen_though_a_child_holds_its_line(pair: tuple[socket.socket, socket.socket]) -> None:
+    """Its end of the line is open still, so that nothing but its own death tells."""
+    with pytest.raises(WorkerLostError, match="ended with code -11 in the middle of the pair"):
+        Line(pair[0], launched(-11)).receive(60)
+
+
+def test_what_a_dead_process_has_said_is_heard_first(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    theirs.sendall(hello())
+    theirs.close()
+    line = Line(ours, launched(0))
+
+    assert line.receive(5).kind == "hello"
+    with pytest.raises(WorkerLostError, match="ended with code 0 in the middle of the pair"):
+        line.receive(5)
+
+
+@pytest.mark.parametrize("act", [lambda line: line.receive(5), lambda line: line.send("run")], ids=["receive", "send"])
+def test_a_closed_line_is_a_lost_process(
+    pair: tuple[socket.socket, socket.socket], act: Callable[[Line], object]
+) -> None:
+    ours, theirs = pair
+    theirs.close()
+    ours.shutdown(socket.SHUT_RDWR)
+
+    with pytest.raises(WorkerLostError, match="closed its connection in the middle of the pair"):
+        act(Line(ours, launched()))
+
+
+def test_a_line_that_breaks_is_a_lost_process(pair: tuple[socket.socket, socket.socket]) -> None:
+    class Broken:
+        def fileno(self) -> int:
+            return pair[0].fileno()
+
+        def setsockopt(self, *_: object) -> None:
+            return None
+
+        def recv(self, _: int) -> bytes:
+            raise ConnectionResetError("reset by peer")
+
+    pair[1].sendall(b"x")
+    with pytest.raises(WorkerLostError, match="closed its connection"):
+        Line(cast("Any", Broken()), launched()).receive(5)

@@ -1,0 +1,195 @@
+"""Pairs of real processes that say scripted times: what is decided, what is repeated, what is left behind."""
+
+import json
+import os
+from array import array
+from collections.abc import Callable
+from itertools import zip_longest
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from fakes.processes import ends
+
+from pytest_hwperf.core.evidence import Evidence, Measurement, Trial
+from pytest_hwperf.core.records import Margin
+from pytest_hwperf.core.sequence import settle
+from pytest_hwperf.host.processes import Command
+from pytest_hwperf.pairs.conductor import Conductor, Progress
+from pytest_hwperf.pairs.cpu_pin import processors
+from pytest_hwperf.pairs.interleaving import SIDES, Tempo
+
+pytestmark = pytest.mark.live
+
+FAKES = Path(__file__).parents[1] / "fakes"
+NODE = "t.py::test"
+HERE = Measurement(test=NODE, label="")
+TRIAL = Trial(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")
+QUICK = Tempo(doubles=1, calls=10, block_s=0.001)
+
+Make = Callable[..., Conductor]
+
+
+@pytest.fixture
+def conductor(tmp_path: Path) -> Make:
+    """Make a conductor of two scripted sides."""
+
+    def command(side: str, script: dict[str, Any]) -> Command:
+        whole = {"ns": 1_000_000, "nodes": [NODE], "counter": str(tmp_path / f"{side}.starts"), **script}
+        return Command(
+            module="scripted_worker",
+            arguments=[json.dumps(whole)],
+            directory=tmp_path,
+            environment={**os.environ, "PYTHONPATH": str(FAKES)},
+        )
+
+    def make(baseline: dict[str, Any] | None = None, candidate: dict[str, Any] | None = None, **more: Any) -> Conductor:
+        return Conductor(
+            commands={
+                "baseline": command("baseline", baseline or {}),
+                "candidate": command("candidate", candidate or {}),
+            },
+            coin=Random(7),
+            logs=tmp_path / "logs",
+            tempo=QUICK,
+            **more,
+        )
+
+    return make
+
+
+def asking(*trials: Trial) -> Evidence:
+    return Evidence(alpha=0.01, trials=trials or (TRIAL,), pairs=())
+
+
+def for_ever(found: Conductor, evidence: Evidence) -> Evidence:
+    return found.conduct(evidence, found.clock() + 600, "the time was up")
+
+
+def test_a_slower_candidate_is_screened_and_confirmed(conductor: Make) -> None:
+    evidence = for_ever(conductor(candidate={"ns": 1_100_000}), asking())
+
+    assert [pair.stage for pair in evidence.pairs] == ["screen"] * 6 + ["confirm"] * 8
+    comparison = settle(evidence)[TRIAL]
+    assert comparison.outcome == "regressed"
+    assert comparison.change is not None
+    assert comparison.change.value == pytest.approx(0.1)
+    assert evidence.stopped == ""
+
+
+def test_the_record_holds_what_chance_decided(conductor: Make) -> None:
+    first, *others = for_ever(conductor(), asking()).pairs
+
+    assert {"baseline", "candidate"} == set(first.hash_seeds)
+    assert first.coins[0].turns in {"BCCB", "CBBC"}
+    assert {"BCCB", "CBBC"} == {pair.coins[0].turns for pair in (first, *others)}
+    assert {"baseline", "candidate"} == {pair.first for pair in (first, *others)}
+    assert len({pair.hash_seeds["baseline"] for pair in (first, *others)}) == 6
+    assert [pair.number for pair in (first, *others)] == [*range(1, 7)]
+
+
+def test_a_processor_is_drawn_for_each_measurement_of_a_pair(conductor: Make, tmp_path: Path) -> None:
+    """And both processes go there, for their turns alone."""
+    here, seats = processors(), [tmp_path / side for side in SIDES]
+    scripts = [{"seats": str(path)} for path in seats]
+    drawn = [pair.coins[0].processor for pair in for_ever(conductor(*scripts, processors=here), asking()).pairs]
+
+    assert len(drawn) == 6
+    assert len({*drawn}) > 1 or len(here) == 1
+    for path in seats:
+        blocks = path.read_text(encoding="ascii").splitlines()
+        places = [place for place, following in zip_longest(blocks, blocks[1:]) if place != following]
+        assert places == [one for number in drawn for one in (str(here), str((number,)))] or len(here) == 1
+
+
+def test_without_processors_the_scheduler_chooses(conductor: Make) -> None:
+    assert [pair.coins[0].processor for pair in for_ever(conductor(), asking()).pairs] == [None] * 6
+
+
+def test_a_pair_that_is_lost_is_repeated_and_its_log_kept(conductor: Make) -> None:
+    evidence = for_ever(conductor(candidate={"crash_in": [2]}), asking())
+
+    lost = [pair for pair in evidence.pairs if pair.lost]
+    assert len(lost) == 1
+    assert "candidate: ended with code -9 in the middle of the pair (log: " in lost[0].lost
+    log = Path(lost[0].lost.rpartition("log: ")[2].rstrip(")")) / "candidate.log"
+    assert "the worker has begun" in log.read_text(encoding="utf-8")
+    assert settle(evidence)[TRIAL].outcome == "equivalent"
+
+
+def test_a_test_that_takes_its_process_down_again_and_again_is_dropped(conductor: Make) -> None:
+    found = conductor(baseline={"crash_in": [*range(50)]})
+    evidence = for_ever(found, asking())
+
+    assert (TRIAL,) == evidence.dropped
+    assert found.dropped[TRIAL].startswith("gave no value in 2 pairs: baseline: ended with code -9")
+
+
+def test_lost_pairs_end_the_build(conductor: Make) -> None:
+    """Before any test is reached there is nobody to drop."""
+    evidence = for_ever(conductor(baseline={"early_exit": True}), asking())
+
+    assert "3 pairs were lost, the last one as baseline: ended with code 1 before it had greeted" in evidence.stopped
+    assert "no module named x" in evidence.stopped
+
+
+def test_no_pair_is_begun_when_the_time_is_up(conductor: Make) -> None:
+    found = conductor()
+    evidence = found.conduct(asking(), found.clock() - 1, "the time of 5 s was up")
+
+    assert ((), "the time of 5 s was up") == (evidence.pairs, evidence.stopped)
+
+
+def test_a_child_of_a_test_does_not_outlive_its_pair(conductor: Make, tmp_path: Path) -> None:
+    note = tmp_path / "orphan"
+    met = conductor(candidate={"orphan": str(note)}).rehearse([NODE])
+
+    assert met.lost == ""
+    assert ends(int(note.read_text(encoding="ascii")))
+
+
+def test_a_trial_without_values_is_not_waited_for(conductor: Make) -> None:
+    energy = Trial(measurement=HERE, margin=Margin(metric="energy", statistic="mean", size=0.05), better="lower")
+    found = conductor()
+    evidence = for_ever(found, asking(TRIAL, energy))
+
+    assert (energy,) == evidence.dropped
+    assert settle(evidence)[TRIAL].outcome == "equivalent"
+    (reason,) = found.dropped.values()
+    assert reason.startswith("gave no value in 2 pairs: ")
+    assert "no meter for " in reason  # the words of the side that refused
+
+
+def test_a_test_that_measures_on_one_side_only_is_dropped(conductor: Make) -> None:
+    found = conductor(candidate={"unmeasured": [*range(50)]})
+    evidence = for_ever(found, asking())
+
+    assert (TRIAL,) == evidence.dropped
+    assert settle(evidence) == {}
+
+
+def test_what_tests_record_is_observed(conductor: Make) -> None:
+    own = Trial(measurement=HERE, margin=Margin(metric="rouge", statistic="p50", size=0.02), better="higher")
+
+    def facts(value: float) -> dict[str, Any]:
+        return {"recorded": {"rouge": {"value": value, "better": "higher", "margin": 0.02, "label": ""}}}
+
+    evidence = for_ever(conductor(facts(0.5), facts(0.4)), asking(own))
+    values = [one for pair in evidence.pairs for one in pair.observations]
+
+    assert (array("d", [0.5]), array("d", [0.4])) == (values[0].baseline, values[0].candidate)
+    assert settle(evidence)[own].outcome == "regressed"
+
+
+def test_progress_is_told(conductor: Make) -> None:
+    told: list[Progress] = []
+    found = conductor(tell=told.append)
+    found.rehearse([NODE])
+    for_ever(found, asking())
+
+    stages = [(one.stage, one.pair, one.of) for one in told if one.test]
+    assert [("rehearsal", 1, 1), *(("screen", number, 6) for number in range(1, 7))] == stages
+    assert told[2].left_s is None
+    assert told[-1].left_s is not None
+    assert found.seconds.keys() == {"rehearsal", "screen"}

@@ -1,0 +1,77 @@
+"""Real processes of a pair that hang, crash or leave a child: the pair is repeated, and nothing of it stays behind."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from fakes.processes import left_in
+
+from pytest_hwperf.core.evidence import Evidence, Measurement, Trial
+from pytest_hwperf.core.records import Margin
+from pytest_hwperf.core.sequence import settle
+from pytest_hwperf.host.processes import Command
+from pytest_hwperf.pairs.conductor import Conductor
+from pytest_hwperf.pairs.interleaving import Tempo
+from pytest_hwperf.pairs.lockstep import Program
+
+pytestmark = pytest.mark.live
+
+FAKES = Path(__file__).parents[1] / "fakes"
+NODE = "t.py::test"
+LATENCY = Margin(metric="latency", statistic="p50", size=0.02)
+TRIAL = Trial(measurement=Measurement(test=NODE, label=""), margin=LATENCY, better="lower")
+SILENCE_S, FIRST_BLOCK_S = 3.0, 3.5  # two deadlines, told apart by what is said of them
+IMPATIENT = Tempo(doubles=1, calls=10, block_s=0.001, first_block_s=FIRST_BLOCK_S)
+
+Make = Callable[..., Conductor]
+
+
+@pytest.fixture
+def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Make a conductor of two scripted sides that waits for three seconds; none of their processes may be left."""
+    monkeypatch.setattr("pytest_hwperf.pairs.conductor.Program", partial(Program, silence_s=SILENCE_S))
+
+    def make(**candidate: Any) -> Conductor:
+        return Conductor(
+            commands={"baseline": command("baseline", {}), "candidate": command("candidate", candidate)},
+            coin=Random(7),
+            logs=tmp_path / "logs",
+            tempo=IMPATIENT,
+        )
+
+    def command(side: str, script: dict[str, Any]) -> Command:
+        whole = {"ns": 1_000_000, "nodes": [NODE], "counter": str(tmp_path / f"{side}.starts"), **script}
+        environment = {**os.environ, "PYTHONPATH": str(FAKES)}
+        return Command(
+            module="scripted_worker", arguments=[json.dumps(whole)], directory=tmp_path, environment=environment
+        )
+
+    yield make
+    assert [] == left_in(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("silent_in", f"candidate: was silent for {SILENCE_S:g} s"),
+        ("hang_in", f"candidate: was silent for {FIRST_BLOCK_S:g} s"),
+        ("segfault_in", "candidate: ended with code -11 in the middle of the pair"),
+        ("fork_and_crash_in", "candidate: ended with code -9 in the middle of the pair"),
+    ],
+)
+def test_a_pair_with_a_hard_end_is_repeated(conductor: Make, end: str, told: str) -> None:
+    """The second pair is lost, says why and where its log is; the six that the screen needs are had all the same."""
+    found = conductor(**{end: [1]})
+    asked = Evidence(alpha=0.01, trials=(TRIAL,), pairs=())
+    evidence = found.conduct(asked, found.clock() + 600, "the time was up")
+
+    lost = [pair for pair in evidence.pairs if pair.lost]
+    assert [2] == [pair.number for pair in lost]
+    assert lost[0].lost.startswith(f"{told} (log: ")
+    assert len(evidence.pairs) == 7
+    assert "equivalent" == settle(evidence)[TRIAL].outcome

@@ -1,0 +1,77 @@
+"""What a fresh process holds beside the user's code: the standard library, so that nothing else is weighed or timed."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from pytest_hwperf.host.one_shot import ask
+from pytest_hwperf.host.processes import Command
+from pytest_hwperf.pairs.conductor import Conductor
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
+
+NODE = "test_names.py::test_names"
+TEST = """
+import json, os, sys
+
+
+def call():
+    names = {name.partition(".")[0] for name in list(sys.modules)} - set(sys.stdlib_module_names)
+    with open(os.environ["NOTES"], "a") as notes:
+        print(json.dumps(sorted(names)), file=notes)
+
+
+def test_names(hwperf):
+    hwperf(call)
+
+
+def test_bare():
+    call()
+"""
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    """Start pytest with this plugin and no other."""
+    (tmp_path / "test_names.py").write_text(TEST, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    environment = {**os.environ, "NOTES": str(tmp_path / "notes"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return Command(
+        arguments=["-p", "pytest_hwperf.plugin", "test_names.py"], directory=tmp_path, environment=environment
+    )
+
+
+def held(notes: Path) -> list[set[str]]:
+    """Return the third-party modules that were loaded at each call so far, and forget them."""
+    found = [set(json.loads(line)) for line in notes.read_text(encoding="ascii").splitlines()]
+    notes.unlink()
+    return found
+
+
+def bare(environment: Mapping[str, str], folder: Path) -> set[str]:
+    """Return what pytest has loaded without the plugin."""
+    command = [sys.executable, "-m", "pytest", "-q", "test_names.py", "-k", "bare"]
+    subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+    (found,) = held(folder / "notes")
+    return found
+
+
+def test_a_fresh_process_holds_the_plugin_and_nothing_more(command: Command, tmp_path: Path) -> None:
+    """Both of a pair, and those that weigh, find what grows, and start cold: at every call."""
+    without = bare(command.environment, tmp_path)
+    conductor = Conductor(commands={"baseline": command, "candidate": command}, coin=Random(7), logs=tmp_path / "logs")
+    met = conductor.rehearse([NODE])
+    pairs = held(tmp_path / "notes")
+    alone = [(ask(role, NODE, "", command, processes=1), held(tmp_path / "notes")) for role in ("peak", "cold")]
+
+    assert "" == met.lost
+    assert [{"pytest_hwperf"}] * len(pairs) == [found - without for found in pairs]
+    for _, calls in alone:
+        assert [{"pytest_hwperf"}] * len(calls) == [found - without for found in calls]
+    assert min(len(pairs), *(len(calls) for _, calls in alone)) > 2

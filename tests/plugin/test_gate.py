@@ -1,0 +1,661 @@
+"""The paired gate in real repositories: what is compared, what cannot be, and why.
+
+Pairs take few and short turns here, so that a build is quick, and calls take simulated time.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fakes.reruns import REHEARSED, SIMULATED, UP
+
+from pytest_hwperf.cli import main
+from pytest_hwperf.core.codec import from_plain
+from pytest_hwperf.core.records import Comparison
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.pairs.cpu_pin import processors
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs", "fakes_in_reach")]
+
+WORK = """
+from fakes.simulated_time import spend
+
+UNITS = {units}
+
+
+def slow():
+    return spend(UNITS * 100)
+
+
+def steady():
+    return spend(300)
+"""
+TESTS = """
+import work
+
+
+def test_slow(hwperf):
+    hwperf(work.slow)
+
+
+def test_steady(hwperf):
+    hwperf(work.steady)
+"""
+
+
+Git = Callable[..., str]
+
+
+@pytest.fixture
+def git(pytester: pytest.Pytester) -> Git:
+    """Run git in the test's own repository."""
+
+    def run(*arguments: str) -> str:
+        identity = ("-c", "user.name=tests", "-c", "user.email=tests@example.org", "-c", "commit.gpgsign=false")
+        done = subprocess.run(
+            ["git", *identity, *arguments], cwd=pytester.path, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    run("init", "--quiet", "--initial-branch=main", ".")
+    return run
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, git: Git) -> pytest.Pytester:
+    """A repository with one commit: code beside its tests."""
+    write(pytester, "work.py", WORK.format(units=3))
+    write(pytester, "tests/test_work.py", TESTS)
+    write(pytester, "pytest.ini", "[pytest]\npythonpath = .\n")
+    commit(git)
+    return pytester
+
+
+def write(pytester: pytest.Pytester, name: str, content: str) -> Path:
+    path = pytester.path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def commit(git: Git) -> None:
+    git("add", "--all")
+    git("commit", "--quiet", "--message=state")
+
+
+def run(
+    pytester: pytest.Pytester, *options: str, against: str = "HEAD", clock: tuple[str, ...] = SIMULATED
+) -> pytest.RunResult:
+    chosen = [f"--hwperf-against={against}"] if against else []
+    return pytester.runpytest_inprocess(
+        *chosen, "--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-json=report.json", *clock, *options
+    )
+
+
+def report(pytester: pytest.Pytester) -> Report:
+    return from_plain(Report, json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"])
+
+
+def compared(pytester: pytest.Pytester, test: str, metric: str = "latency") -> Comparison:
+    """Return the comparison of one metric of the test whose id ends so."""
+    found = [
+        comparison
+        for judgement in report(pytester).judgements
+        if judgement.run.test.endswith(test)
+        for comparison in judgement.comparisons
+        if comparison.metric == metric
+    ]
+    (comparison,) = found
+    return comparison
+
+
+def leftovers(git: Git) -> list[str]:
+    return [line for line in git("worktree", "list").splitlines() if "hwperf-base-" in line]
+
+
+def test_slower_code_fails_its_own_test_alone(project: pytest.Pytester, git: Git) -> None:
+    write(project, "work.py", WORK.format(units=9))
+    result = run(project, "--junitxml=junit.xml")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.re_match_lines([r"REGRESSED  latency p50 ×\d+\.\d .* \d+ fresh pairs, exact signed-rank.*Holm"])
+    assert "REGRESSED" in (project.path / "junit.xml").read_text(encoding="utf-8")
+    assert compared(project, "test_slow").p_value in {2.0**-8, 2.0**-9}  # the other test may be screened by chance
+    assert compared(project, "test_steady").outcome != "regressed"
+    assert {coin.processor for pair in report(project).gates[0].evidence.pairs for coin in pair.coins} <= {
+        *processors()
+    }
+    assert leftovers(git) == []
+    assert main(["recompute", str(project.path / "report.json")]) == 0
+
+
+def test_unchanged_code_passes_with_an_interval(project: pytest.Pytester) -> None:
+    result = run(project, "-k", "slow")
+
+    result.assert_outcomes(passed=1, deselected=1)
+    change = compared(project, "test_slow").change
+    assert change is not None
+    assert change.low is not None
+    assert change.high is not None
+
+
+def test_the_present_commit_and_the_one_before_are_told_apart(project: pytest.Pytester, git: Git) -> None:
+    write(project, "work.py", WORK.format(units=1))
+    commit(git)
+    result = run(project, "-k", "slow", against="HEAD~1")
+
+    result.assert_outcomes(passed=1, deselected=1)
+    result.stdout.re_match_lines([r"hwperf: rerunning HEAD~1 in pairs, .*", r"hwperf: HEAD~1 \([0-9a-f]{10}\) rerun.*"])
+    change = compared(project, "test_slow").change
+    assert change is not None
+    assert change.value < -0.4
+
+
+def test_selected_tests_only_are_rerun(project: pytest.Pytester) -> None:
+    result = run(project, REHEARSED, "-k", "steady")
+
+    result.assert_outcomes(passed=1, deselected=1)
+    (gate,) = report(project).gates
+    assert {"tests/test_work.py::test_steady"} == {trial.measurement.test for trial in gate.evidence.trials}
+
+
+@pytest.mark.parametrize("option", ["--collect-only", "--hwperf-disable"])
+def test_nothing_is_rerun_where_nothing_is_measured(project: pytest.Pytester, option: str) -> None:
+    result = run(project, option)
+
+    result.stdout.no_fnmatch_line("*rehearsal*")
+    assert not (project.path / "report.json").exists()
+
+
+def test_a_new_test_of_old_code_has_a_baseline(project: pytest.Pytester) -> None:
+    """The benchmark code is the candidate's on both sides."""
+    write(project, "tests/test_more.py", "import work\n\n\ndef test_more(hwperf):\n    hwperf(work.steady)\n")
+    run(project, REHEARSED, "-k", "more")
+
+    assert UP == compared(project, "test_more").reason
+
+
+def test_a_test_of_what_the_baseline_lacks_has_none(project: pytest.Pytester) -> None:
+    """A missing function, and a module that cannot even be imported; the other tests are compared."""
+    write(project, "work.py", WORK.format(units=3) + "\n\ndef fast():\n    return spend(200)\n")
+    write(project, "brand_new.py", "from work import slow as call\n")
+    write(project, "tests/test_fast.py", "import work\n\n\ndef test_fast(hwperf):\n    hwperf(work.fast)\n")
+    write(project, "tests/test_new.py", "import brand_new\n\n\ndef test_new(hwperf):\n    hwperf(brand_new.call)\n")
+    result = run(project, REHEARSED)
+
+    result.assert_outcomes(passed=4)
+    assert compared(project, "test_fast").outcome == "no baseline"
+    assert (
+        "failed in HEAD: AttributeError: module 'work' has no attribute 'fast'" in compared(project, "test_fast").reason
+    )
+    assert compared(project, "test_new").outcome == "no baseline"
+    assert "HEAD cannot run this test: " in compared(project, "test_new").reason
+    assert "No module named 'brand_new'" in compared(project, "test_new").reason
+    assert UP == compared(project, "test_steady").reason
+
+
+def test_a_removed_test_leaves_the_others_alone(project: pytest.Pytester) -> None:
+    write(project, "tests/test_work.py", TESTS.partition("\n\ndef test_steady")[0] + "\n")
+    result = run(project, REHEARSED)
+
+    result.assert_outcomes(passed=1)
+    assert UP == compared(project, "test_slow").reason
+
+
+def test_a_baseline_that_crashes_takes_one_test_along(project: pytest.Pytester, git: Git) -> None:
+    """The others are rehearsed again without it."""
+    write(project, "work.py", WORK.format(units=3).replace("return spend(300)", "import os; os._exit(7)"))
+    commit(git)
+    write(project, "work.py", WORK.format(units=3))
+    result = run(project, REHEARSED)
+
+    result.assert_outcomes(passed=2)
+    comparison = compared(project, "test_steady")
+    assert comparison.outcome == "no baseline"
+    assert "baseline: ended with code 7 in the middle of the pair (log: " in comparison.reason
+    assert UP == compared(project, "test_slow").reason
+
+
+def test_a_skip_on_the_baseline_is_named(project: pytest.Pytester, git: Git) -> None:
+    write(
+        project,
+        "work.py",
+        WORK.format(units=3)
+        .replace("UNITS = 3", "UNITS = 3\nimport pytest")
+        .replace("return spend(300)", "pytest.skip('no such card')"),
+    )
+    commit(git)
+    write(project, "work.py", WORK.format(units=3))
+    run(project, REHEARSED, "-k", "steady")
+
+    assert compared(project, "test_steady").reason == "skipped in HEAD: Skipped: no such card"
+
+
+def test_odd_ids_are_rerun(project: pytest.Pytester) -> None:
+    write(
+        project,
+        "tests/test_work.py",
+        "import pytest, work\n\n\n"
+        "@pytest.mark.parametrize('x', ['a b', 'é::✓', '-k', 'a/b[c]', '$(touch pwned)', ''])\n"
+        "def test_odd(hwperf, x):\n    hwperf(work.steady)\n",
+    )
+    result = run(project, REHEARSED)
+
+    result.assert_outcomes(passed=6)
+    assert len({trial.measurement.test for trial in report(project).gates[0].evidence.trials}) == 6
+    assert not list(project.path.rglob("pwned"))
+
+
+def test_options_that_would_stop_a_worker_do_not(project: pytest.Pytester) -> None:
+    """`-x`, `--maxfail`, `--lf`, a timeout and a coverage plugin in addopts, a junit file of the asking session."""
+    addopts = "-x --maxfail=1 --lf --strict-markers --strict-config -p no:randomly"
+    write(
+        project, "pytest.ini", f"[pytest]\npythonpath = .\naddopts = {addopts} --timeout=20 -n0 --junitxml=junit.xml\n"
+    )
+    result = run(project, REHEARSED)
+
+    result.assert_outcomes(passed=2)
+    assert UP == compared(project, "test_slow").reason
+
+
+def test_a_selection_in_the_ini_does_not_reach_the_pairs(project: pytest.Pytester) -> None:
+    """The command line's own wins in the session, and ids travel over the line."""
+    ini = "[pytest]\npythonpath = .\nmarkers =\n    perf: slow\naddopts = -m 'not perf'\n"
+    write(project, "pytest.ini", ini)
+    write(project, "tests/test_work.py", f"import pytest\npytestmark = pytest.mark.perf\n{TESTS}")
+    run(project, "-m", "perf", REHEARSED)
+
+    assert UP == compared(project, "test_steady").reason
+
+
+def test_a_changed_conftest_is_named(project: pytest.Pytester, git: Git) -> None:
+    write(project, "tests/conftest.py", "import pytest\n")
+    commit(git)
+    write(project, "tests/conftest.py", "import pytest  # changed\n")
+    result = run(project, REHEARSED)
+
+    result.stdout.fnmatch_lines(["hwperf: changed since the baseline, and run on both sides*: tests/conftest.py"])
+
+
+def test_a_body_may_read_its_run_in_the_pairs(project: pytest.Pytester) -> None:
+    write(
+        project,
+        "tests/test_work.py",
+        "import work\n\n\ndef test_read(hwperf):\n"
+        "    run = hwperf(work.steady)\n    assert run.sample('latency').values[0] < 60\n",
+    )
+    run(project, REHEARSED)
+
+    assert UP == compared(project, "test_read").reason
+
+
+def test_a_measurement_that_the_pairs_did_not_meet_says_so(project: pytest.Pytester) -> None:
+    write(
+        project,
+        "tests/test_work.py",
+        "import os\nimport work\n\n\ndef test_odd(hwperf):\n    hwperf(work.steady, label=str(os.getpid()))\n",
+    )
+    run(project, REHEARSED)
+
+    assert compared(project, "test_odd").outcome == "not comparable"
+    assert "the pairs did not meet this measurement" in compared(project, "test_odd").reason
+
+
+def test_a_test_that_never_measures_keeps_its_reason(project: pytest.Pytester) -> None:
+    """Its margin was named, and the pairs have met nothing of it."""
+    marks = "@pytest.mark.hwbudget(latency_p95_ms=1)\n@pytest.mark.hwregression(latency_p95='10%')\n"
+    write(project, "tests/test_more.py", f"import pytest\nimport work\n\n\n{marks}def test_more(hwperf):\n    pass\n")
+    run(project, REHEARSED)
+
+    assert "not comparable" == compared(project, "test_more").outcome
+    assert "the test never called hwperf(...)" == compared(project, "test_more").reason
+
+
+def test_a_gate_that_can_compare_nothing_is_an_error(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The candidate's own processes collect no test: something of the set-up does not reach them."""
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)  # Ours is set for the workers; tox sets one for everybody.
+    write(
+        project,
+        "conftest.py",
+        "import os\n\n\ndef pytest_collection_modifyitems(items):\n"
+        "    if 'PYTHONHASHSEED' in os.environ:\n        items.clear()\n",
+    )
+    result = run(project)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*nothing could be compared: a fresh process of the candidate does not collect this*"])
+
+
+def test_the_baseline_may_have_its_own_interpreter(project: pytest.Pytester) -> None:
+    """Its path is relative to where pytest was started."""
+    script = write(project, "tools/python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    run(project, "--hwperf-base-python=tools/python", REHEARSED, "-k", "steady")
+
+    assert UP == compared(project, "test_steady").reason
+
+
+def test_an_interpreter_that_cannot_be_started_is_a_usage_error(project: pytest.Pytester) -> None:
+    write(project, "tools/python", "no program")
+    result = run(project, "--hwperf-base-python=tools/python")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*tools/python cannot be started in *"])
+
+
+def test_markers_that_the_baseline_does_not_know_are_no_error(project: pytest.Pytester) -> None:
+    """The candidate's ini is laid over, but for its pythonpath."""
+    write(
+        project, "pytest.ini", "[pytest]\npythonpath = .\nmarkers =\n    fresh: new here\naddopts = --strict-markers\n"
+    )
+    write(project, "tests/test_work.py", f"import pytest\npytestmark = pytest.mark.fresh\n{TESTS}")
+    run(project, REHEARSED, "-k", "steady")
+
+    assert UP == compared(project, "test_steady").reason
+
+
+def test_test_workers_are_refused_loudly(project: pytest.Pytester) -> None:
+    result = run(project, "-n", "2")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*-n starts test workers side by side: run measured tests alone with -n0 *"])
+
+
+@pytest.mark.parametrize("against", ["no-such-branch", "--upload-pack=x"])
+def test_an_unknown_revision_is_a_usage_error(project: pytest.Pytester, against: str) -> None:
+    result = run(project, against=against)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --hwperf-against={against}: *"])
+
+
+def test_an_interpreter_that_is_none_is_a_usage_error(project: pytest.Pytester) -> None:
+    result = run(project, "--hwperf-base-python=no/python")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --hwperf-base-python='no/python' is no file; give an interpreter"])
+
+
+def test_an_interpreter_without_a_baseline_is_a_usage_error(project: pytest.Pytester) -> None:
+    result = run(project, "--hwperf-base-python=python", against="")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_folder_is_a_baseline(project: pytest.Pytester, tmp_path_factory: pytest.TempPathFactory, git: Git) -> None:
+    """It is only read: the tests are laid over a copy."""
+    other = tmp_path_factory.mktemp("other") / "clone"
+    git("clone", "--quiet", ".", str(other))
+    (other / "work.py").write_text(WORK.format(units=9), encoding="utf-8")
+    write(project, "tests/test_work.py", f"{TESTS}\n# changed here\n")
+    before = {path: path.read_bytes() for path in other.rglob("*.py")}
+    run(project, "-k", "slow", against=str(other))
+
+    change = compared(project, "test_slow").change
+    assert change is not None
+    assert change.value < -0.4
+    assert before == {path: path.read_bytes() for path in other.rglob("*.py")}
+
+
+def test_accuracy_is_compared_example_by_example(project: pytest.Pytester, git: Git) -> None:
+    """40 of 400 rows are newly wrong; the model's file lies beside the tests and is not laid over."""
+    write(project, "tests/model.py", "WRONG = 20\n")
+    write(
+        project,
+        "tests/test_labels.py",
+        "import numpy as np\nimport model\nimport work\n\n\n"
+        "def predict(X):\n    work.steady()\n    return np.where(X[:, 0] < model.WRONG, 1, 0)\n\n\n"
+        "def test_labels(hwperf):\n"
+        "    X = np.arange(400.0).reshape(-1, 1)\n"
+        "    hwperf(predict, X, y_true=np.zeros(400, dtype=int))\n",
+    )
+    write(project, "pytest.ini", "[pytest]\npythonpath = . tests\n")
+    commit(git)
+    write(project, "tests/model.py", "WRONG = 60\n")
+    result = run(project, REHEARSED, "-k", "labels")
+
+    result.assert_outcomes(failed=1, deselected=2)
+    comparison = compared(project, "test_labels", "accuracy")
+    assert comparison.outcome == "regressed"
+    assert comparison.change is not None
+    assert comparison.change.value == pytest.approx(-0.1)
+    assert comparison.p_value == 2.0**-40
+
+
+def test_what_is_another_quantity_is_not_compared(project: pytest.Pytester, git: Git) -> None:
+    write(project, "work.py", WORK.format(units=3) + "\n\nROWS = 10\n")
+    write(
+        project,
+        "tests/test_rows.py",
+        "import numpy as np\nimport work\n\n\n"
+        "def test_rows(hwperf):\n    hwperf(lambda X: work.steady(), np.ones((20, 3)), batch_size=work.ROWS)\n",
+    )
+    commit(git)
+    write(project, "work.py", WORK.format(units=3) + "\n\nROWS = 5\n")
+    run(project, REHEARSED, "-k", "rows")
+
+    comparison = compared(project, "test_rows")
+    assert (comparison.outcome, comparison.reason) == ("not comparable", "batch_size: 10, 5 (baseline, now)")
+
+
+def test_uneven_measurements_are_named(project: pytest.Pytester, git: Git) -> None:
+    write(project, "work.py", WORK.format(units=3) + "\n\nSIZES = ['small']\n")
+    write(
+        project,
+        "tests/test_sizes.py",
+        "import work\n\n\ndef test_sizes(hwperf):\n"
+        "    for size in work.SIZES:\n        hwperf(work.steady, label=size)\n",
+    )
+    commit(git)
+    write(project, "work.py", WORK.format(units=3) + "\n\nSIZES = ['small', 'large']\n")
+    run(project, REHEARSED, "-k", "sizes")
+
+    found = {j.run.label: j.comparisons[0] for j in report(project).judgements}
+    assert UP == found["small"].reason
+    assert found["large"].reason == "only the candidate makes the measurement 'large'"
+
+
+def test_own_numbers_are_compared(project: pytest.Pytester, git: Git) -> None:
+    """A number that never differs on a side is compared exactly."""
+    write(project, "work.py", WORK.format(units=3) + "\n\nROUGE = 0.50\n")
+    write(
+        project,
+        "tests/test_own.py",
+        "import work\n\n\ndef test_own(hwperf):\n"
+        "    hwperf(work.steady)\n    hwperf.record('rouge', work.ROUGE, better='higher')\n",
+    )
+    commit(git)
+    write(project, "work.py", WORK.format(units=3) + "\n\nROUGE = 0.45\n")
+    result = run(project, "-k", "own")
+
+    result.assert_outcomes(failed=1, deselected=2)
+    assert compared(project, "test_own", "rouge").outcome == "regressed"
+
+
+def test_memory_is_compared_in_fresh_processes(project: pytest.Pytester, git: Git) -> None:
+    write(
+        project,
+        "work.py",
+        WORK.format(units=3) + "\n\nMIB = 4\n\n\ndef hold():\n    return bytearray(MIB << 20).count(1)\n",
+    )
+    write(
+        project,
+        "tests/test_hold.py",
+        "import pytest, work\n\n\n@pytest.mark.hwregression(memory='5%')\n"
+        "def test_hold(hwperf):\n    hwperf(work.hold)\n",
+    )
+    commit(git)
+    write(project, "work.py", (project.path / "work.py").read_text(encoding="utf-8").replace("MIB = 4", "MIB = 6"))
+    result = run(project, REHEARSED, "-k", "hold", clock=())
+
+    result.assert_outcomes(failed=1, deselected=2)
+    comparison = compared(project, "test_hold", "memory")
+    assert comparison.outcome == "regressed"
+    assert comparison.change is not None
+    assert comparison.change.value == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_time_cap_leaves_nothing_passed_unsaid(project: pytest.Pytester) -> None:
+    result = run(project, "--hwperf-gate-time=0.001")
+
+    result.assert_outcomes(passed=2)
+    assert compared(project, "test_slow").outcome == "inconclusive"
+    assert "the time of 0.001 s was up" in compared(project, "test_slow").reason
+
+
+def test_an_undecided_comparison_fails_where_it_is_asked_to(project: pytest.Pytester) -> None:
+    result = run(project, "--hwperf-gate-time=0.001", "--hwperf-strict")
+
+    result.assert_outcomes(failed=2)
+
+
+def test_large_files_are_shared_on_request(project: pytest.Pytester, git: Git) -> None:
+    """A git-LFS pointer is no file; what is shared stands in the report."""
+    write(project, "weights.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n")
+    write(
+        project,
+        "tests/test_weights.py",
+        "import pathlib\nimport work\n\n\n"
+        "def call():\n    work.spend(int(pathlib.Path('weights.bin').read_text()))\n\n\n"
+        "def test_weights(hwperf):\n    hwperf(call)\n",
+    )
+    write(project, "code.py", "unused = 1\n")
+    write(
+        project,
+        "tests/test_code.py",
+        "import code as _\nimport work\n\n\ndef test_code(hwperf):\n    hwperf(work.steady)\n",
+    )
+    commit(git)
+    write(project, "weights.bin", "3000")
+    run(project, REHEARSED, "-k", "weights or code")
+    missing = compared(project, "test_weights")
+    run(project, REHEARSED, "-k", "weights or code", "--hwperf-share=*.bin")
+
+    assert missing.outcome == "no baseline"
+    assert "failed in HEAD: ValueError" in missing.reason
+    assert UP == compared(project, "test_weights").reason
+    assert ["weights.bin"] == list(report(project).gates[0].shared)
+
+
+def test_a_stored_baseline_is_rerun_where_git_has_it(project: pytest.Pytester) -> None:
+    run(project, "--hwperf-save", against="")
+    write(project, "work.py", WORK.format(units=9))
+    result = run(project, "--hwperf-compare", against="")
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.re_match_lines([r"hwperf: baseline main \([0-9a-f]{10}\).* rerun beside the present code.*"])
+    assert "signed-rank" in compared(project, "test_slow").method
+
+
+def test_a_test_that_itself_got_slower_is_found_by_its_history(project: pytest.Pytester, git: Git) -> None:
+    """Both sides of a rerun run the present test: its own work is compared with the stored sessions."""
+    body = "import pytest, work\n\n\n@pytest.mark.hwbudget(latency_p95_ms=1000)\ndef test_body():\n    {calls}\n"
+    write(project, "tests/test_body.py", body.format(calls="work.spend(100); work.steady()"))
+    commit(git)
+    run(project, "-k", "body", "--hwperf-save", against="")
+    write(project, "tests/test_body.py", body.format(calls="work.spend(3000); work.steady()"))
+    result = run(project, "-k", "body", "--hwperf-compare", REHEARSED, against="")
+
+    result.assert_outcomes(failed=1, deselected=2)
+    result.stdout.fnmatch_lines(["hwperf: changed since the baseline, *: tests/test_body.py"])
+    assert "historical" in compared(project, "test_body").method
+
+
+def test_a_stored_baseline_is_history_where_it_cannot_be_rerun(project: pytest.Pytester) -> None:
+    write(project, "work.py", WORK.format(units=4))
+    run(project, "--hwperf-save", against="")
+    result = run(project, "--hwperf-compare", against="")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["hwperf: baseline main is not rerun, since it was saved with changes that were not *"])
+    assert "historical" in compared(project, "test_slow").method
+
+
+def test_a_rerun_can_be_declined(project: pytest.Pytester) -> None:
+    run(project, "--hwperf-save", against="")
+    result = run(project, "--hwperf-compare", "--hwperf-rerun=never", against="")
+
+    result.stdout.no_fnmatch_line("*rehearsal*")
+    assert "historical" in compared(project, "test_slow").method
+
+
+def test_tests_without_any_code_of_the_trees_are_warned_about(pytester: pytest.Pytester, git: Git) -> None:
+    """Nothing but tests lies in the repository: both sides measure the same."""
+    write(
+        pytester,
+        "test_sum.py",
+        "from fakes.simulated_time import spend\n\n\ndef test_sum(hwperf):\n    hwperf(lambda: spend(100))\n",
+    )
+    commit(git)
+    result = run(pytester, REHEARSED)
+
+    result.stdout.fnmatch_lines(["hwperf: no code of either tree was loaded beside the tests, which are the same *"])
+    assert len(report(pytester).gates[0].warnings) == 1
+
+
+def test_a_line_tells_where_the_pairs_are(project: pytest.Pytester) -> None:
+    result = run(project, "-k", "steady")
+
+    result.stdout.re_match_lines(
+        [
+            r"hwperf: rehearsal of both sides",
+            r"hwperf: screen pair 1 of 6, tests/test_work.py::test_steady",
+            r"hwperf: screen pair 2 of 6, about \d+ s left, tests/test_work.py::test_steady",
+            r"hwperf: HEAD .* rerun beside the present code, 6 screen.* pairs .*, 1 of 1 tests compared: checkout .*",
+        ]
+    )
+
+
+ARENA = """
+import numpy as np
+import pytest
+import work
+from sklearn.neural_network import MLPClassifier
+
+X = np.random.default_rng(0).random((64, 8), dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def hwperf_model():
+    return MLPClassifier((work.UNITS * 16,), max_iter=1, random_state=0).fit(X, X[:, 0] > 0.5)
+
+
+@pytest.fixture(scope="module")
+def hwperf_data():
+    return X
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.hwregression(MARGIN)
+@pytest.mark.hwscenarios("onnx_fp32")
+def test_session(hwperf, scenario):
+    hwperf(scenario, batch_size=64)
+"""
+
+
+def test_the_runtimes_own_memory_is_compared_where_a_margin_names_it(project: pytest.Pytester, git: Git) -> None:
+    """A layer four times as wide holds more; equal to the byte otherwise, so that no pair is needed."""
+    write(project, "tests/test_work.py", ARENA.replace("MARGIN", 'arena_in_use="1%"'))
+    commit(git)
+    write(project, "work.py", WORK.format(units=12))
+    result = run(project, REHEARSED, clock=())
+    arena = compared(project, "test_session[onnx_fp32]", "arena_in_use")
+
+    result.assert_outcomes(failed=1)
+    assert "regressed" == arena.outcome
+    assert arena.change is not None
+    assert arena.change.value > 0.5
+
+
+def test_the_runtimes_own_memory_is_not_asked_for_otherwise(project: pytest.Pytester, git: Git) -> None:
+    write(project, "tests/test_work.py", ARENA.replace("MARGIN", 'latency_p50="2%"'))
+    commit(git)
+    run(project, REHEARSED, clock=())
+
+    metrics = {v.subject.metric for j in report(project).judgements for v in j.verdicts}
+    assert "arena_in_use" not in metrics
+    assert "latency" in metrics

@@ -1,0 +1,110 @@
+"""The gate as a whole: tails, what is selected, mistakes of its own, and what is said where it cannot be had."""
+
+import shutil
+from functools import partial
+from typing import NoReturn
+
+import pytest
+from fakes.reruns import INI, QUICK, WORK, Project, measured, repository
+
+from pytest_hwperf.cli import main
+from pytest_hwperf.pairs.conductor import Conductor
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs", "fakes_in_reach")]
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Project:
+    """A repository with one commit: code, its measured test, and an ini file that leads to it."""
+    return repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_work.py": measured("work", "work.call")})
+
+
+TAILED = """
+from itertools import count
+
+from fakes.simulated_time import spend
+
+NUMBERS = count()
+
+
+def call():
+    spend(300 * ({tail} if next(NUMBERS) % 10 == 0 else 1))
+"""
+PLAIN = "def test_plain():\n    raise NotImplementedError\n"
+
+
+def test_a_longer_tail_alone_fails_its_margin_among_the_measured_tests_only(project: Project) -> None:
+    """Every tenth call takes six times as long: p95 sees it and the median does not."""
+    marked = f"import pytest\npytestmark = pytest.mark.hwregression(latency_p95='10%')\n{measured('tail', 'work.call')}"
+    project.commit({"work.py": TAILED.format(tail=1), "test_work.py": marked, "test_plain.py": PLAIN})
+    project.write({"work.py": TAILED.format(tail=6)})
+    result = project.run("--hwperf-only")
+    tail = project.compared("test_tail", statistic="p95")
+
+    result.assert_outcomes(failed=1, deselected=1)
+    assert "regressed" == tail.outcome
+    assert tail.p_value in {2.0**-8, 2.0**-9}  # the median may be screened by chance
+    assert tail.change is not None
+    assert tail.change.value > 1
+    assert "regressed" != project.compared("test_tail").outcome
+    assert {"test_work.py::test_tail"} == {trial.measurement.test for trial in project.gate().evidence.trials}
+    assert main(["recompute", str(project.path / "report.json")]) == 0
+
+
+class Broken(Conductor):
+    """A conductor with a mistake in it."""
+
+    def conduct(self, *_: object, **__: object) -> NoReturn:
+        raise KeyError("planted")
+
+
+def test_a_mistake_of_ours_ends_the_session_with_a_sentence(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither does anything pass unseen nor does pytest call it an internal error of its own."""
+    monkeypatch.setattr("pytest_hwperf.plugin.gate.Conductor", partial(Broken, tempo=QUICK))
+    result = project.run()
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: hwperf: nothing was compared, by a mistake of pytest-hwperf itself: KeyError: 'planted'. *",
+            "Traceback (most recent call last):",
+            "*test_rerun_gate.py*, in conduct",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+    result.assert_outcomes()
+    assert "hwperf-base-" not in project.git("worktree", "list")
+
+
+NOT_RERUN = "hwperf: baseline main is not rerun, since {}: its timings are compared with what is stored, historical, *"
+
+
+def stored(project: Project, *options: str) -> pytest.RunResult:
+    return project.run("--hwperf-compare", *options, against="")
+
+
+def test_a_baseline_without_a_revision_at_hand_is_not_rerun_and_it_is_said_why(project: Project) -> None:
+    """Saved at a commit that is gone; then saved outside of git."""
+    project.run("--hwperf-save", against="")
+    revision = project.git("rev-parse", "HEAD")
+    shutil.rmtree(project.path / ".git")
+    project.git("init")
+    project.commit({})
+    gone = stored(project)
+    shutil.rmtree(project.path / ".git")
+    shutil.rmtree(project.path / ".hwperf")
+    project.run("--hwperf-save", against="")
+    outside = stored(project)
+
+    assert "historical" in project.compared("test_work").method
+    lacking = f"this repository does not have its revision {revision[:10]} (git fetch --unshallow)"
+    gone.stdout.fnmatch_lines([NOT_RERUN.format(lacking)])
+    outside.stdout.fnmatch_lines([NOT_RERUN.format("it was saved outside of git")])
+
+
+def test_a_baseline_is_not_rerun_beside_test_workers_and_it_is_said_why(project: Project) -> None:
+    project.run("--hwperf-save", against="")
+    result = stored(project, "-n", "2")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([NOT_RERUN.format("test workers run side by side (-n)")])

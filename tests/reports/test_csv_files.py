@@ -1,0 +1,260 @@
+"""Spreadsheets and pandas read the files: units in names, reasons where a cell is empty, no formula."""
+
+import csv
+import io
+import math
+from array import array
+from collections.abc import Callable
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from fakes import gates
+from fakes import records as fake
+
+from pytest_hwperf.core.evidence import Coin, Evidence, Gate, Measurement, Observation, Pair
+from pytest_hwperf.core.records import METRICS, Judgement
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.units import EXPORT_UNITS
+from pytest_hwperf.reports.csv_files import render
+
+RUNS, SUMMARY, COMPARISONS = "stat_benchmark_runs.csv", "stat_benchmark_summary.csv", "statistical_comparisons.csv"
+
+
+def table(report: Report, name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(render(report)[name].decode("utf-8"))))
+
+
+def report_of(*judgements: Judgement) -> Report:
+    return replace(fake.report(), judgements=judgements)
+
+
+@pytest.mark.parametrize("name", [RUNS, SUMMARY, COMPARISONS])
+def test_files_are_written_as_agreed(golden: Callable[[str, bytes], None], name: str) -> None:
+    golden(f"csv/{name}", render(fake.report())[name])
+
+
+def test_rendering_twice_gives_the_same_bytes() -> None:
+    assert render(fake.report()) == render(fake.report())
+
+
+def test_empty_report_has_headers_only() -> None:
+    assert {RUNS: 1, SUMMARY: 1, COMPARISONS: 1} == {
+        name: content.count(b"\n") for name, content in render(fake.empty_report()).items()
+    }
+
+
+def test_sample_is_summarised_in_its_unit() -> None:
+    """2, 4, 4, 4, 5, 5, 7, 9 ms: the sum is 40, squared deviations from 5 sum to 32, and √(32 ÷ 7) = 2.1380899353."""
+    run = fake.run(samples=(fake.sample(values=[0.002, 0.004, 0.004, 0.004, 0.005, 0.005, 0.007, 0.009]),))
+    row = table(report_of(replace(fake.plain_judgement(), run=run)), RUNS)[0]
+
+    assert {"unit": "ms", "n": "8", "mean": "5", "median": "4.5", "sd": "2.1380899353", "min": "2", "max": "9"} == {
+        name: row[name] for name in ("unit", "n", "mean", "median", "sd", "min", "max")
+    }
+    assert (row["per"], row["source"], row["reason"]) == ("call", "perf_counter", "")
+
+
+def test_one_reading_has_no_deviation_and_says_why() -> None:
+    row = next(row for row in table(fake.report(), RUNS) if row["metric"] == "throughput")
+
+    assert ("161", "", "sd needs 2 values") == (row["mean"], row["sd"], row["reason"])
+
+
+def test_sample_without_readings_is_empty_and_says_why() -> None:
+    run = fake.run(samples=(replace(fake.sample(), values=array("d")),))
+    row = table(report_of(replace(fake.plain_judgement(), run=run)), RUNS)[0]
+
+    assert ("0", "", "", "no reading") == (row["n"], row["mean"], row["max"], row["reason"])
+
+
+def test_unmeasured_metric_is_empty_and_says_why() -> None:
+    row = next(row for row in table(fake.report(), RUNS) if row["metric"] == "energy")
+
+    assert ("mj", "", "", fake.NO_COUNTER) == (row["unit"], row["n"], row["mean"], row["reason"])
+
+
+def test_summary_has_units_in_its_names() -> None:
+    row = table(fake.report(), SUMMARY)[0]
+
+    assert {
+        "latency_p95_ms": "7.9",
+        "latency_p95_ms_ci_low": "7.6",
+        "latency_p95_ms_ci_high": "8.45",
+        "latency_p95_ms_n": "412",
+        "latency_p95_ms_per": "call",
+        "latency_p95_ms_source": "perf_counter",
+        "latency_p95_ms_reason": "",
+        "throughput_mean_per_s": "161",
+        "accuracy_mean": "0.9667",
+        "memory_max_mb": "4.2",
+    }.items() <= row.items()
+
+
+def test_every_empty_number_of_the_summary_has_its_reason() -> None:
+    for row in table(fake.report(), SUMMARY):
+        for name, reason in row.items():
+            if name.endswith("_reason"):
+                figure = name.removesuffix("_reason")
+                complete = all(row[figure + end] for end in ("", "_ci_low", "_ci_high"))
+                assert complete == (reason == "")
+
+
+def test_reasons_tell_an_open_end_from_what_was_not_measured() -> None:
+    first, second, _ = table(fake.report(), SUMMARY)
+
+    assert first["latency_p99_ms_reason"] == "p99 needs 459 calls for an upper bound at 98 %"
+    assert first["memory_max_mb_reason"] == "no bound at n=3 (order statistics)"
+    assert first["energy_mean_mj_reason"] == fake.NO_COUNTER
+    assert second["memory_max_mb_reason"] == "not among the figures of this run"
+
+
+def test_comparison_has_its_numbers_and_outcome() -> None:
+    row = table(fake.report(), COMPARISONS)[0]
+
+    assert {
+        "baseline": "main",
+        "scenario": "sklearn_fp32",
+        "metric": "latency",
+        "statistic": "p50",
+        "unit": "ms",
+        "baseline_value": "6.02",
+        "candidate_value": "6.31",
+        "change": "0.048",
+        "p_value": "0.0002",
+        "pairs": "12",
+        "cohens_d_paired": "",
+        "outcome": "regressed",
+        "fails": "yes",
+    }.items() <= row.items()
+    assert row["cohens_d_paired_reason"]
+
+
+def test_every_number_has_unit_n_and_source() -> None:
+    """Those of a run and of a comparison in their row; those of the summary behind the name of their column."""
+    report = fake.report()
+    for row in table(report, RUNS) + table(report, COMPARISONS):
+        number = row.get("mean") or row.get("candidate_value")
+        assert not number or (row["unit"] and int(row["n"]) > 0 and row["source"])
+    for row in table(report, SUMMARY):
+        for name in [name.removesuffix("_source") for name in row if name.endswith("_source")]:
+            metric = next(metric for metric in METRICS if name.startswith(f"{metric}_"))
+            assert name.endswith(EXPORT_UNITS[METRICS[metric].unit][0])
+            assert not row[name] or (int(row[f"{name}_n"]) > 0 and row[f"{name}_source"])
+
+
+def test_a_comparison_has_the_source_of_the_candidates_value() -> None:
+    rows = table(fake.report(), COMPARISONS)
+
+    assert [("latency", "412", "perf_counter"), ("energy", "30", "estimate:cpu-time")] == [
+        (row["metric"], row["n"], row["source"]) for row in (rows[0], rows[-2])
+    ]
+
+
+def paired(*changes: float) -> Report:
+    """A latency that was compared by these log ratios, one a pair."""
+    judgement = fake.plain_judgement()
+    measurement = Measurement(test=judgement.run.test, label=judgement.run.label)
+    seen = [
+        Observation(
+            measurement=measurement,
+            metric="latency",
+            statistic="p50",
+            baseline=array("d", [0.001]),
+            candidate=array("d", [0.001 * math.exp(change)]),
+            change=change,
+        )
+        for change in changes
+    ]
+    pairs = tuple(
+        Pair(
+            number=number,
+            stage="screen",
+            first="baseline",
+            hash_seeds={},
+            coins=(Coin(measurement=measurement, turns="BC"),),
+            observations=(one,),
+        )
+        for number, one in enumerate(seen, 1)
+    )
+    gate = Gate(
+        against="main",
+        revision="4f2c1e9",
+        seed=1,
+        evidence=Evidence(alpha=0.01, trials=(), pairs=pairs),
+        shared={},
+        seconds={},
+    )
+    value = math.expm1(sorted(changes)[len(changes) // 2])
+    verdict = fake.comparison_verdict("latency", "p50", "inconclusive", (value, -0.1, 0.1), pairs=len(changes))
+    return replace(report_of(replace(judgement, verdicts=(verdict,))), gates=(gate,))
+
+
+def test_pairs_give_a_standardised_effect() -> None:
+    """0.02, 0.04 and 0.06: a mean of 0.04 over a deviation of 0.02."""
+    (row,) = table(paired(0.02, 0.04, 0.06), COMPARISONS)
+
+    assert ("2", "") == (row["cohens_d_paired"], row["cohens_d_paired_reason"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"), [((0.02,), "1 pair without a deviation"), ((0.02, 0.02, 0.02), "3 pairs without a deviation")]
+)
+def test_pairs_without_a_deviation_give_no_standardised_effect(changes: tuple[float, ...], told: str) -> None:
+    (row,) = table(paired(*changes), COMPARISONS)
+
+    assert "" == row["cohens_d_paired"]
+    assert f"{told}; see change and its interval" == row["cohens_d_paired_reason"]
+
+
+def test_what_rests_on_no_pairs_has_no_standardised_effect() -> None:
+    """Of a whole build: latencies are compared in pairs, memory and accuracy are not."""
+    rows = table(gates.report(3), COMPARISONS)
+
+    assert {("latency", True), ("memory", False), ("accuracy", False)} == {
+        (row["metric"], row["cohens_d_paired"] != "") for row in rows
+    }
+    assert all((row["cohens_d_paired"] == "") == (row["cohens_d_paired_reason"] != "") for row in rows)
+
+
+def test_comparison_without_numbers_says_why() -> None:
+    row = table(fake.report(), COMPARISONS)[-1]
+
+    assert ("", "", "", "no baseline") == (row["baseline_value"], row["change"], row["p_value"], row["outcome"])
+    assert row["reason"] == "the baseline 'main' has no run of this test"
+
+
+def test_comparison_of_what_was_not_measured_has_no_candidate() -> None:
+    judgement = replace(fake.sklearn_judgement(), figures=())
+
+    assert table(report_of(judgement), COMPARISONS)[0]["candidate_value"] == ""
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "＝1", "-test[x]"])
+def test_text_never_starts_a_formula(text: str) -> None:
+    """A test id is the work of strangers in a pull request; a spreadsheet would run it."""
+    run = replace(fake.run(), test=text, label=text, scenario=text, unmeasured={text: text}, conditions={text: text})
+    report = report_of(Judgement(run=run, figures=(fake.figure(text, "mean", source=text, per=text),), verdicts=()))
+
+    for content in render(report).values():
+        for row in csv.reader(io.StringIO(content.decode())):
+            assert [] == [cell for cell in row if cell.lstrip().startswith(("=", "+", "-", "@", "＝"))]
+
+
+def test_negative_numbers_stay_numbers() -> None:
+    row = next(row for row in table(fake.report(), COMPARISONS) if row["outcome"] == "improved")
+
+    assert row["change"] == "-0.12"
+
+
+def test_control_characters_are_escaped() -> None:
+    judgement = replace(fake.plain_judgement(), run=fake.run(test="a\x1b[2J\nb"))
+
+    assert table(report_of(judgement), SUMMARY)[0]["test"] == r"a\x1b[2J\nb"
+
+
+def test_pandas_reads_numbers_as_numbers() -> None:
+    frame = pd.read_csv(io.BytesIO(render(fake.report())[SUMMARY]))
+
+    assert frame["latency_p50_ms"].tolist() == [6.31, 0.042, 1.18]
+    assert frame["latency_p95_ms"].isna().tolist() == [False, True, True]

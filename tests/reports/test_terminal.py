@@ -1,0 +1,164 @@
+"""The terminal's lines: aligned, within the width, and never a value or outcome cut."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.core.records import Budget, Judgement
+from pytest_hwperf.reports.table import Detail, rows
+from pytest_hwperf.reports.terminal import Line, render
+
+Golden = Callable[[str, bytes], None]
+
+
+def text_of(lines: list[Line]) -> str:
+    return "".join(f"{text}\n" for text, _ in lines)
+
+
+@pytest.mark.parametrize(
+    ("detail", "width"),
+    [("normal", 80), ("normal", 100), ("normal", 120), ("normal", 200), ("quiet", 80), ("verbose", 120)],
+)
+def test_report_looks_as_agreed(golden: Golden, detail: Detail, width: int) -> None:
+    text = text_of(render(fake.report(), width=width, color=False, detail=detail))
+
+    golden(f"text/{detail}_{width}.txt", text.encode())
+
+
+@pytest.mark.parametrize("width", [20, 60, 72, 79, 80, 100, 119, 120, 140, 160, 180, 200, 400])
+def test_width_is_kept_and_nothing_lost(width: int) -> None:
+    """A line may be longer only by one word that cannot be broken, or where metric and outcome alone are wider."""
+    lines = [text for text, _ in render(fake.report(), width=width, color=False)]
+    table = rows(fake.report())
+
+    assert [] == [line for line in lines if len(line) > max(width, 56) and len(line.split()) > 1]
+    everything = " ".join(" ".join(lines).split())
+    for group in table.groups:
+        assert group.title in everything
+        for section in group.sections:
+            assert section.test in everything
+            for row in section.rows:
+                for column, cell in zip(table.columns, row.cells, strict=True):
+                    assert column.implied or cell in everything
+
+
+def test_every_row_is_one_line_from_100_columns_without_comparisons_and_from_120_with() -> None:
+    report = fake.report()
+    budgets_only = tuple(
+        replace(judgement, verdicts=tuple(v for v in judgement.verdicts if isinstance(v.subject, Budget)))
+        for judgement in report.judgements
+    )
+    for width, shown in ((100, replace(report, judgements=budgets_only)), (120, report)):
+        lines = [text for text, _ in render(shown, width=width, color=False)]
+
+        assert [] == [line for line in lines if line.startswith(" " * 6)]
+
+
+def test_the_columns_that_the_fewest_rows_fill_leave_the_grid_first() -> None:
+    """All five rows have an n, two of them a budget."""
+    judgement = fake.sklearn_judgement()
+    verdicts = tuple(v for v in judgement.verdicts if v.subject.metric in {"throughput", "memory"})
+    report = replace(fake.empty_report(), judgements=(replace(judgement, verdicts=verdicts),))
+    lines = [text for text, _ in render(report, width=77, color=False)]
+
+    assert ["metric", "value", "n", "outcome"] == lines[0].split()
+    assert ["budget >= 160 /s", "budget <= 10 MB"] == [line.strip() for line in lines if line.startswith(" " * 6)]
+
+
+def test_the_baseline_is_left_out_where_there_is_no_room() -> None:
+    """Value and change imply it; it never takes a line of its own."""
+    narrow, wide = (text_of(render(fake.report(), width=width, color=False)) for width in (120, 200))
+
+    assert [False, True] == ["6.02 ms" in text for text in (narrow, wide)]
+
+
+def test_marks_without_room_go_below_their_row() -> None:
+    judgement = replace(fake.plain_judgement(), figures=(fake.figure(),))
+    report = replace(fake.empty_report(), judgements=(judgement,))
+    rows_at = [[text for text, _ in render(report, width=width, color=False)] for width in (67, 66)]
+
+    assert [True, False] == [any(line.endswith("no baseline [1]") for line in lines) for lines in rows_at]
+    assert "      [1]" in rows_at[1]
+
+
+def test_columns_are_aligned() -> None:
+    lines = [text for text, _ in render(fake.report(), width=200, color=False)]
+    start = lines[0].index("outcome")
+
+    assert {"passed", "improved", "passed,", "not", "regressed", "failed,", "inconclusive", "unmeasured", "no"} == {
+        line[start:].split()[0] for line in lines[1:] if line.startswith(" " * 4) and line[start:].split()
+    }
+
+
+def test_wide_letters_take_two_cells() -> None:
+    """`延迟 mean` fills 9 cells with 7 letters, `été mean` 8 with 10 (accents apart), `latency p50` 11 with 11."""
+    names = ("延迟", "e\u0301te\u0301")
+    judgement = Judgement(
+        run=replace(fake.run(), directions=dict.fromkeys(names, "lower")),
+        figures=(*(fake.figure(name, "mean") for name in names), fake.figure()),
+        verdicts=(),
+    )
+    lines = render(replace(fake.report(), judgements=(judgement,)), width=120, color=False, detail="verbose")
+    starts = {
+        name: next(text for text, _ in lines if text.startswith(f"    {name}")).find("  ", 5)
+        for name in (*names, "latency p50")
+    }
+    values = {name: next(text for text, _ in lines if text.startswith(f"    {name}")) for name in starts}
+
+    assert {"延迟": 4 + 11 - 2 + 2, "e\u0301te\u0301": 4 + 11 + 2 + 2, "latency p50": 4 + 11 + 2} == {
+        name: len(text) - len(text[starts[name] :].lstrip()) for name, text in values.items()
+    }
+
+
+def test_styles_follow_tones() -> None:
+    styles = {text.strip().split("  ")[0]: style for text, style in render(fake.report(), width=200, color=True)}
+
+    assert styles["latency p95"] == {"red": True}
+    assert styles["throughput"] == {"yellow": True}
+    assert styles["memory max"] == {}
+    assert render(fake.report(), width=200, color=True)[-1][1] == {"bold": True, "red": True}
+
+
+def test_without_color_there_is_no_style() -> None:
+    colored, plain = (render(fake.report(), width=80, color=color) for color in (True, False))
+
+    assert text_of(colored) == text_of(plain)
+    assert {False} == {bool(style) for _, style in plain}
+
+
+def test_improvement_is_green_and_success_not_red() -> None:
+    lines = render(replace(fake.report(), judgements=(fake.onnx_judgement(),)), width=200, color=True)
+
+    assert {"green": True} in [style for _, style in lines]
+    assert {"bold": True} == lines[-1][1]
+
+
+def test_interrupted_session_is_said() -> None:
+    lines = render(replace(fake.report(), partial=True), width=200, color=True)
+
+    assert ("interrupted: what is shown is complete, but not all tests ran", {"yellow": True}) in lines
+
+
+def test_nothing_measured_prints_nothing() -> None:
+    assert [] == render(fake.empty_report(), width=80, color=True)
+
+
+def test_measured_tests_without_rows_are_named() -> None:
+    judgement = replace(fake.plain_judgement(), figures=(), verdicts=())
+    lines = render(replace(fake.empty_report(), judgements=(judgement,)), width=80, color=False)
+
+    assert text_of(lines) == (
+        "tests/test_text.py::test_tokenise long text\n"
+        "  fp32, threads 1, batch size 16\n"
+        "1 measured, with nothing to judge them by\n"
+    )
+
+
+def test_no_color_codes_in_the_text() -> None:
+    assert "\x1b" not in text_of(render(fake.report(), width=80, color=True))
+
+
+def test_drawing_twice_gives_the_same() -> None:
+    assert render(fake.report(), width=80, color=True) == render(fake.report(), width=80, color=True)

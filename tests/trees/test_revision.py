@@ -1,0 +1,126 @@
+"""Revisions, temporary work trees and copies, by the real git."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from fakes.repositories import commit, git
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.trees.revision import has_commit, resolve, revision_of, top_of
+from pytest_hwperf.trees.worktree import worktree
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+def test_the_revision_is_the_commit(repository: Path) -> None:
+    clean = revision_of(repository)
+    (repository / "model.py").write_text("new")
+
+    assert len(clean) == 40
+    assert revision_of(repository) == f"{clean}+changes"
+
+
+def test_a_repository_without_a_commit_has_no_revision(tmp_path: Path) -> None:
+    git(tmp_path, "init")
+
+    assert revision_of(tmp_path) == ""
+
+
+def test_a_machine_without_git_has_no_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert revision_of(tmp_path) == ""
+    with pytest.raises(UsageProblem, match="git is not installed: install it, or give the folder"):
+        resolve(tmp_path, "main")
+
+
+@pytest.mark.parametrize("ref", ["main", "v1", "HEAD", "main~0", "branch/with/slashes"])
+def test_branches_tags_and_expressions_name_their_commit(repository: Path, ref: str) -> None:
+    """An annotated tag is its commit, not its own object."""
+    git(repository, "tag", "-a", "v1", "-m", "first")
+    git(repository, "branch", "branch/with/slashes")
+
+    assert resolve(repository, ref) == git(repository, "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize(
+    ("ref", "message"),
+    [
+        ("mian", "'mian' is no revision of this repository; did you mean 'main'"),
+        ("HAED", "did you mean 'HEAD'"),
+        ("zzzzzz", "git branch --all"),
+        ("feature", "did you mean 'origin/feature'"),
+        ("", "'' is no revision: give a branch"),
+        ("--all", "'--all' is no revision: give a branch"),
+        ("-main", "'-main' is no revision: give a branch"),
+        ("main..main", "is no revision of this repository"),
+        ("^main", "is no revision of this repository"),
+        ("main:model.py", "is no revision of this repository"),
+    ],
+)
+def test_what_is_no_revision_is_refused_with_the_nearest(repository: Path, ref: str, message: str) -> None:
+    git(repository, "update-ref", "refs/remotes/origin/feature", "HEAD")
+
+    with pytest.raises(UsageProblem, match=message):
+        resolve(repository, ref)
+
+
+def test_a_ref_is_never_taken_as_an_option(repository: Path, tmp_path: Path) -> None:
+    """`rev-parse --git-path=…` and the like would print something else; nothing may even reach git."""
+    with pytest.raises(UsageProblem, match="is no revision: give"):
+        resolve(repository, f"--output={tmp_path / 'written'}")
+
+    assert not (tmp_path / "written").exists()
+
+
+def test_a_folder_outside_of_any_repository_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match=r"cannot be used as a git repository \(not a git repository.*pytest inside"):
+        resolve(tmp_path, "main")
+    with pytest.raises(UsageProblem, match="cannot be used as a git repository"):
+        top_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("ref", "advice"),
+    [
+        ("v1", "`git fetch --depth=1 origin v1` and give FETCH_HEAD instead, or check out with `fetch-depth: 0`"),
+        ("origin/old", "`git fetch --depth=1 origin old` and give"),
+        ("HEAD~1", "`git fetch --unshallow`, or check out with `fetch-depth: 0`"),
+    ],
+)
+def test_a_shallow_clone_says_how_to_fetch(repository: Path, tmp_path: Path, ref: str, advice: str) -> None:
+    git(repository, "tag", "v1")
+    commit(repository, model__py="new")
+    git(tmp_path, "clone", "--depth", "1", "--no-tags", f"file://{repository}", "shallow")
+
+    with pytest.raises(UsageProblem, match=advice):
+        resolve(tmp_path / "shallow", ref)
+
+
+def test_what_the_message_for_shallow_clones_tells_to_type_works(repository: Path, tmp_path: Path) -> None:
+    git(repository, "tag", "v1")
+    first = git(repository, "rev-parse", "HEAD")
+    commit(repository, model__py="new")
+    git(tmp_path, "clone", "--depth", "1", "--no-tags", f"file://{repository}", "shallow")
+    git(tmp_path / "shallow", "fetch", "--depth=1", "origin", "v1")
+
+    assert resolve(tmp_path / "shallow", "FETCH_HEAD") == first
+    with worktree(tmp_path / "shallow", first) as tree:
+        assert (tree / "model.py").read_text() == "old"
+
+
+def test_only_commits_that_are_there_are_had(repository: Path) -> None:
+    head = git(repository, "rev-parse", "HEAD")
+
+    assert has_commit(repository, head)
+    assert not has_commit(repository, "0" * 40)
+    assert not has_commit(repository, git(repository, "rev-parse", "HEAD^{tree}"))
+    assert not has_commit(repository, "main")
+
+
+def test_the_top_is_found_from_within_and_through_links(repository: Path, tmp_path: Path) -> None:
+    (repository / "a" / "b").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(repository)
+
+    assert top_of(tmp_path / "link" / "a" / "b") == repository.resolve()

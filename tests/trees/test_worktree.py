@@ -1,0 +1,321 @@
+"""Temporary work trees: what they hold, and that none outlives its run."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+from fakes.repositories import commit, git, repository_with
+
+from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.trees import worktree as worktree_module
+from pytest_hwperf.trees.revision import resolve, revision_of, top_of
+from pytest_hwperf.trees.worktree import copy_of, update_submodules, worktree
+
+pytestmark = [
+    pytest.mark.usefixtures("temporary"),
+    pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed"),
+]
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from pytest_hwperf.trees.worktree import worktree
+with worktree(Path(sys.argv[1]), sys.argv[2]) as tree:
+    print(tree, flush=True)
+    time.sleep(60)
+"""
+
+
+def worktrees(repository: Path) -> list[str]:
+    lines = git(repository, "worktree", "list", "--porcelain").splitlines()
+    return [line.removeprefix("worktree ") for line in lines if line.startswith("worktree ")]
+
+
+def holding(repository: Path, sha: str) -> tuple["subprocess.Popen[str]", Path]:
+    """Start a process that holds a work tree; return it and the tree."""
+    command = [sys.executable, "-c", HOLD, str(repository), sha]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return process, Path(process.stdout.readline().strip())
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    process.kill()
+    process.communicate()
+
+
+def test_a_worktree_holds_the_commit_and_is_gone_afterwards(repository: Path, temporary: Path) -> None:
+    old = git(repository, "rev-parse", "HEAD")
+    commit(repository, model__py="new")
+    (repository / "model.py").write_text("not committed")
+
+    with worktree(repository, old) as tree:
+        assert (tree / "model.py").read_text() == "old"
+        assert tree.name == "project"  # a package may take its name from it
+        assert tree == tree.resolve()
+        assert temporary in tree.parents
+
+    assert not list(temporary.iterdir())
+    assert [str(repository)] == worktrees(repository)
+    assert (repository / "model.py").read_text() == "not committed"
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
+def test_a_worktree_is_gone_after_any_end(repository: Path, temporary: Path, error: type[BaseException]) -> None:
+    def fail() -> None:
+        with worktree(repository, "HEAD") as tree:
+            (tree / "untracked").write_text("left by a test")
+            (tree / "closed").mkdir()
+            (tree / "closed" / "file").write_text("")
+            (tree / "closed").chmod(0o500)
+            raise error
+
+    with pytest.raises(error):
+        fail()
+
+    assert not list(temporary.iterdir())
+    assert [str(repository)] == worktrees(repository)
+
+
+def test_a_worktree_that_a_test_removed_leaves_nothing(repository: Path, temporary: Path) -> None:
+    with worktree(repository, "HEAD") as tree:
+        shutil.rmtree(tree.parent)
+
+    assert not list(temporary.iterdir())
+    assert [str(repository)] == worktrees(repository)
+
+
+def test_a_git_that_cannot_remove_it_leaves_nothing(
+    repository: Path, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text(f'#!/bin/sh\ncase "$*" in *"worktree remove"*) exit 1;; esac\nexec {shutil.which("git")} "$@"\n')
+    fake.chmod(0o755)
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+        with worktree(repository, "HEAD"):
+            pass
+
+    assert not list(temporary.iterdir())
+    assert [str(repository)] == worktrees(repository)
+
+
+def test_a_commit_that_cannot_be_checked_out_is_an_error(repository: Path, temporary: Path) -> None:
+    with (
+        pytest.raises(WorkerError, match=r"git cannot check out 0000.* for the baseline: fatal: "),
+        worktree(repository, "0" * 40),
+    ):
+        pytest.fail("there is no such commit")
+
+    assert not list(temporary.iterdir())
+
+
+def test_what_a_killed_run_has_left_goes_at_the_next_start(repository: Path, temporary: Path) -> None:
+    process, left = holding(repository, "HEAD")
+    kill(process)
+    assert (left / "model.py").exists()
+
+    with worktree(repository, "HEAD") as tree:
+        assert not left.parent.exists()
+        assert worktrees(repository) == [str(repository), str(tree)]
+
+    assert not list(temporary.iterdir())
+
+
+def test_what_was_left_for_another_repository_goes_too(repository: Path, tmp_path: Path) -> None:
+    """Whichever project is next removes it, its entry in the other repository included."""
+    other = repository_with(tmp_path / "other", a="1")
+    process, left = holding(other, "HEAD")
+    kill(process)
+
+    with copy_of(repository):
+        pass
+
+    assert not left.exists()
+    assert [str(other)] == worktrees(other)
+
+
+def test_a_run_that_lives_keeps_its_worktree(repository: Path) -> None:
+    process, held = holding(repository, "HEAD")
+    try:
+        with worktree(repository, "HEAD") as tree:
+            assert (held / "model.py").exists()
+            assert {str(held), str(tree)} < set(worktrees(repository))
+    finally:
+        kill(process)
+
+
+def test_a_stopped_run_keeps_its_worktree(repository: Path) -> None:
+    process, held = holding(repository, "HEAD")
+    process.send_signal(signal.SIGSTOP)
+    try:
+        with worktree(repository, "HEAD"):
+            assert (held / "model.py").exists()
+    finally:
+        kill(process)
+
+
+def test_worktrees_of_others_are_never_pruned(repository: Path, tmp_path: Path) -> None:
+    """Not even one whose folder is away just now, as on a disk that is not mounted."""
+    git(repository, "worktree", "add", "--detach", str(tmp_path / "disk" / "theirs"))
+    (tmp_path / "disk").rename(tmp_path / "away")
+    os.utime(repository / ".git" / "worktrees" / "theirs" / "gitdir", (0, 0))
+
+    with worktree(repository, "HEAD"):
+        pass
+
+    assert worktrees(repository) == [str(repository), str(tmp_path / "disk" / "theirs")]
+
+
+def test_an_entry_whose_place_has_vanished_goes_after_a_day(repository: Path) -> None:
+    """Earlier it may be that of a run in another container, with a temporary folder of its own."""
+    process, left = holding(repository, "HEAD")
+    kill(process)
+    shutil.rmtree(left.parent)  # as a restart of the machine does
+    with worktree(repository, "HEAD"):
+        assert str(left) in worktrees(repository)
+    (entry,) = (repository / ".git" / "worktrees").glob("*/gitdir")
+    os.utime(entry, (0, 0))
+
+    with worktree(repository, "HEAD"):
+        assert str(left) not in worktrees(repository)
+
+
+def test_a_folder_of_ours_without_a_lock_is_left_over(repository: Path, temporary: Path) -> None:
+    (temporary / "hwperf-base-killed" / "tree").mkdir(parents=True)
+    (temporary / "other-base").mkdir()
+    (temporary / "hwperf-base-link").symlink_to(repository)
+
+    with worktree(repository, "HEAD"):
+        pass
+
+    assert {"other-base", "hwperf-base-link"} == {path.name for path in temporary.iterdir()}
+    assert (repository / "model.py").exists()
+
+
+def test_hooks_do_not_run(repository: Path, tmp_path: Path) -> None:
+    hook = repository / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    hook.chmod(0o755)
+
+    with worktree(repository, "HEAD") as tree:
+        assert (tree / "model.py").exists()
+
+    assert not (tmp_path / "ran").exists()
+    git(repository, "worktree", "add", "--detach", str(tmp_path / "by hand"))
+    assert (tmp_path / "ran").exists()  # else the hook would prove nothing
+
+
+def test_the_environment_of_a_hook_leads_nowhere(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With pre-commit, GIT_DIR and GIT_INDEX_FILE name the repository that is committed to."""
+    other = repository_with(tmp_path / "other", b="1")
+    head = git(repository, "rev-parse", "HEAD")
+    before = (other / ".git" / "index").read_bytes()
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other))
+
+    assert resolve(repository, "main") == head
+    assert revision_of(repository) == head
+    assert top_of(repository) == repository.resolve()
+    with worktree(repository, head) as tree:
+        assert ["model.py"] == [path.name for path in tree.iterdir() if path.name != ".git"]
+    assert (other / ".git" / "index").read_bytes() == before
+    assert not (other / ".git" / "worktrees").exists()
+
+
+def test_a_silent_git_is_ended(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\nsleep 60 &\nwait\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(worktree_module, "_SUBMODULES_S", 0.2)
+    (repository / ".gitmodules").write_text("")
+
+    assert update_submodules(repository) == ["submodules of the baseline are missing: no answer within 0.2 s"]
+
+
+def test_an_interrupted_git_is_ended(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not get the Ctrl-C of the terminal by itself: it has none, so that it cannot ask for a password."""
+    fake = tmp_path / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid.part\nmv {tmp_path}/pid.part {tmp_path}/pid\nexec sleep 60\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+
+    def interrupt(*_: object) -> None:
+        if (tmp_path / "pid").exists():
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            top_of(repository)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def allow_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "protocol.file.allow")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "always")
+
+
+def test_submodules_are_filled(with_submodule: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    allow_files(monkeypatch)
+
+    with worktree(with_submodule, "HEAD") as tree:
+        assert update_submodules(tree) == []
+        assert (tree / "vendored" / "weights").read_text() == "1"
+
+    assert not list(temporary.iterdir())
+    assert [str(with_submodule)] == worktrees(with_submodule)
+
+
+def test_submodules_that_cannot_be_had_are_a_warning(
+    with_submodule: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow_files(monkeypatch)
+    (tmp_path / "inner").rename(tmp_path / "away")
+
+    with worktree(with_submodule, "HEAD") as tree:
+        (warning,) = update_submodules(tree)
+
+    assert warning.startswith("submodules of the baseline are missing: fatal: ")
+
+
+def test_a_tree_without_submodules_asks_nobody(repository: Path) -> None:
+    assert update_submodules(repository) == []
+
+
+@pytest.mark.parametrize("take", [lambda path: worktree(path, "HEAD"), copy_of])
+def test_without_locks_trees_are_made_and_nothing_is_swept(
+    repository: Path,
+    temporary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    take: Callable[[Path], AbstractContextManager[Path]],
+) -> None:
+    monkeypatch.setattr("pytest_hwperf.host.workdirs.fcntl", None)
+    (temporary / "hwperf-base-of-another-run").mkdir()
+
+    with take(repository) as tree:
+        assert (tree / "model.py").exists()
+
+    assert ["hwperf-base-of-another-run"] == [path.name for path in temporary.iterdir()]
