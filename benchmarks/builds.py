@@ -1,6 +1,6 @@
 """Simulate whole builds: how often one of fifty tests alarms where nothing changed, and whether a slow one is found.
 
-Every build goes the way of a live one: `next_step` says what the next pairs measure, `settle` what they have shown.
+Every build goes the way of a live one: `next_step` says what the next pairs measure, `decide` what they have shown.
 What is simulated is one log ratio a pair. The coin decides which side is first, so that whatever a pair's two places
 differ by comes with a random sign. Run from anywhere (half an hour on one core; a number makes it quicker):
 
@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 from scipy.special import betaincinv
 
-from pytest_hwperf.core.evidence import Evidence, Measurement, Observation, Pair, Stage, Trial
+from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Stage
 from pytest_hwperf.core.ranks import signed_rank_p
 from pytest_hwperf.core.records import Margin
-from pytest_hwperf.core.sequence import next_step, settle
+from pytest_hwperf.core.sequence import decide, next_step
 
 RECORDING = Path(__file__).parents[1] / "tests" / "data" / "recorded_rounds.npz"
 BUILDS, TESTS, MOST = 2000, 50, 40  # pairs that a build of fifty tests can take at most
@@ -97,8 +97,8 @@ class Built:
 
 def build(values: Values, margin: float, alpha: float) -> Built:
     """Run one build whose pair n gives test t the log ratio `values[t, n]`."""
-    trials = [
-        Trial(
+    hypotheses = [
+        Hypothesis(
             measurement=Measurement(test=str(number), label=""),
             margin=Margin(metric="latency", statistic="p50", size=margin),
             better="lower",
@@ -106,15 +106,16 @@ def build(values: Values, margin: float, alpha: float) -> Built:
         for number in range(len(values))
     ]
     ratios = np.exp(values)
-    evidence, taken = Evidence(alpha=alpha, trials=tuple(trials), pairs=()), 0
+    evidence, taken = Evidence(alpha=alpha, hypotheses=tuple(hypotheses), pairs=()), 0
     while (step := next_step(evidence)).stage is not None:
         done = len(evidence.pairs)
         more = [_pair(done + i, step.stage, step.measurements, ratios) for i in range(step.pairs)]
         evidence = replace(evidence, pairs=(*evidence.pairs, *more))
         taken += step.pairs * len(step.measurements)
-    found = settle(evidence)
+    found = decide(evidence)
     return Built(
-        regressed=frozenset(n for n, trial in enumerate(trials) if found[trial].outcome == "regressed"), values=taken
+        regressed=frozenset(n for n, hypothesis in enumerate(hypotheses) if found[hypothesis].outcome == "regressed"),
+        values=taken,
     )
 
 
@@ -129,7 +130,9 @@ def _pair(number: int, stage: Stage, measurements: Sequence[Measurement], ratios
         )
         for one in measurements
     )
-    return Pair(number=number + 1, stage=stage, first="baseline", hash_seeds={}, coins=(), observations=observations)
+    return Pair(
+        number=number + 1, stage=stage, first="baseline", hash_seeds={}, assignments=(), observations=observations
+    )
 
 
 def false_alarms(draw: Draw, builds: int, *, change: float, margin: float, alpha: float, seed: int = 1) -> int:

@@ -49,7 +49,7 @@ def undecided(records: Sequence[Record]) -> Iterator[str]:
 def clopper_pearson(found: int, tried: int, confidence: float = 0.95) -> tuple[float, float]:
     """Return the exact interval of a rate, each end with half of the remaining probability.
 
-    Valid for independent trials. 0 of 20 gives 0 .. 0.168. Clopper & Pearson, Biometrika 26, 1934.
+    Valid for independent hypotheses. 0 of 20 gives 0 .. 0.168. Clopper & Pearson, Biometrika 26, 1934.
     """
     tail = (1 - confidence) / 2
     low = float(betaincinv(found, tried - found + 1, tail)) if found else 0.0

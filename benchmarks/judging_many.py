@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from benchmarks.intervals import Row, answer
 from benchmarks.judging_peer import peer_seconds
-from pytest_hwperf.core.baselines import Stored, Terms, compare_with_sessions, session_of
+from pytest_hwperf.core.baselines import Stored, Terms, compare_with_sessions, stored_run_of
 from pytest_hwperf.core.budgets import closest_margins, parse_budgets, parse_margins
 from pytest_hwperf.core.codec import from_plain, to_plain
 from pytest_hwperf.core.estimates import figures
-from pytest_hwperf.core.records import Comparison, Figure, Judgement, Machine, Policy, Run, Sample, Session
+from pytest_hwperf.core.records import Comparison, Figure, Judgement, Machine, Policy, Run, Sample, StoredRun
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.verdicts import judge
 from pytest_hwperf.host import machine
@@ -154,7 +154,7 @@ def _filled(place: Path, before: Sequence[Sequence[Run]]) -> Path:
     """Write the stored sessions without the flushes of `save`, which would take most of the benchmark's time."""
     place.mkdir(parents=True)
     for runs in filter(None, before):
-        sessions = tuple(session_of(Judgement(run=run, figures=figures(run), verdicts=())) for run in runs)
+        sessions = tuple(stored_run_of(Judgement(run=run, figures=figures(run), verdicts=())) for run in runs)
         first = runs[0]
         path = place / "main" / first.machine.fingerprint / file_name(first.test, first.label)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -186,14 +186,14 @@ def _stages(store: JsonStore, runs: Sequence[Run], out: Path) -> list[Stage]:
     plain = stage("put on the tests' reports", lambda: [to_plain(judgement) for judgement in judged])
     with without_collection():  # as the end of a session does
         report = stage("gather", lambda: _report(plain))
-        stage("save in the store", lambda: store.save("main", [session_of(one) for one in report.judgements]))
+        stage("save in the store", lambda: store.save("main", [stored_run_of(one) for one in report.judgements]))
         stage("write JSON and CSV", lambda: _write(out, report))
         stage("draw the terminal's table", lambda: terminal.render(report, width=120, color=False))
     return took
 
 
 def _elsewhere(
-    store: JsonStore, runs: Sequence[Run], stored: Sequence[tuple[Session, ...]]
+    store: JsonStore, runs: Sequence[Run], stored: Sequence[tuple[StoredRun, ...]]
 ) -> list[tuple[Machine, ...]]:
     return [
         () if sessions else store.machines("main", run.test, run.label)
@@ -204,7 +204,7 @@ def _elsewhere(
 def _compared(
     runs: Sequence[Run],
     found: Sequence[tuple[Figure, ...]],
-    stored: Sequence[tuple[Session, ...]],
+    stored: Sequence[tuple[StoredRun, ...]],
     others: Sequence[tuple[Machine, ...]],
 ) -> list[tuple[Comparison, ...]]:
     terms = Terms(margins=_MARGINS)

@@ -116,7 +116,7 @@ def build(folder: Path, units: int, tests: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def told(rows: Sequence[dict[str, Any]]) -> str:
+def render(rows: Sequence[dict[str, Any]]) -> str:
     """Count what the builds came to."""
     lines = []
     for units, what in ((UNITS, "equal code"), (UNITS + 6, "+6 % work in one function")):
@@ -153,7 +153,7 @@ def main() -> None:
             with options.out.open("a", encoding="utf-8") as out:
                 out.write(json.dumps(rows[-1]) + "\n")
             print(rows[-1], flush=True)
-    print(told(rows))
+    print(render(rows))
 
 
 if __name__ == "__main__":

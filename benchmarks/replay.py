@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import betaincinv
 from scipy.stats import mannwhitneyu, wilcoxon
 
-from pytest_hwperf.core.evidence import Measurement, Trial
+from pytest_hwperf.core.evidence import Hypothesis, Measurement
 from pytest_hwperf.core.paired import compare_pairs
 from pytest_hwperf.core.ranks import signed_rank_p
 from pytest_hwperf.core.records import METRICS, Comparison, Margin
@@ -32,7 +32,7 @@ SLOWDOWNS = (1.0, 1.1, 1.25, 1.5, 3.0)
 REPEATS = 2
 WORKLOADS = ("np", "ort")
 SLOWER = ("B_2pct", "B_5pct", "B_10pct")
-ASKED = Trial(measurement=Measurement(test="replayed", label=""), margin=MARGIN, better="lower")
+ASKED = Hypothesis(measurement=Measurement(test="replayed", label=""), margin=MARGIN, better="lower")
 APART = 10  # rounds, 70 s
 NOMINAL = 0.05
 

@@ -83,7 +83,7 @@ def run(options: argparse.Namespace, here: Here | None = None) -> int:
         meter.close()
     with _told_if_unwritable(path):
         write_calibration(path, found)
-    print("\n".join(told(found, options.file)))
+    print("\n".join(render(found, options.file)))
     return OK
 
 
@@ -163,7 +163,7 @@ def _told_if_unwritable(path: Path) -> Iterator[None]:
         raise UsageProblem(f"{path} cannot be written ({error.strerror}): give another place") from error
 
 
-def told(found: Calibration, file: str) -> list[str]:
+def render(found: Calibration, file: str) -> list[str]:
     """Say what was measured and what to type next."""
     return [
         f"{found.cpu_model}: {found.idle_w:.4g} W idle, {found.busy_w:.4g} W busy per vCPU",

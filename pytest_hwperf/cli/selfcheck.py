@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     record = _record(reports[0].machine.fingerprint)
     known = [] if options.forget else read_record(record)
     write_record(record, [*known, *builds])
-    lines, too_many = told([*known, *builds], alpha)
+    lines, too_many = render([*known, *builds], alpha)
     print("\n".join([*lines, *needed(reports, alpha), f"record of this machine: {record}"]))
     return TOO_MANY if too_many else OK
 
@@ -88,7 +88,7 @@ def build_of(report: Report, share: float, alpha: float) -> Build:
     return Build(alpha=alpha, planted=share, questions=len(found), alarms=len(alarms), tests=tuple(alarms))
 
 
-def told(builds: Sequence[Build], alpha: float) -> tuple[list[str], bool]:
+def render(builds: Sequence[Build], alpha: float) -> tuple[list[str], bool]:
     """Say what all builds on this machine have shown; whether there were surely too many false alarms."""
     lines, too_many = list[str](), False
     builds = [build for build in builds if build.alpha == alpha]

@@ -13,7 +13,7 @@ from pytest_hwperf.core.records import (
     Machine,
     Margin,
     Run,
-    Session,
+    StoredRun,
 )
 from pytest_hwperf.core.stored_timings import compare_with_history
 
@@ -25,7 +25,7 @@ _PROCESS = "fresh process"
 class Stored:
     """What a baseline has of one test."""
 
-    sessions: Sequence[Session]  # accepted, of this machine, oldest first
+    sessions: Sequence[StoredRun]  # accepted, of this machine, oldest first
     elsewhere: Sequence[Machine] = ()  # machines that have sessions of this test
 
 
@@ -38,11 +38,11 @@ class Terms:
     alpha: float = 0.01  # one-sided, per comparison
 
 
-def session_of(judgement: Judgement) -> Session:
+def stored_run_of(judgement: Judgement) -> StoredRun:
     """Return what a baseline keeps of a run: every figure, and the values of exact metrics only."""
     run = judgement.run
     kept = tuple(sample for sample in run.samples if run.metric(sample.metric).exact)
-    return Session(run=replace(run, samples=kept, result=None), figures=judgement.figures)
+    return StoredRun(run=replace(run, samples=kept, result=None), figures=judgement.figures)
 
 
 def compare_with_sessions(
@@ -101,7 +101,7 @@ def _compare(
     return compare_with_history(metric, margin.statistic, values, value, margin, alpha, repeats)
 
 
-def _compare_exact(run: Run, session: Session, margin: Margin, alpha: float) -> Comparison:
+def _compare_exact(run: Run, session: StoredRun, margin: Margin, alpha: float) -> Comparison:
     """Compare values with those of the newest session: the code it speaks of is the one that was accepted last."""
     old, new = session.run.sample(margin.metric), run.sample(margin.metric)
     stored, values = (sample.values if sample is not None else () for sample in (old, new))
@@ -110,7 +110,7 @@ def _compare_exact(run: Run, session: Session, margin: Margin, alpha: float) -> 
     return compare_exact(METRICS[margin.metric], margin.statistic, stored, values, margin)
 
 
-def _differences(run: Run, figure: Figure, session: Session, margin: Margin) -> list[str]:
+def _differences(run: Run, figure: Figure, session: StoredRun, margin: Margin) -> list[str]:
     """Name what makes this session another quantity than the run: its conditions or its source."""
     then, now = session.run.conditions, run.conditions
     changed = [

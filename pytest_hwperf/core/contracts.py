@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.records import Machine, Reading, Session
+from pytest_hwperf.core.records import Machine, Reading, StoredRun
 
 
 class Predictor(Protocol):
@@ -172,7 +172,7 @@ class Store(Protocol):
         """
         ...
 
-    def load(self, baseline: str, machine: Machine, test: str, label: str) -> tuple[Session, ...]:
+    def load(self, baseline: str, machine: Machine, test: str, label: str) -> tuple[StoredRun, ...]:
         """Return the accepted sessions of that test on that machine, oldest first; () where there are none."""
         ...
 
@@ -180,11 +180,11 @@ class Store(Protocol):
         """Return the machines that have accepted sessions of that test."""
         ...
 
-    def newest(self, baseline: str) -> tuple[Session, ...]:
+    def newest(self, baseline: str) -> tuple[StoredRun, ...]:
         """Return the newest accepted session of each test and label on each machine."""
         ...
 
-    def save(self, baseline: str, sessions: Sequence[Session]) -> Sequence[str | StoreError]:
+    def save(self, baseline: str, sessions: Sequence[StoredRun]) -> Sequence[str | StoreError]:
         """Append accepted sessions; return for each where it lies, or why it was not stored: the others are.
 
         Raises:
@@ -192,7 +192,7 @@ class Store(Protocol):
         """
         ...
 
-    def hold(self, baseline: str, sessions: Sequence[Session]) -> Sequence[str | StoreError]:
+    def hold(self, baseline: str, sessions: Sequence[StoredRun]) -> Sequence[str | StoreError]:
         """Keep failed sessions apart until `accept`; return and raise as `save`."""
         ...
 

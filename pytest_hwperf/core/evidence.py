@@ -19,7 +19,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class Hypothesis:
     """One question to the pairs: is this statistic worse by more than its margin?"""
 
     measurement: Measurement
@@ -42,7 +42,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coin:
+class Assignment:
     """What chance decided for one measurement in one pair."""
 
     measurement: Measurement
@@ -58,16 +58,16 @@ class Pair:
     stage: Stage
     first: Side  # started first, by coin
     hash_seeds: Mapping[str, int]  # side → PYTHONHASHSEED, drawn
-    coins: tuple[Coin, ...]
+    assignments: tuple[Assignment, ...]
     observations: tuple[Observation, ...]
     lost: str = ""  # why the pair ended early; what it had observed until then still counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
+class FixedSample:
     """Values that no coin and no screen decides: of files, of fresh processes one by one, of examples."""
 
-    trial: Trial
+    hypothesis: Hypothesis
     per: Literal["file", "fresh process", "example"]
     baseline: Values  # base units
     candidate: Values  # the same examples, or processes in the order in which they were paired
@@ -78,11 +78,11 @@ class Evidence:
     """Everything that the comparisons of a build rest on."""
 
     alpha: float  # false-alarm rate of the whole build
-    trials: tuple[Trial, ...]
+    hypotheses: tuple[Hypothesis, ...]
     pairs: tuple[Pair, ...]
-    matches: tuple[Match, ...] = ()
-    dropped: tuple[Trial, ...] = ()  # of the trials: gave no value again and again, and are waited for no more
-    stopped: str = ""  # why it ended before every trial was decided: "the time of 600 s was up"
+    fixed_samples: tuple[FixedSample, ...] = ()
+    dropped: tuple[Hypothesis, ...] = ()  # of the hypotheses: gave no value again and again, and are waited for no more
+    stopped: str = ""  # why it ended before every hypothesis was decided: "the time of 600 s was up"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

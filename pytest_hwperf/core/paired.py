@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from statistics import fmean, median
 
-from pytest_hwperf.core.evidence import Observation, Trial
+from pytest_hwperf.core.evidence import Hypothesis, Observation
 from pytest_hwperf.core.ranks import (
     MOST_FLIPPED,
     fewest_pairs,
@@ -46,14 +46,14 @@ def is_ratio(observation: Observation) -> bool:
 
 
 def compare_pairs(
-    trial: Trial, values: Sequence[float], level: float, *, baseline: float, interference: float | None = None
+    hypothesis: Hypothesis, values: Sequence[float], level: float, *, baseline: float, interference: float | None = None
 ) -> Comparison:
-    """Decide a trial by its pair values: exact signed-rank test against the margin, Hodges-Lehmann effect.
+    """Decide a hypothesis by its pair values: exact signed-rank test against the margin, Hodges-Lehmann effect.
 
     The margin is log(1 + size) on both sides, so that swapping the sides mirrors the outcome.
 
     Args:
-        trial: what is asked.
+        hypothesis: what is asked.
         values: log ratios, one a pair (`pair_value`), at least one.
         level: one-sided, of each bound and each test.
         baseline: the baseline's own value in base units, positive.
@@ -69,14 +69,14 @@ def compare_pairs(
         Pratt, JASA 54 (1959); Hodges & Lehmann, Annals of Mathematical Statistics 34 (1963).
         Example: eight pairs all beyond the margin have p = 2^-8 = 0.0039 and are called at a level of 0.004.
     """
-    size = max(trial.margin.size, trial.margin.floor / baseline)
+    size = max(hypothesis.margin.size, hypothesis.margin.floor / baseline)
     margin, centre, (low, high) = math.log1p(size), hodges_lehmann(values), walsh_bounds(values, level)
     rising, falling = signed_rank_p(values, margin), signed_rank_p([-value for value in values], margin)
-    worse, other = (rising, falling) if trial.better == "lower" else (falling, rising)
-    reach = _reach(trial, centre, (low, high))
+    worse, other = (rising, falling) if hypothesis.better == "lower" else (falling, rising)
+    reach = _reach(hypothesis, centre, (low, high))
     return Comparison(
-        metric=trial.margin.metric,
-        statistic=trial.margin.statistic,
+        metric=hypothesis.margin.metric,
+        statistic=hypothesis.margin.statistic,
         outcome=_outcome(worse, other, level, (low, high), margin),
         change=Estimate(
             value=_expm1(centre),
@@ -91,23 +91,23 @@ def compare_pairs(
         p_value=worse,
         pairs=len(values),
         method=f"{counted(len(values), 'fresh pair')}, exact signed-rank, interleaved",
-        detectable=None if reach is None else _expm1(_for_the_worse(trial, margin + reach)),
+        detectable=None if reach is None else _expm1(_for_the_worse(hypothesis, margin + reach)),
         baseline=baseline,
         interference=interference,
     )
 
 
-def compare_observations(trial: Trial, observations: Sequence[Observation], level: float) -> Comparison:
-    """Decide a trial by what its pairs observed; see `compare_pairs`.
+def compare_observations(hypothesis: Hypothesis, observations: Sequence[Observation], level: float) -> Comparison:
+    """Decide a hypothesis by what its pairs observed; see `compare_pairs`.
 
     Args:
-        trial: what is asked.
-        observations: of this trial, one a pair, at least one, all of positive values.
+        hypothesis: what is asked.
+        observations: of this hypothesis, one a pair, at least one, all of positive values.
         level: one-sided.
     """
     known = [one.preempted for one in observations if one.preempted is not None]
     found = compare_pairs(
-        trial,
+        hypothesis,
         [pair_value(one) for one in observations],
         level,
         baseline=median(median(one.baseline) for one in observations),
@@ -125,7 +125,9 @@ def _noticed(observations: Sequence[Observation]) -> tuple[str, ...]:
     )
 
 
-def compare_processes(trial: Trial, baseline: Sequence[float], candidate: Sequence[float], level: float) -> Comparison:
+def compare_processes(
+    hypothesis: Hypothesis, baseline: Sequence[float], candidate: Sequence[float], level: float
+) -> Comparison:
     """Decide by fresh processes of both sides, in pairs: exact sign-flip test of the sum of their differences.
 
     Made for values that differ from process to process but are often the same, as peaks of memory are; where each
@@ -135,7 +137,7 @@ def compare_processes(trial: Trial, baseline: Sequence[float], candidate: Sequen
     where the bound lies beyond it.
 
     Args:
-        trial: what is asked.
+        hypothesis: what is asked.
         baseline: one value a process, base units, at least one.
         candidate: the same, in the order in which the processes were paired.
         level: one-sided, of each bound and each test.
@@ -149,19 +151,19 @@ def compare_processes(trial: Trial, baseline: Sequence[float], candidate: Sequen
         Example: seven processes that all need more, by more than the margin, have p = 2^-7 = 0.0078.
     """
     before, now = median(baseline), median(candidate)
-    margin = max(trial.margin.size * min(abs(before), abs(now)), trial.margin.floor)
+    margin = max(hypothesis.margin.size * min(abs(before), abs(now)), hypothesis.margin.floor)
     if len(baseline) != len(candidate) or len(candidate) > MOST_FLIPPED:
         counts = f"{len(baseline)} processes of the baseline and {len(candidate)} of the candidate"
-        return not_comparable(trial, f"{counts}: the exact test pairs equally many, at most {MOST_FLIPPED}")
+        return not_comparable(hypothesis, f"{counts}: the exact test pairs equally many, at most {MOST_FLIPPED}")
     changes = [new - old for old, new in zip(baseline, candidate, strict=True)]
     low, high = bounds = sign_flip_bounds(changes, level)
     rising, falling = sign_flip_p(changes, margin), sign_flip_p([-change for change in changes], margin)
-    worse, other = (rising, falling) if trial.better == "lower" else (falling, rising)
+    worse, other = (rising, falling) if hypothesis.better == "lower" else (falling, rising)
     centre, whole = fmean(changes), abs(before)
-    reach = _reach(trial, centre, bounds)
+    reach = _reach(hypothesis, centre, bounds)
     return Comparison(
-        metric=trial.margin.metric,
-        statistic=trial.margin.statistic,
+        metric=hypothesis.margin.metric,
+        statistic=hypothesis.margin.statistic,
         outcome=_outcome(worse, other, level, bounds, margin),
         change=Estimate(
             value=centre / whole,
@@ -174,13 +176,13 @@ def compare_processes(trial: Trial, baseline: Sequence[float], candidate: Sequen
         if whole
         else None,
         scale="relative",
-        margin=margin / whole if whole else trial.margin.size,
+        margin=margin / whole if whole else hypothesis.margin.size,
         p_value=worse,
         pairs=len(changes),
         method=f"{counted(len(changes), 'pair')} of fresh processes, exact sign-flip",
-        detectable=_for_the_worse(trial, (margin + reach) / whole) if whole and reach is not None else None,
+        detectable=_for_the_worse(hypothesis, (margin + reach) / whole) if whole and reach is not None else None,
         baseline=before,
-        reason="" if whole else _from_nothing(trial, now),
+        reason="" if whole else _from_nothing(hypothesis, now),
     )
 
 
@@ -211,15 +213,15 @@ def pairs_needed(values: Sequence[float], change: float, level: float, margin: f
     return needed if needed <= MOST_PAIRS else None
 
 
-def not_comparable(trial: Trial, reason: str) -> Comparison:
-    """Return the comparison of a trial whose values cannot be compared; `reason` says why."""
+def not_comparable(hypothesis: Hypothesis, reason: str) -> Comparison:
+    """Return the comparison of a hypothesis whose values cannot be compared; `reason` says why."""
     return Comparison(
-        metric=trial.margin.metric,
-        statistic=trial.margin.statistic,
+        metric=hypothesis.margin.metric,
+        statistic=hypothesis.margin.statistic,
         outcome="not comparable",
         change=None,
-        scale=trial.margin.scale,
-        margin=trial.margin.size,
+        scale=hypothesis.margin.scale,
+        margin=hypothesis.margin.size,
         p_value=None,
         pairs=0,
         method="",
@@ -265,18 +267,18 @@ def _outcome(worse: float, other: float, level: float, bounds: Bounds, margin: f
     return "equivalent" if within else "inconclusive"
 
 
-def _reach(trial: Trial, centre: float, bounds: Bounds) -> float | None:
+def _reach(hypothesis: Hypothesis, centre: float, bounds: Bounds) -> float | None:
     """Return how far the bound that decides about a change for the worse lies from the centre."""
-    bound = bounds[0] if trial.better == "lower" else bounds[1]
+    bound = bounds[0] if hypothesis.better == "lower" else bounds[1]
     return None if bound is None else abs(centre - bound)
 
 
-def _for_the_worse(trial: Trial, size: float) -> float:
-    return size if trial.better == "lower" else -size
+def _for_the_worse(hypothesis: Hypothesis, size: float) -> float:
+    return size if hypothesis.better == "lower" else -size
 
 
-def _from_nothing(trial: Trial, now: float) -> str:
-    unit = METRICS[trial.margin.metric].unit if trial.margin.metric in METRICS else "1"
+def _from_nothing(hypothesis: Hypothesis, now: float) -> str:
+    unit = METRICS[hypothesis.margin.metric].unit if hypothesis.margin.metric in METRICS else "1"
     return f"{show(0.0, unit)} in the baseline, {show(now, unit)} now"
 
 

@@ -205,7 +205,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class StoredRun:
     """One accepted run as a baseline keeps it: figures, and the values of exact metrics only."""
 
     run: Run

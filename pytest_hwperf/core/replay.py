@@ -10,7 +10,7 @@ from pytest_hwperf.core.evidence import Gate, Measurement
 from pytest_hwperf.core.paired import is_ratio, pair_value
 from pytest_hwperf.core.records import Budget, Comparison, Judgement, Policy, Verdict
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.sequence import settle
+from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.verdicts import judge_budget, judge_comparison
 
 _CLOSE = 1e-9  # relative: another C library may round a logarithm otherwise in its last digit
@@ -54,8 +54,8 @@ def recompute(report: Report) -> Recomputed:
 
 def _settled(gate: Gate) -> dict[Key, Comparison]:
     return {
-        (trial.measurement, trial.margin.metric, trial.margin.statistic): comparison
-        for trial, comparison in settle(gate.evidence).items()
+        (hypothesis.measurement, hypothesis.margin.metric, hypothesis.margin.statistic): comparison
+        for hypothesis, comparison in decide(gate.evidence).items()
     }
 
 

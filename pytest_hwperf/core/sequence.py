@@ -13,7 +13,7 @@ from statistics import median
 
 from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence, Match, Measurement, Observation, Stage, Trial
+from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Stage
 from pytest_hwperf.core.paired import (
     MOST_PAIRS,
     compare_observations,
@@ -48,7 +48,7 @@ class Step:
 def looks(family: int, alpha: float) -> tuple[int, int, int]:
     """Return the numbers of fresh pairs at which is looked: (8, 13, 20) for one hypothesis at 1 %.
 
-    Each look can reject the first of `family` hypotheses at its own share of alpha.
+    Each look can reject the first of `family` testable at its own share of alpha.
     """
     first, second, third = (fewest_pairs(share * alpha / family) for share in SHARES)
     first = max(_FEWEST, first)
@@ -56,7 +56,7 @@ def looks(family: int, alpha: float) -> tuple[int, int, int]:
     return first, second, max(second + _DISTANCES[1], third)
 
 
-def check_alpha(alpha: float, hypotheses: int = 1) -> None:
+def check_alpha(alpha: float, testable: int = 1) -> None:
     """Refuse a false-alarm rate with which nothing could fail, or anything could.
 
     Raises:
@@ -64,9 +64,9 @@ def check_alpha(alpha: float, hypotheses: int = 1) -> None:
     """
     if not 0 < alpha < 0.5:  # noqa: PLR2004 - a coin's
         raise UsageProblem(f"a false-alarm rate of {alpha:g} per build decides nothing: give one between 0 and 0.5")
-    if (pairs := looks(hypotheses, alpha)[-1]) > MOST_PAIRS:
+    if (pairs := looks(testable, alpha)[-1]) > MOST_PAIRS:
         raise UsageProblem(
-            f"a false-alarm rate of {alpha:g} over {counted(hypotheses, 'comparison')} would take {pairs} pairs of "
+            f"a false-alarm rate of {alpha:g} over {counted(testable, 'comparison')} would take {pairs} pairs of "
             f"processes, where {MOST_PAIRS} are the most: give a larger rate, such as 0.01"
         )
 
@@ -76,40 +76,44 @@ def next_step(evidence: Evidence) -> Step:
     if evidence.stopped:
         return Step(stage=None)
     seen = _seen(evidence)
-    waiting = [trial for trial in evidence.trials if trial not in evidence.dropped]
-    lacking = {trial: SCREEN_PAIRS - len(seen[trial].screen) for trial in waiting}
+    waiting = [hypothesis for hypothesis in evidence.hypotheses if hypothesis not in evidence.dropped]
+    lacking = {hypothesis: SCREEN_PAIRS - len(seen[hypothesis].screen) for hypothesis in waiting}
     if any(count > 0 for count in lacking.values()):
         return _step("screen", lacking)
     course = _course(evidence, seen)
     for pairs in course.looks:
-        lacking = {trial: pairs - len(seen[trial].confirm) for trial in course.undecided if trial in waiting}
+        lacking = {
+            hypothesis: pairs - len(seen[hypothesis].confirm)
+            for hypothesis in course.undecided
+            if hypothesis in waiting
+        }
         if any(count > 0 for count in lacking.values()):
             return _step("confirm", lacking)
     return Step(stage=None)
 
 
-def settle(evidence: Evidence) -> Mapping[Trial, Comparison]:
-    """Return the comparison of every trial and every match, as far as they are decided now.
+def decide(evidence: Evidence) -> Mapping[Hypothesis, Comparison]:
+    """Return the comparison of every hypothesis and every fixed sample, as far as they are decided now.
 
     Trials that the screen cleared are shown with the interval of its six pairs and are never called regressed;
     confirmed ones with that of their last complete look. What has not got its values is inconclusive and says why.
-    A trial of which nothing was observed, or that was dropped, is left out: who ran the pairs knows the reason. What
-    was dropped still counts as asked, so that nothing that was decided before moves.
+    A hypothesis of which nothing was observed, or that was dropped, is left out: who ran the pairs knows the reason.
+    What was dropped still counts as asked, so that nothing that was decided before moves.
     """
     seen = _seen(evidence)
     course = _course(evidence, seen)
-    for trial, (match, _) in course.hypotheses.items():
-        if trial not in course.decided:
-            course.decided[trial] = course.worded(_matched(match, course.alpha / course.left))
-    for trial in evidence.trials:
-        if seen[trial].screen and trial not in course.decided:
-            course.decided[trial] = _undecided(evidence, course, seen[trial], trial)
-    return {trial: found for trial, found in course.decided.items() if trial not in evidence.dropped}
+    for hypothesis, (fixed, _) in course.testable.items():
+        if hypothesis not in course.decided:
+            course.decided[hypothesis] = course.worded(_compare_fixed(fixed, course.alpha / course.left))
+    for hypothesis in evidence.hypotheses:
+        if seen[hypothesis].screen and hypothesis not in course.decided:
+            course.decided[hypothesis] = _undecided(evidence, course, seen[hypothesis], hypothesis)
+    return {hypothesis: found for hypothesis, found in course.decided.items() if hypothesis not in evidence.dropped}
 
 
 @dataclass(slots=True, kw_only=True)
 class _Seen:
-    """What the pairs observed of one trial, in time order."""
+    """What the pairs observed of one hypothesis, in time order."""
 
     screen: list[Observation] = field(default_factory=list)
     confirm: list[Observation] = field(default_factory=list)
@@ -120,21 +124,21 @@ class _Course:
     """How far a build has come."""
 
     alpha: float
-    trials: int
-    screened: list[Trial] = field(default_factory=list)  # to be confirmed
-    hypotheses: dict[Trial, tuple[Match, float]] = field(default_factory=dict)  # with the p-value of each
-    rejected: int = 0  # trials and matches that regressed
-    decided: dict[Trial, Comparison] = field(default_factory=dict)
-    latest: dict[Trial, tuple[int, Comparison]] = field(default_factory=dict)  # undecided at so many pairs
+    hypotheses: int
+    screened: list[Hypothesis] = field(default_factory=list)  # to be confirmed
+    testable: dict[Hypothesis, tuple[FixedSample, float]] = field(default_factory=dict)  # with the p-value of each
+    rejected: int = 0  # hypotheses and fixed samples that regressed
+    decided: dict[Hypothesis, Comparison] = field(default_factory=dict)
+    latest: dict[Hypothesis, tuple[int, Comparison]] = field(default_factory=dict)  # undecided at so many pairs
 
     @property
     def family(self) -> int:
-        """Number of hypotheses among which alpha is split."""
-        return len(self.screened) + len(self.hypotheses)
+        """Number of testable among which alpha is split."""
+        return len(self.screened) + len(self.testable)
 
     @property
     def left(self) -> int:
-        """By Holm's rule, the hypotheses among which alpha is split now."""
+        """By Holm's rule, the testable among which alpha is split now."""
         return self.family - self.rejected
 
     @property
@@ -143,147 +147,153 @@ class _Course:
         return looks(self.family, self.alpha) if self.family else ()
 
     @property
-    def undecided(self) -> list[Trial]:
+    def undecided(self) -> list[Hypothesis]:
         """What needs more pairs."""
-        return [trial for trial in self.screened if trial not in self.decided]
+        return [hypothesis for hypothesis in self.screened if hypothesis not in self.decided]
 
-    def rejected_matches(self, level: float) -> dict[Trial, Comparison]:
-        """Return the matches that are rejected at a level and were not before."""
+    def rejected_fixed(self, level: float) -> dict[Hypothesis, Comparison]:
+        """Return the fixed samples that are rejected at a level and were not before."""
         return {
-            trial: _matched(match, level)
-            for trial, (match, p_value) in self.hypotheses.items()
-            if trial not in self.decided and p_value <= level
+            hypothesis: _compare_fixed(fixed, level)
+            for hypothesis, (fixed, p_value) in self.testable.items()
+            if hypothesis not in self.decided and p_value <= level
         }
 
     def worded(self, comparison: Comparison) -> Comparison:
         """Say what the level of a comparison promises."""
-        others = f" and {counted(len(self.hypotheses), 'other')}" if self.hypotheses else ""
+        others = f" and {counted(len(self.testable), 'other')}" if self.testable else ""
         promise = f"at most {100 * self.alpha:g} % false alarms per build"
-        how = f"Holm, {len(self.screened)} of {self.trials} screened{others}"
+        how = f"Holm, {len(self.screened)} of {self.hypotheses} screened{others}"
         return replace(comparison, method=f"{comparison.method}, {promise} ({how})")
 
 
-def _course(evidence: Evidence, seen: Mapping[Trial, _Seen]) -> _Course:
+def _course(evidence: Evidence, seen: Mapping[Hypothesis, _Seen]) -> _Course:
     """Go through a build from the screen to the last look that is complete."""
-    course = _Course(alpha=evidence.alpha, trials=len(evidence.trials))
-    for trial in evidence.trials:
-        observations = seen[trial].screen[:SCREEN_PAIRS]
-        if len(observations) == SCREEN_PAIRS and _is_suspect(trial, observations):
-            course.screened.append(trial)
-    for match in evidence.matches:
-        found = _matched(match, course.alpha)
-        if _is_hypothesis(match, found, course.alpha):
+    course = _Course(alpha=evidence.alpha, hypotheses=len(evidence.hypotheses))
+    for hypothesis in evidence.hypotheses:
+        observations = seen[hypothesis].screen[:SCREEN_PAIRS]
+        if len(observations) == SCREEN_PAIRS and _is_suspect(hypothesis, observations):
+            course.screened.append(hypothesis)
+    for fixed in evidence.fixed_samples:
+        found = _compare_fixed(fixed, course.alpha)
+        if _is_testable(fixed, found, course.alpha):
             p_value = found.p_value if found.outcome == "regressed" else None
-            course.hypotheses[match.trial] = match, 1.0 if p_value is None else p_value
+            course.testable[fixed.hypothesis] = fixed, 1.0 if p_value is None else p_value
         else:
-            course.decided[match.trial] = found
+            course.decided[fixed.hypothesis] = found
     for pairs, share in zip(course.looks, SHARES, strict=False):  # without a family there are no looks
         _look(course, seen, pairs, share)
     return course
 
 
-def _look(course: _Course, seen: Mapping[Trial, _Seen], pairs: int, share: float) -> None:
+def _look(course: _Course, seen: Mapping[Hypothesis, _Seen], pairs: int, share: float) -> None:
     """Take a look: step down by Holm's rule until nothing more is rejected, then see what else is decided."""
-    ready = {trial: seen[trial].confirm[:pairs] for trial in course.undecided if len(seen[trial].confirm) >= pairs}
-    for trial, observations in ready.items():
+    ready = {
+        hypothesis: seen[hypothesis].confirm[:pairs]
+        for hypothesis in course.undecided
+        if len(seen[hypothesis].confirm) >= pairs
+    }
+    for hypothesis, observations in ready.items():
         if not all(map(is_ratio, observations)):
-            course.decided[trial] = not_comparable(trial, _NO_RATIO)
-    found: dict[Trial, Comparison] = {}
+            course.decided[hypothesis] = not_comparable(hypothesis, _NO_RATIO)
+    found: dict[Hypothesis, Comparison] = {}
     while course.left:
         level = course.alpha / course.left
         found = {
-            trial: compare_observations(trial, observations, share * level)
-            for trial, observations in ready.items()
-            if trial not in course.decided
+            hypothesis: compare_observations(hypothesis, observations, share * level)
+            for hypothesis, observations in ready.items()
+            if hypothesis not in course.decided
         }
-        rejected = {trial: one for trial, one in found.items() if one.outcome == "regressed"}
-        rejected |= course.rejected_matches(level)
-        course.decided.update((trial, course.worded(one)) for trial, one in rejected.items())
+        rejected = {hypothesis: one for hypothesis, one in found.items() if one.outcome == "regressed"}
+        rejected |= course.rejected_fixed(level)
+        course.decided.update((hypothesis, course.worded(one)) for hypothesis, one in rejected.items())
         course.rejected += len(rejected)
         if not rejected:
             break
-    for trial, one in found.items():
-        if trial not in course.decided:
-            course.latest[trial] = pairs, course.worded(one)
+    for hypothesis, one in found.items():
+        if hypothesis not in course.decided:
+            course.latest[hypothesis] = pairs, course.worded(one)
             if one.outcome != "inconclusive":
-                course.decided[trial] = course.worded(one)
+                course.decided[hypothesis] = course.worded(one)
 
 
-def _is_suspect(trial: Trial, observations: Sequence[Observation]) -> bool:
+def _is_suspect(hypothesis: Hypothesis, observations: Sequence[Observation]) -> bool:
     """Say whether the screen leaves it open that a change for the worse exceeds the margin.
 
     It has to look like one, and not to lie within the margin in every single pair: of a change beyond it that happens
     to one in 64 at most.
     """
-    if _never_varies(trial, observations) or not all(map(is_ratio, observations)):
+    if _never_varies(hypothesis, observations) or not all(map(is_ratio, observations)):
         return False
-    sign = 1 if trial.better == "lower" else -1
+    sign = 1 if hypothesis.better == "lower" else -1
     values = [sign * pair_value(one) for one in observations]
-    margin = max(trial.margin.size, trial.margin.floor / median(median(one.baseline) for one in observations))
+    margin = max(hypothesis.margin.size, hypothesis.margin.floor / median(median(one.baseline) for one in observations))
     return signed_rank_p(values) <= SCREEN_P and max(values) >= math.log1p(margin)
 
 
-def _never_varies(trial: Trial, observations: Sequence[Observation]) -> bool:
+def _never_varies(hypothesis: Hypothesis, observations: Sequence[Observation]) -> bool:
     """Say whether a metric of the user's own has one value on each side: a count, which no chance can change."""
-    return trial.margin.metric not in METRICS and _is_constant(*_sides(observations))
+    return hypothesis.margin.metric not in METRICS and _is_constant(*_sides(observations))
 
 
-def _cleared(trial: Trial, observations: Sequence[Observation]) -> Comparison:
-    """Return the comparison of a trial that needs no confirmation."""
-    if _never_varies(trial, observations):
-        exact = compare_exact(_metric(trial), trial.margin.statistic, *_sides(observations), trial.margin)
+def _cleared(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Comparison:
+    """Return the comparison of a hypothesis that needs no confirmation."""
+    if _never_varies(hypothesis, observations):
+        exact = compare_exact(
+            _metric(hypothesis), hypothesis.margin.statistic, *_sides(observations), hypothesis.margin
+        )
         method = f"{counted(len(observations), 'pair')}, equal on each side, compared exactly, no p-value"
         return replace(exact, method=method, pairs=len(observations))
     if not all(map(is_ratio, observations)):
-        return not_comparable(trial, _NO_RATIO)
+        return not_comparable(hypothesis, _NO_RATIO)
     method = f"screen of {len(observations)} pairs: no sign of a slowdown"
-    return replace(compare_observations(trial, observations, _SCREEN_LEVEL), method=method)
+    return replace(compare_observations(hypothesis, observations, _SCREEN_LEVEL), method=method)
 
 
-def _undecided(evidence: Evidence, course: _Course, seen: _Seen, trial: Trial) -> Comparison:
-    """Return the comparison of a trial that no look has decided: of its last complete one, or else of its screen."""
-    if len(seen.screen) >= SCREEN_PAIRS and trial not in course.screened:
-        return _cleared(trial, seen.screen[:SCREEN_PAIRS])
-    pairs, found = course.latest.get(trial, (0, None))
+def _undecided(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hypothesis) -> Comparison:
+    """Return the comparison of a hypothesis that no look has decided: of its last complete look, or of its screen."""
+    if len(seen.screen) >= SCREEN_PAIRS and hypothesis not in course.screened:
+        return _cleared(hypothesis, seen.screen[:SCREEN_PAIRS])
+    pairs, found = course.latest.get(hypothesis, (0, None))
     if found and pairs == course.looks[-1]:
         return found
     if found is None:
         observations = seen.screen[:SCREEN_PAIRS]
         if not all(map(is_ratio, observations)):
-            return not_comparable(trial, _NO_RATIO)
+            return not_comparable(hypothesis, _NO_RATIO)
         found = replace(
-            compare_observations(trial, observations, _SCREEN_LEVEL),
+            compare_observations(hypothesis, observations, _SCREEN_LEVEL),
             outcome="inconclusive",
             p_value=None,  # the same pairs have chosen it
             method=f"screen of {counted(len(observations), 'pair')}, not confirmed",
         )
-    needed = next((look for look in course.looks if look > pairs), 0) if trial in course.screened else SCREEN_PAIRS
-    missing = needed - len(seen.confirm if trial in course.screened else seen.screen)
+    needed = next((look for look in course.looks if look > pairs), 0) if hypothesis in course.screened else SCREEN_PAIRS
+    missing = needed - len(seen.confirm if hypothesis in course.screened else seen.screen)
     return replace(found, reason=evidence.stopped or f"pairs still missing: {missing}")
 
 
-def _is_hypothesis(match: Match, found: Comparison, alpha: float) -> bool:
-    """Say whether a match can be rejected by chance at all, whatever is rejected beside it."""
+def _is_testable(fixed: FixedSample, found: Comparison, alpha: float) -> bool:
+    """Say whether a fixed sample can be rejected by chance at all, whatever is rejected beside it."""
     if found.p_value is None:
         return False
-    units = len(match.candidate)
-    if match.per == "example":
-        units = sum(old != new for old, new in zip(match.baseline, match.candidate, strict=True))
-        if match.trial.margin.size:
+    units = len(fixed.candidate)
+    if fixed.per == "example":
+        units = sum(old != new for old, new in zip(fixed.baseline, fixed.candidate, strict=True))
+        if fixed.hypothesis.margin.size:
             return units > 0
     return 2.0**-units <= alpha  # the smallest p-value, of signs that all point the same way
 
 
-def _matched(match: Match, level: float) -> Comparison:
+def _compare_fixed(fixed: FixedSample, level: float) -> Comparison:
     """Compare what no pair measures."""
-    trial, sides = match.trial, (match.baseline, match.candidate)
-    if match.per == "example":
-        return compare_accuracy(*sides, trial.margin, level)
-    found = compare_exact(_metric(trial), trial.margin.statistic, *sides, trial.margin)
-    counts = f"{len(match.baseline)} and {counted(len(match.candidate), match.per)}"
-    if match.per == "fresh process" and not _is_constant(*sides):
-        if 2.0 ** -len(match.candidate) <= level:
-            return compare_processes(trial, *sides, level)
+    hypothesis, sides = fixed.hypothesis, (fixed.baseline, fixed.candidate)
+    if fixed.per == "example":
+        return compare_accuracy(*sides, hypothesis.margin, level)
+    found = compare_exact(_metric(hypothesis), hypothesis.margin.statistic, *sides, hypothesis.margin)
+    counts = f"{len(fixed.baseline)} and {counted(len(fixed.candidate), fixed.per)}"
+    if fixed.per == "fresh process" and not _is_constant(*sides):
+        if 2.0 ** -len(fixed.candidate) <= level:
+            return compare_processes(hypothesis, *sides, level)
         # Too few to fail anything; they may still show that nothing is worse.
         outcome: ComparisonOutcome = "inconclusive" if found.outcome == "regressed" else found.outcome
         return replace(found, outcome=outcome, method=f"screen of {counts}, all of one side against all of the other")
@@ -302,23 +312,26 @@ def _sides(observations: Sequence[Observation]) -> tuple[list[float], list[float
     )
 
 
-def _metric(trial: Trial) -> Metric:
-    """Return the metric of a trial; a user's own has no unit."""
-    own = Metric(name=trial.margin.metric, unit="1", better=trial.better, exact=False)
-    return METRICS.get(trial.margin.metric, own)
+def _metric(hypothesis: Hypothesis) -> Metric:
+    """Return the metric of a hypothesis; a user's own has no unit."""
+    own = Metric(name=hypothesis.margin.metric, unit="1", better=hypothesis.better, exact=False)
+    return METRICS.get(hypothesis.margin.metric, own)
 
 
-def _seen(evidence: Evidence) -> dict[Trial, _Seen]:
-    """Sort what the pairs observed by trial."""
-    keys = {(trial.measurement, trial.margin.metric, trial.margin.statistic): _Seen() for trial in evidence.trials}
+def _seen(evidence: Evidence) -> dict[Hypothesis, _Seen]:
+    """Sort what the pairs observed by hypothesis."""
+    keys = {
+        (hypothesis.measurement, hypothesis.margin.metric, hypothesis.margin.statistic): _Seen()
+        for hypothesis in evidence.hypotheses
+    }
     for pair in evidence.pairs:
         for one in pair.observations:
             seen = keys.get((one.measurement, one.metric, one.statistic))
             if seen is not None and pair.stage != "rehearsal":
                 (seen.screen if pair.stage == "screen" else seen.confirm).append(one)
-    return dict(zip(evidence.trials, keys.values(), strict=True))
+    return dict(zip(evidence.hypotheses, keys.values(), strict=True))
 
 
-def _step(stage: Stage, lacking: Mapping[Trial, int]) -> Step:
-    waiting = {trial.measurement: None for trial, count in lacking.items() if count > 0}
+def _step(stage: Stage, lacking: Mapping[Hypothesis, int]) -> Step:
+    waiting = {hypothesis.measurement: None for hypothesis, count in lacking.items() if count > 0}
     return Step(stage=stage, measurements=tuple(waiting), pairs=max(lacking.values()))

@@ -8,7 +8,7 @@ from pytest_hwperf.gate.models import Terms, rehearsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alike:
+class SelfComparison:
     """What pairs of equal processes have shown."""
 
     changes: tuple[float, ...]  # log of one side's median latency over the other's, one a pair, in time order
@@ -17,7 +17,7 @@ class Alike:
     lost: str  # why pairs were lost and it ended early, "" where none was
 
 
-def pair_alike(model: str, X: Any, terms: Terms) -> Alike:
+def compare_with_itself(model: str, X: Any, terms: Terms) -> SelfComparison:
     """Let a model take turns with itself until the time is up; the last pair may end a little later.
 
     Args:
@@ -43,7 +43,7 @@ def pair_alike(model: str, X: Any, terms: Terms) -> Alike:
                 lost = seen.stopped or next(iter(conductor.dropped.values()), "")
                 break
         seconds = monotonic() - began
-    return Alike(
+    return SelfComparison(
         changes=tuple(changes),
         latency_s=sorted(latencies)[len(latencies) // 2] if latencies else None,
         seconds=seconds,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.errors import HwperfError, UsageProblem, WorkerError
-from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_order
-from pytest_hwperf.pairs.turns import Place, Turns
+from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
+from pytest_hwperf.pairs.turns import Position, Turns
 from pytest_hwperf.trees.isolation import loaded_files
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ MODULE = "pytest_hwperf.gate.model_worker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contender:
+class ModelSpec:
     """One model with the data that it is measured on."""
 
     model: str  # path of an ONNX file, or module:function
@@ -35,20 +35,20 @@ class Contender:
         return json.dumps(asdict(self))
 
 
-def contender_of(argument: str) -> Contender:
-    """Read what `Contender.to_argument` wrote.
+def model_spec_of(argument: str) -> ModelSpec:
+    """Read what `ModelSpec.to_argument` wrote.
 
     Raises:
         UsageProblem: something else.
     """
     try:
         plain = json.loads(argument)
-        return Contender(**{field.name: plain[field.name] for field in fields(Contender)})
+        return ModelSpec(**{field.name: plain[field.name] for field in fields(ModelSpec)})
     except (ValueError, LookupError, TypeError) as error:
         raise UsageProblem("this module is started by hwperf compare, not by hand") from error
 
 
-def subject_of(contender: Contender) -> "Subject":
+def subject_of(spec: ModelSpec) -> "Subject":
     """Return the model as something to measure; nothing of it is loaded yet.
 
     Raises:
@@ -60,14 +60,14 @@ def subject_of(contender: Contender) -> "Subject":
     from pytest_hwperf.measure.subjects import subject_of_callable, subject_of_scenario
     from pytest_hwperf.scenarios.onnx_file import onnx_file
 
-    with np.load(contender.data, allow_pickle=False) as data:
+    with np.load(spec.data, allow_pickle=False) as data:
         X, y = data["X"], data.get("y")
-    if is_function(contender.model):
-        function = _function(contender.model)
-        return subject_of_callable(function, (X,), {}, y_true=y, batch_size=contender.batch_size)
+    if is_function(spec.model):
+        function = _function(spec.model)
+        return subject_of_callable(function, (X,), {}, y_true=y, batch_size=spec.batch_size)
     # Whether outputs are labels is known only where there are some to hold them against.
-    scenario = replace(onnx_file(Path(contender.model), contender.threads), classifies=y is not None)
-    return subject_of_scenario(scenario, X, y, contender.batch_size)
+    scenario = replace(onnx_file(Path(spec.model), spec.threads), classifies=y is not None)
+    return subject_of_scenario(scenario, X, y, spec.batch_size)
 
 
 def is_function(model: str) -> bool:
@@ -85,34 +85,34 @@ def _function(model: str) -> Any:
 
 
 def main() -> int:
-    """Take turns with the other contender; return the exit code of the process."""
+    """Take turns with the other model; return the exit code of the process."""
     sys.path.insert(0, os.getcwd())
     try:
-        order = decode_order(os.environ.get(ENVIRONMENT, ""))
-        contender, turns = contender_of(sys.argv[1] if len(sys.argv) > 1 else ""), Turns.connect(order)
+        order = decode_task(os.environ.get(ENVIRONMENT, ""))
+        spec, turns = model_spec_of(sys.argv[1] if len(sys.argv) > 1 else ""), Turns.connect(order)
     except HwperfError as error:
         print(f"hwperf: {error}", file=sys.stderr)
         return 4
-    chosen = turns.chosen([contender.test], {})
-    came_to = {"outcome": "passed", "reason": ""}
+    chosen = turns.chosen([spec.test], {})
+    outcome = {"outcome": "passed", "reason": ""}
     if chosen:
         try:
-            _serve(turns, contender)
+            _serve(turns, spec)
         except WorkerError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a stranger's model raises is the reason to be told
-            came_to = {"outcome": "failed", "reason": f"{type(error).__name__}: {error}"[:500]}
-        turns.say("tested", None, node=contender.test, recorded={}, **came_to)
+            outcome = {"outcome": "failed", "reason": f"{type(error).__name__}: {error}"[:500]}
+        turns.send("tested", None, node=spec.test, recorded={}, **outcome)
     turns.bye(loaded_files())
     return 0
 
 
-def _serve(turns: Turns, contender: Contender) -> None:
+def _serve(turns: Turns, spec: ModelSpec) -> None:
     from pytest_hwperf.measure.outputs import refuse_nan
-    from pytest_hwperf.measure.pair_target import OnTurn
+    from pytest_hwperf.measure.pair_target import PairTarget
     from pytest_hwperf.measure.sampling import Stream, collection_held, refuse_coroutine
 
-    subject = subject_of(contender)
+    subject = subject_of(spec)
     loaded = subject.load()
     with loaded.scope():
         stream = Stream(loaded.function, loaded.inputs)
@@ -120,8 +120,8 @@ def _serve(turns: Turns, contender: Contender) -> None:
         refuse_coroutine(result)
         refuse_nan(result)
         with collection_held():
-            here = Place(node=contender.test, index=0, label=contender.label)
-            turns.serve(here, {"conditions": {}, "scenario": ""}, OnTurn(subject, loaded, stream, lambda: None))
+            here = Position(node=spec.test, index=0, label=spec.label)
+            turns.serve(here, {"conditions": {}, "scenario": ""}, PairTarget(subject, loaded, stream, lambda: None))
 
 
 if __name__ == "__main__":

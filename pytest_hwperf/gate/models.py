@@ -14,15 +14,15 @@ from typing import Any
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
 from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence, Gate, Match, Measurement, Side, Trial
+from pytest_hwperf.core.evidence import Evidence, FixedSample, Gate, Hypothesis, Measurement, Side
 from pytest_hwperf.core.records import METRICS, Comparison, Margin, Sample
-from pytest_hwperf.core.sequence import settle
-from pytest_hwperf.gate.model_worker import MODULE, Contender
+from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.gate.model_worker import MODULE, ModelSpec
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.processes import Command, untraced
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
-from pytest_hwperf.pairs.lockstep import Meeting
+from pytest_hwperf.pairs.lockstep import PairTrace
 
 _HERE = Measurement(test="compare", label="")
 _COMPARED = ("latency_p50", "accuracy", "model_size")
@@ -62,19 +62,19 @@ def compare_models(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> t
         until = monotonic() + terms.time_s
         evidence = conductor.conduct(asked, until, f"the time of {terms.time_s:g} s was up")
     gate = Gate(against=old, revision="", seed=seed, evidence=evidence, shared={}, seconds=conductor.seconds)
-    return tuple(settle(evidence).values()), gate
+    return tuple(decide(evidence).values()), gate
 
 
 @contextmanager
 def rehearsed(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> Iterator[tuple[Conductor, Evidence, int]]:
-    """Yield who leads the pairs, what they have to decide, and the seed of every coin; a first pair has been rehearsed.
+    """Run a rehearsal; yield the conductor, what its pairs have to decide, and the seed of every random choice.
 
     Raises:
         UsageProblem: a model that cannot be loaded or called; says why.
     """
     import numpy as np
 
-    with workdirs.place() as folder:
+    with workdirs.workdir() as folder:
         data = folder / "data.npz"
         arrays = {"X": np.asarray(X)} if y is None else {"X": np.asarray(X), "y": np.asarray(y)}
         if any(array.dtype == object for array in arrays.values()):
@@ -84,7 +84,7 @@ def rehearsed(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> Iterat
         seed = secrets.randbits(63)
         conductor = Conductor(
             commands={side: _command(model, data, terms) for side, model in models.items()},
-            coin=Random(seed),  # noqa: S311 - a fair coin whose throws can be repeated, no secret
+            random=Random(seed),  # noqa: S311 - a fair coin whose throws can be repeated, no secret
             logs=Path(tempfile.gettempdir(), f"hwperf-logs-{os.getpid()}"),
             processors=processors(),
             tell=terms.tell,
@@ -93,7 +93,7 @@ def rehearsed(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> Iterat
 
 
 def _command(model: str, data: Path, terms: Terms) -> Command:
-    contender = Contender(
+    spec = ModelSpec(
         model=model,
         data=str(data),
         batch_size=terms.batch_size,
@@ -102,38 +102,38 @@ def _command(model: str, data: Path, terms: Terms) -> Command:
         label=terms.measurement.label,
     )
     return Command(
-        module=MODULE, arguments=[contender.to_argument()], directory=Path.cwd(), environment=untraced(os.environ)
+        module=MODULE, arguments=[spec.to_argument()], directory=Path.cwd(), environment=untraced(os.environ)
     )
 
 
-def _rehearsed(conductor: Conductor, models: Mapping[Side, str], node: str) -> Meeting:
-    met = conductor.rehearse([node])
-    outcomes = met.outcomes.get(node, {})
+def _rehearsed(conductor: Conductor, models: Mapping[Side, str], node: str) -> PairTrace:
+    trace = conductor.rehearse([node])
+    outcomes = trace.outcomes.get(node, {})
     for side, model in models.items():
         if side in outcomes and outcomes[side].get("outcome") == "failed":
             raise UsageProblem(f"{model} cannot be measured: {outcomes[side].get('reason')}")
-    if met.lost:
-        raise UsageProblem(f"the rehearsal of {models['baseline']} beside {models['candidate']} failed: {met.lost}")
-    return met
+    if trace.lost:
+        raise UsageProblem(f"the rehearsal of {models['baseline']} beside {models['candidate']} failed: {trace.lost}")
+    return trace
 
 
-def _evidence(met: Meeting, terms: Terms) -> Evidence:
-    samples = {side: _samples(plain) for side, plain in met.exact[terms.measurement].items()}
-    trials, matches = list[Trial](), list[Match]()
+def _evidence(trace: PairTrace, terms: Terms) -> Evidence:
+    samples = {side: _samples(plain) for side, plain in trace.exact[terms.measurement].items()}
+    hypotheses, fixed_samples = list[Hypothesis](), list[FixedSample]()
     for margin in terms.margins:
-        trial = Trial(measurement=terms.measurement, margin=margin, better=METRICS[margin.metric].better)
+        hypothesis = Hypothesis(measurement=terms.measurement, margin=margin, better=METRICS[margin.metric].better)
         if not METRICS[margin.metric].exact:
-            trials.append(trial)
+            hypotheses.append(hypothesis)
         elif all(margin.metric in found for found in samples.values()):
-            matches.append(
-                Match(
-                    trial=trial,
+            fixed_samples.append(
+                FixedSample(
+                    hypothesis=hypothesis,
                     per="example" if margin.scale == "absolute" else "file",
                     baseline=samples["baseline"][margin.metric].values,
                     candidate=samples["candidate"][margin.metric].values,
                 )
             )
-    return Evidence(alpha=terms.alpha, trials=tuple(trials), pairs=(), matches=tuple(matches))
+    return Evidence(alpha=terms.alpha, hypotheses=tuple(hypotheses), pairs=(), fixed_samples=tuple(fixed_samples))
 
 
 def _samples(exact: Mapping[str, Any]) -> dict[str, Sample]:

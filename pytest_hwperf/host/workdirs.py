@@ -17,7 +17,7 @@ _LOCK = ".lock"
 
 
 @contextmanager
-def place(note: str = "") -> Iterator[Path]:
+def workdir(note: str = "") -> Iterator[Path]:
     """Make an empty folder with our prefix; it is gone afterwards, or after the next start if this run is killed.
 
     Args:

@@ -15,10 +15,10 @@ _ROLES = ("memory", "peak", "cold", "sites", "run", "pair")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class WorkerTask:
     """What one fresh process is to do."""
 
-    # weigh the memory, time a cold start, name the sites that allocate, make the whole measurement once more, or be
+    # measure the memory, time a cold start, name the sites that allocate, make the whole measurement once more, or be
     # half of a pair
     role: Role
     node: str  # node id of the one test to run; "" for a pair, which is told later
@@ -29,7 +29,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class WorkerResult:
     """What one fresh process found."""
 
     values: dict[str, float]  # metric → base units
@@ -42,12 +42,12 @@ class Answer:
     protocol: int = PROTOCOL
 
 
-def encode(message: Order | Answer) -> str:
+def encode(message: WorkerTask | WorkerResult) -> str:
     """Write a message as one line of JSON."""
     return json.dumps(asdict(message), allow_nan=False)
 
 
-def decode_order(text: str) -> Order:
+def decode_task(text: str) -> WorkerTask:
     """Read an order.
 
     Raises:
@@ -58,10 +58,10 @@ def decode_order(text: str) -> Order:
     if wrong or plain.get("role") not in _ROLES:
         raise WorkerError(f"{ENVIRONMENT} holds no order of pytest-hwperf; unset it to run pytest as usual")
     parts = {name: plain[name] for name in ("role", "node", "label", "answer", "token")}
-    return Order(**parts)
+    return WorkerTask(**parts)
 
 
-def decode_answer(text: str) -> Answer:
+def decode_result(text: str) -> WorkerResult:
     """Read an answer.
 
     Raises:
@@ -73,7 +73,7 @@ def decode_answer(text: str) -> Answer:
         raise WorkerError("the fresh process answered with something that is no answer")
     if not all(map(_are_numbers, [plain["values"].values(), *plain["series"].values()])):
         raise WorkerError("the fresh process answered with values that are no numbers")
-    return Answer(**{name: plain[name] for name in (*parts, "sites")})
+    return WorkerResult(**{name: plain[name] for name in (*parts, "sites")})
 
 
 def _are_numbers(values: Iterable[object]) -> bool:

@@ -10,7 +10,7 @@ from pytest_hwperf.core.leaks import Growth, growth, is_leak, least
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.units import show, show_interval
 from pytest_hwperf.host.resident import COUNTED, EXACT, resolution
-from pytest_hwperf.host.worker_protocol import Answer
+from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.measure.isolated import GROWTH
 
 Found = tuple[list[Sample], dict[str, str]]
@@ -19,13 +19,13 @@ _PER = "fresh process"
 _PINNED = ", allocator pinned" if platform.libc_ver()[0] == "glibc" else ""  # whose variable does it
 
 
-def cold_samples(metrics: Sequence[str], answers: Sequence[Answer]) -> Found:
+def cold_samples(metrics: Sequence[str], answers: Sequence[WorkerResult]) -> Found:
     """Return a sample of each of `metrics`; in seconds."""
     notes = _notes(answers)
     return [_sample(metric, answers, "perf_counter, page cache warm", notes) for metric in metrics], {}
 
 
-def memory_samples(metrics: Sequence[str], answers: Sequence[Answer], *, limit: float | None) -> Found:
+def memory_samples(metrics: Sequence[str], answers: Sequence[WorkerResult], *, limit: float | None) -> Found:
     """Return a sample of each of `metrics` that every process could tell, in bytes, and metric → reason of the others.
 
     Args:
@@ -87,10 +87,10 @@ def _leak(grown: Sequence[Growth], lag: int) -> str:
     )
 
 
-def _sample(metric: str, answers: Sequence[Answer], source: str, warnings: tuple[str, ...]) -> Sample:
+def _sample(metric: str, answers: Sequence[WorkerResult], source: str, warnings: tuple[str, ...]) -> Sample:
     values = array("d", (answer.values[metric] for answer in answers))
     return Sample(metric=metric, values=values, per=_PER, source=source, warnings=warnings)
 
 
-def _notes(answers: Sequence[Answer]) -> tuple[str, ...]:
+def _notes(answers: Sequence[WorkerResult]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(note for answer in answers for note in answer.notes))

@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from typing import Protocol
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.host.worker_protocol import Answer, encode
+from pytest_hwperf.host.worker_protocol import WorkerResult, encode
 
 GROWTH = "held_after_call"  # series of the role `memory`: B held after each call, warm-up left out
 
@@ -23,7 +23,7 @@ _USUAL_NS, _LONGEST_NS = _SECOND, 30 * _SECOND
 Load = Callable[[], Callable[[], object]]
 
 
-class Scales(Protocol):
+class MemoryProbe(Protocol):
     """What weighs: a memory meter of this process."""
 
     @property
@@ -57,14 +57,14 @@ class Scales(Protocol):
         ...
 
 
-def weigh(
+def measure_memory(
     imports: Sequence[str],
     load: Load,
-    scales: Scales,
+    probe: MemoryProbe,
     clock_ns: Callable[[], int] = perf_counter_ns,
     *,
     growing: bool = True,
-) -> Answer:
+) -> WorkerResult:
     """Load and call; return peaks above the idle process, which has imported the runtime and loaded nothing.
 
     `memory_first_call` is the peak of load and first call, `memory_steady` that of the calls after it, `memory` the
@@ -73,19 +73,19 @@ def weigh(
     """
     for module in imports:
         importlib.import_module(module)
-    if reason := scales.idle():
+    if reason := probe.idle():
         metrics = ("memory", "memory_first_call", "memory_steady", "memory_retained", "memory_leak")
-        return Answer(values={}, reasons=dict.fromkeys(metrics, reason), notes=[], runs=[])
+        return WorkerResult(values={}, reasons=dict.fromkeys(metrics, reason), notes=[], runs=[])
     call = load()
     call()
     values, reasons = dict[str, float](), dict[str, str]()
-    _note("memory_first_call", scales.peak, values, reasons)
-    refusal = scales.reset()
+    _note("memory_first_call", probe.peak, values, reasons)
+    refusal = probe.reset()
     instants = [clock_ns()]
     for _ in range(_STEADY_CALLS):
         call()
         instants.append(clock_ns())
-    _note("memory_steady", scales.peak, values, reasons)
+    _note("memory_steady", probe.peak, values, reasons)
     if "memory_steady" in values:  # what was not reset is the peak of everything
         values["memory"] = max(values["memory_steady"], values.get("memory_first_call", 0.0))
     else:
@@ -93,22 +93,24 @@ def weigh(
     if refusal:
         values.pop("memory_steady", None)
         reasons["memory_steady"] = refusal
-    values["memory_retained"] = scales.retained()
+    values["memory_retained"] = probe.retained()
     call_ns = sorted(after - before for before, after in pairwise(instants))[_STEADY_CALLS // 2]
-    series = _growth(call, scales, clock_ns) if growing and call_ns * _FEWEST_CALLS <= _LONGEST_NS else []
+    series = _growth(call, probe, clock_ns) if growing and call_ns * _FEWEST_CALLS <= _LONGEST_NS else []
     if len(series) < _FEWEST_CALLS:
         needed_s, most_s = _FEWEST_CALLS * call_ns / _SECOND, _LONGEST_NS // _SECOND
         reasons["memory_leak"] = (
             f"growth takes {_FEWEST_CALLS} calls after warm-up, {needed_s:.0f} s at this pace; it may take {most_s} s"
         )
-    held_in = scales.now()[1]
-    sources = {**dict.fromkeys(values, scales.source), "memory_retained": held_in, "memory_leak": held_in}
-    return Answer(
-        values=values, reasons=reasons, notes=[*scales.warnings], runs=[], sources=sources, series={GROWTH: series}
+    held_in = probe.now()[1]
+    sources = {**dict.fromkeys(values, probe.source), "memory_retained": held_in, "memory_leak": held_in}
+    return WorkerResult(
+        values=values, reasons=reasons, notes=[*probe.warnings], runs=[], sources=sources, series={GROWTH: series}
     )
 
 
-def start_cold(imports: Sequence[str], load: Load, clock_ns: Callable[[], int] = perf_counter_ns) -> Answer:
+def measure_cold_start(
+    imports: Sequence[str], load: Load, clock_ns: Callable[[], int] = perf_counter_ns
+) -> WorkerResult:
     """Import the runtime, load the model and call once, each timed apart; the page cache is warm.
 
     `cold_warm_call`, the median of the five calls that follow, says what is left of it; `cold_start` leaves it out.
@@ -128,10 +130,10 @@ def start_cold(imports: Sequence[str], load: Load, clock_ns: Callable[[], int] =
     values["cold_warm_call"] = sorted(spans[-_STEADY_CALLS:])[_STEADY_CALLS // 2]
     values["cold_start"] = (instants[-1 - _STEADY_CALLS] - instants[0]) / _SECOND
     notes = [f"already imported before the cold start, so not part of it: {', '.join(known)}"] if known else []
-    return Answer(values=values, reasons={}, notes=notes, runs=[])
+    return WorkerResult(values=values, reasons={}, notes=notes, runs=[])
 
 
-def reply(answer: Answer, path: str) -> None:
+def reply(answer: WorkerResult, path: str) -> None:
     """Leave the answer where the asking process looks; it appears whole or not at all."""
     target = Path(path)
     draft = target.with_suffix(".part")
@@ -146,7 +148,7 @@ def _note(metric: str, read: Callable[[], int], values: dict[str, float], reason
         reasons[metric] = str(error)
 
 
-def _growth(call: Callable[[], object], scales: Scales, clock_ns: Callable[[], int]) -> list[float]:
+def _growth(call: Callable[[], object], probe: MemoryProbe, clock_ns: Callable[[], int]) -> list[float]:
     """Return what is held after each of at least ten calls, unless they take half a minute.
 
     Cycles of objects are garbage until the collector comes, which is not every call: it is called before each reading,
@@ -157,7 +159,7 @@ def _growth(call: Callable[[], object], scales: Scales, clock_ns: Callable[[], i
     while len(readings) < _MOST_CALLS:
         call()
         gc.collect()
-        readings.append(float(scales.now()[0]))
+        readings.append(float(probe.now()[0]))
         spent = clock_ns() - began
         if spent > (_USUAL_NS if len(readings) >= _FEWEST_CALLS else _LONGEST_NS):
             break

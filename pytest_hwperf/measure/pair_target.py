@@ -24,7 +24,7 @@ _ABOUT = 0.9  # of the reserved window: what the calls are expected to take is a
 _ESTIMATE = "estimate:"  # holds nothing beyond CPU time, and is never compared
 
 
-class OnTurn:
+class PairTarget:
     """What a conductor may ask of a measurement."""
 
     def __init__(

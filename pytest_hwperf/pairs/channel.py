@@ -42,7 +42,7 @@ class Endpoint(Protocol):
         ...
 
 
-class Door:
+class Listener:
     """A listening socket on this machine, open for one pair."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Door:
         self.port: int = self._listener.getsockname()[1]
         self.token = secrets.token_hex(16)
 
-    def admit(self, side: str, launched: Launched, deadline_s: float) -> "Line":
+    def accept(self, side: str, launched: Launched, deadline_s: float) -> "Connection":
         """Wait for the process that was launched for `side`; whoever lacks the token is turned away.
 
         Raises:
@@ -60,7 +60,7 @@ class Door:
         until = monotonic() + deadline_s
         while monotonic() < until:
             if _readable(self._listener):
-                line = Line(self._listener.accept()[0], launched)
+                line = Connection(self._listener.accept()[0], launched)
                 try:
                     if line.greeted(self.token, side):
                         return line
@@ -77,7 +77,7 @@ class Door:
         self._listener.close()
 
 
-class Line:
+class Connection:
     """The connection to one process."""
 
     def __init__(self, connection: socket.socket, launched: Launched, clock: Callable[[], float] = monotonic) -> None:

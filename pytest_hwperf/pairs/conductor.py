@@ -1,4 +1,4 @@
-"""Pairs of fresh processes, one after the other, until every trial of the build is decided or the time is up."""
+"""Pairs of fresh processes, one after the other, until every hypothesis of the build is decided or the time is up."""
 
 import shutil
 from array import array
@@ -12,21 +12,21 @@ from random import Random
 from time import monotonic
 from typing import NamedTuple
 
-from pytest_hwperf.core.evidence import Evidence, Measurement, Observation, Pair, Side, Stage, Trial
+from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Side, Stage
 from pytest_hwperf.core.paired import is_ratio, pair_value
 from pytest_hwperf.core.sequence import next_step
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.processes import Command, Launched, launch
-from pytest_hwperf.host.worker_protocol import ENVIRONMENT, Order, encode
-from pytest_hwperf.pairs.channel import Door, Endpoint, WorkerLostError
-from pytest_hwperf.pairs.interleaving import SIDES, Tempo
-from pytest_hwperf.pairs.lockstep import Meeting, Pairing, Program
+from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, encode
+from pytest_hwperf.pairs.channel import Endpoint, Listener, WorkerLostError
+from pytest_hwperf.pairs.interleaving import SIDES, BlockPlan
+from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
 from pytest_hwperf.pairs.validation import number
 
 _START_S = 120.0  # for an interpreter and the imports of conftest files
-_REHEARSED = Tempo(doubles=1, warm_blocks=4, warm_s=0.5)  # its times are thrown away
+_REHEARSED = BlockPlan(doubles=1, warm_blocks=4, warm_s=0.5)  # its times are thrown away
 _PATIENCE = 3  # lost pairs in a build, after which it ends
-_MISSES = 2  # pairs without a value, after which a trial is dropped
+_MISSES = 2  # pairs without a value, after which a hypothesis is dropped
 _HASH_SEEDS = 2**32 - 1  # the largest PYTHONHASHSEED
 
 
@@ -38,8 +38,8 @@ class Progress:
     pair: int  # of this stage, from 1
     of: int  # pairs until the next decision
     test: str  # being measured, "" between tests
-    decided: int  # trials
-    trials: int
+    decided: int  # hypotheses
+    hypotheses: int
     left_s: float | None  # until the next decision, from the pairs so far; None: not known yet
 
 
@@ -48,7 +48,7 @@ class _Held(NamedTuple):
 
     first: Side
     hash_seeds: Mapping[str, int]
-    met: Meeting
+    trace: PairTrace
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,18 +56,18 @@ class Conductor:
     """Starts pairs and leads them; every process it starts is gone when a pair is over."""
 
     commands: Mapping[Side, Command]
-    coin: Random  # its seed is kept with the evidence
+    random: Random  # its seed is kept with the evidence
     logs: Path  # the log of a lost pair is kept here
-    tempo: Tempo = field(default_factory=Tempo)
+    plan: BlockPlan = field(default_factory=BlockPlan)
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     tell: Callable[[Progress], None] = lambda _: None
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
-    dropped: dict[Trial, str] = field(default_factory=dict)  # trials that gave no value again and again → why
-    _misses: Counter[Trial] = field(default_factory=Counter)
+    dropped: dict[Hypothesis, str] = field(default_factory=dict)  # hypotheses that gave no value again and again → why
+    _misses: Counter[Hypothesis] = field(default_factory=Counter)
     _started: int = 0
 
-    def rehearse(self, nodes: Sequence[str]) -> Meeting:
+    def rehearse(self, nodes: Sequence[str]) -> PairTrace:
         """Run a first pair whose times are thrown away: it finds what crashes, and asks for all that needs no clock."""
 
         def watch(measurement: Measurement) -> None:
@@ -77,119 +77,122 @@ class Conductor:
             nodes=nodes,
             wanted=lambda _: [("latency", "p50")],
             exact=True,
-            tempo=_REHEARSED,
+            plan=_REHEARSED,
             watch=watch,
             draw=self._draw,
         )
         self.tell(_progress("rehearsal", 1, 1, ""))
-        return self._hold("rehearsal", program).met
+        return self._hold("rehearsal", program).trace
 
     def conduct(self, evidence: Evidence, until: float, why_late: str) -> Evidence:
-        """Run pairs until every trial is decided.
+        """Run pairs until every hypothesis is decided.
 
         Args:
-            evidence: trials and matches; its pairs are continued.
+            evidence: hypotheses and matches; its pairs are continued.
             until: instant of `clock` after which no pair is begun.
-            why_late: what is said of undecided trials then.
+            why_late: what is said of undecided hypotheses then.
 
         Returns:
-            The same with the pairs that were run; `stopped` says why trials were left undecided.
+            The same with the pairs that were run; `stopped` says why hypotheses were left undecided.
         """
         lost = 0
         while (step := next_step(evidence)).stage is not None:
             if self.clock() >= until:
                 return replace(evidence, stopped=why_late)
-            pair, met = self._pair(evidence, step.stage, step.measurements, step.pairs)
+            pair, trace = self._pair(evidence, step.stage, step.measurements, step.pairs)
             evidence = replace(evidence, pairs=(*evidence.pairs, pair))
-            evidence = self._without_silent(evidence, step.measurements, pair, met)
+            evidence = self._without_silent(evidence, step.measurements, pair, trace)
             lost += bool(pair.lost)
             if lost >= _PATIENCE:
                 return replace(evidence, stopped=f"{lost} pairs were lost, the last one as {pair.lost}")
         return evidence
 
     def _without_silent(
-        self, evidence: Evidence, measurements: Sequence[Measurement], pair: Pair, met: Meeting
+        self, evidence: Evidence, measurements: Sequence[Measurement], pair: Pair, trace: PairTrace
     ) -> Evidence:
-        """Drop trials that again and again gave no value where they should have: they would be waited for for ever."""
+        """Drop hypotheses that repeatedly gave no value where they should have: they would be waited for for ever."""
         seen = {(one.measurement, one.metric, one.statistic) for one in pair.observations}
-        for trial in evidence.trials:
-            key = (trial.measurement, trial.margin.metric, trial.margin.statistic)
-            test = trial.measurement.test
-            asked = trial.measurement in measurements and trial not in self.dropped
-            if not asked or key in seen or (pair.lost and test != met.unfinished):
+        for hypothesis in evidence.hypotheses:
+            key = (hypothesis.measurement, hypothesis.margin.metric, hypothesis.margin.statistic)
+            test = hypothesis.measurement.test
+            asked = hypothesis.measurement in measurements and hypothesis not in self.dropped
+            if not asked or key in seen or (pair.lost and test != trace.unfinished):
                 continue
-            self._misses[trial] += 1
-            if self._misses[trial] >= _MISSES:
-                self.dropped[trial] = f"gave no value in {_MISSES} pairs: {_why_silent(pair, met, trial)}"
+            self._misses[hypothesis] += 1
+            if self._misses[hypothesis] >= _MISSES:
+                self.dropped[hypothesis] = f"gave no value in {_MISSES} pairs: {_why_silent(pair, trace, hypothesis)}"
         return replace(evidence, dropped=tuple(self.dropped))
 
     def _pair(
         self, evidence: Evidence, stage: Stage, measurements: Sequence[Measurement], left: int
-    ) -> tuple[Pair, Meeting]:
+    ) -> tuple[Pair, PairTrace]:
         done = sum(pair.stage == stage for pair in evidence.pairs)
-        decided = len({trial.measurement for trial in evidence.trials} - set(measurements))
+        decided = len({hypothesis.measurement for hypothesis in evidence.hypotheses} - set(measurements))
         each_s = self.seconds.get(stage, 0.0) / done if done else None
 
         def watch(measurement: Measurement) -> None:
             here = _progress(stage, done + 1, done + left, measurement.test)
             left_s = None if each_s is None else each_s * left
-            self.tell(replace(here, decided=decided, trials=len(evidence.trials), left_s=left_s))
+            self.tell(replace(here, decided=decided, hypotheses=len(evidence.hypotheses), left_s=left_s))
 
         program = Program(
             nodes=list(dict.fromkeys(measurement.test for measurement in measurements)),
-            wanted=_wanted(evidence.trials, measurements),
-            tempo=self.tempo,
+            wanted=_wanted(evidence.hypotheses, measurements),
+            plan=self.plan,
             watch=watch,
             draw=self._draw,
         )
         held = self._hold(stage, program)
-        met, duels = held.met, held.met.duels.values()
+        trace, interleavings = held.trace, held.trace.interleavings.values()
         pair = Pair(
             number=len(evidence.pairs) + 1,
             stage=stage,
             first=held.first,
             hash_seeds=held.hash_seeds,
-            coins=tuple(duel.coin for duel in duels),
+            assignments=tuple(interleaving.assignment for interleaving in interleavings),
             observations=tuple(
                 replace(one, change=pair_value(one) if is_ratio(one) else None)
-                for one in chain(*(duel.observations for duel in duels), recorded(met, evidence.trials, measurements))
+                for one in chain(
+                    *(interleaving.observations for interleaving in interleavings),
+                    recorded(trace, evidence.hypotheses, measurements),
+                )
             ),
-            lost=met.lost,
+            lost=trace.lost,
         )
-        return pair, met
+        return pair, trace
 
     def _hold(self, stage: Stage, program: Program) -> "_Held":
         """Start a pair, lead it through the program, and end it."""
         began = self.clock()
         order = SIDES if self._toss() else SIDES[::-1]
-        seeds: dict[str, int] = {side: self.coin.randrange(_HASH_SEEDS) for side in order}
+        seeds: dict[str, int] = {side: self.random.randrange(_HASH_SEEDS) for side in order}
         self._started += 1
         with self._processes(order, seeds) as (launched, place):
             try:
                 with _lines(launched) as lines:
-                    met = Pairing(lines, program, self._toss).run()
+                    trace = Pairing(lines, program, self._toss).run()
             except WorkerLostError as error:
-                met = Meeting(lost=str(error))
-            if met.lost:
-                met.lost = f"{met.lost} (log: {self._kept(place, launched)})"
+                trace = PairTrace(lost=str(error))
+            if trace.lost:
+                trace.lost = f"{trace.lost} (log: {self._kept(place, launched)})"
         self.seconds[stage] = self.seconds.get(stage, 0.0) + self.clock() - began
-        return _Held(first=order[0], hash_seeds=seeds, met=met)
+        return _Held(first=order[0], hash_seeds=seeds, trace=trace)
 
     @contextmanager
     def _processes(
         self, order: Sequence[Side], seeds: Mapping[str, int]
-    ) -> Iterator[tuple[dict[Side, tuple[Launched, Door]], Path]]:
-        with workdirs.place() as folder, ExitStack() as stack:
-            launched = dict[Side, tuple[Launched, Door]]()
+    ) -> Iterator[tuple[dict[Side, tuple[Launched, Listener]], Path]]:
+        with workdirs.workdir() as folder, ExitStack() as stack:
+            launched = dict[Side, tuple[Launched, Listener]]()
             for side in order:
-                place, door = folder / side, Door()
-                stack.callback(door.close)
+                place, listener = folder / side, Listener()
+                stack.callback(listener.close)
                 place.mkdir()
-                task = Order(role="pair", node="", label=side, answer=str(door.port), token=door.token)
+                task = WorkerTask(role="pair", node="", label=side, answer=str(listener.port), token=listener.token)
                 environment = {ENVIRONMENT: encode(task), "PYTHONHASHSEED": str(seeds[side])}
                 process = launch(self.commands[side], environment, place)
                 stack.callback(process.end)
-                launched[side] = (process, door)
+                launched[side] = (process, listener)
             yield launched, Path(folder)
 
     def _kept(self, place: Path, launched: Mapping[Side, object]) -> Path:
@@ -201,60 +204,66 @@ class Conductor:
         return folder
 
     def _draw(self) -> int | None:
-        return self.coin.choice(self.processors) if self.processors else None
+        return self.random.choice(self.processors) if self.processors else None
 
     def _toss(self) -> bool:
-        return self.coin.random() < 0.5  # noqa: PLR2004 - a fair coin
+        return self.random.random() < 0.5  # noqa: PLR2004 - a fair coin
 
 
-def recorded(met: Meeting, trials: Sequence[Trial], measurements: Sequence[Measurement]) -> Iterator[Observation]:
-    """Yield what the tests of a pair recorded themselves, for trials that ask for it."""
-    for trial in trials:
-        sides = met.outcomes.get(trial.measurement.test, {})
-        said = [sides[side]["recorded"].get(trial.margin.metric, {}).get("value") for side in SIDES if side in sides]
+def recorded(
+    trace: PairTrace, hypotheses: Sequence[Hypothesis], measurements: Sequence[Measurement]
+) -> Iterator[Observation]:
+    """Yield what the tests of a pair recorded themselves, for hypotheses that ask for it."""
+    for hypothesis in hypotheses:
+        sides = trace.outcomes.get(hypothesis.measurement.test, {})
+        said = [
+            sides[side]["recorded"].get(hypothesis.margin.metric, {}).get("value") for side in SIDES if side in sides
+        ]
         values = [found for value in said if (found := number(value)) is not None]
-        if trial.measurement in measurements and len(values) == len(SIDES):
+        if hypothesis.measurement in measurements and len(values) == len(SIDES):
             yield Observation(
-                measurement=trial.measurement,
-                metric=trial.margin.metric,
-                statistic=trial.margin.statistic,
+                measurement=hypothesis.measurement,
+                metric=hypothesis.margin.metric,
+                statistic=hypothesis.margin.statistic,
                 baseline=array("d", [values[0]]),
                 candidate=array("d", [values[1]]),
             )
 
 
-def _why_silent(pair: Pair, met: Meeting, trial: Trial) -> str:
-    """Say why a trial got no value in this pair."""
+def _why_silent(pair: Pair, trace: PairTrace, hypothesis: Hypothesis) -> str:
+    """Say why a hypothesis got no value in this pair."""
     if pair.lost:
         return pair.lost
-    test, duel = trial.measurement.test, met.duels.get(trial.measurement)
-    key = (trial.margin.metric, trial.margin.statistic)
-    if duel is not None and key in duel.refused:
-        return duel.refused[key]
-    failures = [f"{side}: {came['reason']}" for side, came in met.outcomes.get(test, {}).items() if came.get("reason")]
+    test, interleaving = hypothesis.measurement.test, trace.interleavings.get(hypothesis.measurement)
+    key = (hypothesis.margin.metric, hypothesis.margin.statistic)
+    if interleaving is not None and key in interleaving.refused:
+        return interleaving.refused[key]
+    failures = [
+        f"{side}: {came['reason']}" for side, came in trace.outcomes.get(test, {}).items() if came.get("reason")
+    ]
     return "; ".join(failures) or "it was not measured there"
 
 
 def _wanted(
-    trials: Sequence[Trial], measurements: Sequence[Measurement]
+    hypotheses: Sequence[Hypothesis], measurements: Sequence[Measurement]
 ) -> Callable[[Measurement], Sequence[tuple[str, str]]]:
     def wanted(measurement: Measurement) -> Sequence[tuple[str, str]]:
         if measurement not in measurements:
             return ()
-        margins = [trial.margin for trial in trials if trial.measurement == measurement]
+        margins = [hypothesis.margin for hypothesis in hypotheses if hypothesis.measurement == measurement]
         return [(margin.metric, margin.statistic) for margin in margins]
 
     return wanted
 
 
 @contextmanager
-def _lines(launched: Mapping[Side, tuple[Launched, Door]]) -> Iterator[dict[Side, Endpoint]]:
+def _lines(launched: Mapping[Side, tuple[Launched, Listener]]) -> Iterator[dict[Side, Endpoint]]:
     with ExitStack() as stack:
         lines = dict[Side, Endpoint]()
         for side in SIDES:
-            process, door = launched[side]
+            process, listener = launched[side]
             try:
-                line = door.admit(side, process, _START_S)
+                line = listener.accept(side, process, _START_S)
             except WorkerLostError as error:
                 raise WorkerLostError(f"{side}: {error}.\n{process.log_tail()}") from error
             stack.callback(line.close)
@@ -263,4 +272,4 @@ def _lines(launched: Mapping[Side, tuple[Launched, Door]]) -> Iterator[dict[Side
 
 
 def _progress(stage: Stage, pair: int, of: int, test: str) -> Progress:
-    return Progress(stage=stage, pair=pair, of=of, test=test, decided=0, trials=0, left_s=None)
+    return Progress(stage=stage, pair=pair, of=of, test=test, decided=0, hypotheses=0, left_s=None)

@@ -33,7 +33,7 @@ def _allow(thread: int, numbers: Iterable[int]) -> None:
     os.sched_setaffinity(thread, numbers)  # looked up now: some platforms have none
 
 
-class Seat:
+class CpuPin:
     """Keeps the calling thread on one processor for a while; threads that exist already stay where they are.
 
     References:
@@ -47,7 +47,7 @@ class Seat:
         allow: Callable[[int, Iterable[int]], None] = _allow,
         threads: Callable[[], Iterable[int]] = threads_here,
     ) -> None:
-        """Start without a seat.
+        """Start unpinned.
 
         Args:
             allowed: returns the processors of a thread, 0 = the calling one.
@@ -57,11 +57,11 @@ class Seat:
         self._allowed = allowed
         self._allow = allow
         self._threads = threads
-        self._before: frozenset[int] = frozenset()  # processors to go back to; empty: no seat is taken
+        self._before: frozenset[int] = frozenset()  # processors to go back to; empty: not pinned
         self._older: frozenset[int] = frozenset()  # threads that were there before
-        self._seat: frozenset[int] = frozenset()
+        self._pin: frozenset[int] = frozenset()
 
-    def take(self, number: int) -> str:
+    def pin(self, number: int) -> str:
         """Stay on processor `number` until `leave`; return why that cannot be, "" where it can."""
         allowed, older = frozenset(self._allowed(0)), frozenset(self._threads())
         if number not in allowed:
@@ -70,16 +70,16 @@ class Seat:
             self._allow(0, {number})
         except OSError as error:
             return f"cannot choose its processor ({error.strerror})"
-        self._before, self._older, self._seat = allowed, older, frozenset({number})
+        self._before, self._older, self._pin = allowed, older, frozenset({number})
         return ""
 
-    def leave(self) -> None:
-        """Run wherever it was allowed to before, and let threads do so that have inherited the seat meanwhile."""
+    def release(self) -> None:
+        """Run wherever it was allowed to before, and let threads do so that have inherited the pin meanwhile."""
         before, self._before = self._before, frozenset()
         if not before:
             return
         for thread in (0, *(thread for thread in self._threads() if thread not in self._older)):
             # A thread that has ended meanwhile is no loss; a cpuset that has shrunk has set the processors itself.
             with suppress(OSError):
-                if frozenset(self._allowed(thread)) == self._seat:
+                if frozenset(self._allowed(thread)) == self._pin:
                     self._allow(thread, before)

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.evidence import Coin, Measurement, Observation, Side
+from pytest_hwperf.core.evidence import Assignment, Measurement, Observation, Side
 from pytest_hwperf.core.paired import least_calls, pooled_percentile
 from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
 from pytest_hwperf.pairs.frames import Frame
@@ -30,7 +30,7 @@ _TELLING_NS = 1_000_000  # CPU time below which the clocks' own cost would look 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tempo:
+class BlockPlan:
     """How finely a pair takes turns; durations in seconds."""
 
     doubles: int = 6  # double blocks: four turns each, two of either side
@@ -59,21 +59,21 @@ class Block:
 
 
 @dataclass(slots=True, kw_only=True)
-class Duel:
+class Interleaving:
     """What one measurement of a pair gave."""
 
-    coin: Coin
+    assignment: Assignment
     observations: list[Observation]
     refused: dict[tuple[str, str], str] = field(default_factory=dict)  # metric and statistic → why it has no value
 
 
-class Fencing:
+class Interleaver:
     """Drives both sides through one measurement."""
 
     def __init__(
         self,
         lines: Mapping[Side, Endpoint],
-        tempo: Tempo,
+        plan: BlockPlan,
         toss: Callable[[], bool],
         statistics: Sequence[tuple[str, str]],
         processor: int | None = None,
@@ -82,18 +82,18 @@ class Fencing:
 
         Args:
             lines: both sides, each waiting for its turn.
-            tempo: how finely.
+            plan: how finely.
             toss: a fair coin.
             statistics: (metric, statistic) wanted: of latency, CPU time or energy.
             processor: that both sides share in their turns; None leaves them to the scheduler.
         """
         self._lines = lines
-        self._tempo = tempo
+        self._tempo = plan
         self._toss = toss
         self._statistics = statistics
         self._processor = processor
 
-    def measure(self, measurement: Measurement) -> Duel:
+    def measure(self, measurement: Measurement) -> Interleaving:
         """Warm both sides up and let them take turns.
 
         Raises:
@@ -105,35 +105,37 @@ class Fencing:
         batch = self._batch(call_s)
         pool = any(one.pool for one in warm.values())
         calls, cold = self._calls(call_s * batch, pool=pool)
-        refused = "" if pool or self._processor is None else self._sit_down(self._processor)
+        refused = "" if pool or self._processor is None else self._pin_both(self._processor)
         turns, blocks = self._drawn(), dict[Side, list[Block]]({"baseline": [], "candidate": []})
         for side, following in zip_longest(turns, turns[1:]):
             frame = self._turn(side, calls, batch, rest=side != following, expected_s=warm[side].call_s * batch * calls)
             blocks[side].append(_block(frame, batch, cold))
         letters = "".join(LETTERS[side] for side in turns)
         shared = None if pool or refused else self._processor
-        duel = Duel(coin=Coin(measurement=measurement, turns=letters, processor=shared), observations=[])
+        interleaving = Interleaving(
+            assignment=Assignment(measurement=measurement, turns=letters, processor=shared), observations=[]
+        )
         warnings = [f"{side}: {one.warning}" for side, one in warm.items() if one.warning]
         warnings += [f"the sides do not share a processor: {refused}"] if refused else []
-        observed = chain(self._observed(measurement, blocks), self._energy(duel, call_s))
-        duel.observations.extend(replace(one, warnings=tuple(warnings)) for one in observed)
-        return duel
+        observed = chain(self._observed(measurement, blocks), self._energy(interleaving, call_s))
+        interleaving.observations.extend(replace(one, warnings=tuple(warnings)) for one in observed)
+        return interleaving
 
-    def _sit_down(self, processor: int) -> str:
+    def _pin_both(self, processor: int) -> str:
         """Let both sides share `processor`, or neither; return why not.
 
         Processors differ in speed, and do so from one second to the next where others share the machine: two sides on
         two processors would measure these.
         """
-        refused = [f"{side}: {why}" for side in SIDES if (why := self._seated(side, processor))]
+        refused = [f"{side}: {why}" for side in SIDES if (why := self._pinned(side, processor))]
         if refused:
             for side in SIDES:
-                self._seated(side, None)
+                self._pinned(side, None)
         return "; ".join(refused)
 
-    def _seated(self, side: Side, processor: int | None) -> str:
-        self._lines[side].send("sit", processor=processor)
-        return str(self._heard(side, "sit", self._tempo.first_block_s).fields.get("reason", ""))
+    def _pinned(self, side: Side, processor: int | None) -> str:
+        self._lines[side].send("pin", processor=processor)
+        return str(self._heard(side, "pin", self._tempo.first_block_s).fields.get("reason", ""))
 
     def _drawn(self) -> list[Side]:
         """Draw the order of all turns, two of either side in a row: fewer hand-overs, and drift cancels."""
@@ -152,18 +154,18 @@ class Fencing:
         return found
 
     def _warm_up(self, side: Side) -> "_Warm":
-        tempo, medians, spent, count, pool = self._tempo, list[float](), 0.0, 1, False
-        while len(medians) < tempo.warm_blocks and spent < tempo.warm_s:
+        plan, medians, spent, count, pool = self._tempo, list[float](), 0.0, 1, False
+        while len(medians) < plan.warm_blocks and spent < plan.warm_s:
             expected_s = medians[-1] * count if medians else None
             frame = self._turn(side, count, 1, rest=True, expected_s=expected_s)
             call_s = max(median(frame.numbers) / _SECOND, 1e-9)
             spent += sum(frame.numbers) / _SECOND
             own_ns = frame.fields["thread_ns"]  # of a caller that only waits for others it is next to nothing
             pool |= frame.fields["cpu_ns"] - own_ns > _POOL * max(own_ns, _TELLING_NS)
-            count = max(1, min(round(tempo.block_s / call_s), 20_000))
+            count = max(1, min(round(plan.block_s / call_s), 20_000))
             medians.append(call_s)
             latest = medians[-_STEADY:]
-            if len(latest) == _STEADY and max(latest) <= min(latest) * tempo.steady_ratio:
+            if len(latest) == _STEADY and max(latest) <= min(latest) * plan.steady_ratio:
                 return _Warm(call_s=call_s, pool=pool)
         return _Warm(call_s=medians[-1], pool=pool, warning="no steady state in its warm-up")
 
@@ -176,20 +178,20 @@ class Fencing:
 
     def _calls(self, value_s: float, *, pool: bool) -> tuple[int, int]:
         """Return the timed values of a block, and how many of its first are dropped as cold."""
-        tempo = self._tempo
-        cold = tempo.cold_calls_pool if pool else tempo.cold_calls
-        wished = max(tempo.calls, 3 * cold)
-        count = max(math.ceil(tempo.block_s / value_s), min(wished, math.ceil(tempo.long_block_s / value_s)))
-        cold = max(cold, math.ceil(tempo.cold_share * count))
+        plan = self._tempo
+        cold = plan.cold_calls_pool if pool else plan.cold_calls
+        wished = max(plan.calls, 3 * cold)
+        count = max(math.ceil(plan.block_s / value_s), min(wished, math.ceil(plan.long_block_s / value_s)))
+        cold = max(cold, math.ceil(plan.cold_share * count))
         if count < 2 * cold:  # slow calls: a cold one is hardly slower than the others
             cold = count // 4
         needed = max((least_calls(name) for metric, name in self._statistics if metric == "latency"), default=0)
-        return max(count, math.ceil(needed / (2 * tempo.doubles)) + cold), cold
+        return max(count, math.ceil(needed / (2 * plan.doubles)) + cold), cold
 
     def _turn(self, side: Side, calls: int, batch: int, *, rest: bool, expected_s: float | None) -> Frame:
-        tempo = self._tempo
+        plan = self._tempo
         self._lines[side].send("run", calls=calls, batch=batch, rest=rest)
-        deadline_s = tempo.first_block_s if expected_s is None else tempo.patience_s + 3 * expected_s
+        deadline_s = plan.first_block_s if expected_s is None else plan.patience_s + 3 * expected_s
         frame = self._heard(side, "latencies", deadline_s)
         for name in ("cpu_ns", "thread_ns", "switches"):
             whole(side, frame, name)
@@ -226,7 +228,7 @@ class Fencing:
                     preempted=preempted,
                 )
 
-    def _energy(self, duel: Duel, call_s: float) -> Iterator[Observation]:
+    def _energy(self, interleaving: Interleaving, call_s: float) -> Iterator[Observation]:
         if _ENERGY not in self._statistics:
             return
         readings, sources = dict[Side, float](), dict[Side, str]()
@@ -234,14 +236,14 @@ class Fencing:
             fields = self._window(side, call_s)
             joules = number(fields.get("joules"))
             if joules is None:
-                duel.refused[_ENERGY] = f"{side}: {fields.get('reason')}"
+                interleaving.refused[_ENERGY] = f"{side}: {fields.get('reason')}"
                 return
             readings[side], sources[side] = joules, str(fields.get("source"))
         if sources["baseline"] != sources["candidate"]:
-            duel.refused[_ENERGY] = f"source: {sources['baseline']}, {sources['candidate']} (baseline, now)"
+            interleaving.refused[_ENERGY] = f"source: {sources['baseline']}, {sources['candidate']} (baseline, now)"
             return
         yield Observation(
-            measurement=duel.coin.measurement,
+            measurement=interleaving.assignment.measurement,
             metric="energy",
             statistic="mean",
             baseline=array("d", [readings["baseline"]]),

@@ -8,7 +8,7 @@ from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Measurement, Side
 from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
 from pytest_hwperf.pairs.frames import Frame
-from pytest_hwperf.pairs.interleaving import SIDES, Duel, Fencing, Tempo
+from pytest_hwperf.pairs.interleaving import SIDES, BlockPlan, Interleaver, Interleaving
 from pytest_hwperf.pairs.validation import mapping, texts
 
 _LONGEST_REASON = 500  # characters that are kept of what a process says
@@ -17,13 +17,13 @@ Wanted = Callable[[Measurement], Sequence[tuple[str, str]]]  # statistics to tak
 
 
 @dataclass(slots=True, kw_only=True)
-class Meeting:
+class PairTrace:
     """What a pair went through."""
 
     collected: dict[Side, list[str]] = field(default_factory=dict)  # node ids
     errors: dict[Side, Mapping[str, str]] = field(default_factory=dict)  # file that cannot be collected → why
     selected: list[str] = field(default_factory=list)  # node ids that both sides were told to run
-    duels: dict[Measurement, Duel] = field(default_factory=dict)
+    interleavings: dict[Measurement, Interleaving] = field(default_factory=dict)
     facts: dict[Measurement, dict[Side, Mapping[str, Any]]] = field(default_factory=dict)  # conditions and the like
     exact: dict[Measurement, dict[Side, Mapping[str, Any]]] = field(default_factory=dict)
     uneven: dict[Measurement, Side] = field(default_factory=dict)  # made by that side only
@@ -44,7 +44,7 @@ class Program:
     nodes: Sequence[str]  # tests to run, in this order
     wanted: Wanted
     exact: bool = False  # ask for what needs no clock too
-    tempo: Tempo = field(default_factory=Tempo)
+    plan: BlockPlan = field(default_factory=BlockPlan)
     silence_s: float = 300.0  # a process that trains a model in a fixture says nothing for long
     watch: Callable[[Measurement], None] = lambda _: None  # told which measurement begins
     draw: Callable[[], int | None] = lambda: None  # a processor for each measurement; None: the scheduler chooses
@@ -58,27 +58,27 @@ class Pairing:
         self._lines = lines
         self._program = program
         self._toss = toss
-        self._met = Meeting()
+        self._trace = PairTrace()
 
-    def run(self) -> Meeting:
-        """Go through the whole program; a process that is lost ends it, and what was met until then is kept."""
+    def run(self) -> PairTrace:
+        """Go through the whole program; a process that is lost ends it, and what was recorded until then is kept."""
         try:
             self._select()
             self._follow()
         except WorkerLostError as error:
-            self._met.lost = str(error)
-        return self._met
+            self._trace.lost = str(error)
+        return self._trace
 
     def _select(self) -> None:
         for side in SIDES:
             frame = self._heard(side, "collected")
-            self._met.collected[side] = texts(side, frame, "nodes")
+            self._trace.collected[side] = texts(side, frame, "nodes")
             errors = mapping(side, frame, "errors")
-            self._met.errors[side] = {file: str(why)[:_LONGEST_REASON] for file, why in errors.items()}
-        there = set(self._met.collected["baseline"]) & set(self._met.collected["candidate"])
-        self._met.selected = [node for node in self._program.nodes if node in there]
+            self._trace.errors[side] = {file: str(why)[:_LONGEST_REASON] for file, why in errors.items()}
+        there = set(self._trace.collected["baseline"]) & set(self._trace.collected["candidate"])
+        self._trace.selected = [node for node in self._program.nodes if node in there]
         for side in self._drawn():
-            self._lines[side].send("select", nodes=self._met.selected)
+            self._lines[side].send("select", nodes=self._trace.selected)
 
     def _follow(self) -> None:
         """Bring both sides to the same place again and again; whoever is ahead waits on its line."""
@@ -90,9 +90,9 @@ class Pairing:
                 moved: Sequence[Side] = SIDES
             elif ready:
                 moved = ready
-                self._met.uneven |= {_measurement(at[side]): side for side in ready}
+                self._trace.uneven |= {_measurement(at[side]): side for side in ready}
             elif all(frame.kind == "tested" for frame in at.values()) and len({_node(f) for f in at.values()}) == 1:
-                self._met.outcomes[_node(at["baseline"])] = {side: _outcome(side, at[side]) for side in SIDES}
+                self._trace.outcomes[_node(at["baseline"])] = {side: _outcome(side, at[side]) for side in SIDES}
                 moved = SIDES
             else:
                 kinds = " and ".join(f"{side}: {at[side].kind} {at[side].fields.get('node', '')}" for side in SIDES)
@@ -103,22 +103,22 @@ class Pairing:
                     self._lines[side].send("finish")
             for side in order:
                 at[side] = self._heard(side)
-        self._met.files = {side: texts(side, at[side], "files") for side in SIDES}
+        self._trace.files = {side: texts(side, at[side], "files") for side in SIDES}
 
     def _drawn(self) -> Sequence[Side]:
         return SIDES if self._toss() else SIDES[::-1]
 
     def _meet(self, at: Mapping[Side, Frame]) -> None:
         measurement, program = _measurement(at["baseline"]), self._program
-        self._met.facts[measurement] = {side: mapping(side, at[side], "facts") for side in SIDES}
+        self._trace.facts[measurement] = {side: mapping(side, at[side], "facts") for side in SIDES}
         statistics = program.wanted(measurement)
         if not statistics:
             return
         program.watch(measurement)
-        fencing = Fencing(self._lines, program.tempo, self._toss, statistics, program.draw())
+        interleaver = Interleaver(self._lines, program.plan, self._toss, statistics, program.draw())
         if program.exact:
-            self._met.exact[measurement] = fencing.exact()
-        self._met.duels[measurement] = fencing.measure(measurement)
+            self._trace.exact[measurement] = interleaver.exact()
+        self._trace.interleavings[measurement] = interleaver.measure(measurement)
 
     def _heard(self, side: Side, kind: str = "") -> Frame:
         try:

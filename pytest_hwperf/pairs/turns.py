@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.host.worker_protocol import PROTOCOL, Order
-from pytest_hwperf.pairs.cpu_pin import Seat
+from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
+from pytest_hwperf.pairs.cpu_pin import CpuPin
 from pytest_hwperf.pairs.frames import Frame, pack, unpack
 
 _STILL_NS = 200_000  # CPU time in a millisecond of idling below which no pool spins on
@@ -44,7 +44,7 @@ class Measurable(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Position:
     """Where in the session a process is."""
 
     node: str
@@ -57,19 +57,19 @@ class Turns:
 
     def __init__(
         self,
-        order: Order,
+        order: WorkerTask,
         line: socket.socket,
         leave: Callable[[int], object] = os._exit,
-        seat: Callable[[], Seat] = Seat,
+        pin: Callable[[], CpuPin] = CpuPin,
     ) -> None:
         """Speak for the process that `order` has summoned, over an open connection."""
         self._order = order
         self._line = line
         self._leave = leave
-        self._seat = seat
+        self._pin = pin
 
     @classmethod
-    def connect(cls, order: Order) -> "Turns":
+    def connect(cls, order: WorkerTask) -> "Turns":
         """Open the line and greet.
 
         Raises:
@@ -82,10 +82,10 @@ class Turns:
         line.settimeout(None)
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         turns = cls(order, line)
-        turns.say("hello", protocol=PROTOCOL, token=order.token, side=order.label, pid=os.getpid(), python=sys.version)
+        turns.send("hello", protocol=PROTOCOL, token=order.token, side=order.label, pid=os.getpid(), python=sys.version)
         return turns
 
-    def say(self, kind: str, numbers: "array[int] | None" = None, **fields: Any) -> None:
+    def send(self, kind: str, numbers: "array[int] | None" = None, **fields: Any) -> None:
         """Send one message."""
         frame = Frame(kind=kind, fields=fields, numbers=numbers if numbers is not None else array("q"))
         try:
@@ -93,7 +93,7 @@ class Turns:
         except OSError:
             self._leave(1)
 
-    def hear(self) -> Frame:
+    def receive(self) -> Frame:
         """Wait for the conductor's next message; end the process when there will be none."""
         try:
             return unpack(self._receive)
@@ -103,35 +103,35 @@ class Turns:
 
     def chosen(self, nodes: Sequence[str], errors: Mapping[str, str]) -> list[str]:
         """Say what was collected, and return the node ids to run, in their order."""
-        self.say("collected", nodes=list(nodes), errors=dict(errors))
+        self.send("collected", nodes=list(nodes), errors=dict(errors))
         return list(self._expect("select").fields["nodes"])
 
-    def serve(self, place: Place, facts: Mapping[str, Any], subject: Measurable) -> None:
+    def serve(self, place: Position, facts: Mapping[str, Any], subject: Measurable) -> None:
         """Measure `subject` whenever asked to, until told to go on."""
-        self.say("ready", node=place.node, index=place.index, label=place.label, facts=dict(facts))
-        seat = self._seat()
+        self.send("ready", node=place.node, index=place.index, label=place.label, facts=dict(facts))
+        pin = self._pin()
         try:
-            while (frame := self.hear()).kind != "finish":
-                self._serve(frame, subject, seat)
+            while (frame := self.receive()).kind != "finish":
+                self._serve(frame, subject, pin)
         finally:
-            seat.leave()
+            pin.release()
 
     def bye(self, files: Sequence[str]) -> None:
         """Say farewell with the files of every loaded module, and leave at once: an interpreter's exit takes long."""
-        self.say("bye", files=list(files))
+        self.send("bye", files=list(files))
         self._leave(0)
 
-    def _serve(self, frame: Frame, subject: Measurable, seat: Seat) -> None:
+    def _serve(self, frame: Frame, subject: Measurable, pin: CpuPin) -> None:
         if frame.kind == "run":
             self._run(subject, **frame.fields)
-        elif frame.kind == "sit":
-            seat.leave()
+        elif frame.kind == "pin":
+            pin.release()
             number = frame.fields["processor"]
-            self.say("sit", reason="" if number is None else seat.take(number))
+            self.send("pin", reason="" if number is None else pin.pin(number))
         elif frame.kind == "exact":
-            self.say("exact", **subject.exact())
+            self.send("exact", **subject.exact())
         elif frame.kind == "energy":
-            self.say("energy", **subject.energy(frame.fields["calls"], frame.fields["seconds"]))
+            self.send("energy", **subject.energy(frame.fields["calls"], frame.fields["seconds"]))
             self._come_to_rest()
         else:
             raise WorkerError(f"the conductor asked for {frame.kind!r}, which this version does not know")
@@ -145,7 +145,7 @@ class Turns:
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
         if rest:  # the other side is next
             self._come_to_rest()
-        self.say("latencies", taken, cpu_ns=cpu, thread_ns=thread, switches=switches)
+        self.send("latencies", taken, cpu_ns=cpu, thread_ns=thread, switches=switches)
 
     def _come_to_rest(self) -> None:
         """Wait until this process stands still: a pool that spins on would disturb the other side's turn."""
@@ -157,7 +157,7 @@ class Turns:
                 return
 
     def _expect(self, kind: str) -> Frame:
-        frame = self.hear()
+        frame = self.receive()
         if frame.kind != kind:
             raise WorkerError(f"the conductor said {frame.kind!r} where {kind!r} was due")
         return frame

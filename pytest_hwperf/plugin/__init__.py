@@ -16,9 +16,9 @@ from pytest_hwperf.plugin.state import (
     PROBLEMS,
     RESULT,
     RUNS,
+    SESSION_STATE,
     SETTINGS,
     SKIPS,
-    SURROUNDINGS,
     is_marked,
     is_measured,
 )
@@ -58,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.pluginmanager.register(obeying(config), "hwperf-obeying")
         return
-    if settings.needs_a_look:
+    if settings.needs_preflight:
         from pytest_hwperf.plugin.judging import check_resources
 
         check_resources(config, settings)
@@ -70,8 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Let go of the energy counters, if any were opened."""
-    if SURROUNDINGS in config.stash:
-        config.stash[SURROUNDINGS].close()
+    if SESSION_STATE in config.stash:
+        config.stash[SESSION_STATE].close()
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -125,7 +125,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if problems and not hasattr(config, "workerinput"):
         raise pytest.UsageError("\n".join(problems))
     settings = config.stash[SETTINGS]
-    if settings.needs_a_look and any(map(_is_metered, items)) and not _is_distributed(config):
+    if settings.needs_preflight and any(map(_is_metered, items)) and not _is_distributed(config):
         _check_energy(config)
     if settings.only or settings.skip:
         chosen = [item for item in items if is_measured(item) == settings.only]

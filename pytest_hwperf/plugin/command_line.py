@@ -12,9 +12,9 @@ from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.records import Run, Sample
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.processes import Command
-from pytest_hwperf.host.worker_protocol import Answer
+from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
-from pytest_hwperf.plugin.session import surroundings
+from pytest_hwperf.plugin.session import session_state
 from pytest_hwperf.plugin.state import MARKERS
 
 MEMORY = ("memory", "memory_first_call", "memory_steady", "memory_retained", "memory_leak")
@@ -67,13 +67,13 @@ def ask_for(item: pytest.Item, role: Literal["memory", "cold"], label: str) -> t
     if role == "cold":
         return cold_samples(COLD, ask(role, item.nodeid, label, _command(item), processes=_PROCESSES[role]))
     # Peaks do not depend on neighbours, so that processes are weighed side by side; times do.
-    cores = surroundings(item.config).machine.cores
+    cores = session_state(item.config).machine.cores
     answers = ask(role, item.nodeid, label, _command(item), processes=_PROCESSES[role], at_once=cores)
     limits = (budget.limit for budget in item.stash[MARKERS].budgets if budget.metric == "memory_leak")
     return memory_samples(MEMORY, answers, limit=next(limits, None))
 
 
-def ask_for_sites(item: pytest.Item, label: str) -> Answer:
+def ask_for_sites(item: pytest.Item, label: str) -> WorkerResult:
     """Run one measurement of a test under memray, in one more fresh process.
 
     Raises:
@@ -88,7 +88,7 @@ def repeat_runs(item: pytest.Item) -> list[list[Run]]:
     Raises:
         WorkerError: a process crashed, hung or gave no answer.
     """
-    answers: list[Answer] = ask("run", item.nodeid, "", _command(item), processes=REPEATS)
+    answers: list[WorkerResult] = ask("run", item.nodeid, "", _command(item), processes=REPEATS)
     return [[from_plain(Run, plain) for plain in answer.runs] for answer in answers]
 
 
@@ -100,13 +100,13 @@ def _command(item: pytest.Item) -> Command:
     if config.inipath is not None:
         arguments += ["-c", str(config.inipath)]
     return Command(
-        arguments=[*arguments, *subdued(config)],
+        arguments=[*arguments, *neutral_options(config)],
         directory=Path(config.invocation_params.dir),
         environment=environment(),
     )
 
 
-def subdued(config: pytest.Config) -> list[str]:
+def neutral_options(config: pytest.Config) -> list[str]:
     """Return the options that keep plugins of the asking session from disturbing a worker, or its files."""
     plugins, arguments = config.pluginmanager, ["--maxfail=0", "-o", "log_file=", "-k", "", "-m", ""]
     if plugins.hasplugin("junitxml"):

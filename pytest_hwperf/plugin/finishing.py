@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_hwperf.core.baselines import session_of
+from pytest_hwperf.core.baselines import stored_run_of
 from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.evidence import Gate
-from pytest_hwperf.core.records import Comparison, Judgement, Policy, Session, Skip
+from pytest_hwperf.core.records import Comparison, Judgement, Policy, Skip, StoredRun
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.stored_timings import machine_drift
 from pytest_hwperf.core.units import counted
-from pytest_hwperf.plugin.session import surroundings
+from pytest_hwperf.plugin.session import session_state
 from pytest_hwperf.plugin.state import RERUN, SETTINGS
 from pytest_hwperf.reports import csv_files, json_file
 from pytest_hwperf.reports import terminal as terminal_report
@@ -43,7 +43,7 @@ def without_collection() -> Iterator[None]:
 
 def report_of(config: pytest.Config, results: Mapping[str, Mapping[str, Any]], *, partial: bool) -> Report:
     """Make the report of everything that was judged, in the order in which it ran."""
-    shared, settings = surroundings(config), config.stash[SETTINGS]
+    shared, settings = session_state(config), config.stash[SETTINGS]
     judgements = [from_plain(Judgement, plain) for result in results.values() for plain in result["judgements"]]
     skips = [from_plain(Skip, plain) for result in results.values() for plain in result["skips"]]
     comparisons = [comparison for judgement in judgements for comparison in judgement.comparisons]
@@ -74,9 +74,9 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Do
     settings = config.stash[SETTINGS]
     if not settings.save:
         return [], []
-    store = surroundings(config).store
-    passed = [session_of(judgement) for judgement in report.judgements if judgement.run.test in accepted]
-    failed = [session_of(judgement) for judgement in report.judgements if judgement.run.test not in accepted]
+    store = session_state(config).store
+    passed = [stored_run_of(judgement) for judgement in report.judgements if judgement.run.test in accepted]
+    failed = [stored_run_of(judgement) for judgement in report.judgements if judgement.run.test not in accepted]
     saved, unsaved = _stored(store.save, settings.baseline, passed)
     held, unheld = _stored(store.hold, settings.baseline, failed)
     lines = [f"{counted(len(saved), 'run')} saved to baseline {settings.baseline} in {settings.location}"]
@@ -91,7 +91,7 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Do
 
 
 def _stored(
-    keep: Callable[[str, Sequence[Session]], Sequence[str | StoreError]], baseline: str, sessions: Sequence[Session]
+    keep: Callable[[str, Sequence[StoredRun]], Sequence[str | StoreError]], baseline: str, sessions: Sequence[StoredRun]
 ) -> Done:
     """Return the tests whose sessions were stored, and what kept the others from it."""
     try:

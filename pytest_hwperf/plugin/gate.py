@@ -20,19 +20,19 @@ import pytest
 from pytest_hwperf.core.baselines import without
 from pytest_hwperf.core.comparisons import compare_exact
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
-from pytest_hwperf.core.evidence import Evidence, Gate, Match, Measurement, Side, Trial
+from pytest_hwperf.core.evidence import Evidence, FixedSample, Gate, Hypothesis, Measurement, Side
 from pytest_hwperf.core.ranks import fewest_pairs
 from pytest_hwperf.core.records import METRICS, Comparison, Margin
-from pytest_hwperf.core.sequence import check_alpha, settle
+from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.host.one_shot import ask_in_turn
 from pytest_hwperf.host.worker_protocol import Role
 from pytest_hwperf.pairs.conductor import Conductor
 from pytest_hwperf.pairs.cpu_pin import processors
-from pytest_hwperf.pairs.lockstep import Meeting
+from pytest_hwperf.pairs.lockstep import PairTrace
 from pytest_hwperf.plugin.command_line import MEMORY
 from pytest_hwperf.plugin.hypotheses import Findings, Why, examine
 from pytest_hwperf.plugin.progress import ProgressLine
-from pytest_hwperf.plugin.session import surroundings
+from pytest_hwperf.plugin.session import session_state
 from pytest_hwperf.plugin.state import RERUN, SETTINGS, is_measured
 from pytest_hwperf.plugin.trees import commands, prove, trees
 from pytest_hwperf.trees.revision import has_commit, resolve
@@ -53,7 +53,7 @@ class Rerun:
     findings: Findings
     changed: frozenset[Path]  # test files whose own work the pairs cannot compare
 
-    met: frozenset[Measurement]  # at the rehearsal
+    trace: frozenset[Measurement]  # at the rehearsal
 
     def is_blind_to(self, path: Path) -> bool:
         """Whether a test of this file, or what its conftest files give it, may have changed unseen."""
@@ -75,7 +75,7 @@ class Rerun:
         why = parts.get(key)
         if why is None and (measured or named):
             why = self.findings.whole.get(measurement.test) or parts.get((measurement, "", ""))
-        if why is None and measured and measurement not in self.met:
+        if why is None and measured and measurement not in self.trace:
             why = ("not comparable", "the pairs did not meet this measurement: its label differs between processes")
         return without(margin, *why) if why else None
 
@@ -105,7 +105,7 @@ def _against(config: pytest.Config, items: Sequence[pytest.Item]) -> tuple[str, 
         return settings.against, settings.against
     if settings.rerun == "never":
         return "", ""
-    sessions = surroundings(config).store.newest(settings.baseline)
+    sessions = session_state(config).store.newest(settings.baseline)
     tests = {item.nodeid for item in items}
     chosen = [session.run for session in sessions if session.run.test in tests or _workers(config)]
     revisions = {run.started_at: run.revision for run in chosen}
@@ -171,22 +171,27 @@ def _run(config: pytest.Config, items: Sequence[pytest.Item], against: str, name
     with _terminable(), trees(config, against, files) as found:
         conductor = Conductor(
             commands=commands(config, found, files),
-            coin=Random(seed),  # noqa: S311 - a fair coin whose throws can be repeated, no secret
+            random=Random(seed),  # noqa: S311 - a fair coin whose throws can be repeated, no secret
             logs=_logs(config),
             processors=processors(),
             tell=shown.tell,
         )
         conductor.seconds["checkout"] = monotonic() - began
-        met, lost = _rehearsed(conductor, [item.nodeid for item in items], name)
-        warnings = [*found.warnings, prove(config, found, met.files, files) if met.files else ""]
-        findings = examine(items, met, lost, name)
+        trace, lost = _rehearsed(conductor, [item.nodeid for item in items], name)
+        warnings = [*found.warnings, prove(config, found, trace.files, files) if trace.files else ""]
+        findings = examine(items, trace, lost, name)
         _refuse_nothing(items, findings)
-        check_alpha(settings.alpha, len(findings.trials) + len(findings.matches) + len(findings.processes) or 1)
+        check_alpha(
+            settings.alpha, len(findings.hypotheses) + len(findings.fixed_samples) + len(findings.processes) or 1
+        )
         evidence = Evidence(
-            alpha=settings.alpha, trials=tuple(findings.trials), pairs=(), matches=tuple(findings.matches)
+            alpha=settings.alpha,
+            hypotheses=tuple(findings.hypotheses),
+            pairs=(),
+            fixed_samples=tuple(findings.fixed_samples),
         )
         weighed = _weighed(conductor, findings, settings.alpha)
-        evidence = replace(evidence, matches=(*evidence.matches, *weighed))
+        evidence = replace(evidence, fixed_samples=(*evidence.fixed_samples, *weighed))
         until = began + settings.gate_time_s
         evidence = conductor.conduct(evidence, until, f"the time of {settings.gate_time_s:g} s was up")
     findings.parts.update(_dropped(conductor))
@@ -203,14 +208,16 @@ def _run(config: pytest.Config, items: Sequence[pytest.Item], against: str, name
     for line in (summary(gate, compared, len(items)), *gate.warnings):
         shown.say(f"hwperf: {line}")
     comparisons = _compared(evidence)
-    silent = {key for trial in evidence.trials if (key := _key(trial)) not in comparisons} - findings.parts.keys()
+    silent = {
+        key for hypothesis in evidence.hypotheses if (key := _key(hypothesis)) not in comparisons
+    } - findings.parts.keys()
     findings.parts.update(dict.fromkeys(silent, ("inconclusive", evidence.stopped)))
     return Rerun(
         gate=gate,
         comparisons=comparisons,
         findings=findings,
         changed=found.changed,
-        met=frozenset({*met.facts, *met.uneven}),
+        trace=frozenset({*trace.facts, *trace.uneven}),
     )
 
 
@@ -234,59 +241,65 @@ def _refuse_nothing(items: Sequence[pytest.Item], findings: Findings) -> None:
         raise UsageProblem(f"nothing could be compared: {reasons[0][1]}")
 
 
-def _rehearsed(conductor: Conductor, nodes: Sequence[str], name: str) -> tuple[Meeting, dict[str, Why]]:
+def _rehearsed(conductor: Conductor, nodes: Sequence[str], name: str) -> tuple[PairTrace, dict[str, Why]]:
     """Rehearse; a test that takes its process down is left out, and the others are rehearsed again without it."""
     lost = dict[str, Why]()
     while True:
-        met = conductor.rehearse([node for node in nodes if node not in lost])
-        if not met.lost:
-            return met, lost
-        if not met.unfinished or len(lost) == _CRASHES:
-            raise UsageProblem(f"the rehearsal of {name} beside the present code failed: {met.lost}")
-        ours = met.lost.startswith("candidate")
-        lost[met.unfinished] = ("not comparable" if ours else "no baseline", met.lost)
+        trace = conductor.rehearse([node for node in nodes if node not in lost])
+        if not trace.lost:
+            return trace, lost
+        if not trace.unfinished or len(lost) == _CRASHES:
+            raise UsageProblem(f"the rehearsal of {name} beside the present code failed: {trace.lost}")
+        ours = trace.lost.startswith("candidate")
+        lost[trace.unfinished] = ("not comparable" if ours else "no baseline", trace.lost)
 
 
-def _weighed(conductor: Conductor, findings: Findings, alpha: float) -> Iterator[Match]:
+def _weighed(conductor: Conductor, findings: Findings, alpha: float) -> Iterator[FixedSample]:
     """Weigh and cold-start both sides in fresh processes, turn about; more of them where their values differ."""
-    hypotheses = len(findings.trials) + len(findings.matches) + len(findings.processes)
-    enough = max(_FEWEST_PROCESSES, fewest_pairs(alpha / max(1, hypotheses)))
-    for trial in findings.processes:
-        metric = trial.margin.metric
+    family = len(findings.hypotheses) + len(findings.fixed_samples) + len(findings.processes)
+    enough = max(_FEWEST_PROCESSES, fewest_pairs(alpha / max(1, family)))
+    for hypothesis in findings.processes:
+        metric = hypothesis.margin.metric
         role: Role = "memory" if metric in MEMORY else "cold"
         try:
-            values = _processes(conductor, role, trial, _FEWEST_PROCESSES)
-            if _is_suspect(trial, values):  # asked again of fresh ones: those that raised the question cannot answer it
-                values = _processes(conductor, role, trial, enough)
+            values = _processes(conductor, role, hypothesis, _FEWEST_PROCESSES)
+            if _is_suspect(
+                hypothesis, values
+            ):  # asked again of fresh ones: those that raised the question cannot answer it
+                values = _processes(conductor, role, hypothesis, enough)
         except HwperfError as error:
-            findings.parts[_key(trial)] = ("not comparable", str(error).partition("\n")[0])
+            findings.parts[_key(hypothesis)] = ("not comparable", str(error).partition("\n")[0])
             continue
-        yield Match(
-            trial=trial,
+        yield FixedSample(
+            hypothesis=hypothesis,
             per="fresh process",
             baseline=array("d", values["baseline"]),
             candidate=array("d", values["candidate"]),
         )
 
 
-def _is_suspect(trial: Trial, values: Mapping[Side, Sequence[float]]) -> bool:
+def _is_suspect(hypothesis: Hypothesis, values: Mapping[Side, Sequence[float]]) -> bool:
     """Whether the first processes leave it open that the candidate is worse by more than the margin."""
     found = compare_exact(
-        METRICS[trial.margin.metric], trial.margin.statistic, values["baseline"], values["candidate"], trial.margin
+        METRICS[hypothesis.margin.metric],
+        hypothesis.margin.statistic,
+        values["baseline"],
+        values["candidate"],
+        hypothesis.margin,
     )
     return found.outcome in ("regressed", "inconclusive")
 
 
-def _processes(conductor: Conductor, role: Role, trial: Trial, count: int) -> dict[Side, list[float]]:
+def _processes(conductor: Conductor, role: Role, hypothesis: Hypothesis, count: int) -> dict[Side, list[float]]:
     """Ask pairs of processes until each side has `count` values; who begins is drawn."""
     values: dict[Side, list[float]] = {"baseline": [], "candidate": []}
-    began, metric = monotonic(), trial.margin.metric
+    began, metric = monotonic(), hypothesis.margin.metric
     while len(values["baseline"]) < count:
         sides: list[Side] = ["baseline", "candidate"]
-        conductor.coin.shuffle(sides)
+        conductor.random.shuffle(sides)
         chosen = [conductor.commands[side] for side in sides]
         at_once = len(sides) if role == "memory" else 1  # peaks do not depend on neighbours, times do
-        here, asked = trial.measurement, "peak" if role == "memory" else role  # nobody compares growth
+        here, asked = hypothesis.measurement, "peak" if role == "memory" else role  # nobody compares growth
         answers = ask_in_turn(asked, here.test, here.label, chosen, at_once=at_once)
         for side, answer in zip(sides, answers, strict=True):
             if metric not in answer.values:
@@ -297,15 +310,15 @@ def _processes(conductor: Conductor, role: Role, trial: Trial, count: int) -> di
 
 
 def _compared(evidence: Evidence) -> dict[Key, Comparison]:
-    return {_key(trial): comparison for trial, comparison in settle(evidence).items()}
+    return {_key(hypothesis): comparison for hypothesis, comparison in decide(evidence).items()}
 
 
 def _dropped(conductor: Conductor) -> dict[Key, Why]:
-    return {_key(trial): ("not comparable", reason) for trial, reason in conductor.dropped.items()}
+    return {_key(hypothesis): ("not comparable", reason) for hypothesis, reason in conductor.dropped.items()}
 
 
-def _key(trial: Trial) -> Key:
-    return trial.measurement, trial.margin.metric, trial.margin.statistic
+def _key(hypothesis: Hypothesis) -> Key:
+    return hypothesis.measurement, hypothesis.margin.metric, hypothesis.margin.statistic
 
 
 def _logs(config: pytest.Config) -> Path:

@@ -26,7 +26,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _told_at_the_call(method: Callable[P, R]) -> Callable[P, R]:
+def _raised_at_the_call(method: Callable[P, R]) -> Callable[P, R]:
     """Let the package's own errors point at the user's line: our frames would hide what was wrong with it."""
 
     @wraps(method)
@@ -48,7 +48,7 @@ class Hwperf:
         self._item = item
         self._runs = item.stash.setdefault(RUNS, [])
 
-    @_told_at_the_call
+    @_raised_at_the_call
     def __call__(
         self,
         target: "ReadyScenario | Callable[..., Any]",
@@ -82,7 +82,7 @@ class Hwperf:
         self._runs.append(run)
         return run
 
-    @_told_at_the_call
+    @_raised_at_the_call
     def record(self, name: str, value: float, *, better: Better, margin: str | None = None) -> None:
         """Add a metric of your own to this test, for instance `hwperf.record("rouge_l", 0.41, better="higher")`.
 
@@ -106,7 +106,7 @@ class Hwperf:
         own = self._item.stash.setdefault(OWN_MARGINS, [])
         own.append(Margin(metric=name, statistic="p50", size=size))
 
-    @_told_at_the_call
+    @_raised_at_the_call
     def scenarios(
         self,
         estimator: Any,
@@ -138,7 +138,7 @@ class Hwperf:
         self._item.stash.setdefault(SKIPS, []).extend(skips)
         return found
 
-    @_told_at_the_call
+    @_raised_at_the_call
     def compare(
         self,
         models: Mapping[str, str],

@@ -20,7 +20,7 @@ from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, watts_here
 from pytest_hwperf.plugin.allocation_sites import lines_of_sites
 from pytest_hwperf.plugin.command_line import repeat_runs
 from pytest_hwperf.plugin.measurement import empty_run
-from pytest_hwperf.plugin.session import surroundings
+from pytest_hwperf.plugin.session import session_state
 from pytest_hwperf.plugin.state import COMPARED, MARKERS, OWN_MARGINS, RERUN, RESULT, RUNS, SETTINGS, SKIPS
 from pytest_hwperf.reports.junit import properties
 
@@ -69,7 +69,7 @@ def check_resources(config: pytest.Config, settings: "Settings") -> None:
     Raises:
         pytest.UsageError: says what is wrong with it and what to do.
     """
-    shared = surroundings(config)
+    shared = session_state(config)
     try:
         registry.check("stores", settings.store)
         if settings.save or settings.compare:
@@ -100,7 +100,7 @@ def check_energy(config: pytest.Config) -> None:
         return
     try:
         if settings.energy not in ("auto", "off"):
-            _ = surroundings(config).energy
+            _ = session_state(config).energy
         if settings.watts:
             watts_here({WATTS_VARIABLE: settings.watts})
     except HwperfError as error:
@@ -112,7 +112,7 @@ def header(config: pytest.Config, settings: "Settings") -> str:
     doing = " and ".join(filter(None, ["comparing with" * settings.compare, "saving to" * settings.save]))
     parts = [f"rerunning {settings.against} in pairs"] if settings.against else []
     parts += [f"{doing} baseline {settings.baseline} in {settings.location}"] if doing else []
-    machine = surroundings(config).machine
+    machine = session_state(config).machine
     return (
         f"hwperf: {', '.join(parts)}, machine {machine.fingerprint} ({machine.cpu_model}, {machine.cores} cores), "
         f"alpha {settings.alpha:.3g}, energy {settings.energy}"
@@ -200,7 +200,7 @@ def _stored(
     decided: set[tuple[str, str]],
 ) -> tuple[Comparison, ...]:
     """Compare with the stored sessions; an alarm on a timing is repeated in two further fresh processes."""
-    shared, settings = surroundings(item.config), item.config.stash[SETTINGS]
+    shared, settings = session_state(item.config), item.config.stash[SETTINGS]
     where: dict[str, Any] = {"baseline": settings.baseline, "test": run.test, "label": run.label}
     sessions = shared.store.load(machine=run.machine, **where)
     elsewhere = shared.store.machines(**where) if not sessions else ()  # told only where there is nothing here

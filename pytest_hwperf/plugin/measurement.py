@@ -26,7 +26,7 @@ from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle import idle_watts
 from pytest_hwperf.plugin.command_line import COLD, MEMORY, ask_for
-from pytest_hwperf.plugin.session import surroundings
+from pytest_hwperf.plugin.session import session_state
 from pytest_hwperf.plugin.state import MARKERS, OBEYING, SETTINGS
 from pytest_hwperf.scenarios.threads import crowding
 
@@ -69,7 +69,7 @@ def of_one_call(item: pytest.Item, subject: Subject, label: str, result: object,
 
 def empty_run(item: pytest.Item, label: str = "") -> Run:
     """Return a run without samples: what a test's own metrics are recorded in where nothing was measured."""
-    shared = surroundings(item.config)
+    shared = session_state(item.config)
     return Run(
         test=item.nodeid,
         label=label,
@@ -89,7 +89,7 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
     Raises:
         MeasurementError: NaN outputs, or predictions of another length than the labels.
     """
-    shared = surroundings(item.config)
+    shared = session_state(item.config)
     budgets, rows = item.stash[MARKERS].budgets, subject.rows
     idle = _Idle(item)
     machine = shared.machine
@@ -131,7 +131,7 @@ def _meters(item: pytest.Item) -> "tuple[list[Meter], dict[str, str]]":
     Each is read within the window of those before it: what pauses or waits for its counter comes first, and CPU time
     last, since waiting is no work of the calls.
     """
-    shared, absent = surroundings(item.config), dict[str, str]()
+    shared, absent = session_state(item.config), dict[str, str]()
     found: list[Meter] = [CpuTimeMeter()]
     if shared.energy is None:
         absent["energy"] = "energy is off (--hwperf-energy=off)"
@@ -164,7 +164,7 @@ class _Idle:
     """
 
     def __init__(self, item: pytest.Item) -> None:
-        meter = surroundings(item.config).energy
+        meter = session_state(item.config).energy
         self._meter: CountingMeter | None = None
         if isinstance(meter, CountingMeter) and not meter.source.startswith("nvml") and _wanted(item, ("energy",)):
             self._meter = meter

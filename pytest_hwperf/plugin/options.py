@@ -123,7 +123,7 @@ class Settings(NamedTuple):
     disable: bool
 
     @property
-    def needs_a_look(self) -> bool:
+    def needs_preflight(self) -> bool:
         """Whether it names something outside that may be missing or unusable."""
         named = (
             self.save,

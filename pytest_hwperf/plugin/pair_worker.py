@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_hwperf.host.worker_protocol import Order
-from pytest_hwperf.pairs.turns import Place, Turns
+from pytest_hwperf.host.worker_protocol import WorkerTask
+from pytest_hwperf.pairs.turns import Position, Turns
 from pytest_hwperf.plugin.state import MARKERS, OWN_MARGINS, RUNS, is_measured
 from pytest_hwperf.trees.isolation import loaded_files
 
@@ -26,7 +26,7 @@ _MADE: "pytest.StashKey[int]" = pytest.StashKey()  # measurements that a test ha
 class Summoned:
     """Runs the tests that its conductor selects, and takes turns with the other side at every measurement."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: WorkerTask) -> None:
         """Greet the conductor.
 
         Raises:
@@ -35,7 +35,7 @@ class Summoned:
         self._turns = Turns.connect(order)
         self._plant = float(os.environ.get(PLANT) or 0) if order.label == "candidate" else 0.0
         self._errors: dict[str, str] = {}  # file that cannot be collected → why
-        self._came_to: dict[str, Any] = {}
+        self._outcome: dict[str, Any] = {}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep why a file could not be collected: its tests will be missing on this side."""
@@ -51,15 +51,15 @@ class Summoned:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Say what the test came to when it is over."""
-        self._came_to = {"outcome": "passed", "reason": ""}
+        self._outcome = {"outcome": "passed", "reason": ""}
         result = yield
-        self._turns.say("tested", node=item.nodeid, recorded=_recorded(item), **self._came_to)
+        self._turns.send("tested", node=item.nodeid, recorded=_recorded(item), **self._outcome)
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note the first phase that did not pass."""
-        if not report.passed and self._came_to["outcome"] == "passed":
-            self._came_to = {"outcome": report.outcome, "reason": _last_words(report)}
+        if not report.passed and self._outcome["outcome"] == "passed":
+            self._outcome = {"outcome": report.outcome, "reason": _last_words(report)}
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
@@ -68,10 +68,10 @@ class Summoned:
 
     def perform(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
         """Take turns at a measurement; the run that the body gets is that of a single call."""
-        from pytest_hwperf.measure.pair_target import OnTurn
+        from pytest_hwperf.measure.pair_target import PairTarget
         from pytest_hwperf.measure.sampling import Stream, collection_held, refuse_coroutine
         from pytest_hwperf.plugin.measurement import of_one_call
-        from pytest_hwperf.plugin.session import surroundings
+        from pytest_hwperf.plugin.session import session_state
 
         index = item.stash.get(_MADE, 0)
         item.stash[_MADE] = index + 1
@@ -84,9 +84,9 @@ class Summoned:
             refuse_coroutine(result)
             facts = {"conditions": dict(subject.conditions), "scenario": subject.scenario}
             with collection_held():
-                here = Place(node=item.nodeid, index=index, label=label)
+                here = Position(node=item.nodeid, index=index, label=label)
                 asked = _asked(item, subject)
-                on_turn = OnTurn(asked, loaded, stream, lambda: surroundings(item.config).energy, self._plant)
+                on_turn = PairTarget(asked, loaded, stream, lambda: session_state(item.config).energy, self._plant)
                 self._turns.serve(here, facts, on_turn)
         return of_one_call(item, subject, label, result, seconds)
 

@@ -43,7 +43,7 @@ def line_of(progress: "Progress") -> str:
         return f"hwperf: rehearsal of both sides {progress.test}".rstrip()
     parts = [f"hwperf: {progress.stage} pair {progress.pair} of {progress.of}"]
     if progress.stage == "confirm":
-        parts.append(f"{progress.decided} of {progress.trials} decided")
+        parts.append(f"{progress.decided} of {progress.hypotheses} decided")
     if progress.left_s is not None:
         parts.append(f"about {max(1, round(progress.left_s))} s left")
     return ", ".join([*parts, progress.test] if progress.test else parts)

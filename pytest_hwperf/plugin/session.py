@@ -16,9 +16,9 @@ from pytest_hwperf.host.machine import describe
 from pytest_hwperf.host.resident import resident
 from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, EstimateMeter
 from pytest_hwperf.meters.energy.nvml import in_use, nvml_meter
-from pytest_hwperf.meters.memory.peak_rss import HighWater
+from pytest_hwperf.meters.memory.peak_rss import PeakRss
 from pytest_hwperf.plugin.options import Settings
-from pytest_hwperf.plugin.state import SETTINGS, SURROUNDINGS
+from pytest_hwperf.plugin.state import SESSION_STATE, SETTINGS
 from pytest_hwperf.trees.revision import revision_of
 
 # Tried in this order; the last one always works, and is labelled an estimate.
@@ -26,7 +26,7 @@ _ENERGY_SOURCES = ("rapl", "perf", "estimate")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surroundings:
+class SessionState:
     """Shared by all tests of one process."""
 
     settings: Settings
@@ -71,13 +71,13 @@ class Surroundings:
         return {"energy_watts": str(self.energy.watts)} if isinstance(self.energy, EstimateMeter) else {}
 
     @cached_property
-    def water(self) -> HighWater:
+    def peak_rss(self) -> PeakRss:
         """This process's high-water mark, which all who reset it share.
 
         Raises:
             MeasurementError: the system tells none.
         """
-        return HighWater(resident())
+        return PeakRss(resident())
 
     def close(self) -> None:
         """Let go of the meters that were opened; what was never asked for is not opened for it."""
@@ -99,15 +99,15 @@ class Surroundings:
         return f"{count} test workers ran side by side: neighbours disturb timings" if count != "1" else ""
 
 
-def surroundings(config: pytest.Config) -> Surroundings:
+def session_state(config: pytest.Config) -> SessionState:
     """Return what the session shares; nothing of it is looked up before it is needed."""
-    if SURROUNDINGS not in config.stash:
-        config.stash[SURROUNDINGS] = Surroundings(
+    if SESSION_STATE not in config.stash:
+        config.stash[SESSION_STATE] = SessionState(
             settings=config.stash[SETTINGS],
             root=str(config.rootpath),
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-    return config.stash[SURROUNDINGS]
+    return config.stash[SESSION_STATE]
 
 
 def choose_energy_meter(wanted: str, environment: Mapping[str, str]) -> Meter | None:

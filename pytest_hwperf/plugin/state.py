@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from pytest_hwperf.plugin.markers import Markers
     from pytest_hwperf.plugin.options import Settings
     from pytest_hwperf.plugin.pair_worker import Summoned
-    from pytest_hwperf.plugin.session import Surroundings
+    from pytest_hwperf.plugin.session import SessionState
     from pytest_hwperf.plugin.worker import Obeying
 
 SETTINGS: "pytest.StashKey[Settings]" = pytest.StashKey()
 PROBLEMS: "pytest.StashKey[list[str]]" = pytest.StashKey()  # bad markers, told together at the end of the collection
 OBEYING: "pytest.StashKey[Obeying | Summoned]" = pytest.StashKey()  # there in a fresh process only
 RERUN: "pytest.StashKey[Rerun]" = pytest.StashKey()  # what the pairs found, for all tests; there where pairs ran
-SURROUNDINGS: "pytest.StashKey[Surroundings]" = pytest.StashKey()
+SESSION_STATE: "pytest.StashKey[SessionState]" = pytest.StashKey()
 MARKERS: "pytest.StashKey[Markers]" = pytest.StashKey()  # of one test
 RUNS: "pytest.StashKey[list[Run]]" = pytest.StashKey()  # what one test measured
 OWN_MARGINS: "pytest.StashKey[list[Margin]]" = pytest.StashKey()  # of metrics that the test itself recorded

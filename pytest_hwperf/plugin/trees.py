@@ -13,7 +13,7 @@ import pytest
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.processes import Command, untraced
-from pytest_hwperf.plugin.command_line import environment, inherited, subdued
+from pytest_hwperf.plugin.command_line import environment, inherited, neutral_options
 from pytest_hwperf.plugin.state import SETTINGS
 from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_path, translated
 from pytest_hwperf.trees.overlay import candidate_ini, lay_over, share
@@ -158,7 +158,7 @@ def _command(
             *arguments,
             *own,
             f"--rootdir={moved(str(config.rootpath.resolve()))}",
-            *subdued(config),
+            *neutral_options(config),
             "--continue-on-collection-errors",
         ],
         directory=directory,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_hwperf.host.worker_protocol import ENVIRONMENT, Answer, Order, decode_order
-from pytest_hwperf.measure.isolated import reply, start_cold, weigh
+from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task
+from pytest_hwperf.measure.isolated import measure_cold_start, measure_memory, reply
 from pytest_hwperf.plugin.state import OBEYING, RUNS
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def obeying(config: pytest.Config) -> "Obeying | Summoned":
     from pytest_hwperf.core.errors import WorkerError
 
     try:
-        order = decode_order(os.environ[ENVIRONMENT])
+        order = decode_task(os.environ[ENVIRONMENT])
         # A process that this test starts is not a worker itself.
         del os.environ[ENVIRONMENT]
         if order.role == "pair":
@@ -51,7 +51,7 @@ def obeying(config: pytest.Config) -> "Obeying | Summoned":
 class Obeying:
     """Runs the one test of its order, does at its measurement what its role asks, and answers."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: WorkerTask) -> None:
         """Obey `order`."""
         self._order = order
         self._answered = False
@@ -89,29 +89,29 @@ class Obeying:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Answer a repeated measurement when the body has passed: what it recorded belongs to it."""
+        """WorkerResult a repeated measurement when the body has passed: what it recorded belongs to it."""
         result = yield
         if self._order.role == "run":
             from pytest_hwperf.core.codec import to_plain
 
             runs = [to_plain(run) for run in item.stash.get(RUNS, [])]
-            reply(Answer(values={}, reasons={}, notes=[], runs=runs), self._order.answer)
+            reply(WorkerResult(values={}, reasons={}, notes=[], runs=runs), self._order.answer)
         return result
 
-    def _observe(self, config: pytest.Config, subject: "Subject") -> Answer:
+    def _observe(self, config: pytest.Config, subject: "Subject") -> WorkerResult:
         if self._order.role == "cold":
-            return start_cold(subject.imports, _loader(subject))
+            return measure_cold_start(subject.imports, _loader(subject))
         if self._order.role == "sites":
             return self._sites(config, subject)
         from pytest_hwperf.meters.memory.peak_rss import MemoryMeter
-        from pytest_hwperf.plugin.session import surroundings
+        from pytest_hwperf.plugin.session import session_state
 
-        scales = MemoryMeter(opening=lambda: surroundings(config).water)
-        return weigh(subject.imports, _loader(subject), scales, growing=self._order.role == "memory")
+        probe = MemoryMeter(opening=lambda: session_state(config).peak_rss)
+        return measure_memory(subject.imports, _loader(subject), probe, growing=self._order.role == "memory")
 
-    def _sites(self, config: pytest.Config, subject: "Subject") -> Answer:
+    def _sites(self, config: pytest.Config, subject: "Subject") -> WorkerResult:
         from pytest_hwperf.core.errors import MeasurementError
-        from pytest_hwperf.meters.memory.allocation_sites import sites_of
+        from pytest_hwperf.meters.memory.allocation_sites import allocation_sites_of
 
         for module in subject.imports:
             importlib.import_module(module)
@@ -123,10 +123,10 @@ class Obeying:
             call()
 
         try:
-            sites = sites_of(work, config.rootpath, Path(f"{self._order.answer}.memray"))
+            sites = allocation_sites_of(work, config.rootpath, Path(f"{self._order.answer}.memray"))
         except MeasurementError as error:
-            return Answer(values={}, reasons={"sites": str(error)}, notes=[], runs=[])
-        return Answer(values={}, reasons={}, notes=[], runs=[], sites=sites)
+            return WorkerResult(values={}, reasons={"sites": str(error)}, notes=[], runs=[])
+        return WorkerResult(values={}, reasons={}, notes=[], runs=[], sites=sites)
 
 
 def _end_with(parent: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from pytest_hwperf.core.codec import SCHEMA, from_plain, to_plain
 from pytest_hwperf.core.errors import CodecError, StoreError
-from pytest_hwperf.core.records import Machine, Session
+from pytest_hwperf.core.records import Machine, StoredRun
 
 WHAT = "pytest-hwperf baseline"
 _FIELDS = {"digest", "label", "machine", "schema", "sessions", "test", "what"}
@@ -27,7 +27,7 @@ _shortest = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fa
 class Entry:
     """A session beside its JSON, so that saving the next one need not write it again."""
 
-    session: Session
+    session: StoredRun
     text: bytes  # shortest JSON, sorted, without what the file says once for all its sessions
 
 
@@ -41,7 +41,7 @@ class History:
     entries: tuple[Entry, ...]  # oldest first, at least one
 
     @property
-    def sessions(self) -> tuple[Session, ...]:
+    def sessions(self) -> tuple[StoredRun, ...]:
         """The sessions alone, oldest first."""
         return tuple(entry.session for entry in self.entries)
 
@@ -53,7 +53,7 @@ def file_name(test: str, label: str) -> str:
     return f"{slug}-{digits}.json"
 
 
-def extend(earlier: History | None, sessions: Sequence[Session], keep: int) -> History:
+def extend(earlier: History | None, sessions: Sequence[StoredRun], keep: int) -> History:
     """Append sessions of one test on one machine, at least one, to those before; only the newest `keep` are left."""
     run = sessions[0].run
     entries = (*(earlier.entries if earlier else ()), *map(_entry, sessions))
@@ -83,7 +83,7 @@ def parse(path: Path, content: bytes) -> History:
     try:
         machine = from_plain(Machine, plain["machine"])
         owner = {"label": plain["label"], "machine": plain["machine"], "test": plain["test"]}
-        sessions = tuple(from_plain(Session, _with_owner(session, owner)) for session in plain["sessions"])
+        sessions = tuple(from_plain(StoredRun, _with_owner(session, owner)) for session in plain["sessions"])
     except CodecError as error:
         _refuse(path, f"does not hold what a baseline holds ({error})")
     if not sessions:
@@ -146,7 +146,7 @@ def _digest(signed: bytes) -> str:
     return hashlib.sha256(signed).hexdigest()
 
 
-def _entry(session: Session) -> Entry:
+def _entry(session: StoredRun) -> Entry:
     """Write a session without what the file says once for all of them."""
     plain = to_plain(session)
     for name in ("label", "machine", "test"):

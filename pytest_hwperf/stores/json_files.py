@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.records import Machine, Session
+from pytest_hwperf.core.records import Machine, StoredRun
 from pytest_hwperf.host.files import create_file, replace_files
 from pytest_hwperf.stores.baseline_file import History, extend, file_name, parse, render
 
@@ -81,7 +81,7 @@ class JsonStore:
             for path in _files(folder):
                 self._read(path)
 
-    def load(self, baseline: str, machine: Machine, test: str, label: str) -> tuple[Session, ...]:
+    def load(self, baseline: str, machine: Machine, test: str, label: str) -> tuple[StoredRun, ...]:
         """Return the accepted sessions of that test on that machine, oldest first; () where there are none.
 
         Raises:
@@ -100,7 +100,7 @@ class JsonStore:
         folders = _folders(self._accepted(baseline))
         return tuple(history.machine for folder in folders if (history := self._read(folder / name)))
 
-    def newest(self, baseline: str) -> tuple[Session, ...]:
+    def newest(self, baseline: str) -> tuple[StoredRun, ...]:
         """Return the newest accepted session of each test and label on each machine.
 
         Raises:
@@ -109,7 +109,7 @@ class JsonStore:
         paths = _files(self._accepted(baseline))
         return tuple(history.sessions[-1] for path in paths if (history := self._read(path)))
 
-    def save(self, baseline: str, sessions: Sequence[Session]) -> tuple[str | StoreError, ...]:
+    def save(self, baseline: str, sessions: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
         """Append accepted sessions, drop the oldest beyond `keep`; return the file of each, or why it was not stored.
 
         A file that is damaged or cannot be written is left as it was, and hinders no other.
@@ -119,7 +119,7 @@ class JsonStore:
         """
         return self._append(self._accepted(baseline), sessions)
 
-    def hold(self, baseline: str, sessions: Sequence[Session]) -> tuple[str | StoreError, ...]:
+    def hold(self, baseline: str, sessions: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
         """Keep failed sessions apart until `accept`; return the file of each, or why it was not stored.
 
         Raises:
@@ -168,10 +168,10 @@ class JsonStore:
     def _held(self, baseline: str) -> Path:
         return self._root / ".held" / self._accepted(baseline).name
 
-    def _append(self, folder: Path, sessions: Sequence[Session]) -> tuple[str | StoreError, ...]:
+    def _append(self, folder: Path, sessions: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
         if not sessions:
             return ()
-        mine: dict[Path, list[Session]] = {}
+        mine: dict[Path, list[StoredRun]] = {}
         for session in sessions:
             mine.setdefault(_place(folder, session), []).append(session)
         histories, problems = dict[Path, History](), dict[Path, StoreError]()
@@ -250,7 +250,7 @@ class JsonStore:
             ) from error
 
 
-def _place(folder: Path, session: Session) -> Path:
+def _place(folder: Path, session: StoredRun) -> Path:
     run = session.run
     return folder / run.machine.fingerprint / file_name(run.test, run.label)
 

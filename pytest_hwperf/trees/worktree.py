@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_hwperf.core.errors import UsageProblem, WorkerError
-from pytest_hwperf.host.workdirs import PREFIX, leftovers, place, remove_tree
+from pytest_hwperf.host.workdirs import PREFIX, leftovers, remove_tree, workdir
 from pytest_hwperf.trees.git import git
 from pytest_hwperf.trees.revision import in_repository
 
@@ -35,7 +35,7 @@ def worktree(repository: Path, commit: str) -> Iterator[Path]:
     common = Path(repository, shared).resolve()
     _sweep()
     _forget(common, lambda folder: not folder.exists(), older_than_s=_LONGEST_RUN_S)
-    with place(note=str(common)) as folder:
+    with workdir(note=str(common)) as folder:
         tree = folder / (repository.resolve().name or "tree")
         try:
             _add(repository, commit, tree)
@@ -60,7 +60,7 @@ def copy_of(directory: Path) -> Iterator[Path]:
         raise UsageProblem(f"{directory} is not a folder: give the folder of the baseline, or a git revision")
     _sweep()
     source = directory.resolve()
-    with place() as folder:
+    with workdir() as folder:
         tree = folder / (source.name or "tree")
         tree.mkdir()
         try:

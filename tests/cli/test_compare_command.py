@@ -13,15 +13,15 @@ from pytest_hwperf.cli.compare import OK, REGRESSED, UNDECIDED, exit_code, read_
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome
 from pytest_hwperf.pairs.conductor import Conductor
-from pytest_hwperf.pairs.interleaving import Tempo
+from pytest_hwperf.pairs.interleaving import BlockPlan
 
-QUICK = Tempo(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
+QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 COLUMNS = 64
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", partial(Conductor, tempo=QUICK))
+    monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", partial(Conductor, plan=QUICK))
     monkeypatch.chdir(tmp_path)
 
 

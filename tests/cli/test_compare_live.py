@@ -10,13 +10,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.cli.compare import OK, UNDECIDED
-from pytest_hwperf.gate.model_worker import Contender, contender_of, subject_of
+from pytest_hwperf.gate.model_worker import ModelSpec, model_spec_of, subject_of
 from pytest_hwperf.pairs.conductor import Conductor
-from pytest_hwperf.pairs.interleaving import Tempo
+from pytest_hwperf.pairs.interleaving import BlockPlan
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
 
-QUICK = Tempo(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
+QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 
 # Every other process of the one is slower than the other's, and every other one quicker.
 MODELS = """
@@ -47,13 +47,13 @@ def changing(X):
 
 
 @pytest.fixture
-def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Contender]:
+def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[ModelSpec]:
     """Take short turns; return what both sides of each comparison were told."""
-    told: list[Contender] = []
+    told: list[ModelSpec] = []
 
     def noted(**given: Any) -> Conductor:
-        told.extend(contender_of(command.arguments[0]) for command in given["commands"].values())
-        return Conductor(**given, tempo=QUICK)
+        told.extend(model_spec_of(command.arguments[0]) for command in given["commands"].values())
+        return Conductor(**given, plan=QUICK)
 
     monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", noted)
     monkeypatch.chdir(tmp_path)
@@ -73,7 +73,7 @@ def test_what_differs_from_process_to_process_is_undecided(
     assert "INCONCLUSIVE  latency p50 " in capsys.readouterr().out
 
 
-def test_both_models_run_with_the_threads_that_were_asked_for(tmp_path: Path, commands: list[Contender]) -> None:
+def test_both_models_run_with_the_threads_that_were_asked_for(tmp_path: Path, commands: list[ModelSpec]) -> None:
     weights = numpy_helper.from_array(np.full((16, 2), 0.5, dtype=np.float32), "w")
     rows, scores = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, n]) for name, n in (("x", 16), ("y", 2))
@@ -83,7 +83,7 @@ def test_both_models_run_with_the_threads_that_were_asked_for(tmp_path: Path, co
     np.save(tmp_path / "rows.npy", np.ones((8, 16), dtype=np.float32))
 
     assert OK == main(["compare", "m.onnx", "m.onnx", "--data=rows.npy", "--margin=400%", "--threads=2"])
-    assert [2, 2] == [contender.threads for contender in commands]
+    assert [2, 2] == [spec.threads for spec in commands]
     np.savez(tmp_path / "rows.npz", X=np.ones((8, 16), dtype=np.float32))
-    here = Contender(model="m.onnx", data="rows.npz", batch_size=1, threads=2, test="compare", label="")
+    here = ModelSpec(model="m.onnx", data="rows.npz", batch_size=1, threads=2, test="compare", label="")
     assert "2" == subject_of(here).conditions["threads"]

@@ -9,7 +9,7 @@ from fakes import records as fake
 from fakes.reruns import SIMULATED, WORK
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.selfcheck import Build, build_of, needed, read_record, told, write_record
+from pytest_hwperf.cli.selfcheck import Build, build_of, needed, read_record, render, write_record
 from pytest_hwperf.core.errors import UsageProblem
 
 
@@ -22,21 +22,21 @@ def builds(red: int, green: int, *, planted: float = 0.0) -> list[Build]:
 
 
 def test_equal_code_is_counted_by_builds() -> None:
-    lines, too_many = told(builds(1, 39), 0.01)
+    lines, too_many = render(builds(1, 39), 0.01)
 
     assert lines == ["equal code: 1 false alarms in 40 builds (0.1% .. 13.2%, Clopper-Pearson 95 %), stated 1.0%"]
     assert not too_many
 
 
 def test_surely_too_many_alarms_are_said_to_be() -> None:
-    lines, too_many = told(builds(5, 15), 0.01)
+    lines, too_many = render(builds(5, 15), 0.01)
 
     assert too_many
     assert "more false alarms than stated" in lines[1]
 
 
 def test_planted_work_is_counted_by_tests() -> None:
-    lines, too_many = told(builds(9, 1, planted=0.05), 0.01)
+    lines, too_many = render(builds(9, 1, planted=0.05), 0.01)
 
     assert lines == ["5% work planted: found in 9 of 20 tests (23.1% .. 68.5%, Clopper-Pearson 95 %)"]
     assert not too_many

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fakes.records import machine, run, sample
 
-from pytest_hwperf.core.baselines import Stored, Terms, compare_with_sessions, session_of
+from pytest_hwperf.core.baselines import Stored, Terms, compare_with_sessions, stored_run_of
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Comparison, Judgement, Machine, Run, Sample
@@ -22,7 +22,7 @@ def measured(*samples: Sample, conditions: Mapping[str, str] | None = None) -> R
 
 
 def stored(*runs: Run, elsewhere: Iterable[Machine] = ()) -> Stored:
-    sessions = [session_of(Judgement(run=r, figures=figures(r), verdicts=())) for r in runs]
+    sessions = [stored_run_of(Judgement(run=r, figures=figures(r), verdicts=())) for r in runs]
     return Stored(sessions=sessions, elsewhere=list(elsewhere))
 
 
@@ -42,7 +42,7 @@ def processes(metric: str, *values: float) -> Run:
 def test_a_session_keeps_figures_and_exact_values_only() -> None:
     """Raw latencies would fill a repository; correctness per example is what makes accuracy comparable."""
     both = measured(sample(values=[0.006] * 9), sample("accuracy", [1, 0, 1], per="example"))
-    session = session_of(Judgement(run=replace(both, result="big"), figures=figures(both), verdicts=()))
+    session = stored_run_of(Judgement(run=replace(both, result="big"), figures=figures(both), verdicts=()))
 
     assert [kept.metric for kept in session.run.samples] == ["accuracy"]
     assert session.figure("latency", "p50") is not None

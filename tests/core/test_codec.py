@@ -179,7 +179,7 @@ def test_whole_numbers_are_read_as_floats() -> None:
         ),
         (
             fake.session().__class__(run=fake.run(), figures=(fake.figure(at=cast("Any", 5)),)),
-            "Session: figures[0].estimate: expected a Estimate, found 5",
+            "StoredRun: figures[0].estimate: expected a Estimate, found 5",
         ),
         (replace(fake.run(), samples=cast("Any", [])), "Run: samples: expected a tuple, found []"),
         (replace(fake.run(), context=cast("Any", 5)), "Run: context: expected a mapping, found 5"),
@@ -274,8 +274,8 @@ def test_an_unknown_field_is_refused(name: object) -> None:
     plain = to_plain(fake.session())
     plain["run"][name] = 1
 
-    with pytest.raises(CodecError, match=rf"^Session: run: unknown field '{name}'$"):
-        from_plain(records.Session, plain)
+    with pytest.raises(CodecError, match=rf"^StoredRun: run: unknown field '{name}'$"):
+        from_plain(records.StoredRun, plain)
 
 
 @pytest.mark.parametrize("name", ["context", "unmeasured"])
@@ -284,8 +284,8 @@ def test_a_missing_field_is_refused(name: str) -> None:
     plain = to_plain(fake.session())
     del plain["run"][name]
 
-    with pytest.raises(CodecError, match=rf"^Session: run: missing field '{name}'$"):
-        from_plain(records.Session, plain)
+    with pytest.raises(CodecError, match=rf"^StoredRun: run: missing field '{name}'$"):
+        from_plain(records.StoredRun, plain)
 
 
 def test_the_whole_may_be_wrong() -> None:

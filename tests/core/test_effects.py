@@ -9,9 +9,9 @@ from fakes import gates
 from fakes import records as fake
 
 from pytest_hwperf.core.effects import changes_of, cohens_d, decisive
-from pytest_hwperf.core.evidence import Gate, Trial
+from pytest_hwperf.core.evidence import Gate, Hypothesis
 from pytest_hwperf.core.records import Comparison
-from pytest_hwperf.core.sequence import SCREEN_PAIRS, settle
+from pytest_hwperf.core.sequence import SCREEN_PAIRS, decide
 
 EQUAL, SLOWER = 0, 1  # tests of the build
 
@@ -23,24 +23,24 @@ def gate() -> Gate:
     return Gate(against="main", revision="4f2c1e9", seed=5, evidence=evidence, shared={}, seconds={})
 
 
-def values_of(gate: Gate, trial: Trial) -> list[float]:
-    changes = changes_of([gate])[trial.measurement, trial.margin.metric, trial.margin.statistic]
-    return list(decisive(settle(gate.evidence)[trial], changes))
+def values_of(gate: Gate, hypothesis: Hypothesis) -> list[float]:
+    changes = changes_of([gate])[hypothesis.measurement, hypothesis.margin.metric, hypothesis.margin.statistic]
+    return list(decisive(decide(gate.evidence)[hypothesis], changes))
 
 
-def observed(gate: Gate, trial: Trial, stage: str) -> list[float | None]:
+def observed(gate: Gate, hypothesis: Hypothesis, stage: str) -> list[float | None]:
     pairs = [pair for pair in gate.evidence.pairs if pair.stage == stage]
-    return [one.change for pair in pairs for one in pair.observations if one.measurement == trial.measurement]
+    return [one.change for pair in pairs for one in pair.observations if one.measurement == hypothesis.measurement]
 
 
 def test_a_cleared_test_rests_on_its_screen(gate: Gate) -> None:
-    assert observed(gate, gates.trial(EQUAL), "screen") == values_of(gate, gates.trial(EQUAL))
-    assert SCREEN_PAIRS == len(values_of(gate, gates.trial(EQUAL)))
+    assert observed(gate, gates.hypothesis(EQUAL), "screen") == values_of(gate, gates.hypothesis(EQUAL))
+    assert SCREEN_PAIRS == len(values_of(gate, gates.hypothesis(EQUAL)))
 
 
 def test_a_confirmed_test_rests_on_its_fresh_pairs(gate: Gate) -> None:
-    assert "regressed" == settle(gate.evidence)[gates.trial(SLOWER)].outcome
-    assert observed(gate, gates.trial(SLOWER), "confirm") == values_of(gate, gates.trial(SLOWER))
+    assert "regressed" == decide(gate.evidence)[gates.hypothesis(SLOWER)].outcome
+    assert observed(gate, gates.hypothesis(SLOWER), "confirm") == values_of(gate, gates.hypothesis(SLOWER))
 
 
 def test_pairs_beyond_the_last_look_are_left_out(gate: Gate) -> None:
@@ -48,7 +48,9 @@ def test_pairs_beyond_the_last_look_are_left_out(gate: Gate) -> None:
     last = gate.evidence.pairs[-1]
     more = replace(gate.evidence, pairs=(*gate.evidence.pairs, replace(last, number=last.number + 1)))
 
-    assert values_of(gate, gates.trial(SLOWER)) == values_of(replace(gate, evidence=more), gates.trial(SLOWER))
+    assert values_of(gate, gates.hypothesis(SLOWER)) == values_of(
+        replace(gate, evidence=more), gates.hypothesis(SLOWER)
+    )
 
 
 def test_the_rehearsal_is_kept_apart_and_what_has_no_ratio_is_left_out(gate: Gate) -> None:
@@ -62,8 +64,8 @@ def test_the_rehearsal_is_kept_apart_and_what_has_no_ratio_is_left_out(gate: Gat
 
 def test_values_that_do_not_give_the_change_are_not_taken(gate: Gate) -> None:
     """As where the stored sessions have answered, with as many of them as there are pairs."""
-    trial = gates.trial(EQUAL)
-    changes = changes_of([gate])[trial.measurement, "latency", "p50"]
+    hypothesis = gates.hypothesis(EQUAL)
+    changes = changes_of([gate])[hypothesis.measurement, "latency", "p50"]
     stored = fake.comparison_verdict("latency", "p50", "regressed", (0.3, 0.1, 0.5), pairs=SCREEN_PAIRS).subject
     without = fake.comparison_verdict("latency", "p50", "no baseline").subject
 

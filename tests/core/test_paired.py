@@ -1,4 +1,4 @@
-"""Decisions about one trial by its pairs, and about fresh processes: known answers and properties."""
+"""Decisions about one hypothesis by its pairs, and about fresh processes: known answers and properties."""
 
 import math
 from array import array
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_hwperf.core.evidence import Measurement, Observation, Trial
+from pytest_hwperf.core.evidence import Hypothesis, Measurement, Observation
 from pytest_hwperf.core.paired import (
     MOST_PAIRS,
     compare_observations,
@@ -37,10 +37,10 @@ peaks = st.lists(
 )
 
 
-def trial(
+def hypothesis(
     metric: str = "latency", statistic: str = "p50", size: float = 0.02, *, better: Better = "lower", floor: float = 0.0
-) -> Trial:
-    return Trial(
+) -> Hypothesis:
+    return Hypothesis(
         measurement=Measurement(test="t", label=""),
         margin=Margin(metric=metric, statistic=statistic, size=size, floor=floor),
         better=better,
@@ -59,13 +59,13 @@ def observation(baseline: Sequence[float], candidate: Sequence[float], preempted
 
 
 def decided(values: Sequence[float], level: float = LEVEL, *, better: Better = "lower") -> Comparison:
-    return compare_pairs(trial(better=better), values, level, baseline=0.001)
+    return compare_pairs(hypothesis(better=better), values, level, baseline=0.001)
 
 
 def memory(
     baseline: Sequence[float], candidate: Sequence[float], level: float = 0.01, *, better: Better = "lower"
 ) -> Comparison:
-    asked = trial("memory", size=0.01, floor=MB, better=better)
+    asked = hypothesis("memory", size=0.01, floor=MB, better=better)
     return compare_processes(asked, baseline, candidate, level)
 
 
@@ -179,22 +179,22 @@ def test_outcome_is_regressed_exactly_where_the_lower_bound_is_beyond_the_margin
 
 
 def test_margin_is_never_below_its_floor() -> None:
-    asked = trial("latency", size=0.02, floor=1e-4)
+    asked = hypothesis("latency", size=0.02, floor=1e-4)
 
     assert compare_pairs(asked, EIGHT, LEVEL, baseline=1e-3).margin == pytest.approx(0.1)
     assert compare_pairs(asked, EIGHT, LEVEL, baseline=1.0).margin == 0.02
 
 
 def test_absurd_ratio_is_shown_as_a_number() -> None:
-    assert compare_pairs(trial(), [1400.0] * 8, LEVEL, baseline=1.0).outcome == "regressed"
+    assert compare_pairs(hypothesis(), [1400.0] * 8, LEVEL, baseline=1.0).outcome == "regressed"
 
 
 def test_what_half_of_the_pairs_have_noticed_is_said() -> None:
     quiet = observation([1e-3], [1e-3])
     noticed = replace(quiet, warnings=("candidate: no steady state in its warm-up",))
 
-    assert compare_observations(trial(), [noticed, quiet, quiet], LEVEL).warnings == ()
-    assert compare_observations(trial(), [noticed, quiet, noticed, quiet], LEVEL).warnings == (
+    assert compare_observations(hypothesis(), [noticed, quiet, quiet], LEVEL).warnings == ()
+    assert compare_observations(hypothesis(), [noticed, quiet, noticed, quiet], LEVEL).warnings == (
         "candidate: no steady state in its warm-up (in 2 of 4 pairs)",
     )
 
@@ -205,10 +205,10 @@ def test_observations_give_the_baseline_and_what_disturbed_them() -> None:
         observation([4e-3], [4e-3], None),
         observation([1e-3], [1e-3], 0.3),
     ]
-    found = compare_observations(trial(), observations, LEVEL)
+    found = compare_observations(hypothesis(), observations, LEVEL)
 
     assert (2e-3, 0.2, 3) == (found.baseline, found.interference, found.pairs)
-    assert compare_observations(trial(), observations[1:2], LEVEL).interference is None
+    assert compare_observations(hypothesis(), observations[1:2], LEVEL).interference is None
 
 
 def test_seven_processes_that_all_need_more_are_a_regression() -> None:
@@ -267,7 +267,7 @@ def test_nothing_in_the_baseline_has_no_ratio_but_an_outcome() -> None:
 
 
 def test_recorded_metric_from_nothing_is_shown_without_a_unit() -> None:
-    found = compare_processes(trial("tokens", size=0.5), [0.0] * 7, [1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0], 0.01)
+    found = compare_processes(hypothesis("tokens", size=0.5), [0.0] * 7, [1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0], 0.01)
 
     assert found.reason == "0 in the baseline, 1.00 now"
 
@@ -281,7 +281,7 @@ def test_processes_that_cannot_be_paired_are_not_comparable(old: int, new: int) 
 
 
 def test_what_cannot_be_compared_keeps_its_question() -> None:
-    found = not_comparable(trial("energy", "mean", 0.05), "why")
+    found = not_comparable(hypothesis("energy", "mean", 0.05), "why")
 
     assert ("energy", "mean", 0.05, "why", None) == (
         found.metric,

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from fakes import gates
 
-from pytest_hwperf.core.evidence import Evidence, Match
+from pytest_hwperf.core.evidence import Evidence, FixedSample
 from pytest_hwperf.core.records import Comparison
-from pytest_hwperf.core.sequence import next_step, settle
+from pytest_hwperf.core.sequence import decide, next_step
 
 PAGE = 4096.0
 BASE = 64e6
@@ -17,11 +17,11 @@ BASE = 64e6
 
 def weighed(shift: float, processes: int) -> Comparison:
     """Compare processes that differ by a page among themselves, and by `shift` from side to side."""
-    trial = gates.trial(0, gates.MEMORY)
+    hypothesis = gates.hypothesis(0, gates.MEMORY)
     baseline = array("d", (BASE + PAGE * (number % 2) for number in range(processes)))
     candidate = array("d", (BASE + shift + PAGE * (number % 3 == 0) for number in range(processes)))
-    match = Match(trial=trial, per="fresh process", baseline=baseline, candidate=candidate)
-    return settle(Evidence(alpha=0.01, trials=(), pairs=(), matches=(match,)))[trial]
+    match = FixedSample(hypothesis=hypothesis, per="fresh process", baseline=baseline, candidate=candidate)
+    return decide(Evidence(alpha=0.01, hypotheses=(), pairs=(), fixed_samples=(match,)))[hypothesis]
 
 
 @pytest.mark.parametrize(
@@ -50,19 +50,19 @@ def test_what_was_dropped_still_counts_as_asked() -> None:
     random = Random(1)
     evidence = gates.build([0.05, 0.05], random)
     confirmed = [pair for pair in evidence.pairs if pair.stage == "confirm"]
-    dropped = replace(evidence, dropped=(gates.trial(1),))
+    dropped = replace(evidence, dropped=(gates.hypothesis(1),))
 
     assert len(confirmed) == 9
-    assert settle(evidence)[gates.trial(0)] == settle(dropped)[gates.trial(0)]
-    assert gates.trial(1) not in settle(dropped)
-    assert next_step(replace(dropped, pairs=evidence.pairs[:8])).measurements == (gates.trial(0).measurement,)
-    assert next_step(replace(dropped, pairs=evidence.pairs[:3])).measurements == (gates.trial(0).measurement,)
+    assert decide(evidence)[gates.hypothesis(0)] == decide(dropped)[gates.hypothesis(0)]
+    assert gates.hypothesis(1) not in decide(dropped)
+    assert next_step(replace(dropped, pairs=evidence.pairs[:8])).measurements == (gates.hypothesis(0).measurement,)
+    assert next_step(replace(dropped, pairs=evidence.pairs[:3])).measurements == (gates.hypothesis(0).measurement,)
 
 
 def test_a_change_that_no_pair_shows_beyond_the_margin_needs_no_confirmation() -> None:
     """+0.5 % in every pair looks like a slowdown (p = 1/64), and six pairs within 2 % leave none beyond it."""
     evidence = gates.build([0.005], Random(0), spread=0.001)
-    found = settle(evidence)[gates.trial(0)]
+    found = decide(evidence)[gates.hypothesis(0)]
 
     assert ["screen"] * 6 == [pair.stage for pair in evidence.pairs]
     assert found.outcome == "equivalent"

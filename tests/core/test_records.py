@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes.records import machine, onnx_judgement, run, sample
 
-from pytest_hwperf.core.records import METRICS, Metric, Session
+from pytest_hwperf.core.records import METRICS, Metric, StoredRun
 
 
 def test_a_fingerprint_depends_on_every_stable_field() -> None:
@@ -56,7 +56,7 @@ def test_a_metric_that_nobody_recorded_is_an_error() -> None:
 
 
 def test_a_session_without_a_figure_has_none() -> None:
-    assert Session(run=run(), figures=()).figure("latency", "p50") is None
+    assert StoredRun(run=run(), figures=()).figure("latency", "p50") is None
 
 
 def test_a_judgement_knows_its_comparisons_and_whether_it_fails() -> None:

@@ -10,27 +10,27 @@ from typing import Literal
 import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence, Match, Measurement, Observation, Pair, Stage, Trial
+from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Pair, Stage
 from pytest_hwperf.core.records import Better, Comparison, Margin
-from pytest_hwperf.core.sequence import SCREEN_PAIRS, Step, check_alpha, looks, next_step, settle
+from pytest_hwperf.core.sequence import SCREEN_PAIRS, Step, check_alpha, decide, looks, next_step
 
 MB = 1e6
 VARYING = [10 * MB + i for i in range(7)]  # no two processes alike
 SLOW, QUIET, SHAKY = 1.05, 1.0, 1.02  # candidate over baseline; the last one lies on the margin
 
 
-def trial(test: str = "a", metric: str = "latency", *, size: float = 0.02, better: Better = "lower") -> Trial:
-    return Trial(
+def hypothesis(test: str = "a", metric: str = "latency", *, size: float = 0.02, better: Better = "lower") -> Hypothesis:
+    return Hypothesis(
         measurement=Measurement(test=test, label=""),
         margin=Margin(metric=metric, statistic="p50", size=size),
         better=better,
     )
 
 
-A, B, C = trial("a"), trial("b"), trial("c")
+A, B, C = hypothesis("a"), hypothesis("b"), hypothesis("c")
 
 
-def observation(asked: Trial, change: float, number: int) -> Observation:
+def observation(asked: Hypothesis, change: float, number: int) -> Observation:
     """A pair whose ratio is `change`, with a little noise that differs from pair to pair and has no tie."""
     baseline = 1e-3 * (1 + 0.01 * number)
     noise = 1 + 1e-4 * (number % 7) * (1 if number % 2 else -1) + 1e-6 * number
@@ -43,16 +43,18 @@ def observation(asked: Trial, change: float, number: int) -> Observation:
     )
 
 
-def of_values(asked: Trial, baseline: float, candidate: float) -> Observation:
+def of_values(asked: Hypothesis, baseline: float, candidate: float) -> Observation:
     return replace(observation(asked, 1.0, 1), baseline=array("d", [baseline]), candidate=array("d", [candidate]))
 
 
 def pair(number: int, stage: Stage, observations: Iterable[Observation]) -> Pair:
-    return Pair(number=number, stage=stage, first="baseline", hash_seeds={}, coins=(), observations=tuple(observations))
+    return Pair(
+        number=number, stage=stage, first="baseline", hash_seeds={}, assignments=(), observations=tuple(observations)
+    )
 
 
-def pairs(stage: Stage, changes: Mapping[Trial, float], count: int, start: int = 1) -> tuple[Pair, ...]:
-    """Make `count` pairs in which the candidate of each trial takes so many times as long."""
+def pairs(stage: Stage, changes: Mapping[Hypothesis, float], count: int, start: int = 1) -> tuple[Pair, ...]:
+    """Make `count` pairs in which the candidate of each hypothesis takes so many times as long."""
     return tuple(
         pair(number, stage, [observation(asked, change, number) for asked, change in changes.items()])
         for number in range(start, start + count)
@@ -61,25 +63,25 @@ def pairs(stage: Stage, changes: Mapping[Trial, float], count: int, start: int =
 
 def evidence(
     *groups: tuple[Pair, ...],
-    trials: Sequence[Trial] = (A, B),
-    matches: Sequence[Match] = (),
+    hypotheses: Sequence[Hypothesis] = (A, B),
+    fixed_samples: Sequence[FixedSample] = (),
     stopped: str = "",
     alpha: float = 0.01,
 ) -> Evidence:
     return Evidence(
         alpha=alpha,
-        trials=tuple(trials),
+        hypotheses=tuple(hypotheses),
         pairs=tuple(one for group in groups for one in group),
-        matches=tuple(matches),
+        fixed_samples=tuple(fixed_samples),
         stopped=stopped,
     )
 
 
-def examples(lost: int, won: int, *, test: str = "a", margin: float = 0.0, n: int = 400) -> Match:
+def examples(lost: int, won: int, *, test: str = "a", margin: float = 0.0, n: int = 400) -> FixedSample:
     """Two models of which the candidate gets `lost` examples wrong that the baseline had right."""
     same = [1.0] * (n - lost - won)
-    return Match(
-        trial=Trial(
+    return FixedSample(
+        hypothesis=Hypothesis(
             measurement=Measurement(test=test, label=""),
             margin=Margin(metric="accuracy", statistic="mean", size=margin, scale="absolute"),
             better="higher",
@@ -92,17 +94,17 @@ def examples(lost: int, won: int, *, test: str = "a", margin: float = 0.0, n: in
 
 def values_of(
     metric: str, per: Literal["file", "fresh process"], baseline: Sequence[float], candidate: Sequence[float]
-) -> Match:
+) -> FixedSample:
     margin = Margin(metric=metric, statistic="p50", size=0.01, floor=MB)
-    return Match(
-        trial=Trial(measurement=Measurement(test="a", label=""), margin=margin, better="lower"),
+    return FixedSample(
+        hypothesis=Hypothesis(measurement=Measurement(test="a", label=""), margin=margin, better="lower"),
         per=per,
         baseline=array("d", baseline),
         candidate=array("d", candidate),
     )
 
 
-def only(found: Mapping[Trial, Comparison]) -> Comparison:
+def only(found: Mapping[Hypothesis, Comparison]) -> Comparison:
     (one,) = found.values()
     return one
 
@@ -150,8 +152,8 @@ def test_rate_that_takes_too_many_pairs_is_refused() -> None:
 
 
 def test_nothing_to_ask_needs_no_pair() -> None:
-    assert Step(stage=None) == next_step(evidence(trials=()))
-    assert settle(evidence(trials=())) == {}
+    assert Step(stage=None) == next_step(evidence(hypotheses=()))
+    assert decide(evidence(hypotheses=())) == {}
 
 
 def test_first_every_test_is_screened() -> None:
@@ -171,14 +173,14 @@ def test_rehearsal_counts_for_nothing() -> None:
 
 
 def test_two_trials_of_one_measurement_are_measured_once() -> None:
-    both = evidence(trials=[trial("a"), trial("a", "cpu_time")])
+    both = evidence(hypotheses=[hypothesis("a"), hypothesis("a", "cpu_time")])
 
     assert next_step(both).measurements == (Measurement(test="a", label=""),)
 
 
 def test_what_the_screen_clears_needs_no_more_pairs() -> None:
     quiet = evidence(pairs("screen", {A: QUIET, B: 0.9}, 6))
-    found = settle(quiet)
+    found = decide(quiet)
 
     assert Step(stage=None) == next_step(quiet)
     assert ["equivalent", "improved"] == [found[A].outcome, found[B].outcome]
@@ -189,7 +191,7 @@ def test_what_the_screen_clears_needs_no_more_pairs() -> None:
 def test_cleared_by_wide_values_is_inconclusive() -> None:
     """Never a bare pass: six pairs of which five are quicker and one far slower show nothing."""
     wide = [pair(i, "screen", [observation(A, 1.5 if i == 3 else 0.99, i)]) for i in range(1, 7)]
-    found = only(settle(evidence(tuple(wide), trials=[A])))
+    found = only(decide(evidence(tuple(wide), hypotheses=[A])))
 
     assert ("inconclusive", "") == (found.outcome, found.reason)
     assert found.detectable is not None
@@ -210,13 +212,13 @@ def test_rank_sum_of_seventeen_is_sent_on(faster: list[int], cleared: bool) -> N
     values = [(1.0, 1 + 0.01 * n * (-1 if n in faster else 1)) for n in range(1, 7)]
     screened = tuple(pair(n, "screen", [of_values(A, *value)]) for n, value in enumerate(values, 1))
 
-    assert cleared == (next_step(evidence(screened, trials=[A])).stage is None)
+    assert cleared == (next_step(evidence(screened, hypotheses=[A])).stage is None)
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
 def test_only_changes_for_the_worse_are_sent_on(better: Better) -> None:
-    rate = trial("a", "throughput", better=better)
-    screened = evidence(pairs("screen", {rate: SLOW}, 6), trials=[rate])
+    rate = hypothesis("a", "throughput", better=better)
+    screened = evidence(pairs("screen", {rate: SLOW}, 6), hypotheses=[rate])
 
     assert next_step(screened).stage == ("confirm" if better == "lower" else None)
 
@@ -228,7 +230,7 @@ def test_first_look_is_at_eight_fresh_pairs() -> None:
 
 
 def test_eight_slow_fresh_pairs_are_a_regression() -> None:
-    found = settle(evidence(SCREENED_A, pairs("confirm", {A: SLOW}, 8, 7)))
+    found = decide(evidence(SCREENED_A, pairs("confirm", {A: SLOW}, 8, 7)))
 
     assert ("regressed", 2**-8, 8) == (found[A].outcome, found[A].p_value, found[A].pairs)
     assert found[A].method == (
@@ -240,13 +242,13 @@ def test_eight_slow_fresh_pairs_are_a_regression() -> None:
 
 def test_screen_is_no_part_of_the_test() -> None:
     """Six slow pairs of the screen and eight quiet fresh ones: nothing has changed."""
-    found = settle(evidence(SCREENED_A, pairs("confirm", {A: QUIET}, 8, 7)))
+    found = decide(evidence(SCREENED_A, pairs("confirm", {A: QUIET}, 8, 7)))
 
     assert ("equivalent", 8) == (found[A].outcome, found[A].pairs)
 
 
 def test_improvement_is_found_by_fresh_pairs_too() -> None:
-    assert settle(evidence(SCREENED_A, pairs("confirm", {A: 0.9}, 8, 7)))[A].outcome == "improved"
+    assert decide(evidence(SCREENED_A, pairs("confirm", {A: 0.9}, 8, 7)))[A].outcome == "improved"
 
 
 def test_never_looked_at_between_looks() -> None:
@@ -254,9 +256,9 @@ def test_never_looked_at_between_looks() -> None:
     eight = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 8, 7))
     more = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 8, 7), pairs("confirm", {A: 2.0}, 4, 15))
 
-    assert settle(eight)[A].change == settle(more)[A].change
-    assert ("inconclusive", "pairs still missing: 5") == (settle(eight)[A].outcome, settle(eight)[A].reason)
-    assert "pairs still missing: 1" == settle(more)[A].reason
+    assert decide(eight)[A].change == decide(more)[A].change
+    assert ("inconclusive", "pairs still missing: 5") == (decide(eight)[A].outcome, decide(eight)[A].reason)
+    assert "pairs still missing: 1" == decide(more)[A].reason
     assert next_step(more) == Step(stage="confirm", measurements=(A.measurement,), pairs=1)
 
 
@@ -264,16 +266,16 @@ def test_second_and_third_look_come_at_thirteen_and_twenty() -> None:
     thirteen = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 13, 7))
     twenty = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 20, 7))
 
-    assert (13, 7) == (settle(thirteen)[A].pairs, next_step(thirteen).pairs)
+    assert (13, 7) == (decide(thirteen)[A].pairs, next_step(thirteen).pairs)
     assert Step(stage=None) == next_step(twenty)
-    assert ("inconclusive", "", 20) == (settle(twenty)[A].outcome, settle(twenty)[A].reason, settle(twenty)[A].pairs)
-    assert settle(twenty)[A].change != settle(thirteen)[A].change
+    assert ("inconclusive", "", 20) == (decide(twenty)[A].outcome, decide(twenty)[A].reason, decide(twenty)[A].pairs)
+    assert decide(twenty)[A].change != decide(thirteen)[A].change
 
 
 def test_out_of_time_the_last_complete_look_counts() -> None:
     late = "the time of 600 s was up"
     stopped = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, 10, 7), stopped=late)
-    found = settle(stopped)[A]
+    found = decide(stopped)[A]
 
     assert Step(stage=None) == next_step(stopped)
     assert ("inconclusive", late, 8) == (found.outcome, found.reason, found.pairs)
@@ -281,25 +283,25 @@ def test_out_of_time_the_last_complete_look_counts() -> None:
 
 def test_out_of_time_before_the_first_look_the_screen_is_shown_and_decides_nothing() -> None:
     stopped = evidence(SCREENED_A, pairs("confirm", {A: SLOW}, 7, 7), stopped="late")
-    found = settle(stopped)[A]
+    found = decide(stopped)[A]
 
     assert ("inconclusive", "late", 6, None) == (found.outcome, found.reason, found.pairs, found.p_value)
     assert found.method == "screen of 6 pairs, not confirmed"
-    assert "pairs still missing: 1" == settle(replace(stopped, stopped=""))[A].reason
+    assert "pairs still missing: 1" == decide(replace(stopped, stopped=""))[A].reason
 
 
 def test_screen_that_was_cut_short_decides_nothing() -> None:
-    found = settle(evidence(pairs("screen", {A: SLOW}, 5), stopped="late"))
+    found = decide(evidence(pairs("screen", {A: SLOW}, 5), stopped="late"))
 
     assert [A] == list(found)  # of b nothing was observed
     assert ("inconclusive", "late", 5) == (found[A].outcome, found[A].reason, found[A].pairs)
-    assert "pairs still missing: 1" == settle(evidence(pairs("screen", {A: SLOW}, 5)))[A].reason
+    assert "pairs still missing: 1" == decide(evidence(pairs("screen", {A: SLOW}, 5)))[A].reason
 
 
 def test_two_hypotheses_share_the_level_until_one_is_rejected() -> None:
     """Of two, nine pairs are looked at first: 2^-9 is at most 0.002. What is rejected passes its share on."""
     nine = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SLOW}, 9, 7))
-    found = settle(nine)
+    found = decide(nine)
 
     assert next_step(evidence(SCREENED_BOTH)).pairs == 9
     assert ["regressed", "regressed"] == [found[A].outcome, found[B].outcome]
@@ -314,7 +316,7 @@ def test_share_of_a_rejected_hypothesis_is_passed_on_within_the_look() -> None:
         for n, change in enumerate(changes, 1)
     )
     lone = tuple(replace(one, observations=one.observations[1:]) for one in fresh)
-    together, alone = settle(evidence(SCREENED_BOTH, fresh)), settle(evidence(SCREENED_BOTH, lone))
+    together, alone = decide(evidence(SCREENED_BOTH, fresh)), decide(evidence(SCREENED_BOTH, lone))
 
     assert 2 / 512 == together[B].p_value
     assert ["regressed", "regressed"] == [together[A].outcome, together[B].outcome]
@@ -327,7 +329,7 @@ def test_decided_trial_is_not_measured_again() -> None:
 
     assert next_step(first) == Step(stage="confirm", measurements=(B.measurement,), pairs=5)
     second = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SHAKY}, 9, 7), pairs("confirm", {B: SLOW}, 12, 16))
-    assert ("regressed", 9) == (settle(second)[A].outcome, settle(second)[A].pairs)
+    assert ("regressed", 9) == (decide(second)[A].outcome, decide(second)[A].pairs)
     assert Step(stage=None) == next_step(second)
 
 
@@ -335,8 +337,8 @@ def test_lost_values_delay_only_their_own_look() -> None:
     """One test lacks two of nine values: the other is decided by its nine, the one is asked for two more."""
     uneven = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SLOW}, 7, 7), pairs("confirm", {A: SLOW}, 2, 14))
 
-    assert "regressed" == settle(uneven)[A].outcome
-    assert ("inconclusive", "pairs still missing: 2") == (settle(uneven)[B].outcome, settle(uneven)[B].reason)
+    assert "regressed" == decide(uneven)[A].outcome
+    assert ("inconclusive", "pairs still missing: 2") == (decide(uneven)[B].outcome, decide(uneven)[B].reason)
     assert next_step(uneven) == Step(stage="confirm", measurements=(B.measurement,), pairs=2)
 
 
@@ -346,7 +348,7 @@ def test_values_without_a_ratio_are_not_comparable() -> None:
     reason = "not every value is positive and finite, as the ratio of candidate to baseline needs"
 
     for group in ((negative,), (negative[:2],), (SCREENED_A, late)):
-        found = settle(evidence(*group, trials=[A], stopped="late"))[A]
+        found = decide(evidence(*group, hypotheses=[A], stopped="late"))[A]
         assert ("not comparable", reason) == (found.outcome, found.reason)
 
 
@@ -362,35 +364,35 @@ def test_values_without_a_ratio_are_not_comparable() -> None:
     ],
 )
 def test_recorded_values_that_never_vary_are_compared_exactly(baseline: float, candidate: float, outcome: str) -> None:
-    tokens = trial("a", "tokens")
+    tokens = hypothesis("a", "tokens")
     constant = tuple(pair(n, "screen", [of_values(tokens, baseline, candidate)]) for n in range(1, 7))
-    found = only(settle(evidence(constant, trials=[tokens])))
+    found = only(decide(evidence(constant, hypotheses=[tokens])))
 
     assert (outcome, None, 6) == (found.outcome, found.p_value, found.pairs)
     assert found.method == "6 pairs, equal on each side, compared exactly, no p-value"
-    assert Step(stage=None) == next_step(evidence(constant, trials=[tokens]))
+    assert Step(stage=None) == next_step(evidence(constant, hypotheses=[tokens]))
 
 
 def test_recorded_values_that_vary_are_tested() -> None:
-    tokens = trial("a", "tokens")
+    tokens = hypothesis("a", "tokens")
     varying = tuple(pair(n, "screen", [of_values(tokens, 100.0, 110.0 + n)]) for n in range(1, 7))
 
-    assert next_step(evidence(varying, trials=[tokens])).stage == "confirm"
+    assert next_step(evidence(varying, hypotheses=[tokens])).stage == "confirm"
 
 
 def test_timings_that_happen_to_agree_are_tested_all_the_same() -> None:
     agreeing = tuple(pair(n, "screen", [of_values(A, 1e-3, 2e-3)]) for n in range(1, 7))
 
-    assert next_step(evidence(agreeing, trials=[A])).stage == "confirm"
+    assert next_step(evidence(agreeing, hypotheses=[A])).stage == "confirm"
 
 
 def test_trials_outside_the_evidence_are_ignored() -> None:
-    assert [A] == list(settle(evidence(SCREENED_BOTH, trials=[A])))
+    assert [A] == list(decide(evidence(SCREENED_BOTH, hypotheses=[A])))
 
 
 def test_lone_match_has_the_whole_level() -> None:
     """P(Bin(7, 1/2) >= 7) = 2^-7 = 0.0078: below 1 %, but not below a half of it."""
-    alone = only(settle(evidence(trials=[], matches=[examples(7, 0)])))
+    alone = only(decide(evidence(hypotheses=[], fixed_samples=[examples(7, 0)])))
 
     assert ("regressed", 2**-7) == (alone.outcome, alone.p_value)
     assert alone.method.endswith("at most 1 % false alarms per build (Holm, 0 of 0 screened and 1 other)")
@@ -398,26 +400,26 @@ def test_lone_match_has_the_whole_level() -> None:
 
 def test_matches_share_the_level_and_pass_it_on() -> None:
     seven, ten, mixed = examples(7, 0), examples(10, 0, test="b"), examples(9, 8, test="c")
-    both = settle(evidence(trials=[], matches=[seven, ten]))
-    shared = settle(evidence(trials=[], matches=[seven, mixed]))
+    both = decide(evidence(hypotheses=[], fixed_samples=[seven, ten]))
+    shared = decide(evidence(hypotheses=[], fixed_samples=[seven, mixed]))
 
-    assert ["regressed", "regressed"] == [both[seven.trial].outcome, both[ten.trial].outcome]
-    assert ["inconclusive", "inconclusive"] == [shared[seven.trial].outcome, shared[mixed.trial].outcome]
+    assert ["regressed", "regressed"] == [both[seven.hypothesis].outcome, both[ten.hypothesis].outcome]
+    assert ["inconclusive", "inconclusive"] == [shared[seven.hypothesis].outcome, shared[mixed.hypothesis].outcome]
 
 
 def test_rejected_match_passes_its_share_to_the_pairs() -> None:
-    """Nine pairs with p = 2/512: enough at 0.4 %, which the trial has once the accuracy is rejected."""
+    """Nine pairs with p = 2/512: enough at 0.4 %, which the hypothesis has once the accuracy is rejected."""
     fresh = tuple(
         pair(6 + n, "confirm", [observation(A, change, n)]) for n, change in enumerate([1.05] * 8 + [1.0195], 1)
     )
     strong, weak = examples(20, 0), examples(11, 10)
 
-    assert settle(evidence(SCREENED_A, fresh, matches=[strong]))[A].outcome == "regressed"
-    assert settle(evidence(SCREENED_A, fresh, matches=[weak]))[A].outcome == "inconclusive"
+    assert decide(evidence(SCREENED_A, fresh, fixed_samples=[strong]))[A].outcome == "regressed"
+    assert decide(evidence(SCREENED_A, fresh, fixed_samples=[weak]))[A].outcome == "inconclusive"
 
 
 @pytest.mark.parametrize(
-    "match",
+    "fixed",
     [
         examples(0, 0),
         examples(6, 0),  # 2^-6 is above 1 %, whatever happens
@@ -427,15 +429,15 @@ def test_rejected_match_passes_its_share_to_the_pairs() -> None:
         values_of("model_size", "file", [100.0], [100.0]),
     ],
 )
-def test_match_that_no_chance_can_reject_takes_no_share(match: Match) -> None:
-    found = settle(evidence(SCREENED_A, matches=[match]))[match.trial]
+def test_match_that_no_chance_can_reject_takes_no_share(fixed: FixedSample) -> None:
+    found = decide(evidence(SCREENED_A, fixed_samples=[fixed]))[fixed.hypothesis]
 
-    assert next_step(evidence(SCREENED_A, matches=[match])).pairs == 8
+    assert next_step(evidence(SCREENED_A, fixed_samples=[fixed])).pairs == 8
     assert "Holm" not in found.method
 
 
 @pytest.mark.parametrize(
-    ("match", "outcome"),
+    ("fixed", "outcome"),
     [
         (examples(0, 0), "equivalent"),
         (examples(0, 9), "improved"),
@@ -446,8 +448,8 @@ def test_match_that_no_chance_can_reject_takes_no_share(match: Match) -> None:
         (values_of("model_size", "file", [5 * MB], [5 * MB + 1]), "equivalent"),
     ],
 )
-def test_outcome_of_a_match(match: Match, outcome: str) -> None:
-    assert outcome == only(settle(evidence(trials=[], matches=[match]))).outcome
+def test_outcome_of_a_match(fixed: FixedSample, outcome: str) -> None:
+    assert outcome == only(decide(evidence(hypotheses=[], fixed_samples=[fixed]))).outcome
 
 
 def test_exact_match_says_how_it_was_compared() -> None:
@@ -455,14 +457,14 @@ def test_exact_match_says_how_it_was_compared() -> None:
 
     assert (
         "3 and 3 fresh processes, equal on each side, compared exactly, no p-value"
-        == only(settle(evidence(trials=[], matches=[same]))).method
+        == only(decide(evidence(hypotheses=[], fixed_samples=[same]))).method
     )
 
 
 def test_predictions_that_cannot_be_paired_are_not_comparable() -> None:
     short = replace(examples(3, 0), candidate=array("d", [1.0]))
 
-    assert only(settle(evidence(trials=[], matches=[short]))).outcome == "not comparable"
+    assert only(decide(evidence(hypotheses=[], fixed_samples=[short]))).outcome == "not comparable"
 
 
 @pytest.mark.parametrize("changes", [(QUIET, SLOW), (SHAKY, SLOW), (SHAKY, SHAKY), (SLOW, QUIET)])
@@ -475,7 +477,7 @@ def test_every_trial_has_an_outcome_at_the_end(changes: tuple[float, float]) -> 
         more = pairs(step.stage, asked, step.pairs, len(growing.pairs) + 1)
         growing = replace(growing, pairs=(*growing.pairs, *more))
         assert len(growing.pairs) <= SCREEN_PAIRS + looks(2, 0.01)[-1]
-    found = settle(growing)
+    found = decide(growing)
 
     assert {A, B} == set(found)
     assert ["" for _ in found] == [one.reason for one in found.values()]
@@ -498,7 +500,7 @@ def in_another_unit(one: Pair, factor: float) -> Pair:
 def test_another_unit_changes_no_decision(factor: float) -> None:
     groups = SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SHAKY}, 9, 7)
     scaled = [tuple(in_another_unit(one, factor) for one in group) for group in groups]
-    found, again = settle(evidence(*groups)), settle(evidence(*scaled))
+    found, again = decide(evidence(*groups)), decide(evidence(*scaled))
 
     assert {one: found[one].outcome for one in (A, B)} == {one: again[one].outcome for one in (A, B)}
     assert [found[one].p_value for one in (A, B)] == [again[one].p_value for one in (A, B)]

@@ -8,11 +8,21 @@ from random import Random
 from fakes import records as fake
 
 from pytest_hwperf.core.estimates import figures
-from pytest_hwperf.core.evidence import Coin, Evidence, Gate, Match, Measurement, Observation, Pair, Stage, Trial
+from pytest_hwperf.core.evidence import (
+    Assignment,
+    Evidence,
+    FixedSample,
+    Gate,
+    Hypothesis,
+    Measurement,
+    Observation,
+    Pair,
+    Stage,
+)
 from pytest_hwperf.core.paired import pair_value
 from pytest_hwperf.core.records import METRICS, Budget, Judgement, Margin, Policy
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.sequence import next_step, settle
+from pytest_hwperf.core.sequence import decide, next_step
 from pytest_hwperf.core.verdicts import judge
 
 LATENCY = Margin(metric="latency", statistic="p50", size=0.02)
@@ -21,12 +31,12 @@ MEMORY = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6)
 _BLOCKS = 12
 
 
-def trial(number: int, margin: Margin = LATENCY) -> Trial:
+def hypothesis(number: int, margin: Margin = LATENCY) -> Hypothesis:
     measurement = Measurement(test=f"tests/test_models.py::test_{number}", label="")
-    return Trial(measurement=measurement, margin=margin, better=METRICS[margin.metric].better)
+    return Hypothesis(measurement=measurement, margin=margin, better=METRICS[margin.metric].better)
 
 
-def observation(one: Trial, change: float, random: Random, spread: float = 0.006) -> Observation:
+def observation(one: Hypothesis, change: float, random: Random, spread: float = 0.006) -> Observation:
     """Blocks around 1 ms whose pair value lies near `change`; pairs differ by `spread`, blocks by some more."""
     centre = math.log1p(change) + random.gauss(0, spread)
     baseline = array("d", (1e-3 * math.exp(random.gauss(0, 0.01)) for _ in range(_BLOCKS)))
@@ -43,11 +53,16 @@ def observation(one: Trial, change: float, random: Random, spread: float = 0.006
 
 
 def build(
-    changes: list[float], random: Random, matches: tuple[Match, ...] = (), *, alpha: float = 0.01, spread: float = 0.006
+    changes: list[float],
+    random: Random,
+    fixed_samples: tuple[FixedSample, ...] = (),
+    *,
+    alpha: float = 0.01,
+    spread: float = 0.006,
 ) -> Evidence:
     """Run the pairs that the sequence asks for, of tests that changed by `changes`."""
-    truths = {trial(number): change for number, change in enumerate(changes)}
-    evidence = Evidence(alpha=alpha, trials=tuple(truths), pairs=(), matches=matches)
+    truths = {hypothesis(number): change for number, change in enumerate(changes)}
+    evidence = Evidence(alpha=alpha, hypotheses=tuple(truths), pairs=(), fixed_samples=fixed_samples)
     while (step := next_step(evidence)).stage is not None:
         asked = [one for one in truths if one.measurement in step.measurements]
         evidence = replace(
@@ -61,10 +76,10 @@ def report(seed: int) -> Report:
     random = Random(seed)
     changes = [0.0, 0.0, random.choice([0.0, 0.05]), random.uniform(-0.05, 0.05)]
     evidence = build(changes, random, (_weighed(0, random), _labelled(1, random)))
-    settled = settle(evidence)
+    settled = decide(evidence)
     judgements = []
     for number in range(len(changes)):
-        run = fake.run(test=trial(number).measurement.test)
+        run = fake.run(test=hypothesis(number).measurement.test)
         compared = [found for one, found in settled.items() if one.measurement.test == run.test]
         budgets = [Budget(keyword="latency_p50_ms", metric="latency", statistic="p50", limit=0.0062)]
         found = figures(run)
@@ -77,24 +92,28 @@ def report(seed: int) -> Report:
 
 
 def _pair(
-    number: int, stage: Stage, asked: list[Trial], truths: dict[Trial, float], random: Random, spread: float
+    number: int, stage: Stage, asked: list[Hypothesis], truths: dict[Hypothesis, float], random: Random, spread: float
 ) -> Pair:
     return Pair(
         number=number,
         stage=stage,
         first=random.choice(("baseline", "candidate")),
         hash_seeds={"baseline": random.randrange(2**32), "candidate": random.randrange(2**32)},
-        coins=tuple(Coin(measurement=one.measurement, turns=random.choice(("BCCB", "CBBC"))) for one in asked),
+        assignments=tuple(
+            Assignment(measurement=one.measurement, turns=random.choice(("BCCB", "CBBC"))) for one in asked
+        ),
         observations=tuple(observation(one, truths[one], random, spread) for one in asked),
     )
 
 
-def _weighed(number: int, random: Random) -> Match:
+def _weighed(number: int, random: Random) -> FixedSample:
     values = [array("d", (64e6 + random.choice((0, 4096, 8192)) for _ in range(10))) for _ in range(2)]
-    return Match(trial=trial(number, MEMORY), per="fresh process", baseline=values[0], candidate=values[1])
+    return FixedSample(
+        hypothesis=hypothesis(number, MEMORY), per="fresh process", baseline=values[0], candidate=values[1]
+    )
 
 
-def _labelled(number: int, random: Random) -> Match:
+def _labelled(number: int, random: Random) -> FixedSample:
     baseline = array("d", (float(random.random() < 0.9) for _ in range(400)))
     candidate = array("d", (value if random.random() < 0.97 else 1 - value for value in baseline))
-    return Match(trial=trial(number, ACCURACY), per="example", baseline=baseline, candidate=candidate)
+    return FixedSample(hypothesis=hypothesis(number, ACCURACY), per="example", baseline=baseline, candidate=candidate)

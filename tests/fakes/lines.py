@@ -97,9 +97,9 @@ class FakeLine:
             if heard.kind == "exact":
                 yield Frame(kind="exact", fields=measurement.exact)
                 continue
-            if heard.kind == "sit":
+            if heard.kind == "pin":
                 number = heard.fields["processor"]
-                yield Frame(kind="sit", fields={"reason": "" if number is None else measurement.sits(number)})
+                yield Frame(kind="pin", fields={"reason": "" if number is None else measurement.sits(number)})
                 continue
             if heard.kind == "energy":
                 yield Frame(kind="energy", fields=_energy(measurement, heard.fields["seconds"]))

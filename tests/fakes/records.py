@@ -15,8 +15,8 @@ from pytest_hwperf.core.records import (
     Machine,
     Run,
     Sample,
-    Session,
     Skip,
+    StoredRun,
     Verdict,
 )
 from pytest_hwperf.core.report import Report
@@ -104,9 +104,9 @@ def session(
     median_s: float = 0.00631,
     at: Machine | None = None,
     revision: str = "4f2c1e9",
-) -> Session:
+) -> StoredRun:
     """A stored run: its median tells sessions apart."""
-    return Session(
+    return StoredRun(
         run=run(
             test=test,
             label=label,

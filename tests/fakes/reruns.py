@@ -12,9 +12,9 @@ from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.records import Comparison
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.pairs.interleaving import Tempo
+from pytest_hwperf.pairs.interleaving import BlockPlan
 
-QUICK = Tempo(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
+QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 REHEARSED = "--hwperf-gate-time=0.001"  # no pair is begun: only what the rehearsal has found is said
 UP = "the time of 0.001 s was up"  # what is said of a test then that could have been compared
 WORK = "from fakes.simulated_time import spend\n\n\ndef call():\n    spend(300)\n"

@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_order
+from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
 from pytest_hwperf.pairs.cpu_pin import processors
-from pytest_hwperf.pairs.turns import Place, Turns
+from pytest_hwperf.pairs.turns import Position, Turns
 
 
 class Scripted:
@@ -80,14 +80,14 @@ def main() -> None:
     if script.get("orphan"):
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         Path(script["orphan"]).write_text(str(child.pid), encoding="ascii")
-    order = decode_order(os.environ[ENVIRONMENT])
+    order = decode_task(os.environ[ENVIRONMENT])
     turns = Turns.connect(order)
     for node in turns.chosen(script["nodes"], {}):
         if start in script.get("silent_in", []):
             time.sleep(600)
         if start not in script.get("unmeasured", []):
-            turns.serve(Place(node=node, index=0, label=""), {}, Scripted(script, start))
-        turns.say("tested", None, node=node, outcome="passed", reason="", recorded=script.get("recorded", {}))
+            turns.serve(Position(node=node, index=0, label=""), {}, Scripted(script, start))
+        turns.send("tested", None, node=node, outcome="passed", reason="", recorded=script.get("recorded", {}))
     turns.bye([])
 
 

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.gate.model_worker import Contender, subject_of
+from pytest_hwperf.gate.model_worker import ModelSpec, subject_of
 from pytest_hwperf.measure.subjects import Subject
 
 X = np.arange(6, dtype="float32").reshape(6, 1)
@@ -30,7 +30,7 @@ def regressor(path: Path) -> str:
 def subject(folder: Path, **data: Any) -> Subject:
     np.savez(folder / "data.npz", **data)
     model, rows = regressor(folder / "model.onnx"), str(folder / "data.npz")
-    return subject_of(Contender(model=model, data=rows, batch_size=2, threads=1, test="t", label=""))
+    return subject_of(ModelSpec(model=model, data=rows, batch_size=2, threads=1, test="t", label=""))
 
 
 def test_a_regression_is_measured_without_labels(tmp_path: Path) -> None:

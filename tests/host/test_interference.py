@@ -1,4 +1,4 @@
-"""What is noted of a measurement's surroundings, and what is warned of."""
+"""What is noted of a measurement's session_state, and what is warned of."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ from fakes.processes import processes_in
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.processes import Command
-from pytest_hwperf.host.worker_protocol import Answer, encode
+from pytest_hwperf.host.worker_protocol import WorkerResult, encode
 
 pytestmark = pytest.mark.live
 
@@ -25,7 +25,7 @@ def command(folder: Path, source: str, *, deadline_s: float = 60.0) -> Command:
     return Command(arguments=arguments, directory=folder, environment=os.environ, deadline_s=deadline_s)
 
 
-def answering(answer: Answer) -> str:
+def answering(answer: WorkerResult) -> str:
     """A test that answers as a worker does, without the plugin."""
     return (
         "import json, os, pathlib\n"
@@ -36,7 +36,7 @@ def answering(answer: Answer) -> str:
 
 
 def test_each_process_is_fresh_and_answers(tmp_path: Path) -> None:
-    answer = Answer(values={"memory": 5.0}, reasons={}, notes=[], runs=[])
+    answer = WorkerResult(values={"memory": 5.0}, reasons={}, notes=[], runs=[])
     found = ask("memory", "test_asked.py::test_it", "", command(tmp_path, answering(answer)), processes=3, at_once=2)
 
     assert found == [answer] * 3
@@ -52,7 +52,7 @@ def test_a_process_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
 
 
 def test_what_answers_with_something_else_is_refused(tmp_path: Path) -> None:
-    source = answering(Answer(values={}, reasons={}, notes=[], runs=[])).replace('"protocol": 2', '"protocol": 7')
+    source = answering(WorkerResult(values={}, reasons={}, notes=[], runs=[])).replace('"protocol": 2', '"protocol": 7')
     with pytest.raises(WorkerError, match="another protocol than 2"):
         ask("run", "x", "", command(tmp_path, source), processes=1)
 

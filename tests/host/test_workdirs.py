@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.host import workdirs
-from pytest_hwperf.host.workdirs import leftovers, place, remove_tree
+from pytest_hwperf.host.workdirs import leftovers, remove_tree, workdir
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -20,7 +20,7 @@ def swept() -> dict[str, str]:
 
 
 def test_a_place_is_nobodys_leftover_while_it_is_held(temporary: Path) -> None:
-    with place("a note") as folder:
+    with workdir("a note") as folder:
         (folder / "tree").mkdir()
         assert folder.parent == temporary
         assert {} == swept()
@@ -32,7 +32,7 @@ def test_a_place_is_nobodys_leftover_while_it_is_held(temporary: Path) -> None:
 def test_files_and_links_in_a_place_go_with_it(temporary: Path, tmp_path: Path) -> None:
     """The rows of a comparison are a file there; what a link leads to is not ours."""
     (tmp_path / "elsewhere").mkdir()
-    with place() as folder:
+    with workdir() as folder:
         (folder / "data.npz").write_bytes(b"rows")
         (folder / "link").symlink_to(tmp_path / "elsewhere")
 
@@ -78,7 +78,7 @@ def test_a_place_that_another_run_takes_for_a_leftover_is_left_to_it(
 
     monkeypatch.setattr(tempfile, "_mkdtemp", tempfile.mkdtemp, raising=False)
     monkeypatch.setattr(tempfile, "mkdtemp", contended)
-    with place() as folder:
+    with workdir() as folder:
         assert 2 == len(made)
         assert folder == Path(made[1])
         assert folder.is_dir()

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.host.worker_protocol import Answer, Order, decode_answer, decode_order, encode
+from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result, decode_task, encode
 
-ORDER = Order(role="memory", node="t.py::test[é ✓ a/b]", label="batch 32", answer="x/answer.json")
-ANSWER = Answer(
+ORDER = WorkerTask(role="memory", node="t.py::test[é ✓ a/b]", label="batch 32", answer="x/answer.json")
+ANSWER = WorkerResult(
     values={"memory": 67108864.0},
     reasons={"x": "refused"},
     notes=["note"],
@@ -21,11 +21,11 @@ ANSWER = Answer(
 
 
 def test_an_order_reads_back() -> None:
-    assert decode_order(encode(ORDER)) == ORDER
+    assert decode_task(encode(ORDER)) == ORDER
 
 
 def test_an_answer_reads_back() -> None:
-    assert decode_answer(encode(ANSWER)) == ANSWER
+    assert decode_result(encode(ANSWER)) == ANSWER
 
 
 def test_an_older_answer_without_series_reads_too() -> None:
@@ -34,12 +34,12 @@ def test_an_older_answer_without_series_reads_too() -> None:
     for name in ("sources", "series", "sites"):
         del plain[name]
 
-    assert ({}, {}, []) == ((found := decode_answer(json.dumps(plain))).sources, found.series, found.sites)
+    assert ({}, {}, []) == ((found := decode_result(json.dumps(plain))).sources, found.series, found.sites)
 
 
 def test_an_answer_without_numbers_cannot_be_written() -> None:
     with pytest.raises(ValueError, match="Out of range float"):
-        encode(Answer(values={"memory": float("nan")}, reasons={}, notes=[], runs=[]))
+        encode(WorkerResult(values={"memory": float("nan")}, reasons={}, notes=[], runs=[]))
 
 
 @pytest.mark.parametrize("change", [{"role": "root"}, {"node": 5}, {"answer": None}])
@@ -47,7 +47,7 @@ def test_a_foreign_order_is_refused(change: dict[str, Any]) -> None:
     text = json.dumps({**json.loads(encode(ORDER)), **change})
 
     with pytest.raises(WorkerError, match="holds no order of pytest-hwperf; unset it"):
-        decode_order(text)
+        decode_task(text)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_foreign_answer_is_refused(change: dict[str, Any]) -> None:
     text = json.dumps({**json.loads(encode(ANSWER)), **change})
 
     with pytest.raises(WorkerError, match="something that is no answer"):
-        decode_answer(text)
+        decode_result(text)
 
 
 @pytest.mark.parametrize("value", [True, "5", None])
@@ -67,15 +67,15 @@ def test_values_that_are_no_numbers_are_refused(place: str, value: object) -> No
     text = json.dumps({**json.loads(encode(ANSWER)), place: {"memory": given}})
 
     with pytest.raises(WorkerError, match="values that are no numbers"):
-        decode_answer(text)
+        decode_result(text)
 
 
 @pytest.mark.parametrize("text", ['{"protocol": 3}', "[]", "5"])
 def test_another_protocol_is_refused(text: str) -> None:
     with pytest.raises(WorkerError, match="another protocol than 2: both sides need the same pytest-hwperf"):
-        decode_answer(text)
+        decode_result(text)
 
 
 def test_a_truncated_message_is_refused() -> None:
     with pytest.raises(WorkerError, match="a message is not JSON"):
-        decode_answer(encode(ANSWER)[:-4])
+        decode_result(encode(ANSWER)[:-4])

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.host.resident import COUNTED, EXACT
-from pytest_hwperf.host.worker_protocol import Answer
+from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
 from pytest_hwperf.measure.isolated import GROWTH
 from pytest_hwperf.plugin.command_line import MEMORY
@@ -23,8 +23,8 @@ def answer(
     now: str = EXACT,
     reasons: dict[str, str] | None = None,
     values: dict[str, float] | None = None,
-) -> Answer:
-    return Answer(
+) -> WorkerResult:
+    return WorkerResult(
         values=ALL if values is None else values,
         reasons=reasons or {},
         notes=[LATE],
@@ -132,7 +132,7 @@ def test_a_series_that_is_too_short_is_never_taken_for_level() -> None:
 
 
 def test_cold_starts_keep_their_notes() -> None:
-    one = Answer(values={"cold_start": 0.5}, reasons={}, notes=["known before"], runs=[])
+    one = WorkerResult(values={"cold_start": 0.5}, reasons={}, notes=["known before"], runs=[])
     samples, reasons = cold_samples(["cold_start"], [one] * 5)
 
     assert ([0.5] * 5, ("known before",), {}) == (list(samples[0].values), samples[0].warnings, reasons)

@@ -1,4 +1,4 @@
-"""The obeying side, on scales and a clock that play back."""
+"""The obeying side, on probe and a clock that play back."""
 
 import gc
 import subprocess
@@ -11,8 +11,8 @@ import pytest
 from fakes.streams import FakeClock, TimedCall
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.host.worker_protocol import Answer, decode_answer
-from pytest_hwperf.measure.isolated import GROWTH, reply, start_cold, weigh
+from pytest_hwperf.host.worker_protocol import WorkerResult, decode_result
+from pytest_hwperf.measure.isolated import GROWTH, measure_cold_start, measure_memory, reply
 
 MS = 1_000_000  # ns
 
@@ -68,26 +68,26 @@ class FakeScales:
 class Scripted:
     """Loading keeps 40; the first call peaks 25 above it and keeps 5, a later one peaks 10 and keeps `leak`."""
 
-    def __init__(self, scales: FakeScales, leak: int = 0) -> None:
-        self.scales = scales
+    def __init__(self, probe: FakeScales, leak: int = 0) -> None:
+        self.probe = probe
         self.leak = leak
         self.calls = 0
 
     def load(self) -> Callable[[], object]:
-        self.scales.put(40)
+        self.probe.put(40)
         return self.call
 
     def call(self) -> None:
         peak, kept = (25, 5) if self.calls == 0 else (10, self.leak)
-        self.scales.put(peak)
-        self.scales.put(kept - peak)
+        self.probe.put(peak)
+        self.probe.put(kept - peak)
         self.calls += 1
 
 
 def test_peaks_are_above_the_idle_process_and_apart() -> None:
-    scales = FakeScales()
-    scripted = Scripted(scales)
-    answer = weigh([], scripted.load, scales)
+    probe = FakeScales()
+    scripted = Scripted(probe)
+    answer = measure_memory([], scripted.load, probe)
 
     assert answer.values == {
         "memory": 65.0,  # 40 + 25
@@ -105,9 +105,9 @@ def test_peaks_are_above_the_idle_process_and_apart() -> None:
 
 def test_what_is_held_is_read_after_each_of_sixty_calls() -> None:
     """One first call, five steady ones, then the series: 45 of the model and 3 of each call since."""
-    scales = FakeScales()
-    scripted = Scripted(scales, leak=3)
-    answer = weigh([], scripted.load, scales, FakeClock())
+    probe = FakeScales()
+    scripted = Scripted(probe, leak=3)
+    answer = measure_memory([], scripted.load, probe, FakeClock())
 
     assert answer.series == {GROWTH: [45.0 + 3 * (5 + call) for call in range(1, 61)]}
     assert answer.values["memory_retained"] == 60.0  # before the series
@@ -117,8 +117,8 @@ def test_what_is_held_is_read_after_each_of_sixty_calls() -> None:
 @pytest.mark.parametrize(("seconds", "calls"), [(0.05, 21), (0.5, 10), (2.9, 10), (3.1, 0), (4, 0)])
 def test_slow_calls_make_a_shorter_series(seconds: float, calls: int) -> None:
     """A second of quick calls, ten of slow ones, and no more than half a minute at all."""
-    scales, clock = FakeScales(), FakeClock()
-    scripted = Scripted(scales)
+    probe, clock = FakeScales(), FakeClock()
+    scripted = Scripted(probe)
 
     def load() -> Callable[[], object]:
         call = scripted.load()
@@ -129,7 +129,7 @@ def test_slow_calls_make_a_shorter_series(seconds: float, calls: int) -> None:
 
         return timed
 
-    answer = weigh([], load, scales, clock)
+    answer = measure_memory([], load, probe, clock)
 
     assert len(answer.series[GROWTH]) == calls
     pace = f"growth takes 10 calls after warm-up, {10 * seconds:.0f} s at this pace; it may take 30 s"
@@ -139,46 +139,46 @@ def test_slow_calls_make_a_shorter_series(seconds: float, calls: int) -> None:
 
 def test_garbage_in_cycles_is_swept_before_each_reading() -> None:
     """It waits for the collector, and is no leak: each call leaves a cycle whose end gives back what it took."""
-    scales = FakeScales()
+    probe = FakeScales()
 
     class Node:
         def __init__(self) -> None:
             self.me = self
-            scales.put(7)
+            probe.put(7)
 
         def __del__(self) -> None:
-            scales.put(-7)
+            probe.put(-7)
 
-    answer = weigh([], lambda: Node, scales, FakeClock())
+    answer = measure_memory([], lambda: Node, probe, FakeClock())
 
     assert set(answer.series[GROWTH][1:]) == {answer.series[GROWTH][1]}
 
 
 def test_a_full_cache_of_cycles_whose_entries_are_replaced_is_level() -> None:
     """They were there before the readings, and are given back like any others."""
-    scales = FakeScales()
+    probe = FakeScales()
 
     class Node:
         def __init__(self) -> None:
             self.me = self
-            scales.put(7)
+            probe.put(7)
 
         def __del__(self) -> None:
-            scales.put(-7)
+            probe.put(-7)
 
     def load() -> Callable[[], object]:
         kept = deque((Node() for _ in range(100)), maxlen=100)
         return lambda: kept.append(Node())
 
-    answer = weigh([], load, scales, FakeClock())
+    answer = measure_memory([], load, probe, FakeClock())
 
     assert set(answer.series[GROWTH][1:]) == {answer.series[GROWTH][1]}
 
 
 def test_growth_that_nobody_asks_for_takes_no_calls() -> None:
-    scales = FakeScales()
-    scripted = Scripted(scales)
-    answer = weigh([], scripted.load, scales, FakeClock(), growing=False)
+    probe = FakeScales()
+    scripted = Scripted(probe)
+    answer = measure_memory([], scripted.load, probe, FakeClock(), growing=False)
 
     assert scripted.calls == 6
     assert answer.series == {GROWTH: []}
@@ -186,7 +186,7 @@ def test_growth_that_nobody_asks_for_takes_no_calls() -> None:
 
 
 def test_scales_that_refuse_give_a_reason_and_no_number() -> None:
-    answer = weigh([], Scripted(FakeScales()).load, FakeScales("nothing is told"))
+    answer = measure_memory([], Scripted(FakeScales()).load, FakeScales("nothing is told"))
 
     assert answer.values == {}
     assert set(answer.reasons) == {"memory", "memory_first_call", "memory_steady", "memory_retained", "memory_leak"}
@@ -195,16 +195,16 @@ def test_scales_that_refuse_give_a_reason_and_no_number() -> None:
 
 def test_scales_without_a_reset_tell_no_steady_peak() -> None:
     """The highest of all is still the highest of all."""
-    scales = FakeScales(never_reset="peaks are not reset here")
-    answer = weigh([], Scripted(scales).load, scales)
+    probe = FakeScales(never_reset="peaks are not reset here")
+    answer = measure_memory([], Scripted(probe).load, probe)
 
     assert answer.values == {"memory": 65.0, "memory_first_call": 65.0, "memory_retained": 45.0}
     assert answer.reasons == {"memory_steady": "peaks are not reset here"}
 
 
 def test_a_hidden_peak_is_a_reason_and_no_number() -> None:
-    scales = FakeScales(never_reset="peaks are not reset here", hides=100)
-    answer = weigh([], Scripted(scales).load, scales)
+    probe = FakeScales(never_reset="peaks are not reset here", hides=100)
+    answer = measure_memory([], Scripted(probe).load, probe)
 
     assert answer.values == {"memory_retained": 45.0}
     assert answer.reasons == {
@@ -216,8 +216,8 @@ def test_a_hidden_peak_is_a_reason_and_no_number() -> None:
 
 def test_a_peak_that_shows_only_later_is_told() -> None:
     """50 hidden at the first call, and a later one rises above it: that is the highest."""
-    scales = FakeScales(never_reset="peaks are not reset here", hides=65)
-    answer = weigh([], Scripted(scales, leak=4).load, scales)
+    probe = FakeScales(never_reset="peaks are not reset here", hides=65)
+    answer = measure_memory([], Scripted(probe, leak=4).load, probe)
 
     assert answer.values["memory"] == 45 + 4 * 4 + 10
     assert "hidden" == answer.reasons["memory_first_call"]
@@ -232,7 +232,7 @@ def test_a_cold_start_is_timed_in_parts() -> None:
         clock.now_ns += 30 * MS
         return call
 
-    answer = start_cold([], load, clock)
+    answer = measure_cold_start([], load, clock)
 
     assert answer.values == {
         "cold_import": 0.0,
@@ -247,16 +247,16 @@ def test_a_cold_start_is_timed_in_parts() -> None:
 
 def test_a_module_that_was_there_already_is_named() -> None:
     """Its import costs nothing here: without a word the cold start would look better than it is."""
-    answer = start_cold(["json"], lambda: lambda: None, FakeClock())
+    answer = measure_cold_start(["json"], lambda: lambda: None, FakeClock())
 
     assert answer.notes == ["already imported before the cold start, so not part of it: json"]
 
 
 def test_a_reply_appears_whole(tmp_path: Path) -> None:
-    answer = Answer(values={"memory": 1.0}, reasons={}, notes=[], runs=[])
+    answer = WorkerResult(values={"memory": 1.0}, reasons={}, notes=[], runs=[])
     reply(answer, str(tmp_path / "answer.json"))
 
-    assert decode_answer((tmp_path / "answer.json").read_text(encoding="utf-8")) == answer
+    assert decode_result((tmp_path / "answer.json").read_text(encoding="utf-8")) == answer
     assert [path.name for path in tmp_path.iterdir()] == ["answer.json"]
 
 

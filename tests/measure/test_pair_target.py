@@ -7,15 +7,15 @@ from itertools import count
 
 import pytest
 
-from pytest_hwperf.measure.pair_target import OnTurn
+from pytest_hwperf.measure.pair_target import PairTarget
 from pytest_hwperf.measure.planting import planted
 from pytest_hwperf.measure.sampling import Stream
 from pytest_hwperf.measure.subjects import Loaded, subject_of_callable
 
 
-def on_turn(function: Callable[[], object], plant: float = 0.0) -> OnTurn:
+def on_turn(function: Callable[[], object], plant: float = 0.0) -> PairTarget:
     subject = subject_of_callable(function, (), {}, y_true=None, batch_size=None)
-    return OnTurn(subject, Loaded(function=function, inputs=None), Stream(function, None), lambda: None, plant)
+    return PairTarget(subject, Loaded(function=function, inputs=None), Stream(function, None), lambda: None, plant)
 
 
 @pytest.fixture

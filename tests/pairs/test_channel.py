@@ -12,7 +12,7 @@ import pytest
 
 from pytest_hwperf.host.processes import Launched
 from pytest_hwperf.host.worker_protocol import PROTOCOL
-from pytest_hwperf.pairs.channel import Door, Line, WorkerLostError
+from pytest_hwperf.pairs.channel import Connection, Listener, WorkerLostError
 from pytest_hwperf.pairs.frames import Frame, pack
 
 
@@ -33,8 +33,8 @@ def hello(**changes: Any) -> bytes:
 
 
 @pytest.fixture
-def door() -> Iterator[Door]:
-    found = Door()
+def listener() -> Iterator[Listener]:
+    found = Listener()
     yield found
     found.close()
 
@@ -49,19 +49,19 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         one.close()
 
 
-def coming(door: Door, *greetings: bytes) -> list[socket.socket]:
+def coming(listener: Listener, *greetings: bytes) -> list[socket.socket]:
     """Connect once for each greeting, in this order."""
     lines = []
     for greeting in greetings:
-        line = socket.create_connection(("127.0.0.1", door.port))
+        line = socket.create_connection(("127.0.0.1", listener.port))
         line.sendall(greeting)
         lines.append(line)
     return lines
 
 
-def test_the_process_that_was_started_is_let_in(door: Door) -> None:
-    (theirs,) = coming(door, hello(token=door.token))
-    line = door.admit("baseline", launched(), 5)
+def test_the_process_that_was_started_is_let_in(listener: Listener) -> None:
+    (theirs,) = coming(listener, hello(token=listener.token))
+    line = listener.accept("baseline", launched(), 5)
     theirs.sendall(pack(Frame(kind="bye", fields={"files": []})))
 
     assert line.receive(5).kind == "bye"
@@ -69,17 +69,17 @@ def test_the_process_that_was_started_is_let_in(door: Door) -> None:
     theirs.close()
 
 
-def test_strangers_are_turned_away(door: Door) -> None:
+def test_strangers_are_turned_away(listener: Listener) -> None:
     """Noise, a wrong token, the other side's process, then the right one."""
     strangers = coming(
-        door,
+        listener,
         b"GET / HTTP/1.1\r\n\r\n" + b"x" * 64,
         hello(token="wrong"),  # noqa: S106 - no secret
-        hello(token=door.token, side="candidate"),
+        hello(token=listener.token, side="candidate"),
         pack(Frame(kind="bye")),
-        hello(token=door.token),
+        hello(token=listener.token),
     )
-    line = door.admit("baseline", launched(), 5)
+    line = listener.accept("baseline", launched(), 5)
 
     line.close()
     assert strangers[-1].recv(1) == b""  # the last one's line was open until now
@@ -87,21 +87,21 @@ def test_strangers_are_turned_away(door: Door) -> None:
         stranger.close()
 
 
-def test_another_protocol_is_named(door: Door) -> None:
-    (theirs,) = coming(door, hello(token=door.token, protocol=PROTOCOL + 1))
+def test_another_protocol_is_named(listener: Listener) -> None:
+    (theirs,) = coming(listener, hello(token=listener.token, protocol=PROTOCOL + 1))
     with pytest.raises(WorkerLostError, match="speaks protocol 3 instead of 2: both sides need the same version"):
-        door.admit("baseline", launched(), 5)
+        listener.accept("baseline", launched(), 5)
     theirs.close()
 
 
-def test_a_process_that_ends_before_it_greets_is_not_waited_for(door: Door) -> None:
+def test_a_process_that_ends_before_it_greets_is_not_waited_for(listener: Listener) -> None:
     with pytest.raises(WorkerLostError, match="ended with code 3 before it had greeted"):
-        door.admit("baseline", launched(3), 60)
+        listener.accept("baseline", launched(3), 60)
 
 
-def test_a_process_that_never_greets_is_given_up(door: Door) -> None:
+def test_a_process_that_never_greets_is_given_up(listener: Listener) -> None:
     with pytest.raises(WorkerLostError, match=r"did not greet within 0\.1 s"):
-        door.admit("baseline", launched(), 0.1)
+        listener.accept("baseline", launched(), 0.1)
 
 
 def test_a_message_may_come_in_pieces(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -114,7 +114,7 @@ def test_a_message_may_come_in_pieces(pair: tuple[socket.socket, socket.socket])
 
     thread = threading.Thread(target=trickle)
     thread.start()
-    found = Line(ours, launched()).receive(5)
+    found = Connection(ours, launched()).receive(5)
     thread.join()
 
     assert found.fields["side"] == "x" * 5000
@@ -123,7 +123,7 @@ def test_a_message_may_come_in_pieces(pair: tuple[socket.socket, socket.socket])
 def test_silence_ends_at_the_deadline(pair: tuple[socket.socket, socket.socket]) -> None:
     """By the conductor's clock, here one that jumps."""
     ticks = iter(range(0, 1000, 40))
-    line = Line(pair[0], launched(), clock=lambda: next(ticks))
+    line = Connection(pair[0], launched(), clock=lambda: next(ticks))
 
     with pytest.raises(WorkerLostError, match="was silent for 60 s"):
         line.receive(60)
@@ -132,14 +132,14 @@ def test_silence_ends_at_the_deadline(pair: tuple[socket.socket, socket.socket])
 def test_a_dead_process_is_seen_though_a_child_holds_its_line(pair: tuple[socket.socket, socket.socket]) -> None:
     """Its end of the line is open still, so that nothing but its own death tells."""
     with pytest.raises(WorkerLostError, match="ended with code -11 in the middle of the pair"):
-        Line(pair[0], launched(-11)).receive(60)
+        Connection(pair[0], launched(-11)).receive(60)
 
 
 def test_what_a_dead_process_has_said_is_heard_first(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
     theirs.sendall(hello())
     theirs.close()
-    line = Line(ours, launched(0))
+    line = Connection(ours, launched(0))
 
     assert line.receive(5).kind == "hello"
     with pytest.raises(WorkerLostError, match="ended with code 0 in the middle of the pair"):
@@ -148,14 +148,14 @@ def test_what_a_dead_process_has_said_is_heard_first(pair: tuple[socket.socket, 
 
 @pytest.mark.parametrize("act", [lambda line: line.receive(5), lambda line: line.send("run")], ids=["receive", "send"])
 def test_a_closed_line_is_a_lost_process(
-    pair: tuple[socket.socket, socket.socket], act: Callable[[Line], object]
+    pair: tuple[socket.socket, socket.socket], act: Callable[[Connection], object]
 ) -> None:
     ours, theirs = pair
     theirs.close()
     ours.shutdown(socket.SHUT_RDWR)
 
     with pytest.raises(WorkerLostError, match="closed its connection in the middle of the pair"):
-        act(Line(ours, launched()))
+        act(Connection(ours, launched()))
 
 
 def test_a_line_that_breaks_is_a_lost_process(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -171,4 +171,4 @@ def test_a_line_that_breaks_is_a_lost_process(pair: tuple[socket.socket, socket.
 
     pair[1].sendall(b"x")
     with pytest.raises(WorkerLostError, match="closed its connection"):
-        Line(cast("Any", Broken()), launched()).receive(5)
+        Connection(cast("Any", Broken()), launched()).receive(5)

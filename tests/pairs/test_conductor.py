@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 from fakes.processes import ends
 
-from pytest_hwperf.core.evidence import Evidence, Measurement, Trial
+from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.core.records import Margin
-from pytest_hwperf.core.sequence import settle
+from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.host.processes import Command
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
-from pytest_hwperf.pairs.interleaving import SIDES, Tempo
+from pytest_hwperf.pairs.interleaving import SIDES, BlockPlan
 
 pytestmark = pytest.mark.live
 
 FAKES = Path(__file__).parents[1] / "fakes"
 NODE = "t.py::test"
 HERE = Measurement(test=NODE, label="")
-TRIAL = Trial(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")
-QUICK = Tempo(doubles=1, calls=10, block_s=0.001)
+TRIAL = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")
+QUICK = BlockPlan(doubles=1, calls=10, block_s=0.001)
 
 Make = Callable[..., Conductor]
 
@@ -50,17 +50,17 @@ def conductor(tmp_path: Path) -> Make:
                 "baseline": command("baseline", baseline or {}),
                 "candidate": command("candidate", candidate or {}),
             },
-            coin=Random(7),
+            random=Random(7),
             logs=tmp_path / "logs",
-            tempo=QUICK,
+            plan=QUICK,
             **more,
         )
 
     return make
 
 
-def asking(*trials: Trial) -> Evidence:
-    return Evidence(alpha=0.01, trials=trials or (TRIAL,), pairs=())
+def asking(*hypotheses: Hypothesis) -> Evidence:
+    return Evidence(alpha=0.01, hypotheses=hypotheses or (TRIAL,), pairs=())
 
 
 def for_ever(found: Conductor, evidence: Evidence) -> Evidence:
@@ -71,7 +71,7 @@ def test_a_slower_candidate_is_screened_and_confirmed(conductor: Make) -> None:
     evidence = for_ever(conductor(candidate={"ns": 1_100_000}), asking())
 
     assert [pair.stage for pair in evidence.pairs] == ["screen"] * 6 + ["confirm"] * 8
-    comparison = settle(evidence)[TRIAL]
+    comparison = decide(evidence)[TRIAL]
     assert comparison.outcome == "regressed"
     assert comparison.change is not None
     assert comparison.change.value == pytest.approx(0.1)
@@ -82,8 +82,8 @@ def test_the_record_holds_what_chance_decided(conductor: Make) -> None:
     first, *others = for_ever(conductor(), asking()).pairs
 
     assert {"baseline", "candidate"} == set(first.hash_seeds)
-    assert first.coins[0].turns in {"BCCB", "CBBC"}
-    assert {"BCCB", "CBBC"} == {pair.coins[0].turns for pair in (first, *others)}
+    assert first.assignments[0].turns in {"BCCB", "CBBC"}
+    assert {"BCCB", "CBBC"} == {pair.assignments[0].turns for pair in (first, *others)}
     assert {"baseline", "candidate"} == {pair.first for pair in (first, *others)}
     assert len({pair.hash_seeds["baseline"] for pair in (first, *others)}) == 6
     assert [pair.number for pair in (first, *others)] == [*range(1, 7)]
@@ -93,7 +93,7 @@ def test_a_processor_is_drawn_for_each_measurement_of_a_pair(conductor: Make, tm
     """And both processes go there, for their turns alone."""
     here, seats = processors(), [tmp_path / side for side in SIDES]
     scripts = [{"seats": str(path)} for path in seats]
-    drawn = [pair.coins[0].processor for pair in for_ever(conductor(*scripts, processors=here), asking()).pairs]
+    drawn = [pair.assignments[0].processor for pair in for_ever(conductor(*scripts, processors=here), asking()).pairs]
 
     assert len(drawn) == 6
     assert len({*drawn}) > 1 or len(here) == 1
@@ -104,7 +104,7 @@ def test_a_processor_is_drawn_for_each_measurement_of_a_pair(conductor: Make, tm
 
 
 def test_without_processors_the_scheduler_chooses(conductor: Make) -> None:
-    assert [pair.coins[0].processor for pair in for_ever(conductor(), asking()).pairs] == [None] * 6
+    assert [pair.assignments[0].processor for pair in for_ever(conductor(), asking()).pairs] == [None] * 6
 
 
 def test_a_pair_that_is_lost_is_repeated_and_its_log_kept(conductor: Make) -> None:
@@ -115,7 +115,7 @@ def test_a_pair_that_is_lost_is_repeated_and_its_log_kept(conductor: Make) -> No
     assert "candidate: ended with code -9 in the middle of the pair (log: " in lost[0].lost
     log = Path(lost[0].lost.rpartition("log: ")[2].rstrip(")")) / "candidate.log"
     assert "the worker has begun" in log.read_text(encoding="utf-8")
-    assert settle(evidence)[TRIAL].outcome == "equivalent"
+    assert decide(evidence)[TRIAL].outcome == "equivalent"
 
 
 def test_a_test_that_takes_its_process_down_again_and_again_is_dropped(conductor: Make) -> None:
@@ -143,19 +143,19 @@ def test_no_pair_is_begun_when_the_time_is_up(conductor: Make) -> None:
 
 def test_a_child_of_a_test_does_not_outlive_its_pair(conductor: Make, tmp_path: Path) -> None:
     note = tmp_path / "orphan"
-    met = conductor(candidate={"orphan": str(note)}).rehearse([NODE])
+    trace = conductor(candidate={"orphan": str(note)}).rehearse([NODE])
 
-    assert met.lost == ""
+    assert trace.lost == ""
     assert ends(int(note.read_text(encoding="ascii")))
 
 
 def test_a_trial_without_values_is_not_waited_for(conductor: Make) -> None:
-    energy = Trial(measurement=HERE, margin=Margin(metric="energy", statistic="mean", size=0.05), better="lower")
+    energy = Hypothesis(measurement=HERE, margin=Margin(metric="energy", statistic="mean", size=0.05), better="lower")
     found = conductor()
     evidence = for_ever(found, asking(TRIAL, energy))
 
     assert (energy,) == evidence.dropped
-    assert settle(evidence)[TRIAL].outcome == "equivalent"
+    assert decide(evidence)[TRIAL].outcome == "equivalent"
     (reason,) = found.dropped.values()
     assert reason.startswith("gave no value in 2 pairs: ")
     assert "no meter for " in reason  # the words of the side that refused
@@ -166,11 +166,11 @@ def test_a_test_that_measures_on_one_side_only_is_dropped(conductor: Make) -> No
     evidence = for_ever(found, asking())
 
     assert (TRIAL,) == evidence.dropped
-    assert settle(evidence) == {}
+    assert decide(evidence) == {}
 
 
 def test_what_tests_record_is_observed(conductor: Make) -> None:
-    own = Trial(measurement=HERE, margin=Margin(metric="rouge", statistic="p50", size=0.02), better="higher")
+    own = Hypothesis(measurement=HERE, margin=Margin(metric="rouge", statistic="p50", size=0.02), better="higher")
 
     def facts(value: float) -> dict[str, Any]:
         return {"recorded": {"rouge": {"value": value, "better": "higher", "margin": 0.02, "label": ""}}}
@@ -179,7 +179,7 @@ def test_what_tests_record_is_observed(conductor: Make) -> None:
     values = [one for pair in evidence.pairs for one in pair.observations]
 
     assert (array("d", [0.5]), array("d", [0.4])) == (values[0].baseline, values[0].candidate)
-    assert settle(evidence)[own].outcome == "regressed"
+    assert decide(evidence)[own].outcome == "regressed"
 
 
 def test_progress_is_told(conductor: Make) -> None:

@@ -9,7 +9,7 @@ from threading import Event, Thread, get_native_id, main_thread
 
 import pytest
 
-from pytest_hwperf.pairs.cpu_pin import Seat, processors, threads_here
+from pytest_hwperf.pairs.cpu_pin import CpuPin, processors, threads_here
 
 GONE = 9
 needs_affinity = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the platform has no affinity")
@@ -28,10 +28,10 @@ def in_a_thread() -> Iterator[Callable[[Callable[[], None]], None]]:
 @needs_affinity
 def test_a_thread_stays_where_it_is_told_to_and_goes_back(in_a_thread: Callable[[Callable[[], None]], None]) -> None:
     def sit() -> None:
-        before, seat = processors(), Seat()
-        assert seat.take(before[-1]) == ""
+        before, pin = processors(), CpuPin()
+        assert pin.pin(before[-1]) == ""
         assert processors() == before[-1:]
-        seat.leave()
+        pin.release()
         assert processors() == before
 
     in_a_thread(sit)
@@ -43,7 +43,7 @@ def test_only_the_thread_that_asks_is_kept(in_a_thread: Callable[[Callable[[], N
     before = processors()
 
     def sit() -> None:
-        assert Seat().take(before[0]) == ""
+        assert CpuPin().pin(before[0]) == ""
         assert processors() == before[:1]
         assert processors(get_native_id()) == before[:1]
         assert processors(main_thread().native_id or -1) == before
@@ -54,16 +54,16 @@ def test_only_the_thread_that_asks_is_kept(in_a_thread: Callable[[Callable[[], N
 
 @needs_affinity
 def test_a_thread_that_was_started_meanwhile_is_freed_too(in_a_thread: Callable[[Callable[[], None]], None]) -> None:
-    """It has inherited the seat, and may be a pool that later calls need."""
+    """It has inherited the pin, and may be a pool that later calls need."""
     before = processors()
 
     def sit() -> None:
-        seat, over = Seat(), Event()
-        assert seat.take(before[0]) == ""
+        pin, over = CpuPin(), Event()
+        assert pin.pin(before[0]) == ""
         pool = Thread(target=over.wait)
         pool.start()
         inherited = processors(pool.native_id or -1)
-        seat.leave()
+        pin.release()
         freed = processors(pool.native_id or -1)
         over.set()
         pool.join()
@@ -85,11 +85,11 @@ def test_only_what_has_inherited_the_seat_is_freed() -> None:
             raise ProcessLookupError(thread)
         return of[thread]
 
-    seat = Seat(allowed, allow, lambda: threads)
-    assert seat.take(1) == ""
+    pin = CpuPin(allowed, allow, lambda: threads)
+    assert pin.pin(1) == ""
     threads += [8, GONE, 10]
-    seat.leave()
-    seat.leave()
+    pin.release()
+    pin.release()
 
     assert [(0, [1]), (0, [0, 1]), (10, [0, 1])] == asked
 
@@ -97,10 +97,10 @@ def test_only_what_has_inherited_the_seat_is_freed() -> None:
 @pytest.mark.parametrize(("allowed", "shown"), [({0, 2}, "0, 2"), ((), "unknown")])
 def test_a_processor_that_is_not_allowed_is_not_asked_for(allowed: set[int], shown: str) -> None:
     asked = Asked()
-    seat = Seat(lambda _: allowed, lambda thread, numbers: asked.append((thread, [*numbers])))
+    pin = CpuPin(lambda _: allowed, lambda thread, numbers: asked.append((thread, [*numbers])))
 
-    assert seat.take(1) == f"may run on processors {shown} only"
-    seat.leave()
+    assert pin.pin(1) == f"may run on processors {shown} only"
+    pin.release()
     assert asked == []
 
 
@@ -108,10 +108,10 @@ def test_a_system_that_refuses_is_quoted() -> None:
     def refuse(thread: int, numbers: Iterable[int]) -> None:
         raise OSError(errno.EPERM, f"{[*numbers]} not permitted to {thread}")
 
-    seat = Seat(lambda _: {0, 1}, refuse)
+    pin = CpuPin(lambda _: {0, 1}, refuse)
 
-    assert seat.take(1) == "cannot choose its processor ([1] not permitted to 0)"
-    seat.leave()  # nothing to go back from
+    assert pin.pin(1) == "cannot choose its processor ([1] not permitted to 0)"
+    pin.release()  # nothing to go back from
 
 
 def test_a_platform_without_affinity_has_no_processors_to_choose(monkeypatch: pytest.MonkeyPatch) -> None:

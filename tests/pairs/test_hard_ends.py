@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from fakes.processes import left_in
 
-from pytest_hwperf.core.evidence import Evidence, Measurement, Trial
+from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.core.records import Margin
-from pytest_hwperf.core.sequence import settle
+from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.host.processes import Command
 from pytest_hwperf.pairs.conductor import Conductor
-from pytest_hwperf.pairs.interleaving import Tempo
+from pytest_hwperf.pairs.interleaving import BlockPlan
 from pytest_hwperf.pairs.lockstep import Program
 
 pytestmark = pytest.mark.live
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.live
 FAKES = Path(__file__).parents[1] / "fakes"
 NODE = "t.py::test"
 LATENCY = Margin(metric="latency", statistic="p50", size=0.02)
-TRIAL = Trial(measurement=Measurement(test=NODE, label=""), margin=LATENCY, better="lower")
+TRIAL = Hypothesis(measurement=Measurement(test=NODE, label=""), margin=LATENCY, better="lower")
 SILENCE_S, FIRST_BLOCK_S = 3.0, 3.5  # two deadlines, told apart by what is said of them
-IMPATIENT = Tempo(doubles=1, calls=10, block_s=0.001, first_block_s=FIRST_BLOCK_S)
+IMPATIENT = BlockPlan(doubles=1, calls=10, block_s=0.001, first_block_s=FIRST_BLOCK_S)
 
 Make = Callable[..., Conductor]
 
@@ -39,9 +39,9 @@ def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]
     def make(**candidate: Any) -> Conductor:
         return Conductor(
             commands={"baseline": command("baseline", {}), "candidate": command("candidate", candidate)},
-            coin=Random(7),
+            random=Random(7),
             logs=tmp_path / "logs",
-            tempo=IMPATIENT,
+            plan=IMPATIENT,
         )
 
     def command(side: str, script: dict[str, Any]) -> Command:
@@ -67,11 +67,11 @@ def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]
 def test_a_pair_with_a_hard_end_is_repeated(conductor: Make, end: str, told: str) -> None:
     """The second pair is lost, says why and where its log is; the six that the screen needs are had all the same."""
     found = conductor(**{end: [1]})
-    asked = Evidence(alpha=0.01, trials=(TRIAL,), pairs=())
+    asked = Evidence(alpha=0.01, hypotheses=(TRIAL,), pairs=())
     evidence = found.conduct(asked, found.clock() + 600, "the time was up")
 
     lost = [pair for pair in evidence.pairs if pair.lost]
     assert [2] == [pair.number for pair in lost]
     assert lost[0].lost.startswith(f"{told} (log: ")
     assert len(evidence.pairs) == 7
-    assert "equivalent" == settle(evidence)[TRIAL].outcome
+    assert "equivalent" == decide(evidence)[TRIAL].outcome

@@ -11,7 +11,7 @@ from fakes.lines import FakeLine, FakeMeasurement, FakeTest, Taken
 from pytest_hwperf.core.evidence import Measurement, Observation, Side
 from pytest_hwperf.pairs.channel import WorkerLostError
 from pytest_hwperf.pairs.frames import Frame
-from pytest_hwperf.pairs.interleaving import Duel, Fencing, Tempo
+from pytest_hwperf.pairs.interleaving import BlockPlan, Interleaver, Interleaving
 
 NODE = "t.py::test"
 HERE = Measurement(test=NODE, label="")
@@ -33,20 +33,20 @@ def line(measurement: FakeMeasurement) -> FakeLine:
     return found
 
 
-def duel(
+def interleaving(
     baseline: FakeMeasurement,
     candidate: FakeMeasurement,
     *statistics: tuple[str, str],
-    tempo: Tempo | None = None,
+    plan: BlockPlan | None = None,
     toss: Callable[[], bool] = HEADS,
     processor: int | None = None,
-) -> tuple[Duel, Mapping[Side, FakeLine]]:
+) -> tuple[Interleaving, Mapping[Side, FakeLine]]:
     lines: Mapping[Side, FakeLine] = {"baseline": line(baseline), "candidate": line(candidate)}
-    fencing = Fencing(lines, tempo or Tempo(), toss, statistics or [("latency", "p50")], processor)
-    return fencing.measure(HERE), lines
+    interleaver = Interleaver(lines, plan or BlockPlan(), toss, statistics or [("latency", "p50")], processor)
+    return interleaver.measure(HERE), lines
 
 
-def only(found: Duel) -> Observation:
+def only(found: Interleaving) -> Observation:
     (observation,) = found.observations
     return observation
 
@@ -59,12 +59,12 @@ def asked(lines: Mapping[Side, FakeLine], side: Side = "baseline") -> list[tuple
 def seats(lines: Mapping[Side, FakeLine]) -> dict[Side, list[int | None]]:
     """Processors that each side was told to stay on, in this order."""
     return {
-        side: [frame.fields["processor"] for frame in end.told if frame.kind == "sit"] for side, end in lines.items()
+        side: [frame.fields["processor"] for frame in end.told if frame.kind == "pin"] for side, end in lines.items()
     }
 
 
 def test_a_slower_candidate_is_seen_in_every_block() -> None:
-    found, _ = duel(constant(MILLI), constant(int(1.05 * MILLI)))
+    found, _ = interleaving(constant(MILLI), constant(int(1.05 * MILLI)))
 
     observation = only(found)
     assert [1e-3] * 12 == pytest.approx(list(observation.baseline))
@@ -74,32 +74,32 @@ def test_a_slower_candidate_is_seen_in_every_block() -> None:
 
 def test_both_sides_make_equally_many_calls_whichever_is_which() -> None:
     """The length of a block depends on both alike: else the labels would not be exchangeable."""
-    _, one = duel(constant(MILLI), constant(2 * MILLI))
-    _, other = duel(constant(2 * MILLI), constant(MILLI))
+    _, one = interleaving(constant(MILLI), constant(2 * MILLI))
+    _, other = interleaving(constant(2 * MILLI), constant(MILLI))
 
-    turns = Tempo().doubles * 2
+    turns = BlockPlan().doubles * 2
     assert asked(one)[-turns:] == asked(one, "candidate")[-turns:] == asked(other)[-turns:]
 
 
 def test_the_coin_decides_each_double_block() -> None:
-    coin = cycle([True, False])
-    found, _ = duel(constant(MILLI), constant(MILLI), toss=lambda: next(coin))
+    assignment = cycle([True, False])
+    found, _ = interleaving(constant(MILLI), constant(MILLI), toss=lambda: next(assignment))
 
-    assert found.coin.turns == "CBBCBCCB" * 3  # the first throw was for the warm-up
+    assert found.assignment.turns == "CBBCBCCB" * 3  # the first throw was for the warm-up
 
 
 def test_calls_after_a_hand_over_are_cold_and_dropped() -> None:
     """The first five of a block take four times as long; with a sixth the mean would tell."""
     for cold_calls, mean in ((5, 1e-3), (6, 1e-3 + 3e-3 / 15)):
         cold = FakeMeasurement(taken=lambda _: MILLI, cold=(cold_calls, 3 * MILLI))
-        found, lines = duel(cold, constant(MILLI), ("latency", "mean"), tempo=Tempo(warm_blocks=1))
+        found, lines = interleaving(cold, constant(MILLI), ("latency", "mean"), plan=BlockPlan(warm_blocks=1))
 
         assert asked(lines)[-1] == (20, 1)
         assert [mean] == pytest.approx(list(only(found).baseline))
 
 
 def test_short_calls_share_a_clock_reading() -> None:
-    found, lines = duel(constant(1_000), constant(1_000))
+    found, lines = interleaving(constant(1_000), constant(1_000))
 
     _, batch = asked(lines)[-1]
     assert batch == 100
@@ -108,7 +108,7 @@ def test_short_calls_share_a_clock_reading() -> None:
 
 def test_percentiles_are_of_single_calls_however_short() -> None:
     """400 calls a side a pair for p95, the cold ones not counted."""
-    found, lines = duel(constant(1_000), constant(1_000), ("latency", "p95"))
+    found, lines = interleaving(constant(1_000), constant(1_000), ("latency", "p95"))
 
     turns = asked(lines)[-12:]
     assert {batch for _, batch in turns} == {1}
@@ -118,27 +118,27 @@ def test_percentiles_are_of_single_calls_however_short() -> None:
 
 def test_percentiles_of_long_calls_take_as_many_calls_as_they_need() -> None:
     """20 / (1 - 0.95) = 400 kept calls in 12 blocks: 34 and the 5 cold ones."""
-    _, lines = duel(constant(10 * MILLI), constant(10 * MILLI), ("latency", "p95"))
+    _, lines = interleaving(constant(10 * MILLI), constant(10 * MILLI), ("latency", "p95"))
 
     assert asked(lines)[-1] == (39, 1)
 
 
 def test_second_long_calls_are_few() -> None:
-    _, lines = duel(constant(1000 * MILLI), constant(1000 * MILLI))
+    _, lines = interleaving(constant(1000 * MILLI), constant(1000 * MILLI))
 
     assert asked(lines)[-1] == (1, 1)
 
 
 def test_many_threads_get_more_cold_calls() -> None:
     many = FakeMeasurement(taken=lambda _: MILLI, threads=2)
-    _, lines = duel(many, many, ("latency", "p95"))
+    _, lines = interleaving(many, many, ("latency", "p95"))
 
     assert asked(lines)[-1] == (34 + 10, 1)
 
 
 def test_the_time_of_the_cpu_and_the_rate_come_from_the_same_blocks() -> None:
     many = FakeMeasurement(taken=lambda _: MILLI, threads=2)
-    found, _ = duel(many, constant(MILLI), ("cpu_time", "mean"), ("throughput", "mean"))
+    found, _ = interleaving(many, constant(MILLI), ("cpu_time", "mean"), ("throughput", "mean"))
 
     cpu, rate = found.observations
     assert ("cpu_time", "throughput") == (cpu.metric, rate.metric)
@@ -147,21 +147,21 @@ def test_the_time_of_the_cpu_and_the_rate_come_from_the_same_blocks() -> None:
 
 
 def test_the_mean_is_of_all_kept_calls() -> None:
-    found, _ = duel(constant(MILLI), constant(2 * MILLI), ("latency", "mean"))
+    found, _ = interleaving(constant(MILLI), constant(2 * MILLI), ("latency", "mean"))
 
     assert [2e-3] == pytest.approx(list(only(found).candidate))
 
 
 def test_energy_is_read_once_a_side() -> None:
     metered = FakeMeasurement(taken=lambda _: MILLI, joules=0.5)
-    found, _ = duel(metered, FakeMeasurement(taken=lambda _: MILLI, joules=0.6), ("energy", "mean"))
+    found, _ = interleaving(metered, FakeMeasurement(taken=lambda _: MILLI, joules=0.6), ("energy", "mean"))
 
     assert [0.5] == list(only(found).baseline)
     assert [0.6] == list(only(found).candidate)
 
 
 def test_energy_that_is_refused_is_no_number() -> None:
-    found, _ = duel(constant(MILLI), constant(MILLI), ("energy", "mean"))
+    found, _ = interleaving(constant(MILLI), constant(MILLI), ("energy", "mean"))
 
     assert found.observations == []
     (reason,) = found.refused.values()
@@ -172,7 +172,7 @@ def test_energy_that_is_refused_is_no_number() -> None:
 def test_a_meter_that_needs_longer_windows_gets_them_up_to_a_limit(needed_s: float, windows: list[float]) -> None:
     """Counters of processors with SGX need 1 s, boards up to 10 s, both with a reserve."""
     metered = FakeMeasurement(taken=lambda _: MILLI, joules=0.5, energy_window_s=needed_s)
-    found, lines = duel(metered, metered, ("energy", "mean"))
+    found, lines = interleaving(metered, metered, ("energy", "mean"))
     offered = [told.fields["seconds"] for told in lines["candidate"].told if told.kind == "energy"]
 
     if needed_s > 20:
@@ -186,7 +186,7 @@ def test_energies_of_different_sources_are_not_compared() -> None:
     """One side lost its memory's counter: the joules are of something else."""
     then = FakeMeasurement(taken=lambda _: MILLI, joules=0.5, energy_source="rapl:package-0+dram")
     now = FakeMeasurement(taken=lambda _: MILLI, joules=0.4)
-    found, _ = duel(then, now, ("energy", "mean"))
+    found, _ = interleaving(then, now, ("energy", "mean"))
 
     assert found.observations == []
     assert "source: rapl:package-0+dram, rapl:package-0 (baseline, now)" == found.refused["energy", "mean"]
@@ -194,13 +194,13 @@ def test_energies_of_different_sources_are_not_compared() -> None:
 
 def test_calls_that_never_get_steady_are_flagged() -> None:
     restless = FakeMeasurement(taken=lambda call: MILLI * (1 + 2 * (call // 15 % 2)))
-    found, _ = duel(restless, constant(MILLI), tempo=Tempo(warm_blocks=6))
+    found, _ = interleaving(restless, constant(MILLI), plan=BlockPlan(warm_blocks=6))
 
     assert only(found).warnings == ("baseline: no steady state in its warm-up",)
 
 
 def test_preempted_blocks_are_counted() -> None:
-    found, _ = duel(FakeMeasurement(taken=lambda _: MILLI, switches=1), constant(MILLI))
+    found, _ = interleaving(FakeMeasurement(taken=lambda _: MILLI, switches=1), constant(MILLI))
 
     assert only(found).preempted == 0.5
 
@@ -222,7 +222,7 @@ def test_an_answer_that_is_none_ends_the_pair(frame: Frame, why: str) -> None:
 
     lines: Mapping[Side, FakeLine] = {"baseline": Liar({}), "candidate": line(constant(MILLI))}
     with pytest.raises(WorkerLostError, match=why):
-        Fencing(lines, Tempo(), HEADS, [("latency", "p50")]).measure(HERE)
+        Interleaver(lines, BlockPlan(), HEADS, [("latency", "p50")]).measure(HERE)
 
 
 def test_a_block_may_take_three_times_as_long_and_no_longer() -> None:
@@ -239,28 +239,28 @@ def test_a_block_may_take_three_times_as_long_and_no_longer() -> None:
     baseline.send("select", nodes=[NODE])
     baseline.receive(1)
     lines: Mapping[Side, FakeLine] = {"baseline": baseline, "candidate": line(constant(MILLI))}
-    Fencing(lines, Tempo(), HEADS, [("latency", "p50")]).measure(HERE)
+    Interleaver(lines, BlockPlan(), HEADS, [("latency", "p50")]).measure(HERE)
 
-    assert waited[2] == Tempo().first_block_s
-    assert math.isclose(waited[-1], Tempo().patience_s + 3 * 20 * 1e-3)
+    assert waited[2] == BlockPlan().first_block_s
+    assert math.isclose(waited[-1], BlockPlan().patience_s + 3 * 20 * 1e-3)
 
 
 def test_both_sides_share_a_processor_in_their_turns() -> None:
     """Not in their warm-up, which shows whether several threads are at work."""
-    found, lines = duel(constant(MILLI), constant(MILLI), tempo=Tempo(warm_blocks=1), processor=3)
+    found, lines = interleaving(constant(MILLI), constant(MILLI), plan=BlockPlan(warm_blocks=1), processor=3)
 
-    assert found.coin.processor == 3
+    assert found.assignment.processor == 3
     for end in lines.values():
-        assert [frame.kind for frame in end.told] == ["select", "run", "sit", *["run"] * 12]
+        assert [frame.kind for frame in end.told] == ["select", "run", "pin", *["run"] * 12]
     assert seats(lines) == {"baseline": [3], "candidate": [3]}
 
 
 @pytest.mark.parametrize("threads", [(2, 1), (1, 2)], ids=["baseline", "candidate"])
 def test_where_a_side_has_a_pool_neither_is_kept_on_a_processor(threads: tuple[int, int]) -> None:
     sides = [FakeMeasurement(threads=count) for count in threads]
-    found, lines = duel(sides[0], sides[1], processor=3)
+    found, lines = interleaving(sides[0], sides[1], processor=3)
 
-    assert found.coin.processor is None
+    assert found.assignment.processor is None
     assert seats(lines) == {"baseline": [], "candidate": []}
 
 
@@ -268,16 +268,16 @@ def test_a_block_of_microseconds_tells_nothing_of_threads() -> None:
     """Both clocks are not read at the same instant: 0.2 ms of other threads is not enough."""
     for taken_ns, shared in ((190_000, 3), (210_000, None)):
         side = FakeMeasurement(taken=lambda _, ns=taken_ns: ns, threads=2)  # type: ignore[misc]
-        found, _ = duel(side, side, tempo=Tempo(warm_blocks=1), processor=3)
+        found, _ = interleaving(side, side, plan=BlockPlan(warm_blocks=1), processor=3)
 
-        assert found.coin.processor == shared
+        assert found.assignment.processor == shared
 
 
 def test_where_a_side_cannot_stay_on_a_processor_neither_does() -> None:
     """One side pinned beside one that is not would be two different conditions."""
-    found, lines = duel(constant(MILLI), FakeMeasurement(sits=lambda number: f"not on {number}"), processor=3)
+    found, lines = interleaving(constant(MILLI), FakeMeasurement(sits=lambda number: f"not on {number}"), processor=3)
 
-    assert found.coin.processor is None
+    assert found.assignment.processor is None
     assert seats(lines) == {"baseline": [3, None], "candidate": [3, None]}
     assert only(found).warnings == ("the sides do not share a processor: candidate: not on 3",)
 

@@ -10,20 +10,20 @@ from fakes.lines import FakeLine, FakeMeasurement, FakeTest
 
 from pytest_hwperf.core.evidence import Measurement, Side
 from pytest_hwperf.pairs.frames import Frame
-from pytest_hwperf.pairs.interleaving import Tempo
-from pytest_hwperf.pairs.lockstep import Meeting, Pairing, Program
+from pytest_hwperf.pairs.interleaving import BlockPlan
+from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
 from pytest_hwperf.pairs.validation import number
 
-TEMPO = Tempo(doubles=2)
+TEMPO = BlockPlan(doubles=2)
 ONE = Measurement(test="t.py::one", label="")
 TWO = Measurement(test="t.py::two", label="")
 
 
 def meet(
     baseline: FakeLine, candidate: FakeLine, nodes: Sequence[str] = (ONE.test, TWO.test), *, exact: bool = False
-) -> Meeting:
+) -> PairTrace:
     lines: Mapping[Side, FakeLine] = {"baseline": baseline, "candidate": candidate}
-    program = Program(nodes=nodes, wanted=lambda _: [("latency", "p50")], tempo=TEMPO, exact=exact)
+    program = Program(nodes=nodes, wanted=lambda _: [("latency", "p50")], plan=TEMPO, exact=exact)
     random = Random(1)
     return Pairing(lines, program, lambda: random.random() < 0.5).run()
 
@@ -34,41 +34,41 @@ def both(**tests: FakeTest) -> dict[str, FakeTest]:
 
 def test_both_sides_go_through_all_tests() -> None:
     slow = FakeMeasurement(taken=lambda _: 1_100_000)
-    met = meet(
+    trace = meet(
         FakeLine(both(one=FakeTest(), two=FakeTest()), files=["b.py"]),
         FakeLine(both(one=FakeTest(measurements=[slow]), two=FakeTest()), files=["c.py"]),
     )
 
-    assert met.lost == ""
-    assert [ONE, TWO] == list(met.duels)
-    (found,) = met.duels[ONE].observations
+    assert trace.lost == ""
+    assert [ONE, TWO] == list(trace.interleavings)
+    (found,) = trace.interleavings[ONE].observations
     assert [1e-3] * 4 == pytest.approx(list(found.baseline))
     assert [1.1e-3] * 4 == pytest.approx(list(found.candidate))
-    assert {"baseline": ["b.py"], "candidate": ["c.py"]} == met.files
+    assert {"baseline": ["b.py"], "candidate": ["c.py"]} == trace.files
 
 
 def test_turns_are_drawn_two_of_either_side_in_a_row() -> None:
-    met = meet(FakeLine(both(one=FakeTest())), FakeLine(both(one=FakeTest())))
+    trace = meet(FakeLine(both(one=FakeTest())), FakeLine(both(one=FakeTest())))
 
-    turns = met.duels[ONE].coin.turns
+    turns = trace.interleavings[ONE].assignment.turns
     assert len(turns) == 8
     assert {turns[:4], turns[4:]} <= {"BCCB", "CBBC"}
 
 
 def test_only_tests_of_both_sides_are_run_in_the_order_of_the_program() -> None:
     baseline, candidate = FakeLine(both(two=FakeTest(), one=FakeTest())), FakeLine(both(one=FakeTest(), new=FakeTest()))
-    met = meet(baseline, candidate, ["t.py::new", *(ONE.test, TWO.test)])
+    trace = meet(baseline, candidate, ["t.py::new", *(ONE.test, TWO.test)])
 
-    assert [ONE.test] == met.selected
-    assert [ONE] == list(met.duels)
+    assert [ONE.test] == trace.selected
+    assert [ONE] == list(trace.interleavings)
 
 
 def test_files_that_cannot_be_collected_are_named() -> None:
-    met = meet(FakeLine({}, errors={"t.py": "ImportError: no module x"}), FakeLine(both(one=FakeTest())))
+    trace = meet(FakeLine({}, errors={"t.py": "ImportError: no module x"}), FakeLine(both(one=FakeTest())))
 
-    assert met.errors["baseline"] == {"t.py": "ImportError: no module x"}
-    assert met.duels == {}
-    assert met.lost == ""
+    assert trace.errors["baseline"] == {"t.py": "ImportError: no module x"}
+    assert trace.interleavings == {}
+    assert trace.lost == ""
 
 
 @pytest.mark.parametrize("ahead", ["baseline", "candidate"])
@@ -76,30 +76,30 @@ def test_a_measurement_of_one_side_only_is_passed_by(ahead: Side) -> None:
     """The side that makes it is told to go on; the next test is measured as usual."""
     more = both(one=FakeTest(measurements=[FakeMeasurement(), FakeMeasurement(label="extra")]), two=FakeTest())
     plain = both(one=FakeTest(), two=FakeTest())
-    met = meet(FakeLine(more if ahead == "baseline" else plain), FakeLine(plain if ahead == "baseline" else more))
+    trace = meet(FakeLine(more if ahead == "baseline" else plain), FakeLine(plain if ahead == "baseline" else more))
 
-    assert {Measurement(test=ONE.test, label="extra"): ahead} == met.uneven
-    assert [ONE, TWO] == list(met.duels)
+    assert {Measurement(test=ONE.test, label="extra"): ahead} == trace.uneven
+    assert [ONE, TWO] == list(trace.interleavings)
 
 
 def test_measurements_of_other_labels_are_uneven() -> None:
     """Both sides measure, but not the same: neither is compared."""
-    met = meet(
+    trace = meet(
         FakeLine(both(one=FakeTest(measurements=[FakeMeasurement(label="old")]), two=FakeTest())),
         FakeLine(both(one=FakeTest(measurements=[FakeMeasurement(label="new")]), two=FakeTest())),
     )
 
-    assert {"old", "new"} == {measurement.label for measurement in met.uneven}
-    assert [TWO] == list(met.duels)
+    assert {"old", "new"} == {measurement.label for measurement in trace.uneven}
+    assert [TWO] == list(trace.interleavings)
 
 
 def test_a_failed_test_is_told_with_its_reason() -> None:
     broken = FakeTest(measurements=[], outcome="failed", reason="AttributeError: no predict_fast")
-    met = meet(FakeLine(both(one=broken, two=FakeTest())), FakeLine(both(one=FakeTest(), two=FakeTest())))
+    trace = meet(FakeLine(both(one=broken, two=FakeTest())), FakeLine(both(one=FakeTest(), two=FakeTest())))
 
-    assert met.outcomes[ONE.test]["baseline"]["reason"] == "AttributeError: no predict_fast"
-    assert {ONE: "candidate"} == met.uneven
-    assert [TWO] == list(met.duels)
+    assert trace.outcomes[ONE.test]["baseline"]["reason"] == "AttributeError: no predict_fast"
+    assert {ONE: "candidate"} == trace.uneven
+    assert [TWO] == list(trace.interleavings)
 
 
 @pytest.mark.parametrize(
@@ -108,36 +108,36 @@ def test_a_failed_test_is_told_with_its_reason() -> None:
     ids=["before", "in a turn"],
 )
 def test_a_side_that_dies_ends_the_pair_and_keeps_what_was_met(test: FakeTest) -> None:
-    met = meet(FakeLine(both(one=FakeTest(), two=test)), FakeLine(both(one=FakeTest(), two=FakeTest())))
+    trace = meet(FakeLine(both(one=FakeTest(), two=test)), FakeLine(both(one=FakeTest(), two=FakeTest())))
 
-    assert met.lost == "baseline: ended with code -9 in the middle of the pair"
-    assert [ONE] == list(met.duels)
-    assert TWO.test == met.unfinished
+    assert trace.lost == "baseline: ended with code -9 in the middle of the pair"
+    assert [ONE] == list(trace.interleavings)
+    assert TWO.test == trace.unfinished
 
 
 def test_a_call_that_raises_in_its_turn_says_so() -> None:
     failing = FakeTest(measurements=[FakeMeasurement(fails_at_block=3)], outcome="failed", reason="ValueError: 7 calls")
-    met = meet(FakeLine(both(one=FakeTest())), FakeLine(both(one=failing)))
+    trace = meet(FakeLine(both(one=FakeTest())), FakeLine(both(one=failing)))
 
-    assert met.lost == "candidate: the measured call failed in the middle of its turn: ValueError: 7 calls"
+    assert trace.lost == "candidate: the measured call failed in the middle of its turn: ValueError: 7 calls"
 
 
 def test_a_stranger_on_the_line_is_found_out() -> None:
     """Both sides in different tests is a broken promise of one of them, never a measurement."""
     odd = FakeLine(both(one=FakeTest(measurements=[])))
     odd._said = iter([*[next(odd._said)]])  # it says nothing more
-    met = meet(odd, FakeLine(both(one=FakeTest())))
+    trace = meet(odd, FakeLine(both(one=FakeTest())))
 
-    assert met.lost.startswith("baseline: ended")
+    assert trace.lost.startswith("baseline: ended")
 
 
 def test_what_needs_no_clock_is_asked_for_at_the_rehearsal() -> None:
     exact = {"samples": [{"metric": "accuracy"}], "missing": {}}
     test = FakeTest(measurements=[FakeMeasurement(exact=exact, facts={"conditions": {"batch_size": "1"}})])
-    met = meet(FakeLine(both(one=test)), FakeLine(both(one=test)), exact=True)
+    trace = meet(FakeLine(both(one=test)), FakeLine(both(one=test)), exact=True)
 
-    assert {"baseline": exact, "candidate": exact} == met.exact[ONE]
-    assert met.facts[ONE]["candidate"] == {"conditions": {"batch_size": "1"}}
+    assert {"baseline": exact, "candidate": exact} == trace.exact[ONE]
+    assert trace.facts[ONE]["candidate"] == {"conditions": {"batch_size": "1"}}
 
 
 class Logged(FakeLine):
@@ -163,7 +163,7 @@ def test_a_coin_decides_who_goes_on_first(heads: bool, order: list[str]) -> None
     """And neither is waited for before both go on: what follows a measurement is the same for both sides."""
     log: list[str] = []
     lines = {side: Logged(side, log, both(one=FakeTest())) for side in ("baseline", "candidate")}
-    program = Program(nodes=[ONE.test], wanted=lambda _: [("latency", "p50")], tempo=TEMPO)
+    program = Program(nodes=[ONE.test], wanted=lambda _: [("latency", "p50")], plan=TEMPO)
     Pairing(cast("Any", lines), program, lambda: heads).run()
     after = log[log.index(f"finish {order[0]}") :]
 
@@ -181,9 +181,9 @@ def test_a_process_that_lies_is_lost_and_not_believed(name: str, lie: object) ->
             frame = super().receive(deadline_s)
             return replace(frame, fields={**frame.fields, name: lie}) if frame.kind == "collected" else frame
 
-    met = meet(Liar(both(one=FakeTest())), FakeLine(both(one=FakeTest())))
+    trace = meet(Liar(both(one=FakeTest())), FakeLine(both(one=FakeTest())))
 
-    assert met.lost == f"baseline: its 'collected' message has no valid {name!r}: is it the same pytest-hwperf?"
+    assert trace.lost == f"baseline: its 'collected' message has no valid {name!r}: is it the same pytest-hwperf?"
 
 
 @pytest.mark.parametrize("value", [10**400, True, "5", None, float("inf")])

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.host.worker_protocol import PROTOCOL, Order
-from pytest_hwperf.pairs.cpu_pin import Seat, processors
+from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
+from pytest_hwperf.pairs.cpu_pin import CpuPin, processors
 from pytest_hwperf.pairs.frames import Frame, pack, unpack
-from pytest_hwperf.pairs.turns import Place, Turns
+from pytest_hwperf.pairs.turns import Position, Turns
 
-ORDER = Order(role="pair", node="", label="baseline", answer="0", token="secret")  # noqa: S106 - no secret
-HERE = Place(node="t.py::test", index=0, label="")
+ORDER = WorkerTask(role="pair", node="", label="baseline", answer="0", token="secret")  # noqa: S106 - no secret
+HERE = Position(node="t.py::test", index=0, label="")
 
 
 class Left(Exception):  # noqa: N818 - no error: what `os._exit` does to a real process
@@ -51,11 +51,11 @@ def line() -> Iterator[tuple[Turns, socket.socket]]:
     theirs.close()
 
 
-def hear(end: socket.socket) -> Frame:
+def receive(end: socket.socket) -> Frame:
     return unpack(lambda count: end.recv(count, socket.MSG_WAITALL))
 
 
-def say(end: socket.socket, kind: str, **fields: Any) -> None:
+def send(end: socket.socket, kind: str, **fields: Any) -> None:
     end.sendall(pack(Frame(kind=kind, fields=fields)))
 
 
@@ -63,7 +63,7 @@ def test_it_greets_with_its_token_and_protocol() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         found = Turns.connect(replace(ORDER, answer=str(listener.getsockname()[1])))
         with listener.accept()[0] as end:
-            hello = hear(end)
+            hello = receive(end)
             found._line.close()
 
     assert hello.kind == "hello"
@@ -79,15 +79,15 @@ def test_a_conductor_that_is_gone_is_a_clear_error(answer: str) -> None:
 
 def test_it_runs_what_was_selected(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
-    say(end, "select", nodes=["b", "a"])
+    send(end, "select", nodes=["b", "a"])
 
     assert turns.chosen(["a", "b", "c"], {"x.py": "ImportError"}) == ["b", "a"]
-    assert hear(end).fields == {"nodes": ["a", "b", "c"], "errors": {"x.py": "ImportError"}}
+    assert receive(end).fields == {"nodes": ["a", "b", "c"], "errors": {"x.py": "ImportError"}}
 
 
 def test_anything_else_than_a_selection_is_refused(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
-    say(end, "run")
+    send(end, "run")
 
     with pytest.raises(WorkerError, match="said 'run' where 'select' was due"):
         turns.chosen([], {})
@@ -95,13 +95,13 @@ def test_anything_else_than_a_selection_is_refused(line: tuple[Turns, socket.soc
 
 def test_it_measures_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
-    say(end, "run", calls=3, batch=2, rest=True)
-    say(end, "exact")
-    say(end, "energy", calls=4, seconds=0.6)
-    say(end, "finish")
+    send(end, "run", calls=3, batch=2, rest=True)
+    send(end, "exact")
+    send(end, "energy", calls=4, seconds=0.6)
+    send(end, "finish")
     turns.serve(HERE, {"scenario": "onnx_fp32"}, FakeSubject())
 
-    ready, latencies, exact, energy = (hear(end) for _ in range(4))
+    ready, latencies, exact, energy = (receive(end) for _ in range(4))
     assert {"node": HERE.node, "index": 0, "label": "", "facts": {"scenario": "onnx_fp32"}} == ready.fields
     assert [10, 10, 10] == list(latencies.numbers)
     assert {"cpu_ns", "thread_ns", "switches"} == set(latencies.fields)
@@ -125,11 +125,11 @@ def test_what_is_prepared_belongs_to_no_call(
     clock = SimpleNamespace(process_time_ns=lambda: now[0], thread_time_ns=lambda: now[0])
     monkeypatch.setattr("pytest_hwperf.pairs.turns.time", clock)
     turns, end = line
-    say(end, "run", calls=3, batch=2, rest=False)
-    say(end, "finish")
+    send(end, "run", calls=3, batch=2, rest=False)
+    send(end, "finish")
     turns.serve(HERE, {}, Preparing())
 
-    _, latencies = hear(end), hear(end)
+    _, latencies = receive(end), receive(end)
     assert {"cpu_ns": 30, "thread_ns": 30} == {name: latencies.fields[name] for name in ("cpu_ns", "thread_ns")}
 
 
@@ -144,20 +144,20 @@ def test_it_stays_on_a_processor_until_it_is_told_to_go_on() -> None:
 
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        seat = Seat(lambda _: allowed[-1], lambda _, numbers: allowed.append({*numbers}), lambda: ())
-        turns = Turns(ORDER, theirs, leave, lambda: seat)
+        pin = CpuPin(lambda _: allowed[-1], lambda _, numbers: allowed.append({*numbers}), lambda: ())
+        turns = Turns(ORDER, theirs, leave, lambda: pin)
         for number in (1, 2):
-            say(ours, "sit", processor=number)
-            say(ours, "run", calls=1, batch=1, rest=False)
-        say(ours, "sit", processor=7)
-        say(ours, "run", calls=1, batch=1, rest=False)
-        say(ours, "sit", processor=1)
-        say(ours, "finish")
+            send(ours, "pin", processor=number)
+            send(ours, "run", calls=1, batch=1, rest=False)
+        send(ours, "pin", processor=7)
+        send(ours, "run", calls=1, batch=1, rest=False)
+        send(ours, "pin", processor=1)
+        send(ours, "finish")
         turns.serve(HERE, {}, Watched())
-        answers = [hear(ours) for _ in range(8)]
+        answers = [receive(ours) for _ in range(8)]
 
     assert seen == [{1}, {2}, {0, 1, 2}]
-    assert [frame.fields["reason"] for frame in answers if frame.kind == "sit"] == [
+    assert [frame.fields["reason"] for frame in answers if frame.kind == "pin"] == [
         "",
         "",
         "may run on processors 0, 1, 2 only",
@@ -173,8 +173,8 @@ def test_a_call_that_fails_frees_its_thread(line: tuple[Turns, socket.socket]) -
 
     before = processors()
     turns, end = line
-    say(end, "sit", processor=before[0])
-    say(end, "run", calls=1, batch=1, rest=True)
+    send(end, "pin", processor=before[0])
+    send(end, "run", calls=1, batch=1, rest=True)
     with pytest.raises(ZeroDivisionError):
         turns.serve(HERE, {}, Failing())
 
@@ -183,7 +183,7 @@ def test_a_call_that_fails_frees_its_thread(line: tuple[Turns, socket.socket]) -
 
 def test_what_it_does_not_know_it_refuses(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
-    say(end, "dance")
+    send(end, "dance")
 
     with pytest.raises(WorkerError, match="asked for 'dance', which this version does not know"):
         turns.serve(HERE, {}, FakeSubject())
@@ -211,8 +211,8 @@ def test_it_waits_for_its_own_threads_before_it_gives_the_turn_away(
         process_time_ns=lambda: min(slept[0], busy_ms) * 1_000_000,
     )
     monkeypatch.setattr("pytest_hwperf.pairs.turns.time", clock)
-    say(end, "run", calls=1, batch=1, rest=rest)
-    say(end, "finish")
+    send(end, "run", calls=1, batch=1, rest=rest)
+    send(end, "finish")
     turns.serve(HERE, {}, FakeSubject())
 
     assert [waited_ms] == slept
@@ -223,9 +223,9 @@ def test_a_conductor_that_is_gone_ends_the_process(line: tuple[Turns, socket.soc
     end.close()
 
     with pytest.raises(Left):
-        turns.hear()
+        turns.receive()
     with pytest.raises(Left):
-        turns.say("tested")
+        turns.send("tested")
 
 
 def test_it_leaves_at_once_when_it_has_said_farewell(line: tuple[Turns, socket.socket]) -> None:
@@ -233,4 +233,4 @@ def test_it_leaves_at_once_when_it_has_said_farewell(line: tuple[Turns, socket.s
     with pytest.raises(Left):
         turns.bye(["a.py"])
 
-    assert hear(end).fields == {"files": ["a.py"]}
+    assert receive(end).fields == {"files": ["a.py"]}

@@ -54,4 +54,4 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def quick_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pairs take few and short turns, wherever they are started from."""
     for place in ("plugin.gate", "gate.models"):
-        monkeypatch.setattr(f"pytest_hwperf.{place}.Conductor", partial(Conductor, tempo=QUICK))
+        monkeypatch.setattr(f"pytest_hwperf.{place}.Conductor", partial(Conductor, plan=QUICK))

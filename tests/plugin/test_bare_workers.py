@@ -63,9 +63,11 @@ def bare(environment: Mapping[str, str], folder: Path) -> set[str]:
 
 
 def test_a_fresh_process_holds_the_plugin_and_nothing_more(command: Command, tmp_path: Path) -> None:
-    """Both of a pair, and those that weigh, find what grows, and start cold: at every call."""
+    """Both of a pair, and those that measure memory, find what grows, and start cold: at every call."""
     without = bare(command.environment, tmp_path)
-    conductor = Conductor(commands={"baseline": command, "candidate": command}, coin=Random(7), logs=tmp_path / "logs")
+    conductor = Conductor(
+        commands={"baseline": command, "candidate": command}, random=Random(7), logs=tmp_path / "logs"
+    )
     met = conductor.rehearse([NODE])
     pairs = held(tmp_path / "notes")
     alone = [(ask(role, NODE, "", command, processes=1), held(tmp_path / "notes")) for role in ("peak", "cold")]

@@ -40,7 +40,7 @@ def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
     result.stdout.re_match_lines([r"\[v2 against v1\] REGRESSED  latency p50 ×.*\d+ fresh pairs, exact signed-rank.*"])
     found = from_plain(Report, json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"])
     assert [gate.against for gate in found.gates] == ["models:quick"]
-    shared = {coin.processor for pair in found.gates[0].evidence.pairs for coin in pair.coins}
+    shared = {coin.processor for pair in found.gates[0].evidence.pairs for coin in pair.assignments}
     assert shared <= set[int | None](processors() or [None])
     assert main(["recompute", str(pytester.path / "report.json")]) == 0
 

@@ -9,19 +9,19 @@ from time import monotonic
 
 import pytest
 
-from pytest_hwperf.core.evidence import Evidence, Measurement, Trial
+from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.core.records import Margin
-from pytest_hwperf.core.sequence import settle
+from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.host.processes import Command
 from pytest_hwperf.pairs.conductor import Conductor, Progress
-from pytest_hwperf.pairs.interleaving import Tempo
+from pytest_hwperf.pairs.interleaving import BlockPlan
 
 pytestmark = pytest.mark.live
 
 FAKES = Path(__file__).parents[1] / "fakes"
 NODE = "t.py::test"
 LATENCY = Margin(metric="latency", statistic="p50", size=0.02)
-TRIAL = Trial(measurement=Measurement(test=NODE, label=""), margin=LATENCY, better="lower")
+TRIAL = Hypothesis(measurement=Measurement(test=NODE, label=""), margin=LATENCY, better="lower")
 LATE = "the time of 60 s was up"
 AN_HOUR_S = 3600.0
 SLOW, FAST = 1_100_000, 900_000  # ns of a call; the baseline takes a million
@@ -53,19 +53,19 @@ def cut_off(folder: Path, candidate: Sequence[int], pair: int) -> Evidence:
 
     conductor = Conductor(
         commands={"baseline": command("baseline", [1_000_000]), "candidate": command("candidate", candidate)},
-        coin=Random(7),
+        random=Random(7),
         logs=folder / "logs",
-        tempo=Tempo(doubles=1, calls=10, block_s=0.001),
+        plan=BlockPlan(doubles=1, calls=10, block_s=0.001),
         tell=tell,
         clock=clock,
     )
-    return conductor.conduct(Evidence(alpha=0.01, trials=(TRIAL,), pairs=()), clock() + 60, LATE)
+    return conductor.conduct(Evidence(alpha=0.01, hypotheses=(TRIAL,), pairs=()), clock() + 60, LATE)
 
 
 def test_between_the_looks_the_last_complete_one_counts(tmp_path: Path) -> None:
     """Eight pairs leave it open; two more, which would look worse, are begun and not looked at."""
     evidence = cut_off(tmp_path, [SLOW] * 6 + [SLOW, FAST] * 4 + [SLOW] * 20, pair=10)
-    found = settle(evidence)[TRIAL]
+    found = decide(evidence)[TRIAL]
 
     assert [*["screen"] * 6, *["confirm"] * 10] == [pair.stage for pair in evidence.pairs]
     assert ("inconclusive", 8, LATE) == (found.outcome, found.pairs, found.reason)
@@ -74,7 +74,7 @@ def test_between_the_looks_the_last_complete_one_counts(tmp_path: Path) -> None:
 def test_before_the_first_look_nothing_is_decided(tmp_path: Path) -> None:
     """Though all pairs so far were slower."""
     evidence = cut_off(tmp_path, [SLOW], pair=7)
-    found = settle(evidence)[TRIAL]
+    found = decide(evidence)[TRIAL]
 
     assert 6 + 7 == len(evidence.pairs)
     assert ("inconclusive", None, LATE) == (found.outcome, found.p_value, found.reason)

@@ -51,7 +51,7 @@ def found(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, meter: object, size: float, *, asked: bool = True
 ) -> Findings:
     """Examine a rehearsal in which both sides measured one test with that margin of energy."""
-    monkeypatch.setattr("pytest_hwperf.plugin.session.surroundings", lambda _: SimpleNamespace(energy=meter))
+    monkeypatch.setattr("pytest_hwperf.plugin.session.session_state", lambda _: SimpleNamespace(energy=meter))
     item = pytester.getitem("def test_it(): pass", "test_it")
     margin = Margin(metric="energy", statistic="mean", size=size)
     budget = Budget(keyword="energy_budget_mj", metric="energy", statistic="mean", limit=1.0)
@@ -74,7 +74,9 @@ def test_a_margin_that_the_meter_can_tell_is_asked_for(
 ) -> None:
     findings = found(pytester, monkeypatch, Stepping(tick_s) if tick_s else Simple(), size)
 
-    assert [("energy", size)] == [(trial.margin.metric, trial.margin.size) for trial in findings.trials]
+    assert [("energy", size)] == [
+        (hypothesis.margin.metric, hypothesis.margin.size) for hypothesis in findings.hypotheses
+    ]
     assert {} == findings.parts
 
 
@@ -91,7 +93,7 @@ def test_a_smaller_one_is_undecided_and_says_why(
     """Below 5 %, or below twice the step within the shortest window."""
     findings = found(pytester, monkeypatch, Stepping(tick_s), size)
 
-    assert [] == findings.trials
+    assert [] == findings.hypotheses
     assert [("inconclusive", why)] == [*findings.parts.values()]
 
 
@@ -101,10 +103,10 @@ def test_what_does_not_measure_is_not_asked(
 ) -> None:
     findings = found(pytester, monkeypatch, meter, 0.05)
 
-    assert ([], {}) == (findings.trials, findings.parts)
+    assert ([], {}) == (findings.hypotheses, findings.parts)
 
 
 def test_energy_that_nobody_names_takes_no_windows(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     findings = found(pytester, monkeypatch, Simple(), 0.05, asked=False)
 
-    assert ([], {}) == (findings.trials, findings.parts)
+    assert ([], {}) == (findings.hypotheses, findings.parts)

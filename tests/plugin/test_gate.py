@@ -126,7 +126,7 @@ def test_slower_code_fails_its_own_test_alone(project: pytest.Pytester, git: Git
     assert "REGRESSED" in (project.path / "junit.xml").read_text(encoding="utf-8")
     assert compared(project, "test_slow").p_value in {2.0**-8, 2.0**-9}  # the other test may be screened by chance
     assert compared(project, "test_steady").outcome != "regressed"
-    assert {coin.processor for pair in report(project).gates[0].evidence.pairs for coin in pair.coins} <= {
+    assert {coin.processor for pair in report(project).gates[0].evidence.pairs for coin in pair.assignments} <= {
         *processors()
     }
     assert leftovers(git) == []
@@ -160,7 +160,9 @@ def test_selected_tests_only_are_rerun(project: pytest.Pytester) -> None:
 
     result.assert_outcomes(passed=1, deselected=1)
     (gate,) = report(project).gates
-    assert {"tests/test_work.py::test_steady"} == {trial.measurement.test for trial in gate.evidence.trials}
+    assert {"tests/test_work.py::test_steady"} == {
+        hypothesis.measurement.test for hypothesis in gate.evidence.hypotheses
+    }
 
 
 @pytest.mark.parametrize("option", ["--collect-only", "--hwperf-disable"])
@@ -246,7 +248,7 @@ def test_odd_ids_are_rerun(project: pytest.Pytester) -> None:
     result = run(project, REHEARSED)
 
     result.assert_outcomes(passed=6)
-    assert len({trial.measurement.test for trial in report(project).gates[0].evidence.trials}) == 6
+    assert len({hypothesis.measurement.test for hypothesis in report(project).gates[0].evidence.hypotheses}) == 6
     assert not list(project.path.rglob("pwned"))
 
 

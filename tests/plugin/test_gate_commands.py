@@ -47,7 +47,9 @@ def test_a_longer_tail_alone_fails_its_margin_among_the_measured_tests_only(proj
     assert tail.change is not None
     assert tail.change.value > 1
     assert "regressed" != project.compared("test_tail").outcome
-    assert {"test_work.py::test_tail"} == {trial.measurement.test for trial in project.gate().evidence.trials}
+    assert {"test_work.py::test_tail"} == {
+        hypothesis.measurement.test for hypothesis in project.gate().evidence.hypotheses
+    }
     assert main(["recompute", str(project.path / "report.json")]) == 0
 
 
@@ -60,7 +62,7 @@ class Broken(Conductor):
 
 def test_a_mistake_of_ours_ends_the_session_with_a_sentence(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither does anything pass unseen nor does pytest call it an internal error of its own."""
-    monkeypatch.setattr("pytest_hwperf.plugin.gate.Conductor", partial(Broken, tempo=QUICK))
+    monkeypatch.setattr("pytest_hwperf.plugin.gate.Conductor", partial(Broken, plan=QUICK))
     result = project.run()
 
     assert pytest.ExitCode.USAGE_ERROR == result.ret

@@ -12,7 +12,7 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
-from pytest_hwperf.core.evidence import Coin, Evidence, Gate, Measurement, Observation, Pair
+from pytest_hwperf.core.evidence import Assignment, Evidence, Gate, Measurement, Observation, Pair
 from pytest_hwperf.core.records import METRICS, Judgement
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import EXPORT_UNITS
@@ -172,7 +172,7 @@ def paired(*changes: float) -> Report:
             stage="screen",
             first="baseline",
             hash_seeds={},
-            coins=(Coin(measurement=measurement, turns="BC"),),
+            assignments=(Assignment(measurement=measurement, turns="BC"),),
             observations=(one,),
         )
         for number, one in enumerate(seen, 1)
@@ -181,7 +181,7 @@ def paired(*changes: float) -> Report:
         against="main",
         revision="4f2c1e9",
         seed=1,
-        evidence=Evidence(alpha=0.01, trials=(), pairs=pairs),
+        evidence=Evidence(alpha=0.01, hypotheses=(), pairs=pairs),
         shared={},
         seconds={},
     )

@@ -8,23 +8,34 @@ from dataclasses import replace
 from fakes import records as fake
 
 from pytest_hwperf.core.codec import from_plain
-from pytest_hwperf.core.evidence import Coin, Evidence, Gate, Match, Measurement, Observation, Pair, Trial
+from pytest_hwperf.core.evidence import (
+    Assignment,
+    Evidence,
+    FixedSample,
+    Gate,
+    Hypothesis,
+    Measurement,
+    Observation,
+    Pair,
+)
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.sequence import settle
+from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.reports.json_file import render
 
 HERE = Measurement(test="tests/test_text.py::test_tokenise", label="long text")
-LATENCY = Trial(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")
-MEMORY = Trial(measurement=HERE, margin=Margin(metric="memory", statistic="p50", size=0.01, floor=1e6), better="lower")
-ENERGY = Trial(measurement=HERE, margin=Margin(metric="energy", statistic="mean", size=0.05), better="lower")
+LATENCY = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower")
+MEMORY = Hypothesis(
+    measurement=HERE, margin=Margin(metric="memory", statistic="p50", size=0.01, floor=1e6), better="lower"
+)
+ENERGY = Hypothesis(measurement=HERE, margin=Margin(metric="energy", statistic="mean", size=0.05), better="lower")
 
 SCREENED = Pair(
     number=1,
     stage="screen",
     first="candidate",
     hash_seeds={"baseline": 3405691582, "candidate": 3735928559},
-    coins=(Coin(measurement=HERE, turns="BCCBCBBC", processor=1),),
+    assignments=(Assignment(measurement=HERE, turns="BCCBCBBC", processor=1),),
     observations=(
         Observation(
             measurement=HERE,
@@ -42,7 +53,7 @@ LOST = Pair(
     stage="screen",
     first="baseline",
     hash_seeds={"baseline": 1, "candidate": 2},
-    coins=(),
+    assignments=(),
     observations=(),
     lost="candidate: ended with code -9 in the middle of the pair (log: /tmp/hwperf-logs/pair-3)",
 )
@@ -52,11 +63,11 @@ GATE = Gate(
     seed=4611686018427387904,
     evidence=Evidence(
         alpha=0.01,
-        trials=(LATENCY, ENERGY),
+        hypotheses=(LATENCY, ENERGY),
         pairs=(SCREENED, LOST),
-        matches=(
-            Match(
-                trial=MEMORY,
+        fixed_samples=(
+            FixedSample(
+                hypothesis=MEMORY,
                 per="fresh process",
                 baseline=array("d", [64e6, 64e6, 64e6]),
                 candidate=array("d", [66e6, 66e6, 66e6]),
@@ -79,9 +90,11 @@ def test_how_it_was_decided_is_written_as_agreed(golden: Callable[[str, bytes], 
 def test_how_it_was_decided_comes_back_and_decides_the_same() -> None:
     """Coins, seeds and pair values to the last bit; what is asked again of them has the same answers."""
     (gate,) = from_plain(Report, json.loads(render(REPORT))["report"]).gates
-    found = settle(gate.evidence)
+    found = decide(gate.evidence)
 
     assert GATE == gate
-    assert settle(GATE.evidence) == found
-    assert {LATENCY: "inconclusive", MEMORY: "regressed"} == {trial: one.outcome for trial, one in found.items()}
+    assert decide(GATE.evidence) == found
+    assert {LATENCY: "inconclusive", MEMORY: "regressed"} == {
+        hypothesis: one.outcome for hypothesis, one in found.items()
+    }
     assert "the time of 600 s was up" == found[LATENCY].reason

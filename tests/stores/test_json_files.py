@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from pytest_hwperf.core.contracts import Store
 from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.records import Session
+from pytest_hwperf.core.records import StoredRun
 from pytest_hwperf.host.files import create_file
 from pytest_hwperf.stores import baseline_file, json_files
 from pytest_hwperf.stores.json_files import JsonStore
@@ -33,7 +33,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "baselines"
 
 
-def load(store: Store, test: str = fake.TEST, label: str = "") -> tuple[Session, ...]:
+def load(store: Store, test: str = fake.TEST, label: str = "") -> tuple[StoredRun, ...]:
     return store.load("main", fake.machine(), test, label)
 
 
@@ -41,12 +41,12 @@ def medians(store: Store) -> list[float]:
     return [session.figures[0].estimate.value for session in load(store)]
 
 
-def save(store: Store, session: Session) -> Path:
+def save(store: Store, session: StoredRun) -> Path:
     """Save one session and return its file; raise what kept it from being stored."""
     return stored(store.save("main", [session]))
 
 
-def hold(store: Store, session: Session) -> Path:
+def hold(store: Store, session: StoredRun) -> Path:
     """Hold one session in the same way."""
     return stored(store.hold("main", [session]))
 
@@ -299,11 +299,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no sessions": (lambda path: resign(path, lambda plain: plain["sessions"].clear()), "holds no session"),
     "sessions of numbers": (
         lambda path: resign(path, lambda plain: plain.update(sessions=[5])),
-        r"does not hold what a baseline holds \(Session: expected the fields of a Session, found 5\)",
+        r"does not hold what a baseline holds \(StoredRun: expected the fields of a StoredRun, found 5\)",
     ),
     "another record": (
         lambda path: resign(path, lambda plain: plain["sessions"][0]["run"].pop("context")),
-        r"does not hold what a baseline holds \(Session: run: missing field 'context'\)",
+        r"does not hold what a baseline holds \(StoredRun: run: missing field 'context'\)",
     ),
     "another test's": (lambda path: resign(path, lambda plain: plain.update(test="x")), r"belongs at .*/x-.*: move it"),
     "link to nowhere": (instead(lambda path: path.symlink_to("gone")), "cannot be read"),

@@ -81,7 +81,7 @@ class Project:
     @property
     def site(self) -> Path:
         """Where the candidate's environment has its packages."""
-        return site_of(self.python)
+        return allocation_site_of(self.python)
 
 
 def environment(folder: Path) -> Path:
@@ -90,7 +90,7 @@ def environment(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def site_of(python: Path) -> Path:
+def allocation_site_of(python: Path) -> Path:
     (site,) = (python.parents[1] / "lib").glob("python3*/site-packages")
     return site
 
@@ -266,8 +266,8 @@ def test_what_the_errors_tell_to_do_works(project: Project, tmp_path: Path, inst
     """With an environment of its own, the baseline's code is that which is installed there."""
     install(project)
     python = environment(tmp_path / "base")
-    shutil.copytree(project.baseline / "src" / "pkg", site_of(python) / "pkg")
-    notes(project, site_of(python), editable=False, files=["pkg/__init__.py", "pkg/model.py"])
+    shutil.copytree(project.baseline / "src" / "pkg", allocation_site_of(python) / "pkg")
+    notes(project, allocation_site_of(python), editable=False, files=["pkg/__init__.py", "pkg/model.py"])
 
     assert ("baseline", "proven") == sides(project, base_python=python)
 
@@ -275,7 +275,7 @@ def test_what_the_errors_tell_to_do_works(project: Project, tmp_path: Path, inst
 def test_an_environment_of_its_own_that_holds_the_candidate_is_an_error(project: Project, tmp_path: Path) -> None:
     by_path_of_setuptools(project)
     python = environment(tmp_path / "base")
-    (site_of(python) / "_pkg.pth").write_text(str(project.package.parent))
+    (allocation_site_of(python) / "_pkg.pth").write_text(str(project.package.parent))
     (project.baseline / "src").rename(project.baseline / "elsewhere")
 
     side, error = sides(project, base_python=python)

@@ -14,7 +14,7 @@ from pytest_hwperf.host.clocks import Clock, clock_source
 from pytest_hwperf.host.resident import resident, resolution
 from pytest_hwperf.meters.energy.diagnosis import Host
 from pytest_hwperf.meters.energy.powercap import Files, Zone, choose_zones, find_zones
-from pytest_hwperf.pairs.interleaving import Tempo
+from pytest_hwperf.pairs.interleaving import BlockPlan
 
 Open = Callable[[str], Meter]  # opens the energy source of that name
 
@@ -158,28 +158,28 @@ def read_call_clock(watch: Callable[[], Clock], root: str) -> CallClock:
         source=clock_source(root),
         step_s=seen.step_s,
         cost_s=seen.cost_s,
-        batched_below_s=Tempo().batch_below_s,
+        batched_below_s=BlockPlan().batch_below_s,
     )
 
 
-def told_source(source: Source) -> str:
+def describe_source(source: Source) -> str:
     """Say what an available source is."""
     tick = "no steps" if source.tick_s is None else f"moves every {show(source.tick_s, 's')}"
     windows = f"from {show(source.shortest_window_s, 's')} on" if source.shortest_window_s else "of any length"
     return f"{source.label}: {tick}, windows {windows}"
 
 
-def told_memory(memory: Memory) -> str:
+def describe_memory(memory: Memory) -> str:
     """Say what peaks are read from."""
     return f"peaks by {memory.peak_source}, the size at one moment by {memory.present_source}"
 
 
-def told_cpu_time(cpu: CpuTime) -> str:
+def describe_cpu_time(cpu: CpuTime) -> str:
     """Say how finely CPU time is told."""
     return "did not move" if cpu.step_s is None else f"in steps of {show(cpu.step_s, 's')} while one thread works"
 
 
-def told_clock(clock: CallClock) -> str:
+def describe_clock(clock: CallClock) -> str:
     """Say what timings rest on."""
     named = f"perf_counter ({clock.source})" if clock.source else "perf_counter"
     steps = "did not move" if clock.step_s is None else f"steps of {show(clock.step_s, 's')}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_hwperf import registry
 from pytest_hwperf.cli.doctor.abilities import ESTIMATE, KNOWN_SOURCES
-from pytest_hwperf.cli.doctor.findings import ABILITIES, Place, examine, plain, told
+from pytest_hwperf.cli.doctor.findings import ABILITIES, Place, examine, plain, render
 from pytest_hwperf.cli.doctor.layout import fitting
 from pytest_hwperf.cli.doctor.noise import Noise, pair_for, read_noise
 from pytest_hwperf.core.budgets import nearest
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace, place: Place | None = None, listen: Callabl
     if options.json:
         print(json.dumps(plain(found, required), indent=1, allow_nan=False))
     else:
-        print("\n".join(told(found, fitting(shutil.get_terminal_size().columns))))
+        print("\n".join(render(found, fitting(shutil.get_terminal_size().columns))))
     missing = [name for name in required if not found.abilities[name]]
     if missing:
         print(f"hwperf: required and missing here: {', '.join(missing)}", file=sys.stderr)

@@ -12,20 +12,20 @@ from pytest_hwperf.cli.doctor.abilities import (
     Open,
     Source,
     ZoneSeen,
+    describe_clock,
+    describe_cpu_time,
+    describe_memory,
+    describe_source,
     open_source,
     read_call_clock,
     read_cpu_time,
     read_memory,
     read_sources,
     read_zones,
-    told_clock,
-    told_cpu_time,
-    told_memory,
-    told_source,
 )
 from pytest_hwperf.cli.doctor.conditions import Conditions, Threads, read_conditions, read_threads, rows_of
 from pytest_hwperf.cli.doctor.layout import paragraph, table
-from pytest_hwperf.cli.doctor.noise import Noise, told_noise
+from pytest_hwperf.cli.doctor.noise import Noise, render_noise
 from pytest_hwperf.core.records import Machine
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.clocks import Clock, cpu_time_step, watch_clock
@@ -100,7 +100,7 @@ def examine(place: Place) -> Findings:
     )
 
 
-def told(found: Findings, width: int) -> Iterator[str]:
+def render(found: Findings, width: int) -> Iterator[str]:
     """Yield the lines of the text, in which nothing that was read is obeyed by a terminal."""
     machine = found.machine
     here = (
@@ -120,7 +120,7 @@ def told(found: Findings, width: int) -> Iterator[str]:
     yield from table([_line(row.label, row.value, filter(None, [row.judgement])) for row in rows], width)
     if found.noise is not None:
         yield from ("", "Noise now")
-        for text in told_noise(found.noise):
+        for text in render_noise(found.noise):
             yield from paragraph(visible(text), width, lead="  ", indent=2)
 
 
@@ -173,7 +173,7 @@ def _energy_rows(sources: Mapping[str, Source]) -> list[Line]:
         same = told_by.setdefault(source.reason, name)
         label = _marked(name, sources, available=source.available)
         if source.available:
-            rows.append(_line(label, told_source(source), source.warnings))
+            rows.append(_line(label, describe_source(source), source.warnings))
         else:
             rows.append(_refused(label, source.reason if same == name else f"as {same}", source.warnings))
     return rows
@@ -185,11 +185,11 @@ def _told_zone(zone: ZoneSeen) -> str:
 
 
 def _measuring_rows(found: Findings) -> list[Line]:
-    memory = told_memory(found.memory) if found.memory.available else found.memory.reason
+    memory = describe_memory(found.memory) if found.memory.available else found.memory.reason
     parts: dict[str, tuple[bool, str, Sequence[str]]] = {
         "memory": (found.memory.available, memory, found.memory.warnings),
-        "CPU time": (found.cpu.available, told_cpu_time(found.cpu), ()),
-        "clock": (found.clock.available, told_clock(found.clock), ()),
+        "CPU time": (found.cpu.available, describe_cpu_time(found.cpu), ()),
+        "clock": (found.clock.available, describe_clock(found.clock), ()),
     }
     return [_line(_marked(name, parts, available=there), text, notes) for name, (there, text, notes) in parts.items()]
 

@@ -15,7 +15,7 @@ from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.host.interference import Interference, Snapshot
 
 if TYPE_CHECKING:
-    from pytest_hwperf.gate.identical_models import Alike
+    from pytest_hwperf.gate.identical_models import SelfComparison
     from pytest_hwperf.pairs.conductor import Progress
 
 ALPHA = 0.01  # the gate's default, per build
@@ -48,7 +48,7 @@ class Noise:
     reason: str  # why there is no figure, or fewer pairs than there might be; "" otherwise
 
 
-def read_noise(read: "Callable[[], Alike]", snapshot: Callable[[], Snapshot] | None = None) -> Noise:
+def read_noise(read: "Callable[[], SelfComparison]", snapshot: Callable[[], Snapshot] | None = None) -> Noise:
     """Run the pairs and say what they mean; what kept them from running is told, not raised."""
     watch = Interference(snapshot)
     try:
@@ -88,18 +88,18 @@ def noise_of(
     )
 
 
-def pair_for(seconds: float, tell: "Callable[[Progress], None]") -> "Callable[[], Alike]":
+def pair_for(seconds: float, tell: "Callable[[Progress], None]") -> "Callable[[], SelfComparison]":
     """Return what runs the built-in model beside itself for so long."""
     from pytest_hwperf.core.budgets import DEFAULT_MARGINS
     from pytest_hwperf.gate.builtin_model import MODEL, ROWS, rows
-    from pytest_hwperf.gate.identical_models import pair_alike
+    from pytest_hwperf.gate.identical_models import compare_with_itself
     from pytest_hwperf.gate.models import Terms
 
     terms = Terms(margins=(DEFAULT_MARGINS["latency_p50"],), alpha=ALPHA, batch_size=ROWS, time_s=seconds, tell=tell)
-    return partial(pair_alike, MODEL, rows(), terms)
+    return partial(compare_with_itself, MODEL, rows(), terms)
 
 
-def told_noise(noise: Noise) -> list[str]:
+def render_noise(noise: Noise) -> list[str]:
     """Say it in plain words, a paragraph each."""
     if not noise.pairs or noise.latency_s is None:
         return [f"No pair of equal processes gave a value: {noise.reason or 'the time was too short; give more'}."]

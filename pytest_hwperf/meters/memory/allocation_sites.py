@@ -22,7 +22,7 @@ _INTERPRETER = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstd
 _OWN = str(Path(__file__).parents[2])  # this package
 
 
-class Site(NamedTuple):
+class AllocationSite(NamedTuple):
     """A line of Python that holds memory."""
 
     function: str  # "" where no Python was running
@@ -31,7 +31,7 @@ class Site(NamedTuple):
     called_at: str  # FILE:LINE of the tests' own code that led there, "" where it is the same or none
 
 
-def sites_of(work: Callable[[], object], root: Path, record: Path) -> list[dict[str, Any]]:
+def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) -> list[dict[str, Any]]:
     """Do `work` under memray; return up to five sites that hold most at the peak, with `bytes` and `allocations`.
 
     Args:
@@ -50,10 +50,10 @@ def sites_of(work: Callable[[], object], root: Path, record: Path) -> list[dict[
         except RuntimeError as error:
             raise MeasurementError(f"memray cannot watch a fresh process: {error}") from error
         work()
-    sizes, counts = Counter[Site](), Counter[Site]()
+    sizes, counts = Counter[AllocationSite](), Counter[AllocationSite]()
     with memray.FileReader(record) as reader:
         for allocated in reader.get_high_watermark_allocation_records(merge_threads=True):
-            site = site_of(allocated.stack_trace(), root)
+            site = allocation_site_of(allocated.stack_trace(), root)
             sizes[site] += allocated.size
             counts[site] += allocated.n_allocations
     least = _LEAST_SHARE * sizes.total()
@@ -64,14 +64,14 @@ def sites_of(work: Callable[[], object], root: Path, record: Path) -> list[dict[
     ]
 
 
-def site_of(frames: Sequence[Frame], root: Path) -> Site:
+def allocation_site_of(frames: Sequence[Frame], root: Path) -> AllocationSite:
     """Return the innermost of `frames`, and the innermost that is the user's own where that is another."""
     if not frames:
-        return Site("", "", 0, "")
+        return AllocationSite("", "", 0, "")
     function, file, line = frames[0]
     own = next((one for one in frames if _is_own(one[1], root)), None)
     called_at = f"{_relative(own[1], root)}:{own[2]}" if own and own != frames[0] else ""
-    return Site(function, _relative(file, root), line, called_at)
+    return AllocationSite(function, _relative(file, root), line, called_at)
 
 
 def _is_own(file: str, root: Path) -> bool:

@@ -12,7 +12,7 @@ from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.units import show
 from pytest_hwperf.host.resident import Resident, resident, resolution
 
-__all__ = ["HighWater", "Mark", "MemoryMeter", "resolution"]
+__all__ = ["Mark", "MemoryMeter", "PeakRss", "resolution"]
 
 _BEFORE_IDLE = "memory is counted from the idle process: call idle() first, and heed its reason"
 
@@ -26,7 +26,7 @@ class Mark:
     hidden: int  # B: an earlier peak that could not be forgotten, so that nothing below it is seen; 0 for none
 
 
-class HighWater:
+class PeakRss:
     """The process's one high-water mark, shared by all who reset it: no one's reset loses another's peak."""
 
     def __init__(self, held: Resident) -> None:
@@ -80,22 +80,22 @@ class HighWater:
 class MemoryMeter:
     """Notes the idle process, then tells peaks above it; in bytes."""
 
-    def __init__(self, process: str | Path = "/proc/self", *, opening: Callable[[], HighWater] | None = None) -> None:
+    def __init__(self, process: str | Path = "/proc/self", *, opening: Callable[[], PeakRss] | None = None) -> None:
         """Watch the high-water mark that `opening` gives, else one of its own; on Linux, of the folder `process`."""
-        self._opening = opening or (lambda: HighWater(resident(process=process)))
-        self._water: HighWater | None = None
+        self._opening = opening or (lambda: PeakRss(resident(process=process)))
+        self._peak_rss: PeakRss | None = None
         self._idle: int | None = None
         self._mark: Mark | None = None
 
     @property
     def source(self) -> str:
         """What peaks are read from; "" before a successful `idle`."""
-        return self._water.held.source if self._water else ""
+        return self._peak_rss.held.source if self._peak_rss else ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is to be known of peaks; () before a successful `idle`."""
-        return self._water.held.warnings if self._water else ()
+        return self._peak_rss.held.warnings if self._peak_rss else ()
 
     def idle(self) -> str:
         """Note what the process holds now and forget its peak so far; return why nothing can be told, "" where it can.
@@ -114,13 +114,13 @@ class MemoryMeter:
     def reset(self) -> str:
         """Forget the peak so far and keep the idle value; return why it cannot be done, "" where it can."""
         try:
-            water = self._opened()
-            mark = water.begin()
+            peak_rss = self._opened()
+            mark = peak_rss.begin()
         except MeasurementError as error:
             return str(error)
         if mark.hidden:
-            water.end(mark)
-            return water.held.clear()
+            peak_rss.end(mark)
+            return peak_rss.held.clear()
         self._watch(mark)
         return ""
 
@@ -130,8 +130,8 @@ class MemoryMeter:
         Raises:
             MeasurementError: nothing was noted to count from, or an earlier peak hides it.
         """
-        water, mark, idle = self._noted()
-        return water.peak(mark) + mark.start - idle
+        peak_rss, mark, idle = self._noted()
+        return peak_rss.peak(mark) + mark.start - idle
 
     def retained(self) -> int:
         """Return the bytes held now above the idle process; below 0 where it has shrunk.
@@ -139,8 +139,8 @@ class MemoryMeter:
         Raises:
             MeasurementError: nothing was noted to count from.
         """
-        water, _, idle = self._noted()
-        return water.held.now()[0] - idle
+        peak_rss, _, idle = self._noted()
+        return peak_rss.held.now()[0] - idle
 
     def now(self) -> tuple[int, str]:
         """Return the bytes held now, and what they were read from.
@@ -148,20 +148,20 @@ class MemoryMeter:
         Raises:
             MeasurementError: nothing was noted to count from.
         """
-        water, _, _ = self._noted()
-        return water.held.now()
+        peak_rss, _, _ = self._noted()
+        return peak_rss.held.now()
 
-    def _opened(self) -> HighWater:
-        if self._water is None:
-            self._water = self._opening()
-        return self._water
+    def _opened(self) -> PeakRss:
+        if self._peak_rss is None:
+            self._peak_rss = self._opening()
+        return self._peak_rss
 
     def _watch(self, mark: Mark) -> None:
-        if self._water is not None and self._mark is not None:
-            self._water.end(self._mark)
+        if self._peak_rss is not None and self._mark is not None:
+            self._peak_rss.end(self._mark)
         self._mark = mark
 
-    def _noted(self) -> tuple[HighWater, Mark, int]:
-        if self._water is None or self._mark is None or self._idle is None:
+    def _noted(self) -> tuple[PeakRss, Mark, int]:
+        if self._peak_rss is None or self._mark is None or self._idle is None:
             raise MeasurementError(_BEFORE_IDLE)
-        return self._water, self._mark, self._idle
+        return self._peak_rss, self._mark, self._idle

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.memory.peak_rss import HighWater, Mark
+from pytest_hwperf.meters.memory.peak_rss import Mark, PeakRss
 
 _OPEN = "the window is still open: read it after the block"
 _USED = "a used process: what earlier code has freed is handed out again, and the block seems to need less"
@@ -30,7 +30,7 @@ class MemoryWindows:
         opening: gives the high-water mark of this process; raises MeasurementError where the system tells none.
     """
 
-    def __init__(self, opening: Callable[[], HighWater]) -> None:
+    def __init__(self, opening: Callable[[], PeakRss]) -> None:
         self._opening = opening
 
     @contextmanager
@@ -40,33 +40,33 @@ class MemoryWindows:
         A block that raises is unmeasured, and what it raised goes on: half a block has no peak to tell.
         """
         try:
-            water = self._opening()
-            mark = water.begin()
+            peak_rss = self._opening()
+            mark = peak_rss.begin()
         except MeasurementError as error:
             refused = str(error)
         else:
-            yield from self._watched(water, mark)
+            yield from self._watched(peak_rss, mark)
             return
         yield MemoryReading("", (), refused)
 
-    def _watched(self, water: HighWater, mark: Mark) -> Iterator[MemoryReading]:
-        reading = MemoryReading(water.held.source, (_USED, _UNPINNED, *water.held.warnings), _OPEN)
+    def _watched(self, peak_rss: PeakRss, mark: Mark) -> Iterator[MemoryReading]:
+        reading = MemoryReading(peak_rss.held.source, (_USED, _UNPINNED, *peak_rss.held.warnings), _OPEN)
         try:
             yield reading
         except BaseException as error:
             reading.reason = f"the block raised {type(error).__name__} before its window ended"
             raise
         else:
-            reading.reason = _fill(reading, water, mark)
+            reading.reason = _fill(reading, peak_rss, mark)
         finally:
-            water.end(mark)
+            peak_rss.end(mark)
 
 
-def _fill(reading: MemoryReading, water: HighWater, mark: Mark) -> str:
+def _fill(reading: MemoryReading, peak_rss: PeakRss, mark: Mark) -> str:
     """Read what can be told; return why anything cannot."""
     try:
-        reading.retained_bytes = water.held.now()[0] - mark.start
-        reading.peak_bytes = water.peak(mark)
+        reading.retained_bytes = peak_rss.held.now()[0] - mark.start
+        reading.peak_bytes = peak_rss.peak(mark)
     except MeasurementError as error:
         return str(error)
     return ""

@@ -30,12 +30,12 @@ CALM = Conditions(
 )  # fmt: skip
 
 
-def told(found: Conditions) -> dict[str, Row]:
+def render(found: Conditions) -> dict[str, Row]:
     return {row.key: row for row in rows_of(found)}
 
 
 def judgement(key: str, found: Conditions) -> str:
-    return told(found)[key].judgement
+    return render(found)[key].judgement
 
 
 def look_at(root: Path) -> Conditions:
@@ -49,7 +49,7 @@ def test_a_calm_machine_is_told_without_a_judgement() -> None:
 
 def test_what_is_not_shown_is_unknown_and_not_judged(tmp_path: Path) -> None:
     """An empty machine: no value is made up."""
-    rows = told(look_at(tmp_path))
+    rows = render(look_at(tmp_path))
     unknown = {key for key, row in rows.items() if row.value == "unknown"}
 
     assert {
@@ -60,7 +60,7 @@ def test_what_is_not_shown_is_unknown_and_not_judged(tmp_path: Path) -> None:
 
 def test_a_noisy_laptop_is_judged_in_plain_words(tmp_path: Path) -> None:
     """Everything that can be wrong is, with its figure and its remedy."""
-    rows = told(look_at(settle_in(tmp_path)))
+    rows = render(look_at(settle_in(tmp_path)))
 
     assert {
         "virtual": "no",
@@ -115,7 +115,7 @@ def test_one_core_is_interrupted_by_everything() -> None:
 
 def test_pools_larger_than_the_allotted_cores_are_judged() -> None:
     threads = replace(ONE_THREAD, blas={"openblas 0.3": 8, "openmp": 2})
-    rows = told(replace(CALM, threads=threads))
+    rows = render(replace(CALM, threads=threads))
 
     assert "openblas 0.3: 8 threads, openmp: 2 threads" == rows["blas"].value
     assert "more than the 4 allotted cores" in rows["blas"].judgement
@@ -130,7 +130,7 @@ def test_thread_settings_are_shown_as_they_are() -> None:
         onnxruntime_scenario=1,
         settings={"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "1"},
     )
-    rows = told(replace(CALM, threads=threads))
+    rows = render(replace(CALM, threads=threads))
 
     assert "none" == rows["blas"].value
     assert "OMP_NUM_THREADS=2, MKL_NUM_THREADS=1" == rows["thread_settings"].value
@@ -143,7 +143,7 @@ def test_thread_settings_are_shown_as_they_are() -> None:
 def test_swap_is_told_with_its_size(total: int, text: str) -> None:
     system = replace(CALM.system, swap_bytes=total, swap_used_bytes=0)
 
-    assert text == told(replace(CALM, system=system))["swap"].value
+    assert text == render(replace(CALM, system=system))["swap"].value
 
 
 def test_the_libraries_of_this_process_are_asked() -> None:

@@ -20,7 +20,7 @@ from pytest_hwperf.cli.doctor.findings import Place
 from pytest_hwperf.cli.doctor.noise import Noise, noise_of
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
-from pytest_hwperf.gate.identical_models import Alike
+from pytest_hwperf.gate.identical_models import SelfComparison
 from pytest_hwperf.meters.energy.diagnosis import Host
 from pytest_hwperf.pairs.conductor import Progress
 
@@ -258,10 +258,10 @@ def test_a_terminal_shows_that_pairs_are_run(server: Place, monkeypatch: pytest.
     """And the line is gone afterwards."""
     shown = Terminal()
 
-    def pair(seconds: float, tell: Callable[[Progress], None]) -> Callable[[], Alike]:
-        def run_pairs() -> Alike:
-            tell(Progress(stage="screen", pair=1, of=6, test="", decided=0, trials=1, left_s=None))
-            return Alike(changes=(), latency_s=None, seconds=seconds, lost="")
+    def pair(seconds: float, tell: Callable[[Progress], None]) -> Callable[[], SelfComparison]:
+        def run_pairs() -> SelfComparison:
+            tell(Progress(stage="screen", pair=1, of=6, test="", decided=0, hypotheses=1, left_s=None))
+            return SelfComparison(changes=(), latency_s=None, seconds=seconds, lost="")
 
         return run_pairs
 

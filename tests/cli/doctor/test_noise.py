@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_hwperf.cli.doctor.noise import Need, Noise, noise_of, pair_for, read_noise, told_noise
+from pytest_hwperf.cli.doctor.noise import Need, Noise, noise_of, pair_for, read_noise, render_noise
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.gate.identical_models import Alike
+from pytest_hwperf.gate.identical_models import SelfComparison
 from pytest_hwperf.host.interference import Snapshot
 
 EIGHT = (-0.004, -0.003, -0.002, -0.001, 0.001, 0.002, 0.003, 0.004)  # log ratios
@@ -18,12 +18,14 @@ def calm() -> Snapshot:
     return QUIET
 
 
-def seen(changes: Sequence[float], lost: str = "") -> Alike:
-    return Alike(changes=tuple(changes), latency_s=1e-4 if changes else None, seconds=1.5 * len(changes), lost=lost)
+def seen(changes: Sequence[float], lost: str = "") -> SelfComparison:
+    return SelfComparison(
+        changes=tuple(changes), latency_s=1e-4 if changes else None, seconds=1.5 * len(changes), lost=lost
+    )
 
 
 def text_of(changes: Sequence[float], lost: str = "") -> str:
-    return "\n".join(told_noise(read_noise(lambda: seen(changes, lost), calm)))
+    return "\n".join(render_noise(read_noise(lambda: seen(changes, lost), calm)))
 
 
 def test_a_quiet_machine_needs_the_fewest_pairs() -> None:
@@ -79,13 +81,13 @@ def test_no_pair_at_all_is_told() -> None:
 
 
 def test_a_process_that_was_lost_is_told_and_the_rest_goes_on() -> None:
-    def read() -> Alike:
+    def read() -> SelfComparison:
         raise WorkerError("the process ended with code 3")
 
     noise = read_noise(read, calm)
 
     assert (0, "the process ended with code 3") == (noise.pairs, noise.reason)
-    assert "gave a value: the process ended with code 3." in "\n".join(told_noise(noise))
+    assert "gave a value: the process ended with code 3." in "\n".join(render_noise(noise))
 
 
 def test_a_reading_that_ended_early_says_why() -> None:
@@ -96,7 +98,7 @@ def test_what_disturbed_the_reading_stands_below_it() -> None:
     moments = iter([QUIET, QUIET._replace(steal=10, total=200, wall_s=1.0)])
     noise = read_noise(lambda: seen(EIGHT), lambda: next(moments))
 
-    assert "Meanwhile the host took 10% of the CPU time for others (steal)." == told_noise(noise)[-1]
+    assert "Meanwhile the host took 10% of the CPU time for others (steal)." == render_noise(noise)[-1]
 
 
 @pytest.mark.live

@@ -30,14 +30,14 @@ class Turns:
                 return False
         return True
 
-    def settle(self) -> None:
+    def decide(self) -> None:
         """Return once the thread sleeps."""
         assert self._asleep.acquire(timeout=30)
 
     def give(self) -> None:
         """Let the thread, which sleeps, work once and sleep again."""
         self._turn.release()
-        self.settle()
+        self.decide()
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_the_thread_sees_what_comes_and_goes_between_two_readings(
 ) -> None:
     """100 W, 0.1 s later 300 W, 0.1 s later 100 W again: 40 J, of which the ends alone would tell 20."""
     counters.read()
-    turns.settle()
+    turns.decide()
     nvml.boards[0].milliwatts = 300_000
     clock.pass_time(0.1)
     turns.give()
@@ -108,7 +108,7 @@ def test_an_error_that_the_thread_met_is_told_too(
 ) -> None:
     """Even if the board has come back by then: there is a hole in the sum."""
     counters.read()
-    turns.settle()
+    turns.decide()
     nvml.boards[1].errors["power"] = GPU_IS_LOST
     clock.pass_time(0.1)
     turns.give()

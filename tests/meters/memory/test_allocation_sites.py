@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.memory.allocation_sites import Frame, Site, site_of, sites_of
+from pytest_hwperf.meters.memory.allocation_sites import AllocationSite, Frame, allocation_site_of, allocation_sites_of
 
 ROOT = Path("/home/me/project")
 PACKAGES = "/home/me/project/.venv/lib/python3.12/site-packages"
@@ -25,16 +25,21 @@ def _imported_from(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("frames", "site"),
     [
-        ([MINE, TEST], Site("predict", "src/model.py", 12, "")),
-        ([LIBRARY, MINE, TEST], Site("dot", "numpy/linalg.py", 90, "src/model.py:12")),
-        ([("load", "/usr/lib/python3.12/json/x.py", 3), TEST], Site("load", "json/x.py", 3, "tests/test_it.py:5")),
-        ([("run", "/elsewhere/a.py", 1)], Site("run", "/elsewhere/a.py", 1, "")),
-        ([], Site("", "", 0, "")),  # a thread that runs no Python
+        ([MINE, TEST], AllocationSite("predict", "src/model.py", 12, "")),
+        ([LIBRARY, MINE, TEST], AllocationSite("dot", "numpy/linalg.py", 90, "src/model.py:12")),
+        (
+            [("load", "/usr/lib/python3.12/json/x.py", 3), TEST],
+            AllocationSite("load", "json/x.py", 3, "tests/test_it.py:5"),
+        ),
+        ([("run", "/elsewhere/a.py", 1)], AllocationSite("run", "/elsewhere/a.py", 1, "")),
+        ([], AllocationSite("", "", 0, "")),  # a thread that runs no Python
     ],
 )
-def test_a_site_is_the_innermost_line_and_the_users_own_that_led_there(frames: list[Frame], site: Site) -> None:
+def test_a_site_is_the_innermost_line_and_the_users_own_that_led_there(
+    frames: list[Frame], site: AllocationSite
+) -> None:
     """Files are told from the tests' root, or from where they were imported."""
-    assert site == site_of(frames, ROOT)
+    assert site == allocation_site_of(frames, ROOT)
 
 
 def test_the_plugins_own_lines_are_not_the_users() -> None:
@@ -44,7 +49,10 @@ def test_the_plugins_own_lines_are_not_the_users() -> None:
     file = str(Path(own.__file__))
     root = Path(own.__file__).parents[2]
 
-    assert "tests/a.py:5" == site_of([LIBRARY, ("work", file, 1), ("t", f"{root}/tests/a.py", 5)], root).called_at
+    assert (
+        "tests/a.py:5"
+        == allocation_site_of([LIBRARY, ("work", file, 1), ("t", f"{root}/tests/a.py", 5)], root).called_at
+    )
 
 
 @pytest.mark.live
@@ -62,7 +70,7 @@ def test_the_largest_block_is_named_first(tmp_path: Path) -> None:
         large()
         small()
 
-    first, second, *_ = sites_of(work, Path(__file__).parent, tmp_path / "record")
+    first, second, *_ = allocation_sites_of(work, Path(__file__).parent, tmp_path / "record")
 
     assert ("large", "test_allocations.py", 1) == (first["function"], first["file"], first["allocations"])
     assert 32 << 20 == pytest.approx(first["bytes"], rel=0.01)
@@ -74,14 +82,14 @@ def test_memray_at_work_already_is_a_reason(tmp_path: Path) -> None:
     """Two trackers cannot watch one process."""
     memray = pytest.importorskip("memray", reason="the extra memray is not installed")
     with memray.Tracker(tmp_path / "outer"), pytest.raises(MeasurementError, match="memray cannot watch"):
-        sites_of(list, tmp_path, tmp_path / "inner")
+        allocation_sites_of(list, tmp_path, tmp_path / "inner")
 
 
 @pytest.mark.parametrize("folder", ["env/lib/python3.12/site-packages/pkg", "usr/lib/python3/dist-packages/pkg"])
 def test_what_was_installed_within_the_root_is_not_the_users_own(tmp_path: Path, folder: str) -> None:
     frames = [("load", str(tmp_path / folder / "mod.py"), 3), ("test_it", str(tmp_path / "test_a.py"), 5)]
 
-    assert "test_a.py:5" == site_of(frames, tmp_path).called_at
+    assert "test_a.py:5" == allocation_site_of(frames, tmp_path).called_at
 
 
 def test_the_interpreters_own_files_are_not_the_users_even_below_the_root() -> None:
@@ -89,4 +97,4 @@ def test_the_interpreters_own_files_are_not_the_users_even_below_the_root() -> N
     decoder = json.decoder.__file__
     frames = [("decode", decoder, 353), ("test_it", "/work/test_a.py", 5)]
 
-    assert site_of(frames, Path("/")).called_at.endswith("test_a.py:5")
+    assert allocation_site_of(frames, Path("/")).called_at.endswith("test_a.py:5")

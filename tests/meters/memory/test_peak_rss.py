@@ -9,7 +9,7 @@ import pytest
 from fakes.resident import FakeResident, Process
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.memory.peak_rss import HighWater, MemoryMeter
+from pytest_hwperf.meters.memory.peak_rss import MemoryMeter, PeakRss
 
 # Each answer in bytes: peak of a call that keeps nothing, what is left, peak after a reset, what a kept block leaves.
 _WEIGH = """
@@ -71,9 +71,9 @@ def test_without_a_peak_there_is_a_reason_and_no_number(process: Process, missin
 
     assert "memory cannot be measured here" in meter.idle()
     assert "memory cannot be measured here" in meter.reset()
-    for weigh in (meter.peak, meter.retained, meter.now):
+    for measure_memory in (meter.peak, meter.retained, meter.now):
         with pytest.raises(MeasurementError, match="call idle"):
-            weigh()
+            measure_memory()
     assert ("", ()) == (meter.source, meter.warnings)
 
 
@@ -88,7 +88,7 @@ def test_a_refusal_forgets_an_earlier_idle_value(process: Process) -> None:
 
 
 def test_source_and_warnings_are_those_of_what_is_read() -> None:
-    meter = MemoryMeter(opening=lambda: HighWater(FakeResident()))
+    meter = MemoryMeter(opening=lambda: PeakRss(FakeResident()))
 
     assert ("", ("fake peak", ("played back",))) == (meter.idle(), (meter.source, meter.warnings))
     assert (0, "fake size") == meter.now()
@@ -99,7 +99,7 @@ def test_without_resets_a_peak_is_told_if_it_is_the_highest_so_far() -> None:
     held = FakeResident(refusal="not here")
     held.put(500)
     held.put(-400)
-    meter = MemoryMeter(opening=lambda: HighWater(held))
+    meter = MemoryMeter(opening=lambda: PeakRss(held))
 
     assert "" == meter.idle()
     held.put(300)
@@ -114,31 +114,31 @@ def test_without_resets_a_peak_is_told_if_it_is_the_highest_so_far() -> None:
 def test_a_reset_loses_nobody_elses_peak() -> None:
     """100 at the peak of one, then another begins, rises by 30 and ends: each is told its own."""
     held = FakeResident()
-    water = HighWater(held)
-    outer = water.begin()
+    peak_rss = PeakRss(held)
+    outer = peak_rss.begin()
     held.put(100)
     held.put(-60)
-    inner = water.begin()
+    inner = peak_rss.begin()
     held.put(30)
     held.put(-30)
 
-    assert (100, 30) == (water.peak(outer), water.peak(inner))
-    water.end(inner)
+    assert (100, 30) == (peak_rss.peak(outer), peak_rss.peak(inner))
+    peak_rss.end(inner)
     held.put(90)
-    assert 130 == water.peak(outer)
+    assert 130 == peak_rss.peak(outer)
 
 
 def test_what_has_ended_hears_of_no_later_peak() -> None:
     """Windows may overlap: the first ends while the second goes on."""
     held = FakeResident()
-    water = HighWater(held)
-    first, second = water.begin(), water.begin()
+    peak_rss = PeakRss(held)
+    first, second = peak_rss.begin(), peak_rss.begin()
     held.put(10)
-    assert 10 == water.peak(first)
-    water.end(first)
+    assert 10 == peak_rss.peak(first)
+    peak_rss.end(first)
     held.put(40)
 
-    assert 50 == water.peak(second)
+    assert 50 == peak_rss.peak(second)
     assert 10 == first.high
 
 

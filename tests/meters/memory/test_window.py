@@ -6,12 +6,12 @@ import pytest
 from fakes.resident import FakeResident
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.memory.peak_rss import HighWater
+from pytest_hwperf.meters.memory.peak_rss import PeakRss
 from pytest_hwperf.meters.memory.window import MemoryWindows
 
 
-def windows_on(water: HighWater) -> MemoryWindows:
-    return MemoryWindows(lambda: water)
+def windows_on(peak_rss: PeakRss) -> MemoryWindows:
+    return MemoryWindows(lambda: peak_rss)
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def held() -> FakeResident:
 
 
 def test_a_block_tells_its_peak_and_what_it_keeps(held: FakeResident) -> None:
-    with windows_on(HighWater(held)).window() as reading:
+    with windows_on(PeakRss(held)).window() as reading:
         held.put(500)
         held.put(-300)
 
@@ -33,7 +33,7 @@ def test_a_block_tells_its_peak_and_what_it_keeps(held: FakeResident) -> None:
 
 
 def test_the_reading_says_what_it_is_not(held: FakeResident) -> None:
-    with windows_on(HighWater(held)).window() as reading:
+    with windows_on(PeakRss(held)).window() as reading:
         held.put(1)
 
     used, unpinned, own = reading.warnings
@@ -43,15 +43,15 @@ def test_the_reading_says_what_it_is_not(held: FakeResident) -> None:
 
 
 def test_an_open_window_has_no_figure_but_a_reason(held: FakeResident) -> None:
-    with windows_on(HighWater(held)).window() as reading:
+    with windows_on(PeakRss(held)).window() as reading:
         assert (None, None) == (reading.peak_bytes, reading.retained_bytes)
         assert "the window is still open: read it after the block" == reading.reason
 
 
 @pytest.mark.parametrize("kind", [ZeroDivisionError, KeyboardInterrupt, MeasurementError])
 def test_what_a_block_raises_goes_on_and_leaves_no_figure(held: FakeResident, kind: type[BaseException]) -> None:
-    water = HighWater(held)
-    with pytest.raises(kind), windows_on(water).window() as reading:
+    peak_rss = PeakRss(held)
+    with pytest.raises(kind), windows_on(peak_rss).window() as reading:
         raise kind
 
     assert (None, None) == (reading.peak_bytes, reading.retained_bytes)
@@ -60,7 +60,7 @@ def test_what_a_block_raises_goes_on_and_leaves_no_figure(held: FakeResident, ki
 
 def test_nested_windows_keep_their_peaks(held: FakeResident) -> None:
     """The outer one peaked at 900 before the inner one made the system forget it."""
-    windows = windows_on(HighWater(held))
+    windows = windows_on(PeakRss(held))
     with windows.window() as outer:
         held.put(900)
         held.put(-800)
@@ -73,7 +73,7 @@ def test_nested_windows_keep_their_peaks(held: FakeResident) -> None:
 
 
 def test_an_inner_peak_is_the_outer_ones_too(held: FakeResident) -> None:
-    windows = windows_on(HighWater(held))
+    windows = windows_on(PeakRss(held))
     with windows.window() as outer:
         held.put(100)
         with suppress(ZeroDivisionError), windows.window():
@@ -89,7 +89,7 @@ def test_a_hidden_peak_is_unmeasured_and_what_is_kept_is_not() -> None:
     held = FakeResident(refusal="this system does not reset peaks")
     held.put(4000)
     held.put(-3000)
-    with windows_on(HighWater(held)).window() as reading:
+    with windows_on(PeakRss(held)).window() as reading:
         held.put(500)
 
     assert (None, 500) == (reading.peak_bytes, reading.retained_bytes)
@@ -99,7 +99,7 @@ def test_a_hidden_peak_is_unmeasured_and_what_is_kept_is_not() -> None:
 def test_a_system_that_tells_nothing_gives_its_reason() -> None:
     """The block runs all the same."""
 
-    def refuse() -> HighWater:
+    def refuse() -> PeakRss:
         raise MeasurementError("no memory is told here")
 
     ran = []
