@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from benchmarks.intervals import Row, answer
 from benchmarks.judging_peer import peer_seconds
-from pytest_hwperf.core.baselines import Stored, Terms, compare_with_sessions, stored_run_of
+from pytest_hwperf.core.baselines import Criteria, Stored, compare_with_sessions, stored_run_of
 from pytest_hwperf.core.budgets import closest_margins, parse_budgets, parse_margins
 from pytest_hwperf.core.codec import from_plain, to_plain
 from pytest_hwperf.core.estimates import figures
@@ -21,7 +21,7 @@ from pytest_hwperf.core.records import Comparison, Figure, Judgement, Machine, P
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.verdicts import judge
 from pytest_hwperf.host import machine
-from pytest_hwperf.plugin.finishing import without_collection
+from pytest_hwperf.plugin.reporting import without_collection
 from pytest_hwperf.reports import csv_files, json_file, terminal
 from pytest_hwperf.stores.baseline_file import extend, file_name, render
 from pytest_hwperf.stores.json_files import JsonStore
@@ -207,9 +207,9 @@ def _compared(
     stored: Sequence[tuple[StoredRun, ...]],
     others: Sequence[tuple[Machine, ...]],
 ) -> list[tuple[Comparison, ...]]:
-    terms = Terms(margins=_MARGINS)
+    criteria = Criteria(margins=_MARGINS)
     return [
-        compare_with_sessions(run, mine, Stored(sessions=sessions, elsewhere=elsewhere), terms)
+        compare_with_sessions(run, mine, Stored(sessions=sessions, elsewhere=elsewhere), criteria)
         for run, mine, sessions, elsewhere in zip(runs, found, stored, others, strict=True)
     ]
 

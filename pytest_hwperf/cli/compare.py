@@ -10,7 +10,7 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import METRICS, Comparison, Policy
 from pytest_hwperf.core.verdicts import explain, judge_comparison
 from pytest_hwperf.gate.model_worker import is_function
-from pytest_hwperf.gate.models import Terms, compare_models
+from pytest_hwperf.gate.models import CompareSettings, compare_models
 
 if TYPE_CHECKING:
     from pytest_hwperf.pairs.conductor import Progress
@@ -51,15 +51,15 @@ def run(options: argparse.Namespace) -> int:
     if not 0 < options.time < _A_DAY_S:
         raise UsageProblem(f"--time={options.time:g}: a number of seconds above 0 up to a day, such as 600")
     X, y = read_data(options.data, options.target)
-    terms = Terms(
+    settings = CompareSettings(
         margins=_margins(options.margin),
         alpha=parse_rate("--alpha", options.alpha),
         batch_size=options.batch_size,
         threads=options.threads,
         time_s=options.time,
-        tell=_tell,
+        progress=_tell,
     )
-    comparisons, gate = compare_models(options.old, options.new, X, y, terms)
+    comparisons, gate = compare_models(options.old, options.new, X, y, settings)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     print(f"{options.new} against {options.old}: {len(gate.evidence.pairs)} pairs of fresh processes")

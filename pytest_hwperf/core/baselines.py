@@ -1,6 +1,6 @@
 """Hold a run against the stored sessions of its test: which comparison fits which metric, and what forbids one."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
@@ -17,6 +17,8 @@ from pytest_hwperf.core.records import (
 )
 from pytest_hwperf.core.stored_timings import compare_with_history
 
+Statistic = tuple[str, str]  # metric and statistic
+
 _ESTIMATE = "estimate:"  # sources that hold nothing beyond CPU time: an estimate is never gated
 _PROCESS = "fresh process"
 
@@ -30,11 +32,11 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Criteria:
     """What is compared, and how surely."""
 
     margins: Sequence[Margin]  # one for each statistic
-    required: Collection[tuple[str, str]] = ()  # (metric, statistic) that the user named: unmeasured, they say so
+    required: Collection[Statistic] = ()  # those that the user named: unmeasured, they say so
     alpha: float = 0.01  # one-sided, per comparison
 
 
@@ -49,7 +51,7 @@ def compare_with_sessions(
     run: Run,
     figures: Sequence[Figure],
     stored: Stored,
-    terms: Terms,
+    criteria: Criteria,
     repeats: Sequence[Sequence[Figure]] = (),
 ) -> tuple[Comparison, ...]:
     """Compare every statistic that has a margin.
@@ -58,26 +60,67 @@ def compare_with_sessions(
         run: the candidate.
         figures: its statistics.
         stored: what the baseline has of the same test.
-        terms: what to compare, and how surely.
+        criteria: what to compare, and how surely.
         repeats: figures of further fresh processes, which an alarm on a timing needs.
 
     Returns:
         One comparison a margin, in their order; statistics that nobody measured and nobody named are left out.
     """
     found = []
-    for margin in terms.margins:
+    for margin in criteria.margins:
         figure = _figure(figures, margin)
         if figure is not None and not _is_estimate(figure):
             again = [f.estimate.value for group in repeats if (f := _figure(group, margin)) is not None]
-            found.append(_compare(run, figure, stored, margin, alpha=terms.alpha, repeats=again))
-        elif (margin.metric, margin.statistic) in terms.required:
+            found.append(_compare(run, figure, stored, margin, alpha=criteria.alpha, repeats=again))
+        elif (margin.metric, margin.statistic) in criteria.required:
             found.append(without(margin, "not comparable", _why_absent(run, figure, margin)))
     return tuple(found)
 
 
-def not_compared(figures: Sequence[Figure], terms: Terms, reason: str) -> tuple[Comparison, ...]:
+def named_too(run: Run, criteria: Criteria, paired: Mapping[Statistic, Comparison]) -> dict[Statistic, Comparison]:
+    """Add to what the pairs say that they say nothing of a statistic that the user named."""
+    found = dict(paired)
+    for margin in criteria.margins:
+        statistic = (margin.metric, margin.statistic)
+        if statistic in criteria.required and statistic not in found:
+            why = run.unmeasured.get(margin.metric, "the pairs cannot tell")
+            found[statistic] = without(margin, "not comparable", why)
+    return found
+
+
+def choose(
+    run: Run,
+    margins: Sequence[Margin],
+    stored: Sequence[Comparison],
+    paired: Mapping[Statistic, Comparison],
+    *,
+    blind: bool,
+) -> tuple[Comparison, ...]:
+    """Answer each margin by the better one of two comparisons: with the stored runs, or by the pairs.
+
+    Args:
+        run: the candidate.
+        margins: one for each statistic.
+        stored: comparisons with the stored runs.
+        paired: comparisons by the pairs.
+        blind: the test itself has changed: its work is the same on both sides of the pairs, which cannot see it.
+    """
+    by_statistic = {(one.metric, one.statistic): one for one in stored}
+    answers = []
+    for margin in margins:
+        statistic = (margin.metric, margin.statistic)
+        old, new = by_statistic.get(statistic), paired.get(statistic)
+        # what is stored of exact metrics is fully valid; of all others the pairs decide
+        keep_old = new is None or (old is not None and run.metric(margin.metric).exact and old.change is not None)
+        if old is not None and blind and old.outcome == "regressed":
+            keep_old = True
+        answers.append(old if keep_old else new)
+    return tuple(answer for answer in answers if answer is not None)
+
+
+def not_compared(figures: Sequence[Figure], criteria: Criteria, reason: str) -> tuple[Comparison, ...]:
     """Return the comparisons of a run that something kept from being made."""
-    return tuple(without(m, "not comparable", reason) for m in terms.margins if _figure(figures, m) is not None)
+    return tuple(without(m, "not comparable", reason) for m in criteria.margins if _figure(figures, m) is not None)
 
 
 def _compare(

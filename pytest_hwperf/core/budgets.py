@@ -54,6 +54,9 @@ DEFAULT_MARGINS: Mapping[str, Margin] = {
 # Compared wherever they were measured. One statistic of latency is enough (its others share the same calls), serial
 # throughput is its reciprocal, and CPU time follows it: each of those is compared only where the user names it.
 ALWAYS_COMPARED = ("latency_p50", "accuracy", "memory", "model_size", "energy")
+# Measured in fresh processes of their own, by memory or by time.
+MEMORY = ("memory", "memory_first_call", "memory_steady", "memory_retained", "memory_leak")
+COLD = ("cold_start", "cold_import", "cold_load", "cold_first_call", "cold_warm_call")
 RECORDED_MARGIN = 0.02  # relative margin of the user's own metrics
 
 _MOST_ALARMS = 0.2

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from pytest_hwperf.gate.models import Terms, rehearsed
+from pytest_hwperf.gate.models import CompareSettings, rehearsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,21 +17,21 @@ class SelfComparison:
     lost: str  # why pairs were lost and it ended early, "" where none was
 
 
-def compare_with_itself(model: str, X: Any, terms: Terms) -> SelfComparison:
+def compare_with_itself(model: str, X: Any, settings: CompareSettings) -> SelfComparison:
     """Let a model take turns with itself until the time is up; the last pair may end a little later.
 
     Args:
         model: path of an ONNX file, or module:function.
         X: its rows, shape (n, ...).
-        terms: `time_s` is for all, the rehearsal included.
+        settings: `time_s` is for all, the rehearsal included.
 
     Raises:
         UsageProblem: it cannot be loaded or called; says why.
         WorkerError: a process was lost in the rehearsal.
     """
-    until = monotonic() + terms.time_s
+    until = monotonic() + settings.time_s
     changes, latencies, lost = list[float](), list[float](), ""
-    with rehearsed(model, model, X, None, terms) as (conductor, evidence, _):
+    with rehearsed(model, model, X, None, settings) as (conductor, evidence, _):
         began = monotonic()
         while monotonic() < until:
             # A round ends when the gate would have decided; what it saw is kept, and the next begins anew.

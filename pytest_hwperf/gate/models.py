@@ -12,10 +12,9 @@ from time import monotonic
 from typing import Any
 
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
-from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Gate, Hypothesis, Measurement, Side
-from pytest_hwperf.core.records import METRICS, Comparison, Margin, Sample
+from pytest_hwperf.core.records import METRICS, Comparison, Margin
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.gate.model_worker import MODULE, ModelSpec
 from pytest_hwperf.host import workdirs
@@ -29,7 +28,7 @@ _COMPARED = ("latency_p50", "accuracy", "model_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class CompareSettings:
     """How two models are compared."""
 
     margins: Sequence[Margin] = tuple(DEFAULT_MARGINS[name] for name in _COMPARED)
@@ -38,10 +37,12 @@ class Terms:
     threads: int = 1
     time_s: float = 600.0  # for all pairs
     measurement: Measurement = _HERE  # what it is called in the evidence
-    tell: Callable[[Progress], None] = lambda _: None
+    progress: Callable[[Progress], None] = lambda _: None
 
 
-def compare_models(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> tuple[tuple[Comparison, ...], Gate]:
+def compare_models(
+    old: str, new: str, X: Any, y: Any | None, settings: CompareSettings
+) -> tuple[tuple[Comparison, ...], Gate]:
     """Let two models take turns on the same rows.
 
     Args:
@@ -49,7 +50,7 @@ def compare_models(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> t
         new: the candidate: the same.
         X: rows, shape (n, ...).
         y: their labels, shape (n,); None compares no accuracy.
-        terms: margins, alpha, batch size and threads.
+        settings: margins, alpha, batch size and threads.
 
     Returns:
         A comparison for each margin that could be asked, and the evidence they rest on.
@@ -58,15 +59,17 @@ def compare_models(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> t
         UsageProblem: a model that cannot be loaded or called; says why.
         WorkerError: a process was lost.
     """
-    with rehearsed(old, new, X, y, terms) as (conductor, asked, seed):
-        until = monotonic() + terms.time_s
-        evidence = conductor.conduct(asked, until, f"the time of {terms.time_s:g} s was up")
+    with rehearsed(old, new, X, y, settings) as (conductor, asked, seed):
+        until = monotonic() + settings.time_s
+        evidence = conductor.conduct(asked, until, f"the time of {settings.time_s:g} s was up")
     gate = Gate(against=old, revision="", seed=seed, evidence=evidence, shared={}, seconds=conductor.seconds)
     return tuple(decide(evidence).values()), gate
 
 
 @contextmanager
-def rehearsed(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> Iterator[tuple[Conductor, Evidence, int]]:
+def rehearsed(
+    old: str, new: str, X: Any, y: Any | None, settings: CompareSettings
+) -> Iterator[tuple[Conductor, Evidence, int]]:
     """Run a rehearsal; yield the conductor, what its pairs have to decide, and the seed of every random choice.
 
     Raises:
@@ -83,23 +86,23 @@ def rehearsed(old: str, new: str, X: Any, y: Any | None, terms: Terms) -> Iterat
         models: dict[Side, str] = {"baseline": old, "candidate": new}
         seed = secrets.randbits(63)
         conductor = Conductor(
-            commands={side: _command(model, data, terms) for side, model in models.items()},
+            commands={side: _command(model, data, settings) for side, model in models.items()},
             random=Random(seed),  # noqa: S311 - a fair coin whose throws can be repeated, no secret
             logs=Path(tempfile.gettempdir(), f"hwperf-logs-{os.getpid()}"),
             processors=processors(),
-            tell=terms.tell,
+            progress=settings.progress,
         )
-        yield conductor, _evidence(_rehearsed(conductor, models, terms.measurement.test), terms), seed
+        yield conductor, _evidence(_rehearsed(conductor, models, settings.measurement.test), settings), seed
 
 
-def _command(model: str, data: Path, terms: Terms) -> Command:
+def _command(model: str, data: Path, settings: CompareSettings) -> Command:
     spec = ModelSpec(
         model=model,
         data=str(data),
-        batch_size=terms.batch_size,
-        threads=terms.threads,
-        test=terms.measurement.test,
-        label=terms.measurement.label,
+        batch_size=settings.batch_size,
+        threads=settings.threads,
+        test=settings.measurement.test,
+        label=settings.measurement.label,
     )
     return Command(
         module=MODULE, arguments=[spec.to_argument()], directory=Path.cwd(), environment=untraced(os.environ)
@@ -110,18 +113,20 @@ def _rehearsed(conductor: Conductor, models: Mapping[Side, str], node: str) -> P
     trace = conductor.rehearse([node])
     outcomes = trace.outcomes.get(node, {})
     for side, model in models.items():
-        if side in outcomes and outcomes[side].get("outcome") == "failed":
-            raise UsageProblem(f"{model} cannot be measured: {outcomes[side].get('reason')}")
+        if side in outcomes and outcomes[side].outcome == "failed":
+            raise UsageProblem(f"{model} cannot be measured: {outcomes[side].reason}")
     if trace.lost:
         raise UsageProblem(f"the rehearsal of {models['baseline']} beside {models['candidate']} failed: {trace.lost}")
     return trace
 
 
-def _evidence(trace: PairTrace, terms: Terms) -> Evidence:
-    samples = {side: _samples(plain) for side, plain in trace.exact[terms.measurement].items()}
+def _evidence(trace: PairTrace, settings: CompareSettings) -> Evidence:
+    samples = {
+        side: {sample.metric: sample for sample in found} for side, found in trace.exact[settings.measurement].items()
+    }
     hypotheses, fixed_samples = list[Hypothesis](), list[FixedSample]()
-    for margin in terms.margins:
-        hypothesis = Hypothesis(measurement=terms.measurement, margin=margin, better=METRICS[margin.metric].better)
+    for margin in settings.margins:
+        hypothesis = Hypothesis(measurement=settings.measurement, margin=margin, better=METRICS[margin.metric].better)
         if not METRICS[margin.metric].exact:
             hypotheses.append(hypothesis)
         elif all(margin.metric in found for found in samples.values()):
@@ -133,9 +138,4 @@ def _evidence(trace: PairTrace, terms: Terms) -> Evidence:
                     candidate=samples["candidate"][margin.metric].values,
                 )
             )
-    return Evidence(alpha=terms.alpha, hypotheses=tuple(hypotheses), pairs=(), fixed_samples=tuple(fixed_samples))
-
-
-def _samples(exact: Mapping[str, Any]) -> dict[str, Sample]:
-    found = [from_plain(Sample, plain) for plain in exact.get("samples", ())]
-    return {sample.metric: sample for sample in found}
+    return Evidence(alpha=settings.alpha, hypotheses=tuple(hypotheses), pairs=(), fixed_samples=tuple(fixed_samples))

@@ -27,6 +27,27 @@ class Command:
     module: str = "pytest"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PytestCommand:
+    """This user's pytest command, in the parts of which those of fresh processes are made."""
+
+    inherited: Sequence[str]  # options of the user's command line, without its tests and what a worker must not do
+    neutral: Sequence[str]  # options that keep plugins from disturbing a worker, or its files
+    root: Path  # pytest's rootdir
+    inipath: Path | None
+    directory: Path  # in which pytest was started
+    environment: Mapping[str, str]
+
+    def for_file(self, path: Path) -> Command:
+        """Return the command that runs the tests of one file."""
+        ini = [] if self.inipath is None else ["-c", str(self.inipath)]
+        return Command(
+            arguments=[*self.inherited, str(path), f"--rootdir={self.root}", *ini, *self.neutral],
+            directory=self.directory,
+            environment=self.environment,
+        )
+
+
 def untraced(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a process that coverage does not follow into: a traced call takes many times as long.
 

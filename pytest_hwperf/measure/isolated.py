@@ -5,12 +5,11 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import Path
 from time import perf_counter_ns
 from typing import Protocol
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.host.worker_protocol import WorkerResult, encode
+from pytest_hwperf.host.worker_protocol import WorkerResult
 
 GROWTH = "held_after_call"  # series of the role `memory`: B held after each call, warm-up left out
 
@@ -131,14 +130,6 @@ def measure_cold_start(
     values["cold_start"] = (instants[-1 - _STEADY_CALLS] - instants[0]) / _SECOND
     notes = [f"already imported before the cold start, so not part of it: {', '.join(known)}"] if known else []
     return WorkerResult(values=values, reasons={}, notes=notes, runs=[])
-
-
-def reply(answer: WorkerResult, path: str) -> None:
-    """Leave the answer where the asking process looks; it appears whole or not at all."""
-    target = Path(path)
-    draft = target.with_suffix(".part")
-    draft.write_text(encode(answer), encoding="utf-8")
-    draft.replace(target)
 
 
 def _note(metric: str, read: Callable[[], int], values: dict[str, float], reasons: dict[str, str]) -> None:

@@ -13,15 +13,15 @@ from time import monotonic
 from typing import NamedTuple
 
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Side, Stage
+from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.paired import is_ratio, pair_value
 from pytest_hwperf.core.sequence import next_step
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.processes import Command, Launched, launch
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, encode
 from pytest_hwperf.pairs.channel import Endpoint, Listener, WorkerLostError
-from pytest_hwperf.pairs.interleaving import SIDES, BlockPlan
+from pytest_hwperf.pairs.interleaving import BlockPlan
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
-from pytest_hwperf.pairs.validation import number
 
 _START_S = 120.0  # for an interpreter and the imports of conftest files
 _REHEARSED = BlockPlan(doubles=1, warm_blocks=4, warm_s=0.5)  # its times are thrown away
@@ -60,7 +60,7 @@ class Conductor:
     logs: Path  # the log of a lost pair is kept here
     plan: BlockPlan = field(default_factory=BlockPlan)
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
-    tell: Callable[[Progress], None] = lambda _: None
+    progress: Callable[[Progress], None] = lambda _: None
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, str] = field(default_factory=dict)  # hypotheses that gave no value again and again → why
@@ -71,7 +71,7 @@ class Conductor:
         """Run a first pair whose times are thrown away: it finds what crashes, and asks for all that needs no clock."""
 
         def watch(measurement: Measurement) -> None:
-            self.tell(_progress("rehearsal", 1, 1, measurement.test))
+            self.progress(_progress("rehearsal", 1, 1, measurement.test))
 
         program = Program(
             nodes=nodes,
@@ -81,7 +81,7 @@ class Conductor:
             watch=watch,
             draw=self._draw,
         )
-        self.tell(_progress("rehearsal", 1, 1, ""))
+        self.progress(_progress("rehearsal", 1, 1, ""))
         return self._hold("rehearsal", program).trace
 
     def conduct(self, evidence: Evidence, until: float, why_late: str) -> Evidence:
@@ -133,7 +133,7 @@ class Conductor:
         def watch(measurement: Measurement) -> None:
             here = _progress(stage, done + 1, done + left, measurement.test)
             left_s = None if each_s is None else each_s * left
-            self.tell(replace(here, decided=decided, hypotheses=len(evidence.hypotheses), left_s=left_s))
+            self.progress(replace(here, decided=decided, hypotheses=len(evidence.hypotheses), left_s=left_s))
 
         program = Program(
             nodes=list(dict.fromkeys(measurement.test for measurement in measurements)),
@@ -216,14 +216,13 @@ def recorded(
     """Yield what the tests of a pair recorded themselves, for hypotheses that ask for it."""
     for hypothesis in hypotheses:
         sides = trace.outcomes.get(hypothesis.measurement.test, {})
-        said = [
-            sides[side]["recorded"].get(hypothesis.margin.metric, {}).get("value") for side in SIDES if side in sides
-        ]
-        values = [found for value in said if (found := number(value)) is not None]
+        metric = hypothesis.margin.metric
+        found = [sides[side].recorded.get(metric) for side in SIDES if side in sides]
+        values = [one.value for one in found if one is not None]
         if hypothesis.measurement in measurements and len(values) == len(SIDES):
             yield Observation(
                 measurement=hypothesis.measurement,
-                metric=hypothesis.margin.metric,
+                metric=metric,
                 statistic=hypothesis.margin.statistic,
                 baseline=array("d", [values[0]]),
                 candidate=array("d", [values[1]]),
@@ -238,9 +237,7 @@ def _why_silent(pair: Pair, trace: PairTrace, hypothesis: Hypothesis) -> str:
     key = (hypothesis.margin.metric, hypothesis.margin.statistic)
     if interleaving is not None and key in interleaving.refused:
         return interleaving.refused[key]
-    failures = [
-        f"{side}: {came['reason']}" for side, came in trace.outcomes.get(test, {}).items() if came.get("reason")
-    ]
+    failures = [f"{side}: {ended.reason}" for side, ended in trace.outcomes.get(test, {}).items() if ended.reason]
     return "; ".join(failures) or "it was not measured there"
 
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Assignment, Measurement, Observation, Side
+from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.paired import least_calls, pooled_percentile
 from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
 from pytest_hwperf.pairs.frames import Frame
-from pytest_hwperf.pairs.validation import number, whole
+from pytest_hwperf.pairs.validation import number, samples, whole
 
 if TYPE_CHECKING:
-    from pytest_hwperf.core.records import Values
+    from pytest_hwperf.core.records import Sample, Values
 
-SIDES: tuple[Side, Side] = ("baseline", "candidate")
 LETTERS: Mapping[Side, str] = {"baseline": "B", "candidate": "C"}
 _SECOND = 1_000_000_000  # ns
 _STEADY = 3  # successive warm-up blocks that have to agree
@@ -88,7 +88,7 @@ class Interleaver:
             processor: that both sides share in their turns; None leaves them to the scheduler.
         """
         self._lines = lines
-        self._tempo = plan
+        self._plan = plan
         self._toss = toss
         self._statistics = statistics
         self._processor = processor
@@ -135,26 +135,31 @@ class Interleaver:
 
     def _pinned(self, side: Side, processor: int | None) -> str:
         self._lines[side].send("pin", processor=processor)
-        return str(self._heard(side, "pin", self._tempo.first_block_s).fields.get("reason", ""))
+        return str(self._heard(side, "pin", self._plan.first_block_s).fields.get("reason", ""))
 
     def _drawn(self) -> list[Side]:
         """Draw the order of all turns, two of either side in a row: fewer hand-overs, and drift cancels."""
         turns = list[Side]()
-        for _ in range(self._tempo.doubles):
+        for _ in range(self._plan.doubles):
             one, other = SIDES if self._toss() else SIDES[::-1]
             turns += [one, other, other, one]
         return turns
 
-    def exact(self) -> dict[Side, Mapping[str, Any]]:
-        """Ask both sides for what needs no clock."""
-        found = {}
+    def exact(self) -> "dict[Side, Sequence[Sample]]":
+        """Ask both sides for what needs no clock.
+
+        Raises:
+            WorkerLostError: a side crashed or hung, or its values cannot be read.
+        """
+        found = dict[Side, "Sequence[Sample]"]()
         for side in SIDES:
             self._lines[side].send("exact")
-            found[side] = self._heard(side, "exact", self._tempo.first_block_s).fields
+            frame = self._heard(side, "exact", self._plan.first_block_s)
+            found[side] = samples(side, frame, "samples")
         return found
 
     def _warm_up(self, side: Side) -> "_Warm":
-        plan, medians, spent, count, pool = self._tempo, list[float](), 0.0, 1, False
+        plan, medians, spent, count, pool = self._plan, list[float](), 0.0, 1, False
         while len(medians) < plan.warm_blocks and spent < plan.warm_s:
             expected_s = medians[-1] * count if medians else None
             frame = self._turn(side, count, 1, rest=True, expected_s=expected_s)
@@ -172,13 +177,13 @@ class Interleaver:
     def _batch(self, call_s: float) -> int:
         """Return the calls that share a clock reading; one where percentiles of calls are wanted."""
         single = any(metric == "latency" and statistic != "p50" for metric, statistic in self._statistics)
-        if single or call_s >= self._tempo.batch_below_s:
+        if single or call_s >= self._plan.batch_below_s:
             return 1
-        return max(2, round(self._tempo.batch_s / max(call_s, 10e-9)))
+        return max(2, round(self._plan.batch_s / max(call_s, 10e-9)))
 
     def _calls(self, value_s: float, *, pool: bool) -> tuple[int, int]:
         """Return the timed values of a block, and how many of its first are dropped as cold."""
-        plan = self._tempo
+        plan = self._plan
         cold = plan.cold_calls_pool if pool else plan.cold_calls
         wished = max(plan.calls, 3 * cold)
         count = max(math.ceil(plan.block_s / value_s), min(wished, math.ceil(plan.long_block_s / value_s)))
@@ -189,7 +194,7 @@ class Interleaver:
         return max(count, math.ceil(needed / (2 * plan.doubles)) + cold), cold
 
     def _turn(self, side: Side, calls: int, batch: int, *, rest: bool, expected_s: float | None) -> Frame:
-        plan = self._tempo
+        plan = self._plan
         self._lines[side].send("run", calls=calls, batch=batch, rest=rest)
         deadline_s = plan.first_block_s if expected_s is None else plan.patience_s + 3 * expected_s
         frame = self._heard(side, "latencies", deadline_s)
@@ -215,7 +220,7 @@ class Interleaver:
 
     def _observed(self, measurement: Measurement, blocks: Mapping[Side, Sequence[Block]]) -> Iterator[Observation]:
         """Reduce the blocks to what each wanted statistic needs."""
-        preempted = sum(block.preempted for side in SIDES for block in blocks[side]) / (4 * self._tempo.doubles)
+        preempted = sum(block.preempted for side in SIDES for block in blocks[side]) / (4 * self._plan.doubles)
         for metric, statistic in self._statistics:
             values = {side: _values(blocks[side], metric, statistic) for side in SIDES}
             if values["baseline"]:
@@ -257,7 +262,7 @@ class Interleaver:
         for _ in range(2):
             calls = max(1, math.ceil(seconds / call_s))
             self._lines[side].send("energy", calls=calls, seconds=calls * call_s)
-            fields = self._heard(side, "energy", self._tempo.patience_s + 3 * calls * call_s).fields
+            fields = self._heard(side, "energy", self._plan.patience_s + 3 * calls * call_s).fields
             needed_s = number(fields.get("needed_s"))
             if needed_s is None or not seconds < needed_s <= _LONGEST_ENERGY_WINDOW_S:
                 break

@@ -2,14 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Measurement, Side
+from pytest_hwperf.core.hypotheses import SIDES, Facts, Recorded, Rehearsal, TestOutcome
 from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
 from pytest_hwperf.pairs.frames import Frame
-from pytest_hwperf.pairs.interleaving import SIDES, BlockPlan, Interleaver, Interleaving
-from pytest_hwperf.pairs.validation import mapping, texts
+from pytest_hwperf.pairs.interleaving import BlockPlan, Interleaver, Interleaving
+from pytest_hwperf.pairs.validation import mapping, number, texts
+
+if TYPE_CHECKING:
+    from pytest_hwperf.core.records import Better
 
 _LONGEST_REASON = 500  # characters that are kept of what a process says
 
@@ -17,17 +21,11 @@ Wanted = Callable[[Measurement], Sequence[tuple[str, str]]]  # statistics to tak
 
 
 @dataclass(slots=True, kw_only=True)
-class PairTrace:
+class PairTrace(Rehearsal):
     """What a pair went through."""
 
-    collected: dict[Side, list[str]] = field(default_factory=dict)  # node ids
-    errors: dict[Side, Mapping[str, str]] = field(default_factory=dict)  # file that cannot be collected → why
     selected: list[str] = field(default_factory=list)  # node ids that both sides were told to run
     interleavings: dict[Measurement, Interleaving] = field(default_factory=dict)
-    facts: dict[Measurement, dict[Side, Mapping[str, Any]]] = field(default_factory=dict)  # conditions and the like
-    exact: dict[Measurement, dict[Side, Mapping[str, Any]]] = field(default_factory=dict)
-    uneven: dict[Measurement, Side] = field(default_factory=dict)  # made by that side only
-    outcomes: dict[str, dict[Side, Mapping[str, Any]]] = field(default_factory=dict)  # node → what its test came to
     files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
     lost: str = ""  # why it ended early
 
@@ -110,7 +108,7 @@ class Pairing:
 
     def _meet(self, at: Mapping[Side, Frame]) -> None:
         measurement, program = _measurement(at["baseline"]), self._program
-        self._trace.facts[measurement] = {side: mapping(side, at[side], "facts") for side in SIDES}
+        self._trace.facts[measurement] = {side: _facts(side, at[side]) for side in SIDES}
         statistics = program.wanted(measurement)
         if not statistics:
             return
@@ -130,14 +128,36 @@ class Pairing:
         return frame
 
 
-def _outcome(side: Side, frame: Frame) -> Mapping[str, Any]:
-    """Return what a test came to, as checked as anything that a stranger says."""
+def _outcome(side: Side, frame: Frame) -> TestOutcome:
+    """Return how a test ended, checked like everything that a process says."""
     recorded = mapping(side, frame, "recorded")
-    return {
-        "outcome": str(frame.fields.get("outcome")),
-        "reason": str(frame.fields.get("reason", ""))[:_LONGEST_REASON],
-        "recorded": {name: facts for name, facts in recorded.items() if isinstance(facts, dict)},
-    }
+    return TestOutcome(
+        outcome=str(frame.fields.get("outcome")),
+        reason=str(frame.fields.get("reason", ""))[:_LONGEST_REASON],
+        recorded={name: one for name, plain in recorded.items() if (one := _recorded(plain)) is not None},
+    )
+
+
+def _recorded(plain: object) -> Recorded | None:
+    """Return a recorded metric; None where its value is no number, which is the same as none."""
+    facts = plain if isinstance(plain, dict) else {}
+    value, margin = number(facts.get("value")), number(facts.get("margin"))
+    if value is None or margin is None:
+        return None
+    better: Better = "higher" if facts.get("better") == "higher" else "lower"
+    return Recorded(value=value, better=better, margin=margin, label=str(facts.get("label")))
+
+
+def _facts(side: Side, frame: Frame) -> Facts:
+    """Return what the measurement of a side is, so that another quantity is recognised."""
+    given = mapping(side, frame, "facts")
+    conditions = given.get("conditions")
+    return Facts(
+        conditions={str(name): str(value) for name, value in conditions.items()}
+        if isinstance(conditions, dict)
+        else {},
+        scenario=str(given.get("scenario", "")),
+    )
 
 
 def _place(frame: Frame) -> tuple[object, ...]:

@@ -3,6 +3,9 @@
 import math
 from typing import Any
 
+from pytest_hwperf.core.codec import from_plain
+from pytest_hwperf.core.errors import CodecError
+from pytest_hwperf.core.records import Sample
 from pytest_hwperf.pairs.channel import WorkerLostError
 from pytest_hwperf.pairs.frames import Frame
 
@@ -41,6 +44,19 @@ def whole(side: str, frame: Frame, name: str) -> int:
     if isinstance(found, bool) or not isinstance(found, int) or found < 0:
         raise _refused(side, frame, name)
     return found
+
+
+def samples(side: str, frame: Frame, name: str) -> list[Sample]:
+    """Return a list of samples.
+
+    Raises:
+        WorkerLostError: something else.
+    """
+    found = frame.fields.get(name)
+    try:
+        return [from_plain(Sample, plain) for plain in found or ()]
+    except (CodecError, TypeError) as error:
+        raise _refused(side, frame, name) from error
 
 
 def number(value: object) -> float | None:

@@ -6,26 +6,26 @@ from typing import Any
 
 import pytest
 
+from pytest_hwperf.plugin.collector import Collector
 from pytest_hwperf.plugin.options import add_options, read_settings
-from pytest_hwperf.plugin.reporting import Collector
-from pytest_hwperf.plugin.state import (
-    COMPARED,
-    MARKERS,
-    OBEYING,
-    OWN_MARGINS,
-    PROBLEMS,
-    RESULT,
-    RUNS,
-    SESSION_STATE,
-    SETTINGS,
-    SKIPS,
+from pytest_hwperf.plugin.session import (
+    FullMeasurement,
+    Mode,
+    SessionState,
+    SingleCall,
+    begin_session,
+    begin_try,
+    end_session,
     is_marked,
     is_measured,
+    session_of,
+    test_of,
 )
 
 # Not imported by name: the module `hwperf` beside this file would hide the fixture of that name once it is loaded.
 pytest_plugins = ("pytest_hwperf.plugin.fixtures",)
 
+_WORKER = "HWPERF_WORKER"  # host.worker_protocol.ENVIRONMENT, which an unused plugin does not load
 _MARKER_LINES = (
     (
         "hwbudget(latency_p95_ms=100, accuracy_min=0.85, memory_max_mb=10, throughput_min_qps=5000, "
@@ -48,20 +48,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register markers, read every setting, and learn whether this process is a worker of another one."""
+    """Register markers, read every setting, and choose what this process does with a measurement."""
     for line in _MARKER_LINES:
         config.addinivalue_line("markers", line)
-    config.stash[SETTINGS] = settings = read_settings(config)
-    config.stash[PROBLEMS] = []
-    if "HWPERF_WORKER" in os.environ:  # duet.messages.ENVIRONMENT, which an unused plugin does not load
-        from pytest_hwperf.plugin.worker import obeying
+    settings = read_settings(config)
+    mode: Mode = SingleCall() if settings.disable else FullMeasurement()
+    if _WORKER in os.environ:
+        from pytest_hwperf.plugin.worker import worker_of
 
-        config.pluginmanager.register(obeying(config), "hwperf-obeying")
-        return
+        mode = worker_of(os.environ)
+        config.pluginmanager.register(mode, "hwperf-worker")
+    begin_session(config, SessionState(settings=settings, root=str(config.rootpath), mode=mode))
+    if isinstance(mode, FullMeasurement | SingleCall):
+        _prepare(config)
+
+
+def _prepare(config: pytest.Config) -> None:
+    """Look at what the settings name outside, and gather results where they are reported."""
+    settings = session_of(config).settings
     if settings.needs_preflight:
-        from pytest_hwperf.plugin.judging import check_resources
+        from pytest_hwperf.plugin.preflight import check_resources
 
-        check_resources(config, settings)
+        check_resources(config)
         if _is_distributed(config):  # nobody collects here, and a worker's usage error loses its text
             _check_energy(config)
     if not hasattr(config, "workerinput"):  # under xdist the controller collects, saves and reports
@@ -69,21 +77,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Let go of the energy counters, if any were opened."""
-    if SESSION_STATE in config.stash:
-        config.stash[SESSION_STATE].close()
+    """Close the energy counters, if any were opened."""
+    end_session(config)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Say what is compared with what; silent in a run that was asked for nothing."""
-    settings = config.stash[SETTINGS]
-    if settings.disable:
+    state = session_of(config)
+    if state.settings.disable:
         return "hwperf: disabled, so that nothing is measured, judged or saved"
-    if not (settings.save or settings.compare or settings.against) or OBEYING in config.stash:
+    if not state.mode.judges or not (state.settings.save or state.settings.compare or state.settings.against):
         return None
-    from pytest_hwperf.plugin.judging import header
+    from pytest_hwperf.plugin.preflight import header
 
-    return header(config, settings)
+    return header(config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -102,7 +109,7 @@ def pytest_make_collect_report(
 
     The usage error that ends other sessions would lose its text there, and the run would end as an internal error.
     """
-    known = collector.config.stash[PROBLEMS]
+    known = session_of(collector.config).problems
     before = len(known)
     report = yield
     if not hasattr(collector.config, "workerinput"):
@@ -121,10 +128,10 @@ def pytest_make_collect_report(
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Read the markers of all tests, those that a conftest has just added too; end the session at a bad one."""
     _read_markers(items)
-    problems = config.stash[PROBLEMS]
+    problems = session_of(config).problems
     if problems and not hasattr(config, "workerinput"):
         raise pytest.UsageError("\n".join(problems))
-    settings = config.stash[SETTINGS]
+    settings = session_of(config).settings
     if settings.needs_preflight and any(map(_is_metered, items)) and not _is_distributed(config):
         _check_energy(config)
     if settings.only or settings.skip:
@@ -144,7 +151,7 @@ def _is_metered(item: pytest.Item) -> bool:
 
 
 def _check_energy(config: pytest.Config) -> None:
-    from pytest_hwperf.plugin.judging import check_energy
+    from pytest_hwperf.plugin.preflight import check_energy
 
     check_energy(config)
 
@@ -155,7 +162,7 @@ def _read_markers(items: Iterable[pytest.Item]) -> None:
         if is_marked(item):
             from pytest_hwperf.plugin.markers import read_markers
 
-            known = item.config.stash[PROBLEMS]
+            known = session_of(item.config).problems
             known.extend(problem for problem in read_markers(item) if problem not in known)
 
 
@@ -191,27 +198,24 @@ def _rerun(session: pytest.Session) -> None:
 def _reruns(session: pytest.Session) -> bool:
     """Whether this process is the one that may rerun a baseline, and tests will follow."""
     config = session.config
-    settings, option = config.stash[SETTINGS], config.option
-    if OBEYING in config.stash or hasattr(config, "workerinput") or settings.disable or option.collectonly:
+    state, option = session_of(config), config.option
+    if not state.mode.judges or hasattr(config, "workerinput") or option.collectonly:
         return False
     failed = session.testsfailed and not option.continue_on_collection_errors  # then pytest runs nothing either
-    return bool(settings.against or settings.compare) and not failed
+    return bool(state.settings.against or state.settings.compare) and not failed
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Begin every try of a test empty: plugins that rerun a test keep the item."""
-    keys: tuple[pytest.StashKey[Any], ...] = (RUNS, SKIPS, COMPARED, OWN_MARGINS, RESULT)
-    for key in keys:
-        if key in item.stash:
-            del item.stash[key]
+    begin_try(item)
     item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith("hwperf.")]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
     """Measure the body of a test that has a budget and no fixture: its body is the call."""
-    if MARKERS not in pyfuncitem.stash or "hwperf" in pyfuncitem.fixturenames:
+    if not is_measured(pyfuncitem) or "hwperf" in pyfuncitem.fixturenames:
         return (yield)
     from pytest_hwperf.plugin.hwperf import measured_body
 
@@ -227,7 +231,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Judge a measured test when its body has passed; all its verdicts fail it together."""
     result = yield  # a body that fails by itself is not judged
-    if MARKERS in item.stash and OBEYING not in item.config.stash and is_measured(item):
+    if session_of(item.config).mode.judges and is_measured(item):
         from pytest_hwperf.plugin.judging import judge_test
 
         failure = judge_test(item)
@@ -240,9 +244,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Put what was found on the test's report as plain data, which crosses from worker to controller by itself."""
     report = yield
-    if report.when == "call" and RESULT in item.stash:
-        report.hwperf = item.stash[RESULT]  # type: ignore[attr-defined] # pytest lets plugins add to a report
-    elif report.skipped and SKIPS in item.stash:
+    test = test_of(item)
+    if report.when == "call" and test.result is not None:
+        report.hwperf = test.result  # type: ignore[attr-defined] # pytest lets plugins add to a report
+    elif report.skipped and test.skips:
         from pytest_hwperf.plugin.judging import plain_result
 
         report.hwperf = plain_result(item, [])  # type: ignore[attr-defined] # the same

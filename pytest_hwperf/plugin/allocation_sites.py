@@ -10,7 +10,8 @@ import pytest
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.records import Budget, Judgement
 from pytest_hwperf.core.units import counted, show
-from pytest_hwperf.plugin.command_line import ask_for_sites
+from pytest_hwperf.host.one_shot import ask
+from pytest_hwperf.plugin.command_line import command_for
 from pytest_hwperf.reports.cells import visible
 
 _MISSING = "pip install 'pytest-hwperf[memray]' and the lines that hold this memory are named here"
@@ -38,7 +39,7 @@ def _misses_memory(judgement: Judgement) -> bool:
 
 def _lines(item: pytest.Item, label: str) -> Iterator[str]:
     try:
-        answer = ask_for_sites(item, label)
+        (answer,) = ask("sites", item.nodeid, label, command_for(item), processes=1)
     except WorkerError as error:
         yield f"memray named no lines: {visible(str(error).partition(chr(10))[0])}"
         return

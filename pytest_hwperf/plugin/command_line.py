@@ -1,27 +1,13 @@
-"""Start this user's pytest again, in fresh processes, for one test: how the command line is made from ours."""
+"""This user's pytest command, rebuilt for fresh processes."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
-from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.records import Run, Sample
-from pytest_hwperf.host.one_shot import ask
-from pytest_hwperf.host.processes import Command
-from pytest_hwperf.host.worker_protocol import WorkerResult
-from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
-from pytest_hwperf.plugin.session import session_state
-from pytest_hwperf.plugin.state import MARKERS
-
-MEMORY = ("memory", "memory_first_call", "memory_steady", "memory_retained", "memory_leak")
-COLD = ("cold_start", "cold_import", "cold_load", "cold_first_call", "cold_warm_call")
-REPEATS = 2  # fresh processes that must confirm an alarm of the stored baseline
-
-_PROCESSES = {"memory": 3, "cold": 5}
+from pytest_hwperf.host.processes import Command, PytestCommand
 
 # Options of the asking session that a worker must not inherit: they stop it, select other tests, or write its files.
 _FLAGS = frozenset(
@@ -55,58 +41,30 @@ _WITH_VALUE = frozenset(
 )
 
 
-def ask_for(item: pytest.Item, role: Literal["memory", "cold"], label: str) -> tuple[list[Sample], dict[str, str]]:
-    """Weigh or cold-start one measurement of a test in fresh processes.
-
-    Returns:
-        A sample of one value per process for each metric, and metric → reason for each that could not be measured.
-
-    Raises:
-        WorkerError: a process crashed, hung or gave no answer.
-    """
-    if role == "cold":
-        return cold_samples(COLD, ask(role, item.nodeid, label, _command(item), processes=_PROCESSES[role]))
-    # Peaks do not depend on neighbours, so that processes are weighed side by side; times do.
-    cores = session_state(item.config).machine.cores
-    answers = ask(role, item.nodeid, label, _command(item), processes=_PROCESSES[role], at_once=cores)
-    limits = (budget.limit for budget in item.stash[MARKERS].budgets if budget.metric == "memory_leak")
-    return memory_samples(MEMORY, answers, limit=next(limits, None))
-
-
-def ask_for_sites(item: pytest.Item, label: str) -> WorkerResult:
-    """Run one measurement of a test under memray, in one more fresh process.
-
-    Raises:
-        WorkerError: the process crashed, hung or gave no answer.
-    """
-    return ask("sites", item.nodeid, label, _command(item), processes=1)[0]
-
-
-def repeat_runs(item: pytest.Item) -> list[list[Run]]:
-    """Make the whole measurement of a test again in fresh processes; return each one's runs.
-
-    Raises:
-        WorkerError: a process crashed, hung or gave no answer.
-    """
-    answers: list[WorkerResult] = ask("run", item.nodeid, "", _command(item), processes=REPEATS)
-    return [[from_plain(Run, plain) for plain in answer.runs] for answer in answers]
-
-
-def _command(item: pytest.Item) -> Command:
-    config = item.config
-    if not item.path.exists():
-        raise WorkerError(f"{item.nodeid} lies in no file, so that no fresh process can run it")
-    arguments = [*inherited(config), str(item.path), f"--rootdir={config.rootpath}"]
-    if config.inipath is not None:
-        arguments += ["-c", str(config.inipath)]
-    return Command(
-        arguments=[*arguments, *neutral_options(config)],
+def pytest_command(config: pytest.Config) -> PytestCommand:
+    """Return the parts of this user's command, for processes that run a test of it."""
+    return PytestCommand(
+        inherited=_inherited(config),
+        neutral=_neutral_options(config),
+        root=config.rootpath,
+        inipath=config.inipath,
         directory=Path(config.invocation_params.dir),
-        environment=environment(),
+        environment=_environment(),
     )
 
 
-def neutral_options(config: pytest.Config) -> list[str]:
+def command_for(item: pytest.Item) -> Command:
+    """Return the command that runs the file of a test.
+
+    Raises:
+        WorkerError: the test lies in no file.
+    """
+    if not item.path.exists():
+        raise WorkerError(f"{item.nodeid} lies in no file, so that no fresh process can run it")
+    return pytest_command(item.config).for_file(item.path)
+
+
+def _neutral_options(config: pytest.Config) -> list[str]:
     """Return the options that keep plugins of the asking session from disturbing a worker, or its files."""
     plugins, arguments = config.pluginmanager, ["--maxfail=0", "-o", "log_file=", "-k", "", "-m", ""]
     if plugins.hasplugin("junitxml"):
@@ -120,14 +78,14 @@ def neutral_options(config: pytest.Config) -> list[str]:
     return arguments
 
 
-def environment() -> dict[str, str]:
+def _environment() -> dict[str, str]:
     """Return the environment of a worker: ours, without what tells pytest about ours."""
     found = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
     found.pop("PYTEST_CURRENT_TEST", None)
     return found
 
 
-def inherited(config: pytest.Config) -> list[str]:
+def _inherited(config: pytest.Config) -> list[str]:
     """Return the options of the asking session's command line, without its tests and what a worker must not do."""
     worker = getattr(config, "workerinput", None)
     given = worker["mainargv"][1:] if worker else [os.fspath(argument) for argument in config.invocation_params.args]

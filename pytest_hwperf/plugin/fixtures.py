@@ -56,9 +56,9 @@ def hwperf_data() -> Any:
 def energy_meter(request: pytest.FixtureRequest) -> "EnergyMeter":
     """Meter the energy of your own block: `with energy_meter.window() as reading: ...`, then `reading.joules`."""
     from pytest_hwperf.meters.energy.window import EnergyMeter
-    from pytest_hwperf.plugin.session import session_state
+    from pytest_hwperf.plugin.session import session_of
 
-    shared = session_state(request.config)
+    shared = session_of(request.config)
     if shared.settings.disable:
         return EnergyMeter(None, why_none="nothing is measured (--hwperf-disable)")
     return EnergyMeter(shared.energy)
@@ -68,6 +68,6 @@ def energy_meter(request: pytest.FixtureRequest) -> "EnergyMeter":
 def memory_meter(request: pytest.FixtureRequest) -> "MemoryWindows":
     """Weigh your own block: `with memory_meter.window() as reading: ...`, then `reading.peak_bytes`."""
     from pytest_hwperf.meters.memory.window import MemoryWindows
-    from pytest_hwperf.plugin.session import session_state
+    from pytest_hwperf.plugin.session import session_of
 
-    return MemoryWindows(lambda: session_state(request.config).peak_rss)
+    return MemoryWindows(lambda: session_of(request.config).peak_rss)

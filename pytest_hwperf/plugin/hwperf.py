@@ -12,15 +12,18 @@ import pytest
 
 from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
+from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.records import METRICS, Better, Margin, Run, Sample
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
-from pytest_hwperf.plugin.measurement import empty_run, perform
+from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
-from pytest_hwperf.plugin.side_by_side import compared
-from pytest_hwperf.plugin.state import COMPARED, OBEYING, OWN_MARGINS, RUNS, SETTINGS, SKIPS
+from pytest_hwperf.plugin.session import session_of, test_of
 
 if TYPE_CHECKING:
+    from pytest_hwperf.core.evidence import Gate
     from pytest_hwperf.core.records import Comparison
+
+_KNOWN = frozenset({"latency", "accuracy", "model_size", "cpu_time"})
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,7 +49,8 @@ class Hwperf:
     def __init__(self, item: pytest.Item) -> None:
         """Measure for the test `item`."""
         self._item = item
-        self._runs = item.stash.setdefault(RUNS, [])
+        self._session = session_of(item.config)
+        self._test = test_of(item)
 
     @_raised_at_the_call
     def __call__(
@@ -78,8 +82,8 @@ class Hwperf:
         """
         self._check_label(label)
         subject = _subject(target, args, kwargs, y_true=y_true, batch_size=batch_size)
-        run = perform(self._item, subject, label)
-        self._runs.append(run)
+        run = self._session.mode.measure(self._item, subject, label)
+        self._test.runs.append(run)
         return run
 
     @_raised_at_the_call
@@ -98,13 +102,14 @@ class Hwperf:
         _check_recorded(name, value, better)
         size = RECORDED_MARGIN if margin is None else parse_size(margin, "relative")
         position = self._unlabelled()
-        run = self._runs[position]
+        run = self._test.runs[position]
         if name in run.directions:
             raise UsageProblem(f"hwperf.record({name!r}): recorded twice in one test; give each value its own name")
         sample = Sample(metric=name, values=array("d", [value]), per="test", source="recorded")
-        self._runs[position] = replace(run, samples=(*run.samples, sample), directions={**run.directions, name: better})
-        own = self._item.stash.setdefault(OWN_MARGINS, [])
-        own.append(Margin(metric=name, statistic="p50", size=size))
+        self._test.runs[position] = replace(
+            run, samples=(*run.samples, sample), directions={**run.directions, name: better}
+        )
+        self._test.own_margins.append(Margin(metric=name, statistic="p50", size=size))
 
     @_raised_at_the_call
     def scenarios(
@@ -135,7 +140,7 @@ class Hwperf:
         """
         data = (X, y, X_calibration)
         found, skips = ready_scenarios(self._item.nodeid, estimator, data, names=names, threads=threads)
-        self._item.stash.setdefault(SKIPS, []).extend(skips)
+        self._test.skips.extend(skips)
         return found
 
     @_raised_at_the_call
@@ -165,26 +170,26 @@ class Hwperf:
         Raises:
             UsageProblem: not two models, or one that cannot be loaded.
         """
-        if OBEYING in self._item.config.stash or self._item.config.stash[SETTINGS].disable:
+        if not self._session.mode.judges:
             return ()
-        run, comparisons, gate = compared(self._item, models, X, y_true, (batch_size, threads, label))
-        self._item.stash.setdefault(COMPARED, []).append((run, comparisons, gate))
+        run, comparisons, gate = _compared(self._item, models, X, y_true, (batch_size, threads, label))
+        self._test.compared.append((run, comparisons, gate))
         return comparisons
 
     def _check_label(self, label: object) -> None:
         if not isinstance(label, str) or not label.isprintable():
             raise UsageProblem(f"label={label!r}: a label is printable text, such as label='batch 32'")
-        if label in {run.label for run in self._runs if run.sample("latency")}:
+        if label in {run.label for run in self._test.runs if run.sample("latency")}:
             what = f"label={label!r} is used twice" if label else "a second measurement without a label"
             raise UsageProblem(f"{what}: give each hwperf(...) of a test its own, such as label='batch 32'")
 
     def _unlabelled(self) -> int:
         """Return the position of the run that the test's own metrics join; make one where there is none."""
-        for position, run in enumerate(self._runs):
+        for position, run in enumerate(self._test.runs):
             if run.label == "":
                 return position
-        self._runs.append(empty_run(self._item))
-        return len(self._runs) - 1
+        self._test.runs.append(empty_run(self._item))
+        return len(self._test.runs) - 1
 
 
 def measured_body(item: pytest.Function) -> Callable[..., None]:
@@ -196,6 +201,48 @@ def measured_body(item: pytest.Function) -> Callable[..., None]:
         Hwperf(item)(partial(body, **fixtures) if fixtures else body)
 
     return stand_in
+
+
+def _compared(
+    item: pytest.Item, models: Mapping[str, str], X: Any, y_true: Any | None, how: tuple[int, int, str]
+) -> tuple[Run, tuple["Comparison", ...], "Gate"]:
+    """Let two models take turns; return the run that the comparisons speak of, and the evidence.
+
+    Args:
+        item: the test.
+        models: name → ONNX file or module:function, the baseline first.
+        X: rows.
+        y_true: labels, None for none.
+        how: batch size, threads, label.
+    """
+    from pytest_hwperf.gate.models import CompareSettings, compare_models
+
+    batch_size, threads, label = how
+    (old_name, old), (new_name, new) = _two(models)
+    run = empty_run(item, label or f"{new_name} against {old_name}")
+    if any(other.label == run.label for other, _, _ in test_of(item).compared):
+        raise UsageProblem(f"hwperf.compare: {run.label!r} is compared twice; give each its own label=")
+    settings = session_of(item.config).settings
+    terms = CompareSettings(
+        margins=tuple(margin for margin in test_of(item).markers.margins if margin.metric in _KNOWN),
+        alpha=settings.alpha,
+        batch_size=batch_size,
+        threads=threads,
+        time_s=settings.gate_time_s,
+        measurement=Measurement(test=item.nodeid, label=run.label),
+    )
+    comparisons, gate = compare_models(old, new, X, y_true, terms)
+    conditions = {"baseline": old, "candidate": new, "batch_size": str(batch_size), "threads": str(threads)}
+    return replace(run, conditions=conditions), comparisons, gate
+
+
+def _two(models: object) -> list[tuple[str, str]]:
+    if not isinstance(models, Mapping) or len(models) != 2 or not all(isinstance(m, str) for m in models.values()):  # noqa: PLR2004
+        raise UsageProblem(
+            "hwperf.compare takes two names with their models, the baseline first, such as "
+            "hwperf.compare({'v1': 'models/v1.onnx', 'v2': 'models/v2.onnx'}, X)"
+        )
+    return list(models.items())
 
 
 def _subject(

@@ -1,6 +1,5 @@
 """Read a test's markers into budgets and margins, and refuse what cannot be meant before anything runs."""
 
-from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 from unittest import TestCase
@@ -10,28 +9,17 @@ import pytest
 from pytest_hwperf import registry
 from pytest_hwperf.core.budgets import closest, closest_margins, parse_budgets, parse_margins
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.plugin.state import MARKERS, PROBLEMS, SETTINGS
+from pytest_hwperf.plugin.session import Markers, session_of, test_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_hwperf.core.records import Budget, Margin
-
 BUILT_IN_SCENARIOS = ("sklearn_fp32", "onnx_fp32", "onnx_int8")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Markers:
-    """What the markers of one test ask for."""
-
-    budgets: tuple["Budget", ...]
-    margins: tuple["Margin", ...]  # of everything that is compared, defaults included
-    named: tuple["Margin", ...]  # those that the user named: what they speak of is measured for them
 
 
 def read_markers(item: pytest.Item) -> list[str]:
     """Put the parsed markers on the test; return every problem, as `test: problem`."""
-    settings, problems = item.config.stash[SETTINGS], list[str]()
+    settings, problems = session_of(item.config).settings, list[str]()
 
     def layers(name: str, parse: "Callable[[Mapping[str, object]], Any]") -> list[Any]:
         found = []
@@ -46,7 +34,7 @@ def read_markers(item: pytest.Item) -> list[str]:
     named = [settings.margins, *layers("hwregression", parse_margins)]
     if complaint := _unmeasurable(item):
         problems.append(f"{item.nodeid}: {complaint}")
-    item.stash[MARKERS] = Markers(
+    test_of(item).markers = Markers(
         budgets=budgets,
         margins=closest_margins(named),
         named=tuple(margin for layer in named for margin in layer),
@@ -62,7 +50,7 @@ def scenario_names(definition: pytest.Item) -> tuple[str, ...]:
     try:
         _check_scenarios(mark)
     except UsageProblem as problem:
-        definition.config.stash[PROBLEMS].append(f"{definition.nodeid}: {problem}")
+        session_of(definition.config).problems.append(f"{definition.nodeid}: {problem}")
         return BUILT_IN_SCENARIOS
     return mark.args
 

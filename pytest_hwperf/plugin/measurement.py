@@ -1,4 +1,4 @@
-"""Make one run: sample a subject between meters, then ask fresh processes for what only they can tell."""
+"""One run: sample a subject between meters, then ask fresh processes for what only they can tell."""
 
 import os
 from array import array
@@ -7,17 +7,22 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
+from pytest_hwperf.core.budgets import COLD, MEMORY
 from pytest_hwperf.core.carbon import carbon_samples
+from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.records import Reading, Run, Sample
+from pytest_hwperf.core.stored_timings import REPEATS
 from pytest_hwperf.host.interference import Interference, snapshot
 from pytest_hwperf.host.machine import control_groups
+from pytest_hwperf.host.one_shot import ask
+from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
 from pytest_hwperf.measure.pair_target import ARENA, arena_samples, exact_samples
 from pytest_hwperf.measure.plan import Pace
 from pytest_hwperf.measure.samples import net_energy, samples_of
@@ -25,39 +30,52 @@ from pytest_hwperf.measure.sampling import Measured, Sampler, Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle import idle_watts
-from pytest_hwperf.plugin.command_line import COLD, MEMORY, ask_for
-from pytest_hwperf.plugin.session import session_state
-from pytest_hwperf.plugin.state import MARKERS, OBEYING, SETTINGS
+from pytest_hwperf.plugin.command_line import command_for
+from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.scenarios.threads import crowding
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
+    from pytest_hwperf.host.worker_protocol import WorkerResult
+
+_PROCESSES = {"memory": 3, "cold": 5}
 
 
-def perform(item: pytest.Item, subject: Subject, label: str) -> Run:
-    """Measure `subject` for a test, or do with it what a fresh process was asked for."""
-    if OBEYING in item.config.stash:
-        return item.config.stash[OBEYING].perform(item, subject, label)
-    if item.config.stash[SETTINGS].disable:
-        return once(item, subject, label)
-    run = measure(item, subject, label)
+def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
+    """Measure `subject` here, and in fresh processes what only they can tell, as far as the test asks for it.
+
+    Raises:
+        MeasurementError: NaN outputs, or predictions of another length than the labels.
+        WorkerError: a fresh process crashed, hung or gave no result.
+    """
+    run = measure_here(item, subject, label)
     for role, metrics in (("memory", MEMORY), ("cold", COLD)):
-        if _wanted(item, metrics):
-            run = _extended(run, *ask_for(item, role, label))  # type: ignore[arg-type] # the two roles by name
-    return _extended(run, *arena_samples(subject)) if _wanted(item, (*MEMORY, *ARENA)) else run
+        if _asks(item, metrics):
+            run = _extended(run, *_ask_for(item, role, label))  # type: ignore[arg-type] # the two roles by name
+    return _extended(run, *arena_samples(subject)) if _asks(item, (*MEMORY, *ARENA)) else run
 
 
-def once(item: pytest.Item, subject: Subject, label: str) -> Run:
+def repeat_runs(item: pytest.Item) -> list[list[Run]]:
+    """Make the whole measurement of a test again in fresh processes; return each one's runs.
+
+    Raises:
+        WorkerError: a process crashed, hung or gave no answer.
+    """
+    answers: list[WorkerResult] = ask("run", item.nodeid, "", command_for(item), processes=REPEATS)
+    return [[from_plain(Run, plain) for plain in answer.runs] for answer in answers]
+
+
+def call_once(item: pytest.Item, subject: Subject, label: str) -> Run:
     """Call the subject a single time: what a body reads of its run is there, and nothing of it is judged or stored."""
     loaded = subject.load()
     with loaded.scope():
         before = perf_counter()
         result = Stream(loaded.function, loaded.inputs).once()
         seconds = perf_counter() - before
-    return of_one_call(item, subject, label, result, seconds)
+    return run_of_one_call(item, subject, label, result, seconds)
 
 
-def of_one_call(item: pytest.Item, subject: Subject, label: str, result: object, seconds: float) -> Run:
+def run_of_one_call(item: pytest.Item, subject: Subject, label: str, result: object, seconds: float) -> Run:
     """Return the run that a body gets where its measurement is made by others, or not at all."""
     taken = array("d", [seconds])
     samples = tuple(
@@ -69,7 +87,7 @@ def of_one_call(item: pytest.Item, subject: Subject, label: str, result: object,
 
 def empty_run(item: pytest.Item, label: str = "") -> Run:
     """Return a run without samples: what a test's own metrics are recorded in where nothing was measured."""
-    shared = session_state(item.config)
+    shared = session_of(item.config)
     return Run(
         test=item.nodeid,
         label=label,
@@ -83,14 +101,14 @@ def empty_run(item: pytest.Item, label: str = "") -> Run:
     )
 
 
-def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
+def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     """Measure everything that this process can tell of `subject`.
 
     Raises:
         MeasurementError: NaN outputs, or predictions of another length than the labels.
     """
-    shared = session_state(item.config)
-    budgets, rows = item.stash[MARKERS].budgets, subject.rows
+    shared = session_of(item.config)
+    budgets, rows = test_of(item).markers.budgets, subject.rows
     idle = _Idle(item)
     machine = shared.machine
 
@@ -125,13 +143,31 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
 
 
+def _ask_for(item: pytest.Item, role: Literal["memory", "cold"], label: str) -> tuple[list[Sample], dict[str, str]]:
+    """Weigh or cold-start one measurement of a test in fresh processes.
+
+    Returns:
+        A sample of one value per process for each metric, and metric → reason for each that could not be measured.
+
+    Raises:
+        WorkerError: a process crashed, hung or gave no answer.
+    """
+    if role == "cold":
+        return cold_samples(COLD, ask(role, item.nodeid, label, command_for(item), processes=_PROCESSES[role]))
+    # Peaks do not depend on neighbours, so that processes are weighed side by side; times do.
+    cores = session_of(item.config).machine.cores
+    answers = ask(role, item.nodeid, label, command_for(item), processes=_PROCESSES[role], at_once=cores)
+    limits = (budget.limit for budget in test_of(item).markers.budgets if budget.metric == "memory_leak")
+    return memory_samples(MEMORY, answers, limit=next(limits, None))
+
+
 def _meters(item: pytest.Item) -> "tuple[list[Meter], dict[str, str]]":
     """Return the meters of a measurement, and metric → why there is none.
 
     Each is read within the window of those before it: what pauses or waits for its counter comes first, and CPU time
     last, since waiting is no work of the calls.
     """
-    shared, absent = session_state(item.config), dict[str, str]()
+    shared, absent = session_of(item.config), dict[str, str]()
     found: list[Meter] = [CpuTimeMeter()]
     if shared.energy is None:
         absent["energy"] = "energy is off (--hwperf-energy=off)"
@@ -152,9 +188,9 @@ def _meters(item: pytest.Item) -> "tuple[list[Meter], dict[str, str]]":
 
 def _energy_is_asked(item: pytest.Item) -> bool:
     """Whether somebody will look at the energy: a budget, a margin, a baseline, or what carbon is made of."""
-    settings = item.config.stash[SETTINGS]
+    settings = session_of(item.config).settings
     stored = settings.save or settings.compare
-    return bool(stored or settings.carbon) or _wanted(item, ("energy",))
+    return bool(stored or settings.carbon) or _asks(item, ("energy",))
 
 
 class _Idle:
@@ -164,9 +200,9 @@ class _Idle:
     """
 
     def __init__(self, item: pytest.Item) -> None:
-        meter = session_state(item.config).energy
+        meter = session_of(item.config).energy
         self._meter: CountingMeter | None = None
-        if isinstance(meter, CountingMeter) and not meter.source.startswith("nvml") and _wanted(item, ("energy",)):
+        if isinstance(meter, CountingMeter) and not meter.source.startswith("nvml") and _asks(item, ("energy",)):
             self._meter = meter
         self._watts = list[Reading]()
 
@@ -185,11 +221,9 @@ class _Idle:
         return net_energy(measured, energy, self._watts, rows=rows)
 
 
-def _wanted(item: pytest.Item, metrics: Sequence[str]) -> bool:
+def _asks(item: pytest.Item, metrics: Sequence[str]) -> bool:
     """Whether a budget, or a margin that the user named, speaks of one of `metrics`: each costs fresh processes."""
-    markers = item.stash[MARKERS]
-    asked = {*(budget.metric for budget in markers.budgets), *(margin.metric for margin in markers.named)}
-    return not asked.isdisjoint(metrics)
+    return any(map(test_of(item).markers.ask_for, metrics))
 
 
 def _extended(run: Run, samples: Sequence[Sample], unmeasured: Mapping[str, str]) -> Run:

@@ -1,69 +1,176 @@
-"""Gather what was judged, wherever it ran, and at the end save, write and show it. Loads nothing without a result."""
+"""One report of a session: made, saved, written and shown; and the line that shows where the pairs are."""
 
+import gc
+import shlex
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_hwperf.core.baselines import stored_run_of
+from pytest_hwperf.core.codec import from_plain
+from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.evidence import Gate
+from pytest_hwperf.core.records import Comparison, Judgement, Policy, Skip, StoredRun
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.stored_timings import machine_drift
+from pytest_hwperf.core.units import counted
+from pytest_hwperf.plugin.session import session_of
+from pytest_hwperf.reports import csv_files, json_file
+from pytest_hwperf.reports import terminal as terminal_report
+
 if TYPE_CHECKING:
-    from pytest_hwperf.core.report import Report
-    from pytest_hwperf.plugin.options import Settings
+    from pathlib import Path
+
+    from pytest_hwperf.pairs.conductor import Progress
+    from pytest_hwperf.reports.table import Detail
+
+Done = tuple[list[str], list[str]]  # what to report, and what went wrong
 
 
-class Collector:
-    """One per session, in the process that reports: under xdist the controller."""
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Hold the garbage collector: a thousand results are a million live objects, scanned over and over for nothing."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
-    def __init__(self, config: pytest.Config, settings: "Settings") -> None:
-        """Gather for `config`."""
-        self._config = config
-        self._settings = settings
-        self._results: dict[str, dict[str, Any]] = {}  # node id → plain result; a rerun replaces the first try
-        self._accepted: set[str] = set()  # node ids that passed in every phase
-        self._usage_problem = False  # a worker refused a marker
-        self._lines: list[str] = []  # what saving and writing have to say
-        self._trouble: list[str] = []  # why saving or writing failed
-        self._report: Report | None = None
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Remember that an xdist worker refused a marker."""
-        self._usage_problem |= getattr(report, "hwperf_usage", False)
+def report_of(config: pytest.Config, results: Mapping[str, Mapping[str, Any]], *, partial: bool) -> Report:
+    """Make the report of everything that was judged, in the order in which it ran."""
+    shared = session_of(config)
+    settings = shared.settings
+    judgements = [from_plain(Judgement, plain) for result in results.values() for plain in result["judgements"]]
+    skips = [from_plain(Skip, plain) for result in results.values() for plain in result["skips"]]
+    comparisons = [comparison for judgement in judgements for comparison in judgement.comparisons]
+    return Report(
+        machine=shared.machine,
+        revision=shared.revision,
+        started_at=shared.started_at,
+        baseline=settings.baseline if settings.save or settings.compare else "",
+        judgements=tuple(judgements),
+        skips=tuple(skips),
+        warnings=tuple(filter(None, [machine_drift(comparisons), _nothing_compared(comparisons)])),
+        partial=partial,
+        policy=Policy(undecided=settings.undecided, strict=settings.strict),
+        gates=tuple([shared.gate.gate] if shared.gate else [])
+        + tuple(from_plain(Gate, plain) for result in results.values() for plain in result["gates"]),
+    )
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the result of a test, and whether it passed: nothing of a failed or xfailed one becomes a baseline."""
-        result = getattr(report, "hwperf", None)
-        if result is not None:
-            self._results[report.nodeid] = result
-            if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
-                self._accepted.add(report.nodeid)
-        elif report.failed:
-            self._accepted.discard(report.nodeid)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Save and write what was asked for; a failure to do so fails the session."""
-        if self._usage_problem:
-            session.exitstatus = pytest.ExitCode.USAGE_ERROR
-        if not self._results:
-            if self._settings.save or self._settings.compare:
-                self._lines.append("nothing was measured, so that nothing was saved or compared")
+def _nothing_compared(comparisons: Sequence[Comparison]) -> str:
+    """Say aloud that a gate has let everything through because nothing could be compared."""
+    if not comparisons or any(comparison.outcome != "not comparable" for comparison in comparisons):
+        return ""
+    return f"none of {len(comparisons)} comparisons could be made: {comparisons[0].reason}; --hwperf-strict fails them"
+
+
+def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Done:
+    """Save the runs of accepted tests as sessions of the baseline; hold the others apart until they are accepted."""
+    settings = session_of(config).settings
+    if not settings.save:
+        return [], []
+    store = session_of(config).store
+    passed = [stored_run_of(judgement) for judgement in report.judgements if judgement.run.test in accepted]
+    failed = [stored_run_of(judgement) for judgement in report.judgements if judgement.run.test not in accepted]
+    saved, unsaved = _stored(store.save, settings.baseline, passed)
+    held, unheld = _stored(store.hold, settings.baseline, failed)
+    lines = [f"{counted(len(saved), 'run')} saved to baseline {settings.baseline} in {settings.location}"]
+    if held:
+        url = f"{settings.store}:{settings.location}"
+        place = shlex.join(["--baseline", settings.baseline, "--store", url, held[0]])
+        lines.append(
+            f"{counted(len(held), 'failed run')} not saved to the baseline. Where this is the new normal: "
+            f"hwperf baseline accept {place}"
+        )
+    return lines, [*unsaved, *unheld]
+
+
+def _stored(
+    keep: Callable[[str, Sequence[StoredRun]], Sequence[str | StoreError]], baseline: str, sessions: Sequence[StoredRun]
+) -> Done:
+    """Return the tests whose sessions were stored, and what kept the others from it."""
+    try:
+        answers = keep(baseline, sessions)
+    except StoreError as error:
+        return [], [f"not saved: {error}"]
+    tests = [session.run.test for session, answer in zip(sessions, answers, strict=True) if isinstance(answer, str)]
+    return tests, [f"not saved: {answer}" for answer in answers if isinstance(answer, StoreError)]
+
+
+def write(config: pytest.Config, report: Report) -> Done:
+    """Write the files that were asked for."""
+    settings, folder = session_of(config).settings, config.invocation_params.dir
+    files: dict[Path, bytes] = {}
+    if settings.json:
+        files[folder / settings.json] = json_file.render(report)
+    if settings.artifacts:
+        place = folder / settings.artifacts
+        files |= {place / name: content for name, content in csv_files.render(report).items()}
+    lines, trouble = [], []
+    for path, content in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        except OSError as error:
+            trouble.append(f"{path} not written: {error.strerror}; give another place or free some space")
+        else:
+            lines.append(f"wrote {path}")
+    return lines, trouble
+
+
+def show(terminal: pytest.TerminalReporter, report: Report) -> None:
+    """Write the table into pytest's own terminal: as wide, as coloured and as talkative as that is."""
+    writer, verbosity = terminal.config.get_terminal_writer(), terminal.config.get_verbosity()
+    detail: Detail = "quiet" if verbosity < 0 else "verbose" if verbosity > 0 else "normal"
+    terminal.write_sep("=", "hwperf")
+    with without_collection():
+        lines = terminal_report.render(report, width=writer.fullwidth, color=writer.hasmarkup, detail=detail)
+    for line, style in lines:
+        terminal.write_line(line, **style)
+
+
+class ProgressLine:
+    """Shows where the pairs are, in one line that is written over, or a line a pair; silent with -q -q."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Write into the terminal of `config`."""
+        self._terminal: pytest.TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
+        self._quiet = config.get_verbosity() < -1
+        self._last: tuple[str, int] = ("", 0)
+
+    def show(self, progress: "Progress") -> None:
+        """Show `progress`; without a terminal only when another pair has begun."""
+        if self._terminal is None or self._quiet:
             return
-        from pytest_hwperf.plugin.finishing import report_of, save, without_collection, write
+        text = _progress_text(progress)
+        if self._terminal.isatty:
+            self._terminal.rewrite(text, erase=True)
+        elif self._last != (progress.stage, progress.pair):
+            self._terminal.write_line(text)
+        self._last = (progress.stage, progress.pair)
 
-        interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
-        with without_collection():
-            self._report = report = report_of(self._config, self._results, partial=interrupted)
-            for lines, trouble in (save(self._config, report, self._accepted), write(self._config, report)):
-                self._lines.extend(lines)
-                self._trouble.extend(trouble)
-        if self._trouble and exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    def say(self, text: str) -> None:
+        """Write one line that stays."""
+        if self._terminal is None or self._quiet:
+            return
+        if self._terminal.isatty:
+            self._terminal.rewrite("", erase=True)
+        self._terminal.write_line(text)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Show the table; every verdict was made before."""
-        if self._report is not None:
-            from pytest_hwperf.plugin.finishing import show
 
-            show(terminalreporter, self._report)
-        for line in self._lines:
-            terminalreporter.write_line(f"hwperf: {line}")
-        for line in self._trouble:
-            terminalreporter.write_line(f"hwperf: {line}", red=True, bold=True)
+def _progress_text(progress: "Progress") -> str:
+    """Return the line: stage, pair, what is decided, time left until the next decision, and the test."""
+    if progress.stage == "rehearsal":
+        return f"hwperf: rehearsal of both sides {progress.test}".rstrip()
+    parts = [f"hwperf: {progress.stage} pair {progress.pair} of {progress.of}"]
+    if progress.stage == "confirm":
+        parts.append(f"{progress.decided} of {progress.hypotheses} decided")
+    if progress.left_s is not None:
+        parts.append(f"about {max(1, round(progress.left_s))} s left")
+    return ", ".join([*parts, progress.test] if progress.test else parts)

@@ -13,7 +13,7 @@ from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.records import Skip
 from pytest_hwperf.measure.subjects import REFERENCE
 from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS
-from pytest_hwperf.plugin.state import SKIPS
+from pytest_hwperf.plugin.session import test_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,7 +34,7 @@ def ready_scenario(item: pytest.Item, name: str, model: Any, data: Any) -> Ready
     """Make the scenario of one parametrised test; skip the test where the model has no such form."""
     found, skips = ready_scenarios(item.nodeid, model, _parts(data), names=[name])
     if skips:
-        item.stash.setdefault(SKIPS, []).extend(skips)
+        test_of(item).skips.extend(skips)
         pytest.skip(f"{name}: {skips[0].reason}")
     return found[name]
 

@@ -1,60 +1,131 @@
-"""What every measurement of a session shares, made on first use: machine, revision, meter and store."""
+"""State of a session and of each test: the two things that the plugin keeps on pytest's objects.
+
+Nothing heavy is imported before it is needed: every run of pytest loads this module.
+"""
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from pytest_hwperf import registry
-from pytest_hwperf.core.contracts import Meter, Store
-from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
-from pytest_hwperf.core.records import Machine
-from pytest_hwperf.host.machine import describe
-from pytest_hwperf.host.resident import resident
-from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, EstimateMeter
-from pytest_hwperf.meters.energy.nvml import in_use, nvml_meter
-from pytest_hwperf.meters.memory.peak_rss import PeakRss
-from pytest_hwperf.plugin.options import Settings
-from pytest_hwperf.plugin.state import SESSION_STATE, SETTINGS
-from pytest_hwperf.trees.revision import revision_of
+if TYPE_CHECKING:
+    from pytest_hwperf.core.contracts import Meter, Store
+    from pytest_hwperf.core.evidence import Gate
+    from pytest_hwperf.core.records import Budget, Comparison, Machine, Margin, Run, Skip
+    from pytest_hwperf.gate.tests import GateResult
+    from pytest_hwperf.measure.subjects import Subject
+    from pytest_hwperf.meters.memory.peak_rss import PeakRss
+    from pytest_hwperf.plugin.options import Settings
 
+_MARKS = ("hwbudget", "hwregression", "hwscenarios")
 # Tried in this order; the last one always works, and is labelled an estimate.
 _ENERGY_SOURCES = ("rapl", "perf", "estimate")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionState:
-    """Shared by all tests of one process."""
+class Mode(Protocol):
+    """What this process does with a measurement; chosen once, when pytest is configured."""
 
-    settings: Settings
+    judges: bool  # whether budgets and comparisons are answered in this process
+
+    def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
+        """Return the run that the test's body receives."""
+        ...
+
+
+class FullMeasurement:
+    """The usual mode: measure everything that was asked for."""
+
+    judges = True
+
+    def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
+        """Measure `subject`, in fresh processes too where only they can tell."""
+        from pytest_hwperf.plugin.measurement import measure
+
+        return measure(item, subject, label)
+
+
+class SingleCall:
+    """With --hwperf-disable: call once, so that the test's body runs, and judge nothing."""
+
+    judges = False
+
+    def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
+        """Call `subject` once."""
+        from pytest_hwperf.plugin.measurement import call_once
+
+        return call_once(item, subject, label)
+
+
+@dataclass(kw_only=True)
+class SessionState:
+    """What all tests of one process share; each part is made on first use."""
+
+    settings: "Settings"
     root: str  # of the tests
-    started_at: str  # ISO 8601, UTC
+    mode: Mode
+    started_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    problems: list[str] = field(default_factory=list)  # bad markers, reported together at the end of the collection
+    gate: "GateResult | None" = None  # what the pairs of baseline and candidate have shown
 
     @cached_property
-    def machine(self) -> Machine:
+    def machine(self) -> "Machine":
         """This machine."""
+        from pytest_hwperf.host.machine import describe
+
         return describe()
 
     @cached_property
     def revision(self) -> str:
         """The revision of the tests' repository, "" where there is none."""
+        from pytest_hwperf.trees.revision import revision_of
+
         return revision_of(self.root)
 
     @cached_property
-    def energy(self) -> Meter | None:
-        """The energy meter that was asked for; None when energy is off."""
+    def store(self) -> "Store":
+        """The store of baselines."""
+        from pytest_hwperf import registry
+
+        store: Store = registry.find("stores", self.settings.store)(self.settings.location)
+        return store
+
+    @cached_property
+    def peak_rss(self) -> "PeakRss":
+        """The peak memory of this process, which all who reset it share.
+
+        Raises:
+            MeasurementError: the system reports none.
+        """
+        from pytest_hwperf.host.resident import resident
+        from pytest_hwperf.meters.memory.peak_rss import PeakRss
+
+        return PeakRss(resident())
+
+    @cached_property
+    def energy(self) -> "Meter | None":
+        """The energy meter that was asked for; None when energy is off.
+
+        Raises:
+            UsageProblem: a source asked for by name is unknown or not there; says what to do about it.
+        """
+        from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE
+
         given = {WATTS_VARIABLE: self.settings.watts} if self.settings.watts else {}
         return choose_energy_meter(self.settings.energy, {**os.environ, **given})
 
-    def boards(self) -> Meter | None:
-        """A meter of the GPUs that this process uses, beside the one of the processor; None where it uses none.
+    def boards(self) -> "Meter | None":
+        """Return a meter of the GPUs that this process uses; None where it uses none.
 
         Raises:
             MeterUnavailable: it uses one whose energy cannot be read, or another source alone was asked for.
         """
+        from pytest_hwperf.core.errors import MeterUnavailable
+        from pytest_hwperf.meters.energy.nvml import in_use
+
         if self.settings.energy == "nvml" or not in_use(os.environ):
             return None
         if self.settings.energy != "auto":
@@ -62,60 +133,109 @@ class SessionState:
         return self._boards
 
     @cached_property
-    def _boards(self) -> Meter:
+    def _boards(self) -> "Meter":
+        from pytest_hwperf.meters.energy.nvml import nvml_meter
+
         return nvml_meter(os.environ, metric="gpu_energy")
 
     @property
     def coefficients(self) -> dict[str, str]:
         """The watts of an estimate, which every run keeps: its figures mean nothing without; {} of a counter."""
+        from pytest_hwperf.meters.energy.estimate import EstimateMeter
+
         return {"energy_watts": str(self.energy.watts)} if isinstance(self.energy, EstimateMeter) else {}
 
-    @cached_property
-    def peak_rss(self) -> PeakRss:
-        """This process's high-water mark, which all who reset it share.
-
-        Raises:
-            MeasurementError: the system tells none.
-        """
-        return PeakRss(resident())
-
-    def close(self) -> None:
-        """Let go of the meters that were opened; what was never asked for is not opened for it."""
-        for name in ("energy", "_boards"):
-            meter: Meter | None = self.__dict__.get(name)  # where `cached_property` keeps it
-            if meter is not None:
-                meter.close()
-
-    @cached_property
-    def store(self) -> Store:
-        """The store of baselines."""
-        store: Store = registry.find("stores", self.settings.store)(self.settings.location)
-        return store
-
-    @cached_property
+    @property
     def neighbours(self) -> str:
         """A warning when other test workers disturb the timings; "" when there are none."""
         count = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
         return f"{count} test workers ran side by side: neighbours disturb timings" if count != "1" else ""
 
-
-def session_state(config: pytest.Config) -> SessionState:
-    """Return what the session shares; nothing of it is looked up before it is needed."""
-    if SESSION_STATE not in config.stash:
-        config.stash[SESSION_STATE] = SessionState(
-            settings=config.stash[SETTINGS],
-            root=str(config.rootpath),
-            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
-    return config.stash[SESSION_STATE]
+    def close(self) -> None:
+        """Close the meters that were opened; what was never asked for is not opened for it."""
+        for name in ("energy", "_boards"):
+            meter: Meter | None = self.__dict__.get(name)  # where `cached_property` keeps it
+            if meter is not None:
+                meter.close()
 
 
-def choose_energy_meter(wanted: str, environment: Mapping[str, str]) -> Meter | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Markers:
+    """What the markers of one test ask for."""
+
+    budgets: tuple["Budget", ...] = ()
+    margins: tuple["Margin", ...] = ()  # of everything that is compared, defaults included
+    named: tuple["Margin", ...] = ()  # those that the user named: what they speak of is measured for them
+
+    def ask_for(self, metric: str) -> bool:
+        """Whether a budget, or a margin that the user named, speaks of `metric`."""
+        return metric in {*(budget.metric for budget in self.budgets), *(margin.metric for margin in self.named)}
+
+
+@dataclass(slots=True, kw_only=True)
+class TestState:
+    """What one try of a test has measured so far."""
+
+    __test__ = False  # no test, though its name begins like one
+
+    markers: Markers = field(default_factory=Markers)
+    runs: list["Run"] = field(default_factory=list)
+    own_margins: list["Margin"] = field(default_factory=list)  # of metrics that the test itself recorded
+    compared: list[tuple["Run", tuple["Comparison", ...], "Gate"]] = field(default_factory=list)  # by hwperf.compare
+    skips: list["Skip"] = field(default_factory=list)  # scenarios without a form for this model
+    result: "dict[str, Any] | None" = None  # what goes onto the report, as plain data; None before it is judged
+    measurements: int = 0  # that a process of a pair has made
+
+
+_SESSION: pytest.StashKey[SessionState] = pytest.StashKey()
+_TEST: pytest.StashKey[TestState] = pytest.StashKey()
+
+
+def begin_session(config: pytest.Config, state: SessionState) -> None:
+    """Keep the state of a session, which `session_of` returns from now on."""
+    config.stash[_SESSION] = state
+
+
+def end_session(config: pytest.Config) -> None:
+    """Close what a session has opened; one whose options were refused never began."""
+    if _SESSION in config.stash:
+        config.stash[_SESSION].close()
+
+
+def session_of(config: pytest.Config) -> SessionState:
+    """Return the state of a session."""
+    return config.stash[_SESSION]
+
+
+def test_of(item: pytest.Item) -> TestState:
+    """Return the state of a test; that of one without markers begins empty."""
+    return item.stash.setdefault(_TEST, TestState())
+
+
+def begin_try(item: pytest.Item) -> None:
+    """Forget what an earlier try of a test has measured: plugins that rerun a test keep the item."""
+    item.stash[_TEST] = TestState(markers=test_of(item).markers)
+
+
+def is_marked(item: pytest.Item) -> bool:
+    """Whether a test carries one of the plugin's markers or uses its fixture."""
+    return any(item.get_closest_marker(name) for name in _MARKS) or is_measured(item)
+
+
+def is_measured(item: pytest.Item) -> bool:
+    """Whether a test is measured: it uses the fixture `hwperf`, or has a budget and is measured itself."""
+    return "hwperf" in getattr(item, "fixturenames", ()) or item.get_closest_marker("hwbudget") is not None
+
+
+def choose_energy_meter(wanted: str, environment: Mapping[str, str]) -> "Meter | None":
     """Open the energy source that was asked for; `auto` takes the first that works and keeps why others did not.
 
     Raises:
         UsageProblem: a source asked for by name is unknown or not there; says what to do about it.
     """
+    from pytest_hwperf import registry
+    from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
+
     if wanted == "off":
         return None
     refused: list[str] = []

@@ -1,31 +1,36 @@
-"""A fresh pytest process that another one has asked for a single test: the shell around `duet.worker`."""
+"""A fresh pytest process in each of its roles: it carries out the task that another process has given it."""
 
 import importlib
 import os
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task
-from pytest_hwperf.measure.isolated import measure_cold_start, measure_memory, reply
-from pytest_hwperf.plugin.state import OBEYING, RUNS
+from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task, reply
+from pytest_hwperf.measure.isolated import measure_cold_start, measure_memory
+from pytest_hwperf.pairs.turns import Position, Turns
+from pytest_hwperf.plugin.session import is_measured, session_of, test_of
+from pytest_hwperf.trees.isolation import loaded_files
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.records import Run
     from pytest_hwperf.measure.subjects import Subject
-    from pytest_hwperf.plugin.pair_worker import Summoned
 
+PLANT = "HWPERF_PLANT"  # share of work that a self-check adds to the candidate's calls, to see it found
 
-_ANSWERED = "the fresh process has answered"
+_LONGEST_REASON = 500  # characters of a failure that cross the line
+_REPLIED = "the fresh process has replied"
 _MEMRAY = "memray_manager"  # the name under which pytest-memray registers what watches every test
 
 
-def obeying(config: pytest.Config) -> "Obeying | Summoned":
-    """Read the order from the environment, and become what it asks for.
+def worker_of(environment: Mapping[str, str]) -> "OneShotWorker | PairWorker":
+    """Read the task of this process, and return the mode that carries it out.
 
     Raises:
         pytest.UsageError: the variable holds something else, or nobody waits for this process any more.
@@ -33,31 +38,27 @@ def obeying(config: pytest.Config) -> "Obeying | Summoned":
     from pytest_hwperf.core.errors import WorkerError
 
     try:
-        order = decode_task(os.environ[ENVIRONMENT])
-        # A process that this test starts is not a worker itself.
-        del os.environ[ENVIRONMENT]
-        if order.role == "pair":
-            from pytest_hwperf.plugin.pair_worker import Summoned
-
-            config.stash[OBEYING] = Summoned(order)
-        else:
-            config.stash[OBEYING] = Obeying(order)
+        task = decode_task(environment[ENVIRONMENT])
+        os.environ.pop(ENVIRONMENT, None)  # a process that this test starts is no worker
+        worker = PairWorker(task) if task.role == "pair" else OneShotWorker(task)
     except WorkerError as error:
         raise pytest.UsageError(str(error)) from error
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    return config.stash[OBEYING]
+    return worker
 
 
-class Obeying:
-    """Runs the one test of its order, does at its measurement what its role asks, and answers."""
+class OneShotWorker:
+    """Runs the one test of its task, does at its measurement what its role asks, and replies."""
 
-    def __init__(self, order: WorkerTask) -> None:
-        """Obey `order`."""
-        self._order = order
-        self._answered = False
+    judges = False
+
+    def __init__(self, task: WorkerTask) -> None:
+        """Carry out `task`: `memory`, `peak`, `cold`, `sites` or `run`."""
+        self._task = task
+        self._replied = False
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Let no other profiler watch this process: its own memory would be weighed, and two cannot share one."""
+        """Let no other profiler watch this process: its own memory would be measured, and two cannot share one."""
         plugins = session.config.pluginmanager
         if plugins.hasplugin(_MEMRAY):
             plugins.unregister(name=_MEMRAY)
@@ -65,49 +66,46 @@ class Obeying:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep the one test; its node id never stands on a command line, where odd ones would break."""
-        items[:] = [item for item in items if item.nodeid == self._order.node]
+        items[:] = [item for item in items if item.nodeid == self._task.node]
 
-    def perform(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
+    def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
         """Do with a measurement what the role asks: another measurement of the test is called just once.
 
-        Who has answered skips what is left of the test. `pytest.exit` would draw its whole traceback first, which takes
-        half a second, and a body's `except Exception` catches it.
+        What is left of the test is skipped after the reply. `pytest.exit` would draw its whole traceback first, which
+        takes half a second, and a body's `except Exception` catches it.
         """
-        if self._order.role == "run":
-            from pytest_hwperf.plugin.measurement import measure
+        from pytest_hwperf.plugin.measurement import call_once, measure_here
 
-            return measure(item, subject, label)
-        if self._answered:  # a body or a plugin went on all the same: a second answer would be one of a warm process
-            pytest.skip(_ANSWERED)
-        if label != self._order.label:
-            from pytest_hwperf.plugin.measurement import once
-
-            return once(item, subject, label)
-        reply(self._observe(item.config, subject), self._order.answer)
-        self._answered = True
-        pytest.skip(_ANSWERED)
+        if self._task.role == "run":
+            return measure_here(item, subject, label)
+        if self._replied:  # a body or a plugin went on all the same: a second reply would be one of a warm process
+            pytest.skip(_REPLIED)
+        if label != self._task.label:
+            return call_once(item, subject, label)
+        reply(self._observe(item.config, subject), self._task)
+        self._replied = True
+        pytest.skip(_REPLIED)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
-        """WorkerResult a repeated measurement when the body has passed: what it recorded belongs to it."""
+        """Reply with a repeated measurement when the body has passed: what it recorded belongs to it."""
         result = yield
-        if self._order.role == "run":
+        if self._task.role == "run":
             from pytest_hwperf.core.codec import to_plain
 
-            runs = [to_plain(run) for run in item.stash.get(RUNS, [])]
-            reply(WorkerResult(values={}, reasons={}, notes=[], runs=runs), self._order.answer)
+            runs = [to_plain(run) for run in test_of(item).runs]
+            reply(WorkerResult(values={}, reasons={}, notes=[], runs=runs), self._task)
         return result
 
     def _observe(self, config: pytest.Config, subject: "Subject") -> WorkerResult:
-        if self._order.role == "cold":
+        if self._task.role == "cold":
             return measure_cold_start(subject.imports, _loader(subject))
-        if self._order.role == "sites":
+        if self._task.role == "sites":
             return self._sites(config, subject)
         from pytest_hwperf.meters.memory.peak_rss import MemoryMeter
-        from pytest_hwperf.plugin.session import session_state
 
-        probe = MemoryMeter(opening=lambda: session_state(config).peak_rss)
-        return measure_memory(subject.imports, _loader(subject), probe, growing=self._order.role == "memory")
+        probe = MemoryMeter(opening=lambda: session_of(config).peak_rss)
+        return measure_memory(subject.imports, _loader(subject), probe, growing=self._task.role == "memory")
 
     def _sites(self, config: pytest.Config, subject: "Subject") -> WorkerResult:
         from pytest_hwperf.core.errors import MeasurementError
@@ -123,14 +121,83 @@ class Obeying:
             call()
 
         try:
-            sites = allocation_sites_of(work, config.rootpath, Path(f"{self._order.answer}.memray"))
+            sites = allocation_sites_of(work, config.rootpath, Path(f"{self._task.answer}.memray"))
         except MeasurementError as error:
             return WorkerResult(values={}, reasons={"sites": str(error)}, notes=[], runs=[])
         return WorkerResult(values={}, reasons={}, notes=[], runs=[], sites=sites)
 
 
+class PairWorker:
+    """One side of a pair: runs the tests that are selected, and takes turns with the other side at each measurement."""
+
+    judges = False
+
+    def __init__(self, task: WorkerTask) -> None:
+        """Connect to the conductor.
+
+        Raises:
+            WorkerError: it is gone.
+        """
+        self._turns = Turns.connect(task)
+        self._plant = float(os.environ.get(PLANT) or 0) if task.label == "candidate" else 0.0
+        self._errors: dict[str, str] = {}  # file that cannot be collected → why
+        self._outcome: dict[str, Any] = {}
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep why a file could not be collected: its tests will be missing on this side."""
+        if report.failed:
+            self._errors[report.nodeid] = _last_words(report)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep the tests that are selected, in that order; their ids never stand on a command line."""
+        known = {item.nodeid: item for item in items if is_measured(item)}
+        items[:] = [known[node] for node in self._turns.chosen(list(known), self._errors) if node in known]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Send the outcome of the test when it is over."""
+        self._outcome = {"outcome": "passed", "reason": ""}
+        result = yield
+        self._turns.send("tested", node=item.nodeid, recorded=_recorded(item), **self._outcome)
+        return result
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note the first phase that did not pass."""
+        if not report.passed and self._outcome["outcome"] == "passed":
+            self._outcome = {"outcome": report.outcome, "reason": _last_words(report)}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """Send which files the tested code was loaded from, and end."""
+        self._turns.bye(loaded_files())
+
+    def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
+        """Take turns at a measurement; the run that the body gets is that of a single call."""
+        from pytest_hwperf.measure.pair_target import PairTarget
+        from pytest_hwperf.measure.sampling import Stream, collection_held, refuse_coroutine
+        from pytest_hwperf.plugin.measurement import run_of_one_call
+
+        test = test_of(item)
+        here = Position(node=item.nodeid, index=test.measurements, label=label)
+        test.measurements += 1
+        loaded = subject.load()
+        with loaded.scope():
+            stream = Stream(loaded.function, loaded.inputs)
+            before = perf_counter()
+            result = stream.once()
+            seconds = perf_counter() - before
+            refuse_coroutine(result)
+            facts = {"conditions": dict(subject.conditions), "scenario": subject.scenario}
+            with collection_held():
+                asked = _asked(item, subject)
+                target = PairTarget(asked, loaded, stream, lambda: session_of(item.config).energy, self._plant)
+                self._turns.serve(here, facts, target)
+        return run_of_one_call(item, subject, label, result, seconds)
+
+
 def _end_with(parent: int) -> None:
-    """End this process when the asking one has been killed: nobody is left to take the answer."""
+    """End this process when the one that waits for it has been killed."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
@@ -149,3 +216,39 @@ def _loader(subject: "Subject") -> Callable[[], Callable[[], object]]:
         return call
 
     return load
+
+
+def _asked(item: pytest.Item, subject: "Subject") -> "Subject":
+    """Leave out the separate session that reads the arena's peaks, unless a margin names them."""
+    from pytest_hwperf.measure.pair_target import ARENA
+
+    named = {margin.metric for margin in test_of(item).markers.named}
+    return subject if named.intersection(ARENA) else replace(subject, arena=None)
+
+
+def _recorded(item: pytest.Item) -> Mapping[str, Any]:
+    """Return the metrics that the test recorded itself, with what is needed to compare them."""
+    test = test_of(item)
+    sizes = {margin.metric: margin.size for margin in test.own_margins}
+    return {
+        sample.metric: {
+            "value": sample.values[0],
+            "better": run.directions[sample.metric],
+            "margin": sizes[sample.metric],
+            "label": run.label,
+        }
+        for run in test.runs
+        for sample in run.samples
+        if sample.metric in sizes
+    }
+
+
+def _last_words(report: pytest.CollectReport | pytest.TestReport) -> str:
+    """Return the line that says what went wrong."""
+    if isinstance(report.longrepr, tuple):  # a skip: file, line, reason
+        return str(report.longrepr[2])
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = crash.message if crash is not None else report.longreprtext
+    lines = [line for line in text.splitlines() if line.strip()]
+    shown = lines[0] if crash is not None and lines else lines[-1] if lines else "no reason given"
+    return str(shown)[:_LONGEST_REASON]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fakes.records import machine, run, sample
 
-from pytest_hwperf.core.baselines import Stored, Terms, compare_with_sessions, stored_run_of
+from pytest_hwperf.core.baselines import Criteria, Stored, compare_with_sessions, stored_run_of
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Comparison, Judgement, Machine, Run, Sample
@@ -26,8 +26,8 @@ def stored(*runs: Run, elsewhere: Iterable[Machine] = ()) -> Stored:
     return Stored(sessions=sessions, elsewhere=list(elsewhere))
 
 
-def compared(now: Run, base: Stored, terms: Terms, *repeats: Run) -> Comparison:
-    (found,) = compare_with_sessions(now, figures(now), base, terms, [figures(again) for again in repeats])
+def compared(now: Run, base: Stored, criteria: Criteria, *repeats: Run) -> Comparison:
+    (found,) = compare_with_sessions(now, figures(now), base, criteria, [figures(again) for again in repeats])
     return found
 
 
@@ -50,7 +50,7 @@ def test_a_session_keeps_figures_and_exact_values_only() -> None:
 
 
 def test_a_first_run_has_no_baseline() -> None:
-    found = compared(measured(), stored(), Terms(margins=[LATENCY]))
+    found = compared(measured(), stored(), Criteria(margins=[LATENCY]))
 
     assert (found.outcome, found.change) == ("no baseline", None)
     assert found.reason == "no baseline: save one with --hwperf-save"
@@ -59,7 +59,7 @@ def test_a_first_run_has_no_baseline() -> None:
 def test_a_baseline_of_another_machine_is_not_comparable() -> None:
     """The nearest machine's difference is named."""
     far = replace(machine(cores=64), cpu_model="other", python="other")
-    found = compared(measured(), stored(elsewhere=[far, machine(cores=8), machine()]), Terms(margins=[LATENCY]))
+    found = compared(measured(), stored(elsewhere=[far, machine(cores=8), machine()]), Criteria(margins=[LATENCY]))
 
     assert found.outcome == "not comparable"
     assert found.reason == ("the baseline is of another machine (cores: 8, 4): save one here with --hwperf-save")
@@ -68,7 +68,7 @@ def test_a_baseline_of_another_machine_is_not_comparable() -> None:
 def test_other_conditions_are_not_comparable() -> None:
     now = measured(conditions={"batch_size": "1", "load": "single_stream"})
     before = measured(conditions={"batch_size": "32", "load": "single_stream", "threads": "1"})
-    found = compared(now, stored(before), Terms(margins=[LATENCY]))
+    found = compared(now, stored(before), Criteria(margins=[LATENCY]))
 
     assert found.outcome == "not comparable"
     assert found.reason == "batch_size: 32, 1; threads: 1, absent (baseline, now): save a new baseline"
@@ -76,7 +76,7 @@ def test_other_conditions_are_not_comparable() -> None:
 
 def test_another_source_is_not_comparable() -> None:
     now, before = (measured(sample("energy", [0.1] * 5, source=source)) for source in ("rapl:package-0", "rapl:psys"))
-    found = compared(now, stored(before), Terms(margins=[ENERGY]))
+    found = compared(now, stored(before), Criteria(margins=[ENERGY]))
 
     assert (found.outcome, found.reason) == (
         "not comparable",
@@ -87,7 +87,7 @@ def test_another_source_is_not_comparable() -> None:
 def test_sessions_that_agree_are_used_and_others_left_aside() -> None:
     base = stored(*[measured(conditions={"batch_size": "32"})] * 3, latency(0.006), latency(0.006))
 
-    assert compared(latency(0.006), base, Terms(margins=[LATENCY])).pairs == 2
+    assert compared(latency(0.006), base, Criteria(margins=[LATENCY])).pairs == 2
 
 
 @pytest.mark.parametrize(
@@ -95,14 +95,14 @@ def test_sessions_that_agree_are_used_and_others_left_aside() -> None:
 )
 def test_a_timing_alarm_counts_only_when_it_is_repeated(repeats: tuple[float, ...], outcome: str) -> None:
     """Three times the latency of one stored session."""
-    found = compared(latency(0.018), stored(latency(0.006)), Terms(margins=[LATENCY]), *map(latency, repeats))
+    found = compared(latency(0.018), stored(latency(0.006)), Criteria(margins=[LATENCY]), *map(latency, repeats))
 
     assert found.outcome == outcome
 
 
 def test_a_repeat_that_did_not_measure_it_repeats_nothing() -> None:
     other = measured(sample("accuracy", [1.0], per="example"))
-    found = compared(latency(0.018), stored(latency(0.006)), Terms(margins=[LATENCY]), other, other)
+    found = compared(latency(0.018), stored(latency(0.006)), Criteria(margins=[LATENCY]), other, other)
 
     assert found.outcome == "inconclusive"
 
@@ -111,15 +111,15 @@ def test_fresh_processes_repeat_each_other() -> None:
     """Each value of a cold start is a fresh process already."""
     base = stored(*[processes("cold_start", 0.1, 0.1, 0.1)] * 8)
 
-    assert compared(processes("cold_start", 0.3, 0.3, 0.3), base, Terms(margins=[COLD])).outcome == "regressed"
-    assert compared(processes("cold_start", 0.3, 0.1, 0.1), base, Terms(margins=[COLD])).outcome == "inconclusive"
+    assert compared(processes("cold_start", 0.3, 0.3, 0.3), base, Criteria(margins=[COLD])).outcome == "regressed"
+    assert compared(processes("cold_start", 0.3, 0.1, 0.1), base, Criteria(margins=[COLD])).outcome == "inconclusive"
 
 
 def test_memory_is_compared_exactly_with_the_newest_session() -> None:
     base = stored(processes("memory", 90e6, 90e6, 90e6), processes("memory", 60e6, 60e6, 60e6))
 
-    assert compared(processes("memory", 70e6, 70e6, 70e6), base, Terms(margins=[MEMORY])).outcome == "regressed"
-    assert compared(processes("memory", 60.5e6, 60e6, 60e6), base, Terms(margins=[MEMORY])).outcome == "equivalent"
+    assert compared(processes("memory", 70e6, 70e6, 70e6), base, Criteria(margins=[MEMORY])).outcome == "regressed"
+    assert compared(processes("memory", 60.5e6, 60e6, 60e6), base, Criteria(margins=[MEMORY])).outcome == "equivalent"
 
 
 @pytest.mark.parametrize(("margin", "name"), [(ACCURACY, "accuracy"), (FLIPS, "flip_rate")])
@@ -128,7 +128,7 @@ def test_examples_are_compared_in_pairs(margin: object, name: str) -> None:
     good, bad = (1.0, 0.0) if name == "accuracy" else (0.0, 1.0)
     before = measured(Sample(metric=name, values=array("d", [good] * 200), per="example", source="model"))
     after = measured(Sample(metric=name, values=array("d", [good] * 170 + [bad] * 30), per="example", source="model"))
-    found = compared(after, stored(before), Terms(margins=[margin]))  # type: ignore[list-item] # a Margin
+    found = compared(after, stored(before), Criteria(margins=[margin]))  # type: ignore[list-item] # a Margin
 
     assert (found.outcome, found.pairs) == ("regressed", 200)
     assert found.p_value == pytest.approx(0.5**30)
@@ -137,8 +137,8 @@ def test_examples_are_compared_in_pairs(margin: object, name: str) -> None:
 def test_an_estimate_is_never_compared() -> None:
     """It holds nothing beyond CPU time; left out unless the user named energy, who is then told."""
     now = measured(sample("energy", [0.1] * 5, source="estimate:cpu-time"))
-    unnamed = compare_with_sessions(now, figures(now), stored(now), Terms(margins=[ENERGY]))
-    named = compared(now, stored(now), Terms(margins=[ENERGY], required={("energy", "mean")}))
+    unnamed = compare_with_sessions(now, figures(now), stored(now), Criteria(margins=[ENERGY]))
+    named = compared(now, stored(now), Criteria(margins=[ENERGY], required={("energy", "mean")}))
 
     assert unnamed == ()
     assert named.outcome == "not comparable"
@@ -147,8 +147,8 @@ def test_an_estimate_is_never_compared() -> None:
 
 def test_what_was_named_and_not_measured_is_said() -> None:
     now = replace(measured(), unmeasured={"energy": "the counter is stuck"})
-    terms = Terms(margins=[ENERGY, MEMORY], required={("energy", "mean"), ("memory", "p50")})
-    found = compare_with_sessions(now, figures(now), stored(now), terms)
+    criteria = Criteria(margins=[ENERGY, MEMORY], required={("energy", "mean"), ("memory", "p50")})
+    found = compare_with_sessions(now, figures(now), stored(now), criteria)
 
     assert [comparison.reason for comparison in found] == [
         "not measured: the counter is stuck",
@@ -157,4 +157,4 @@ def test_what_was_named_and_not_measured_is_said() -> None:
 
 
 def test_what_nobody_measured_and_nobody_named_is_left_out() -> None:
-    assert compare_with_sessions(measured(), figures(measured()), stored(), Terms(margins=[MEMORY])) == ()
+    assert compare_with_sessions(measured(), figures(measured()), stored(), Criteria(margins=[MEMORY])) == ()

@@ -11,9 +11,9 @@ from fakes.clocks import HandClock
 
 from pytest_hwperf.core.evidence import Evidence, Measurement, Observation, Pair
 from pytest_hwperf.gate.identical_models import compare_with_itself
-from pytest_hwperf.gate.models import Terms
+from pytest_hwperf.gate.models import CompareSettings
 
-TERMS = Terms(time_s=20.0)
+SETTINGS = CompareSettings(time_s=20.0)
 ASKED = Evidence(alpha=0.01, hypotheses=(), pairs=())
 PAIR_S = 2.0
 
@@ -32,7 +32,7 @@ class PlayedConductor:
         self.begun.append(evidence)
         seen = next(self._rounds)
         self._clock.pass_time(PAIR_S * len(seen.pairs))
-        assert until <= self._clock() + TERMS.time_s
+        assert until <= self._clock() + SETTINGS.time_s
         return seen
 
 
@@ -75,7 +75,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlayedConductor]:
 def test_rounds_follow_until_the_time_is_up(play: Callable[..., PlayedConductor]) -> None:
     """Six pairs and four take the twenty seconds; each round begins without the pairs of the last."""
     conductor = play(observed(*[0.01] * 6), observed(*[-0.01] * 4))
-    seen = compare_with_itself("m:f", [[1.0]], TERMS)
+    seen = compare_with_itself("m:f", [[1.0]], SETTINGS)
 
     assert ((0.01,) * 6 + (-0.01,) * 4, 0.001, 20.0, "") == (seen.changes, seen.latency_s, seen.seconds, seen.lost)
     assert [ASKED, ASKED] == conductor.begun
@@ -84,19 +84,19 @@ def test_rounds_follow_until_the_time_is_up(play: Callable[..., PlayedConductor]
 def test_pairs_without_a_ratio_give_no_change(play: Callable[..., PlayedConductor]) -> None:
     play(observed(0.01, None), observed())
 
-    assert (0.01,) == compare_with_itself("m:f", [[1.0]], TERMS).changes
+    assert (0.01,) == compare_with_itself("m:f", [[1.0]], SETTINGS).changes
 
 
 def test_no_time_for_a_pair_is_no_value(play: Callable[..., PlayedConductor]) -> None:
     play(observed())
-    seen = compare_with_itself("m:f", [[1.0]], TERMS)
+    seen = compare_with_itself("m:f", [[1.0]], SETTINGS)
 
     assert ((), None, "") == (seen.changes, seen.latency_s, seen.lost)
 
 
 def test_lost_pairs_end_it_and_keep_what_was_seen(play: Callable[..., PlayedConductor]) -> None:
     play(replace(observed(0.01, 0.02), stopped="3 pairs were lost"))
-    seen = compare_with_itself("m:f", [[1.0]], TERMS)
+    seen = compare_with_itself("m:f", [[1.0]], SETTINGS)
 
     assert ((0.01, 0.02), "3 pairs were lost") == (seen.changes, seen.lost)
 
@@ -106,5 +106,5 @@ def test_a_model_that_gives_no_value_ends_it_with_the_reason(play: Callable[...,
     conductor = play(replace(observed(None, None), dropped=("latency",)))  # type: ignore[arg-type] # only counted here
     conductor.dropped["latency"] = "gave no value in 2 pairs: it was not measured there"
 
-    assert "gave no value in 2 pairs: it was not measured there" == compare_with_itself("m:f", [[1.0]], TERMS).lost
+    assert "gave no value in 2 pairs: it was not measured there" == compare_with_itself("m:f", [[1.0]], SETTINGS).lost
     assert 1 == len(conductor.begun)

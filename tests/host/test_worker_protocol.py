@@ -1,12 +1,13 @@
 """What a fresh process is told and answers."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result, decode_task, encode
+from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result, decode_task, encode, reply
 
 ORDER = WorkerTask(role="memory", node="t.py::test[é ✓ a/b]", label="batch 32", answer="x/answer.json")
 ANSWER = WorkerResult(
@@ -79,3 +80,11 @@ def test_another_protocol_is_refused(text: str) -> None:
 def test_a_truncated_message_is_refused() -> None:
     with pytest.raises(WorkerError, match="a message is not JSON"):
         decode_result(encode(ANSWER)[:-4])
+
+
+def test_a_reply_appears_whole(tmp_path: Path) -> None:
+    answer = WorkerResult(values={"memory": 1.0}, reasons={}, notes=[], runs=[])
+    reply(answer, WorkerTask(role="memory", node="", label="", answer=str(tmp_path / "answer.json")))
+
+    assert decode_result((tmp_path / "answer.json").read_text(encoding="utf-8")) == answer
+    assert [path.name for path in tmp_path.iterdir()] == ["answer.json"]

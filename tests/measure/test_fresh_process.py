@@ -4,12 +4,12 @@ import mmap
 
 import pytest
 
+from pytest_hwperf.core.budgets import MEMORY
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.host.resident import COUNTED, EXACT
 from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
 from pytest_hwperf.measure.isolated import GROWTH
-from pytest_hwperf.plugin.command_line import MEMORY
 
 LATE = "exact within 262 kB here"
 LEAKING = [float(100_000 * call) for call in range(60)]

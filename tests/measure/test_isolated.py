@@ -5,14 +5,12 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from fakes.streams import FakeClock, TimedCall
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.host.worker_protocol import WorkerResult, decode_result
-from pytest_hwperf.measure.isolated import GROWTH, measure_cold_start, measure_memory, reply
+from pytest_hwperf.measure.isolated import GROWTH, measure_cold_start, measure_memory
 
 MS = 1_000_000  # ns
 
@@ -250,14 +248,6 @@ def test_a_module_that_was_there_already_is_named() -> None:
     answer = measure_cold_start(["json"], lambda: lambda: None, FakeClock())
 
     assert answer.notes == ["already imported before the cold start, so not part of it: json"]
-
-
-def test_a_reply_appears_whole(tmp_path: Path) -> None:
-    answer = WorkerResult(values={"memory": 1.0}, reasons={}, notes=[], runs=[])
-    reply(answer, str(tmp_path / "answer.json"))
-
-    assert decode_result((tmp_path / "answer.json").read_text(encoding="utf-8")) == answer
-    assert [path.name for path in tmp_path.iterdir()] == ["answer.json"]
 
 
 def test_the_worker_side_imports_the_standard_library_only() -> None:

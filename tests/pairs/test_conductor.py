@@ -13,12 +13,13 @@ import pytest
 from fakes.processes import ends
 
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
+from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.host.processes import Command
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
-from pytest_hwperf.pairs.interleaving import SIDES, BlockPlan
+from pytest_hwperf.pairs.interleaving import BlockPlan
 
 pytestmark = pytest.mark.live
 
@@ -184,7 +185,7 @@ def test_what_tests_record_is_observed(conductor: Make) -> None:
 
 def test_progress_is_told(conductor: Make) -> None:
     told: list[Progress] = []
-    found = conductor(tell=told.append)
+    found = conductor(progress=told.append)
     found.rehearse([NODE])
     for_ever(found, asking())
 

@@ -6,9 +6,12 @@ from random import Random
 from typing import Any, cast
 
 import pytest
+from fakes import records as fake
 from fakes.lines import FakeLine, FakeMeasurement, FakeTest
 
+from pytest_hwperf.core.codec import to_plain
 from pytest_hwperf.core.evidence import Measurement, Side
+from pytest_hwperf.core.hypotheses import Facts
 from pytest_hwperf.pairs.frames import Frame
 from pytest_hwperf.pairs.interleaving import BlockPlan
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
@@ -97,7 +100,7 @@ def test_a_failed_test_is_told_with_its_reason() -> None:
     broken = FakeTest(measurements=[], outcome="failed", reason="AttributeError: no predict_fast")
     trace = meet(FakeLine(both(one=broken, two=FakeTest())), FakeLine(both(one=FakeTest(), two=FakeTest())))
 
-    assert trace.outcomes[ONE.test]["baseline"]["reason"] == "AttributeError: no predict_fast"
+    assert trace.outcomes[ONE.test]["baseline"].reason == "AttributeError: no predict_fast"
     assert {ONE: "candidate"} == trace.uneven
     assert [TWO] == list(trace.interleavings)
 
@@ -132,12 +135,13 @@ def test_a_stranger_on_the_line_is_found_out() -> None:
 
 
 def test_what_needs_no_clock_is_asked_for_at_the_rehearsal() -> None:
-    exact = {"samples": [{"metric": "accuracy"}], "missing": {}}
+    accuracy = fake.sample("accuracy", [1.0, 0.0], per="example")
+    exact = {"samples": [to_plain(accuracy)], "missing": {}}
     test = FakeTest(measurements=[FakeMeasurement(exact=exact, facts={"conditions": {"batch_size": "1"}})])
     trace = meet(FakeLine(both(one=test)), FakeLine(both(one=test)), exact=True)
 
-    assert {"baseline": exact, "candidate": exact} == trace.exact[ONE]
-    assert trace.facts[ONE]["candidate"] == {"conditions": {"batch_size": "1"}}
+    assert {"baseline": [accuracy], "candidate": [accuracy]} == trace.exact[ONE]
+    assert Facts(conditions={"batch_size": "1"}) == trace.facts[ONE]["candidate"]
 
 
 class Logged(FakeLine):

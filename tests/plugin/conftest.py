@@ -53,5 +53,5 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def quick_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pairs take few and short turns, wherever they are started from."""
-    for place in ("plugin.gate", "gate.models"):
+    for place in ("gate.tests", "gate.models"):
         monkeypatch.setattr(f"pytest_hwperf.{place}.Conductor", partial(Conductor, plan=QUICK))

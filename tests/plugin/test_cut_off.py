@@ -56,7 +56,7 @@ def cut_off(folder: Path, candidate: Sequence[int], pair: int) -> Evidence:
         random=Random(7),
         logs=folder / "logs",
         plan=BlockPlan(doubles=1, calls=10, block_s=0.001),
-        tell=tell,
+        progress=tell,
         clock=clock,
     )
     return conductor.conduct(Evidence(alpha=0.01, hypotheses=(TRIAL,), pairs=()), clock() + 60, LATE)

@@ -2,15 +2,12 @@
 
 from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.evidence import Measurement
-from pytest_hwperf.core.records import Budget, Margin, Reading
-from pytest_hwperf.plugin.hypotheses import Findings, examine
-from pytest_hwperf.plugin.markers import Markers
-from pytest_hwperf.plugin.state import MARKERS
+from pytest_hwperf.core.hypotheses import EnergySource
+from pytest_hwperf.core.records import Reading
+from pytest_hwperf.plugin.gate import _energy
 
 
 class Simple:
@@ -47,66 +44,30 @@ class Stepping(Simple):
         return nullcontext()
 
 
-def found(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, meter: object, size: float, *, asked: bool = True
-) -> Findings:
-    """Examine a rehearsal in which both sides measured one test with that margin of energy."""
-    monkeypatch.setattr("pytest_hwperf.plugin.session.session_state", lambda _: SimpleNamespace(energy=meter))
-    item = pytester.getitem("def test_it(): pass", "test_it")
-    margin = Margin(metric="energy", statistic="mean", size=size)
-    budget = Budget(keyword="energy_budget_mj", metric="energy", statistic="mean", limit=1.0)
-    item.stash[MARKERS] = Markers(budgets=(budget,) * asked, margins=(margin,), named=())
-    sides: dict[str, Any] = {"baseline": {}, "candidate": {}}
-    passed = {"outcome": "passed", "recorded": {}}
-    met = SimpleNamespace(
-        collected={side: [item.nodeid] for side in sides},
-        outcomes={item.nodeid: dict.fromkeys(sides, passed)},
-        facts={Measurement(test=item.nodeid, label=""): sides},
-        exact={},
-        uneven={},
+def source(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, meter: object) -> EnergySource | None:
+    """Return by what the pairs of a session with that meter compare energy."""
+    monkeypatch.setattr("pytest_hwperf.plugin.gate.session_of", lambda _: SimpleNamespace(energy=meter))
+    return _energy(pytester.parseconfig())
+
+
+def test_a_counter_is_known_by_the_share_of_its_step(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meter = Stepping(0.03)
+
+    assert EnergySource(source="rapl:package-0", step=0.03 / meter.shortest_window_s) == source(
+        pytester, monkeypatch, meter
     )
-    return examine([item], met, {}, "HEAD")  # type: ignore[arg-type] # what of a meeting is read
 
 
-@pytest.mark.parametrize(("tick_s", "size"), [(0.001, 0.05), (0.03, 0.12), (None, 0.05)])
-def test_a_margin_that_the_meter_can_tell_is_asked_for(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tick_s: float | None, size: float
-) -> None:
-    findings = found(pytester, monkeypatch, Stepping(tick_s) if tick_s else Simple(), size)
+def test_a_meter_without_steps_is_exact(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    meter = Simple()
 
-    assert [("energy", size)] == [
-        (hypothesis.margin.metric, hypothesis.margin.size) for hypothesis in findings.hypotheses
-    ]
-    assert {} == findings.parts
-
-
-@pytest.mark.parametrize(
-    ("tick_s", "size", "why"),
-    [
-        (0.001, 0.04, "meter too coarse: rapl:package-0 can tell margins of 5 % or more, not 4 %"),
-        (0.03, 0.11, "meter too coarse: rapl:package-0 can tell margins of 12 % or more, not 11 %"),
-    ],
-)
-def test_a_smaller_one_is_undecided_and_says_why(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tick_s: float, size: float, why: str
-) -> None:
-    """Below 5 %, or below twice the step within the shortest window."""
-    findings = found(pytester, monkeypatch, Stepping(tick_s), size)
-
-    assert [] == findings.hypotheses
-    assert [("inconclusive", why)] == [*findings.parts.values()]
+    assert EnergySource(source=meter.source, step=0.0) == source(pytester, monkeypatch, meter)
 
 
 @pytest.mark.parametrize("meter", [None, Simple("estimate:cpu-time")])
 def test_what_does_not_measure_is_not_asked(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, meter: object
 ) -> None:
-    findings = found(pytester, monkeypatch, meter, 0.05)
-
-    assert ([], {}) == (findings.hypotheses, findings.parts)
-
-
-def test_energy_that_nobody_names_takes_no_windows(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    findings = found(pytester, monkeypatch, Simple(), 0.05, asked=False)
-
-    assert ([], {}) == (findings.hypotheses, findings.parts)
+    assert source(pytester, monkeypatch, meter) is None

@@ -170,8 +170,8 @@ def test_boards_stand_beside_the_processor_where_they_are_used(
         return meter()
 
     monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(pytester.mkdir("empty")))
-    monkeypatch.setattr("pytest_hwperf.plugin.session.in_use", lambda _environ: used)
-    monkeypatch.setattr("pytest_hwperf.plugin.session.nvml_meter", opened)
+    monkeypatch.setattr("pytest_hwperf.meters.energy.nvml.in_use", lambda _environ: used)
+    monkeypatch.setattr("pytest_hwperf.meters.energy.nvml.nvml_meter", opened)
     pytester.makepyfile(ASKS_FOR_ENERGY.replace("EXPECTED", repr(expected)).replace("REASON", repr(reason)))
 
     pytester.runpytest_inprocess("--hwperf-max-time=0.2").assert_outcomes(passed=1)
@@ -181,7 +181,7 @@ def test_boards_that_another_source_leaves_out_are_told(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Carbon of the processor alone would be told as the whole."""
-    monkeypatch.setattr("pytest_hwperf.plugin.session.in_use", lambda _environ: True)
+    monkeypatch.setattr("pytest_hwperf.meters.energy.nvml.in_use", lambda _environ: True)
     pytester.makeini("[pytest]\nhwperf_carbon =\n    intensity_g_per_kwh=400\n    intensity_source=grid 2024\n")
     pytester.makepyfile(
         """

@@ -11,7 +11,7 @@ from fakes.processes import ends
 from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.records import Judgement
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.plugin import command_line
+from pytest_hwperf.plugin import measurement
 from pytest_hwperf.plugin.command_line import drop
 
 MIB = 2**20
@@ -43,7 +43,7 @@ def peak(judgement: Judgement) -> float:
 @pytest.fixture
 def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weigh in one process: which one it is, is what such tests ask."""
-    monkeypatch.setitem(command_line._PROCESSES, "memory", 1)
+    monkeypatch.setitem(measurement._PROCESSES, "memory", 1)
 
 
 @needs_linux

@@ -93,10 +93,12 @@ def pair_for(seconds: float, tell: "Callable[[Progress], None]") -> "Callable[[]
     from pytest_hwperf.core.budgets import DEFAULT_MARGINS
     from pytest_hwperf.gate.builtin_model import MODEL, ROWS, rows
     from pytest_hwperf.gate.identical_models import compare_with_itself
-    from pytest_hwperf.gate.models import Terms
+    from pytest_hwperf.gate.models import CompareSettings
 
-    terms = Terms(margins=(DEFAULT_MARGINS["latency_p50"],), alpha=ALPHA, batch_size=ROWS, time_s=seconds, tell=tell)
-    return partial(compare_with_itself, MODEL, rows(), terms)
+    settings = CompareSettings(
+        margins=(DEFAULT_MARGINS["latency_p50"],), alpha=ALPHA, batch_size=ROWS, time_s=seconds, progress=tell
+    )
+    return partial(compare_with_itself, MODEL, rows(), settings)
 
 
 def render_noise(noise: Noise) -> list[str]:

@@ -1,20 +1,16 @@
-"""Both sides of a rerun: which trees, and how this user's pytest is started in each."""
+"""Both trees of a rerun: the candidate's, and the baseline's with the candidate's tests laid over it."""
 
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
-from pytest_hwperf.host.processes import Command, untraced
-from pytest_hwperf.plugin.command_line import environment, inherited, neutral_options
-from pytest_hwperf.plugin.state import SETTINGS
+from pytest_hwperf.host.processes import Command, PytestCommand, untraced
 from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_path, translated
 from pytest_hwperf.trees.overlay import candidate_ini, lay_over, share
 from pytest_hwperf.trees.revision import resolve, top_of
@@ -41,27 +37,27 @@ class Trees:
 
 
 @contextmanager
-def trees(config: pytest.Config, against: str, files: Sequence[Path]) -> Iterator[Trees]:
+def both_trees(root: Path, against: Path | str, files: Sequence[Path], globs: Sequence[str] = ()) -> Iterator[Trees]:
     """Make the baseline's tree for a git revision or a folder; it is gone afterwards.
 
     Args:
-        config: of this session.
-        against: a revision of the repository of the tests, or a folder.
+        root: of the tests, in the candidate's tree.
+        against: a folder, or a revision of the repository of the tests.
         files: the test files; they are laid over, since the benchmark code is the candidate's.
+        globs: of files that the baseline is given, though git does not know them.
 
     Raises:
         UsageProblem: no such revision, or sharing something that cannot be shared.
     """
-    settings, here = config.stash[SETTINGS], config.rootpath.resolve()
-    folder = config.invocation_params.dir / against
-    if folder.is_dir():
-        commit, top, tree = "", _top(here), copy_of(folder)
+    here = root.resolve()
+    if isinstance(against, Path):
+        commit, top, tree = "", _top(here), copy_of(against)
     else:
         commit, top = resolve(here, against), top_of(here)
         tree = worktree(top, commit)
     with tree as baseline:
         warnings = [*update_submodules(baseline)] if commit else []
-        shared = share(settings.share, top, baseline) if settings.share else {}
+        shared = share(globs, top, baseline) if globs else {}
         if pointers := lfs_pointers(baseline):
             warnings.append(f"not there in the baseline, only a git-LFS pointer: {', '.join(pointers)}")
         changed = frozenset(_changed(files, top, baseline))
@@ -79,36 +75,32 @@ def trees(config: pytest.Config, against: str, files: Sequence[Path]) -> Iterato
         )
 
 
-def _top(here: Path) -> Path:
-    """Return the root of the user's tree: that of its repository, or of the tests where there is none."""
-    try:
-        return top_of(here)
-    except UsageProblem:
-        return here
+def commands(given: PytestCommand, trees: Trees, files: Sequence[Path], base_python: str) -> dict[Side, Command]:
+    """Return how each side is started: the same line, with every path of the tree translated for the baseline.
 
+    Args:
+        given: this user's command, as it runs in the candidate's tree.
+        trees: both.
+        files: the test files, in the candidate's tree.
+        base_python: interpreter of the baseline; "" takes this one.
 
-def commands(config: pytest.Config, found: Trees, files: Sequence[Path]) -> dict[Side, Command]:
-    """Return how each side is started: the same line, with every path of the tree translated for the baseline."""
-    settings = config.stash[SETTINGS]
-    paths = own_paths(sys.path, found.candidate, _PREFIXES)
-    inipath = None if config.inipath is None else config.inipath.parent.resolve() / config.inipath.name
+    Raises:
+        UsageProblem: the baseline lacks the folder in which pytest was started.
+    """
+    paths = own_paths(sys.path, trees.candidate, _PREFIXES)
+    inipath = None if given.inipath is None else given.inipath.parent.resolve() / given.inipath.name
     ini = [] if inipath is None else ["-c", str(inipath)]
-    theirs = [] if inipath is None else candidate_ini(inipath, found.candidate, found.baseline)[1]
-    return {
-        "candidate": _command(config, found.candidate, found, [*map(str, files), *ini], paths),
-        "baseline": _command(
-            config,
-            found.baseline,
-            found,
-            [*(str(_moved(file, found.candidate, found.baseline)) for file in files), *theirs],
-            translated(paths, found.candidate, found.baseline),
-            # absolute, since it is started elsewhere; a venv's python is a link, and has to stay one
-            interpreter=str(config.invocation_params.dir.absolute() / (settings.base_python or sys.executable)),
-        ),
-    }
+    theirs = [] if inipath is None else candidate_ini(inipath, trees.candidate, trees.baseline)[1]
+    moved = [str(_moved(file, trees.candidate, trees.baseline)) for file in files]
+    # absolute, since it is started elsewhere; a venv's python is a link, and has to stay one
+    interpreter = str(given.directory.absolute() / (base_python or sys.executable))
+    candidate = _command(given, trees, trees.candidate, [*map(str, files), *ini], paths)
+    baseline_paths = translated(paths, trees.candidate, trees.baseline)
+    baseline = _command(given, trees, trees.baseline, [*moved, *theirs], baseline_paths)
+    return {"candidate": candidate, "baseline": replace(baseline, interpreter=interpreter)}
 
 
-def prove(config: pytest.Config, found: Trees, loaded: Mapping[Side, Sequence[str]], files: Sequence[Path]) -> str:
+def prove(trees: Trees, loaded: Mapping[Side, Sequence[str]], files: Sequence[Path], *, own_interpreter: bool) -> str:
     """Make sure that each side really ran its own code; return a warning where neither ran any.
 
     Raises:
@@ -117,37 +109,36 @@ def prove(config: pytest.Config, found: Trees, loaded: Mapping[Side, Sequence[st
     seen = check_isolation(
         loaded["baseline"],
         loaded["candidate"],
-        found.baseline,
-        found.candidate,
+        trees.baseline,
+        trees.candidate,
         test_files=files,
         prefixes=_PREFIXES,
-        own_interpreter=bool(config.stash[SETTINGS].base_python),
+        own_interpreter=own_interpreter,
     )
     return "" if seen else _NO_CODE
 
 
-def _command(
-    config: pytest.Config,
-    root: Path,
-    found: Trees,
-    own: Sequence[str],
-    paths: Sequence[Path],
-    *,
-    interpreter: str = sys.executable,
-) -> Command:
+def _top(here: Path) -> Path:
+    """Return the root of the user's tree: that of its repository, or of the tests where there is none."""
+    try:
+        return top_of(here)
+    except UsageProblem:
+        return here
+
+
+def _command(given: PytestCommand, trees: Trees, root: Path, own: Sequence[str], paths: Sequence[Path]) -> Command:
     """Start pytest in `root`; whatever names a path of the candidate's tree names that of `root`."""
 
     def moved(text: str) -> str:
         # a path ends at a separator; /home/me/project2 is not below /home/me/project
         return re.sub(
-            rf"{re.escape(str(found.candidate))}(?=[{re.escape(os.sep + os.pathsep)}]|$)", lambda _: str(root), text
+            rf"{re.escape(str(trees.candidate))}(?=[{re.escape(os.sep + os.pathsep)}]|$)", lambda _: str(root), text
         )
 
-    variables = untraced(environment())
+    variables = untraced(given.environment)
     before = [moved(entry) for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, [python_path(paths), *before]))
-    arguments = [moved(argument) for argument in inherited(config)]
-    directory = Path(moved(str(config.invocation_params.dir.resolve())))
+    directory = Path(moved(str(given.directory.resolve())))
     if not directory.is_dir():
         raise UsageProblem(
             f"the baseline has no folder {directory.relative_to(root)}, in which pytest was started: start it in one "
@@ -155,15 +146,14 @@ def _command(
         )
     return Command(
         arguments=[
-            *arguments,
+            *map(moved, given.inherited),
             *own,
-            f"--rootdir={moved(str(config.rootpath.resolve()))}",
-            *neutral_options(config),
+            f"--rootdir={moved(str(given.root.resolve()))}",
+            *given.neutral,
             "--continue-on-collection-errors",
         ],
         directory=directory,
         environment=variables,
-        interpreter=interpreter,
     )
 
 

@@ -1,0 +1,304 @@
+"""What the pairs of a build can be asked, by what their rehearsal has shown, and why other questions cannot be."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pytest_hwperf.core.baselines import Statistic, without
+from pytest_hwperf.core.budgets import COLD, MEMORY
+from pytest_hwperf.core.comparisons import compare_exact
+from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, Side
+from pytest_hwperf.core.ranks import fewest_pairs
+from pytest_hwperf.core.records import METRICS, Better, Comparison, ComparisonOutcome, Margin, Sample
+
+Key = tuple[Measurement, str, str]  # the same of one measurement
+Reason = tuple[ComparisonOutcome, str]  # why there is nothing to compare
+
+SIDES: tuple[Side, Side] = ("baseline", "candidate")
+FEWEST_PROCESSES = 3  # a side: where their values agree, no more are needed
+
+_PAIRED = ("latency", "throughput", "cpu_time")  # what turns can tell, beside energy
+_LEAST_ENERGY = 0.05  # margin: a window's energy is also that of the temperature and of whatever else runs
+_EXACT = {
+    **dict.fromkeys(("accuracy", "flip_rate"), "example"),
+    **dict.fromkeys(("model_size", "arena_in_use", "arena_held"), "file"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredTest:
+    """What a test wants to know."""
+
+    node: str  # node id
+    margins: tuple[Margin, ...]  # of everything that is compared
+    named: frozenset[Statistic]  # of them, those that the user named
+    budgeted: frozenset[str]  # metrics that have a budget
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """Metrics that the user named in a margin or a budget: measuring some of them costs fresh processes."""
+        return self.budgeted | {metric for metric, _ in self.named}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A metric of the user's own, recorded by a test."""
+
+    value: float
+    better: Better
+    margin: float  # relative
+    label: str  # of the measurement that it belongs to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestOutcome:
+    """How one test ended on one side."""
+
+    __test__ = False  # no test, though its name begins like one
+
+    outcome: str  # "passed", "failed", "skipped" or "lost"
+    reason: str = ""
+    recorded: Mapping[str, Recorded] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What makes a measurement another quantity than that of the other side."""
+
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    scenario: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Rehearsal:
+    """What a first pair went through whose times are thrown away."""
+
+    collected: dict[Side, Sequence[str]] = field(default_factory=dict)  # node ids
+    errors: dict[Side, Mapping[str, str]] = field(default_factory=dict)  # file that cannot be collected → why
+    facts: dict[Measurement, dict[Side, Facts]] = field(default_factory=dict)
+    exact: dict[Measurement, dict[Side, Sequence[Sample]]] = field(default_factory=dict)  # what needs no clock
+    uneven: dict[Measurement, Side] = field(default_factory=dict)  # made by that side only
+    outcomes: dict[str, dict[Side, TestOutcome]] = field(default_factory=dict)  # node id → how its test ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnergySource:
+    """The counter by which energy can be compared; an estimate never is."""
+
+    source: str
+    step: float  # of the counter, as a share of its shortest window; 0 where it has none
+
+
+@dataclass(slots=True, kw_only=True)
+class Questions:
+    """What can be compared, and why not what cannot."""
+
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+    fixed_samples: list[FixedSample] = field(default_factory=list)
+    processes: list[Hypothesis] = field(default_factory=list)  # memory and cold starts: each value is a fresh process
+    tests: dict[str, Reason] = field(default_factory=dict)  # node id → why nothing of it is compared
+    parts: dict[Key, Reason] = field(default_factory=dict)  # the same for one statistic; "" and "" stand for all
+
+    @property
+    def family(self) -> int:
+        """The number of hypotheses among which the false-alarm rate is divided; at least 1."""
+        return len(self.hypotheses) + len(self.fixed_samples) + len(self.processes) or 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedAnswers:
+    """What the pairs of a build have decided, for its tests to be judged by."""
+
+    comparisons: Mapping[Key, Comparison]
+    questions: Questions
+    met: frozenset[Measurement]  # in the rehearsal
+
+    def of(
+        self,
+        measurement: Measurement,
+        margins: Sequence[Margin],
+        measured: Collection[Statistic],
+        named: Collection[Statistic],
+    ) -> dict[Statistic, Comparison]:
+        """Return what the pairs say of each statistic of a measurement, or why they say nothing.
+
+        Args:
+            measurement: of the present session.
+            margins: one for each statistic that is compared.
+            measured: statistics that the present session has measured.
+            named: statistics whose margin the user named.
+        """
+        found = {}
+        for margin in margins:
+            statistic = (margin.metric, margin.statistic)
+            one = self._one(measurement, margin, measured=statistic in measured, named=statistic in named)
+            if one is not None:
+                found[statistic] = one
+        return found
+
+    def _one(self, measurement: Measurement, margin: Margin, *, measured: bool, named: bool) -> Comparison | None:
+        key = (measurement, margin.metric, margin.statistic)
+        if key in self.comparisons:
+            return self.comparisons[key]
+        parts = self.questions.parts
+        why = parts.get(key)
+        if why is None and (measured or named):
+            why = self.questions.tests.get(measurement.test) or parts.get((measurement, "", ""))
+        if why is None and measured and measurement not in self.met:
+            why = ("not comparable", "the pairs did not meet this measurement: its label differs between processes")
+        return without(margin, *why) if why else None
+
+
+def questions_of(
+    tests: Sequence[MeasuredTest],
+    rehearsal: Rehearsal,
+    lost: Mapping[str, Reason],
+    name: str,
+    energy: EnergySource | None,
+) -> Questions:
+    """Read a rehearsal.
+
+    Args:
+        tests: every measured test of the present session.
+        rehearsal: what both sides went through.
+        lost: node id → why the test was taken out of the rehearsal.
+        name: of the baseline, as the user called it.
+        energy: by which energy can be compared; None compares none.
+    """
+    found = Questions(tests=dict(lost))
+    for test in tests:
+        why = found.tests.get(test.node) or _why_not(test.node, rehearsal, name)
+        if why:
+            found.tests[test.node] = why
+            continue
+        for measurement in rehearsal.facts:
+            if measurement.test == test.node:
+                _ask(found, test, measurement, rehearsal, energy)
+        for measurement, side in rehearsal.uneven.items():
+            if measurement.test == test.node:
+                label = f" {measurement.label!r}" if measurement.label else ""
+                found.parts[measurement, "", ""] = ("no baseline", f"only the {side} makes the measurement{label}")
+        _ask_recorded(found, test.node, rehearsal)
+    return found
+
+
+def processes_needed(family: int, alpha: float) -> int:
+    """Return how many processes a side an alarm takes that stands beside `family` - 1 other hypotheses."""
+    return max(FEWEST_PROCESSES, fewest_pairs(alpha / max(1, family)))
+
+
+def is_open(hypothesis: Hypothesis, values: Mapping[Side, Sequence[float]]) -> bool:
+    """Whether the first processes leave it open that the candidate is worse by more than the margin."""
+    margin = hypothesis.margin
+    metric = METRICS[margin.metric]
+    found = compare_exact(metric, margin.statistic, values["baseline"], values["candidate"], margin)
+    return found.outcome in ("regressed", "inconclusive")
+
+
+def key_of(hypothesis: Hypothesis) -> Key:
+    """Return what a hypothesis is about: measurement, metric and statistic."""
+    return hypothesis.measurement, hypothesis.margin.metric, hypothesis.margin.statistic
+
+
+def _why_not(node: str, rehearsal: Rehearsal, name: str) -> Reason | None:
+    """Say why nothing of a test can be compared; None where something can."""
+    if node not in rehearsal.collected.get("candidate", ()):
+        return "not comparable", "a fresh process of the candidate does not collect this test"
+    if node not in rehearsal.collected["baseline"]:
+        file = node.partition("::")[0]
+        errors = rehearsal.errors["baseline"]
+        why = errors.get(file) or next((text for place, text in errors.items() if file.startswith(place)), "")
+        return "no baseline", f"{name} cannot run this test: {why}" if why else f"{name} does not have this test"
+    for side in ("candidate", "baseline"):
+        ended = rehearsal.outcomes.get(node, {}).get(side, TestOutcome(outcome="lost"))
+        if ended.outcome != "passed":
+            outcome: ComparisonOutcome = "no baseline" if side == "baseline" else "not comparable"
+            where = name if side == "baseline" else "a fresh process of the candidate"
+            return outcome, f"{ended.outcome} in {where}: {ended.reason}".rstrip(": ")
+    return None
+
+
+def _ask(
+    found: Questions, test: MeasuredTest, measurement: Measurement, rehearsal: Rehearsal, energy: EnergySource | None
+) -> None:
+    """Put every question that a measurement's margins ask to whatever can answer it."""
+    differences = _differences(rehearsal.facts[measurement])
+    exact = rehearsal.exact.get(measurement, {})
+    for margin in test.margins:
+        hypothesis = Hypothesis(measurement=measurement, margin=margin, better=METRICS[margin.metric].better)
+        key = key_of(hypothesis)
+        if differences:
+            found.parts[key] = ("not comparable", _differing(differences))
+        elif margin.metric in _EXACT:
+            found.fixed_samples.extend(_fixed_sample(hypothesis, exact))
+        elif margin.metric in (*MEMORY, *COLD):
+            found.processes.extend([hypothesis] * (margin.metric in test.metrics))
+        elif reciprocal := _reciprocal(margin, test.named):
+            why = f"{reciprocal}, its reciprocal, is compared: both would be one question asked twice"
+            found.parts[key] = ("not comparable", why)
+        elif margin.metric == "energy" and energy is not None and "energy" in test.metrics:
+            why = _too_coarse(energy, margin)
+            if why:
+                found.parts[key] = ("inconclusive", why)
+            else:
+                found.hypotheses.append(hypothesis)
+        elif margin.metric in _PAIRED:
+            found.hypotheses.append(hypothesis)
+
+
+def _differences(facts: Mapping[Side, Facts]) -> list[tuple[str, str, str]]:
+    """Return what makes both sides another quantity, as name, baseline and candidate: conditions and scenario."""
+    then, now = ({**facts[side].conditions, "scenario": facts[side].scenario} for side in SIDES)
+    return [
+        (name, then.get(name, "absent"), now.get(name, "absent"))
+        for name in sorted({*then, *now})
+        if then.get(name) != now.get(name)
+    ]
+
+
+def _differing(differences: Sequence[tuple[str, str, str]]) -> str:
+    listed = "; ".join(f"{name}: {then}, {now}" for name, then, now in differences)
+    hint = ": other rows, or rows drawn without a seed" if [name for name, *_ in differences] == ["data"] else ""
+    return f"{listed} (baseline, now){hint}"
+
+
+def _reciprocal(margin: Margin, named: Collection[Statistic]) -> str:
+    """Return the metric that already answers for this one: of calls in a row, throughput is one over latency."""
+    median, rate = ("latency", "p50"), ("throughput", "mean")
+    if (margin.metric, margin.statistic) == median and rate in named and median not in named:
+        return "throughput"
+    return "latency p50" if (margin.metric, margin.statistic) == rate and median in named else ""
+
+
+def _too_coarse(energy: EnergySource, margin: Margin) -> str:
+    """Say why a counter cannot tell so small a change from its own steps; "" where it can."""
+    least = max(_LEAST_ENERGY, 2 * energy.step)
+    if margin.size >= least:
+        return ""
+    return (
+        f"meter too coarse: {energy.source} can tell margins of {100 * least:.3g} % or more, "
+        f"not {100 * margin.size:.3g} %"
+    )
+
+
+def _ask_recorded(found: Questions, node: str, rehearsal: Rehearsal) -> None:
+    """Ask for the metrics that a test records itself, where both sides do."""
+    sides = {side: ended.recorded for side, ended in rehearsal.outcomes[node].items()}
+    for name, recorded in sides["candidate"].items():
+        measurement = Measurement(test=node, label=recorded.label)
+        if name not in sides["baseline"]:
+            found.parts[measurement, name, "p50"] = ("no baseline", "the baseline does not record it")
+            continue
+        margin = Margin(metric=name, statistic="p50", size=recorded.margin)
+        found.hypotheses.append(Hypothesis(measurement=measurement, margin=margin, better=recorded.better))
+
+
+def _fixed_sample(hypothesis: Hypothesis, exact: Mapping[Side, Sequence[Sample]]) -> Iterator[FixedSample]:
+    metric = hypothesis.margin.metric
+    values = {side: sample.values for side in exact for sample in exact[side] if sample.metric == metric}
+    if len(values) == len(SIDES):
+        yield FixedSample(
+            hypothesis=hypothesis,
+            per="file" if _EXACT[metric] == "file" else "example",
+            baseline=values["baseline"],
+            candidate=values["candidate"],
+        )

@@ -1,0 +1,64 @@
+"""Memory and cold starts of both sides: each value is a fresh process, and both sides take turns."""
+
+from array import array
+from collections.abc import Iterator, Mapping
+from random import Random
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from pytest_hwperf.core.budgets import MEMORY
+from pytest_hwperf.core.errors import HwperfError, UsageProblem
+from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Side
+from pytest_hwperf.core.hypotheses import FEWEST_PROCESSES, SIDES, Questions, is_open, key_of, processes_needed
+from pytest_hwperf.host.one_shot import ask_in_turn
+from pytest_hwperf.host.processes import Command
+
+if TYPE_CHECKING:
+    from pytest_hwperf.host.worker_protocol import Role
+
+
+class ProcessSampler:
+    """Asks fresh processes of both sides; who begins is drawn for each pair of them."""
+
+    def __init__(self, commands: Mapping[Side, Command], random: Random) -> None:
+        """Start processes by `commands`."""
+        self._commands = commands
+        self._random = random
+        self.seconds = 0.0  # spent so far
+
+    def samples(self, questions: Questions, alpha: float) -> Iterator[FixedSample]:
+        """Yield a sample for each hypothesis about processes; one that cannot be had becomes a part not compared."""
+        needed = processes_needed(questions.family, alpha)
+        for hypothesis in questions.processes:
+            try:
+                values = self._values(hypothesis, FEWEST_PROCESSES)
+                if is_open(hypothesis, values):  # fresh ones: those that raised the question cannot answer it
+                    values = self._values(hypothesis, needed)
+            except HwperfError as error:
+                questions.parts[key_of(hypothesis)] = ("not comparable", str(error).partition("\n")[0])
+                continue
+            yield FixedSample(
+                hypothesis=hypothesis,
+                per="fresh process",
+                baseline=array("d", values["baseline"]),
+                candidate=array("d", values["candidate"]),
+            )
+
+    def _values(self, hypothesis: Hypothesis, count: int) -> dict[Side, list[float]]:
+        """Ask pairs of processes until each side has `count` values."""
+        here, metric, began = hypothesis.measurement, hypothesis.margin.metric, monotonic()
+        # Nobody compares growth. Peaks do not depend on neighbours, so that both sides run together; times do.
+        role: Role = "peak" if metric in MEMORY else "cold"
+        at_once = len(SIDES) if role == "peak" else 1
+        values: dict[Side, list[float]] = {side: [] for side in SIDES}
+        while len(values["baseline"]) < count:
+            sides = list(SIDES)
+            self._random.shuffle(sides)
+            commands = [self._commands[side] for side in sides]
+            results = ask_in_turn(role, here.test, here.label, commands, at_once=at_once)
+            for side, result in zip(sides, results, strict=True):
+                if metric not in result.values:
+                    raise UsageProblem(f"{side}: {result.reasons.get(metric, 'not measured')}")
+                values[side].append(result.values[metric])
+        self.seconds += monotonic() - began
+        return values

@@ -1,0 +1,178 @@
+"""Base and head of a test suite in pairs of fresh processes: rehearsed, measured, decided."""
+
+import secrets
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from time import monotonic
+from types import FrameType
+from typing import NoReturn
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.evidence import Evidence, Gate
+from pytest_hwperf.core.hypotheses import (
+    EnergySource,
+    MeasuredTest,
+    PairedAnswers,
+    Questions,
+    Reason,
+    key_of,
+    questions_of,
+)
+from pytest_hwperf.core.sequence import check_alpha, decide
+from pytest_hwperf.gate.processes import ProcessSampler
+from pytest_hwperf.host.processes import PytestCommand
+from pytest_hwperf.pairs.conductor import Conductor, Progress
+from pytest_hwperf.pairs.cpu_pin import processors
+from pytest_hwperf.pairs.lockstep import PairTrace
+from pytest_hwperf.trees.both import Trees, both_trees, commands, prove
+
+_SHORT = 10  # digits of a commit, as shown
+_CRASHES = 5  # tests that may crash in the rehearsal before the run is given up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateRequest:
+    """What is compared with what, and how."""
+
+    tests: Sequence[MeasuredTest]
+    files: Sequence[Path]  # of these tests
+    command: PytestCommand  # as this user started pytest
+    against: Path | str  # a folder, or a git revision
+    name: str  # of the baseline, as it is shown
+    alpha: float  # false-alarm rate of the build
+    time_s: float  # for all of it; a pair that has begun is ended
+    logs: Path  # the logs of lost pairs are kept here
+    energy: EnergySource | None = None  # by which energy can be compared
+    share: Sequence[str] = ()  # globs of files that the baseline is given
+    base_python: str = ""  # interpreter of the baseline, "" for this one
+    progress: Callable[[Progress], None] = field(default=lambda _: None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateResult:
+    """What the pairs found."""
+
+    gate: Gate
+    answers: PairedAnswers
+    changed: frozenset[Path]  # test files whose own work the pairs cannot compare
+
+    def is_blind_to(self, path: Path) -> bool:
+        """Whether a test of this file, or what its conftest files give it, may have changed unseen."""
+        return path in self.changed or any(folder / "conftest.py" in self.changed for folder in path.parents)
+
+
+def run_gate(request: GateRequest) -> GateResult:
+    """Make the baseline's tree, rehearse both sides, and run pairs until everything is decided or the time is up.
+
+    Raises:
+        UsageProblem: no such revision, or nothing that could be compared.
+        WorkerError: a side has run the code of the other, or cannot be started.
+        OSError: a folder or a file cannot be written.
+    """
+    began, seed = monotonic(), secrets.randbits(63)
+    with _terminable(), both_trees(request.command.root, request.against, request.files, request.share) as trees:
+        conductor = Conductor(
+            commands=commands(request.command, trees, request.files, request.base_python),
+            random=Random(seed),  # noqa: S311 - a fair coin whose throws can be repeated, no secret
+            logs=request.logs,
+            processors=processors(),
+            progress=request.progress,
+        )
+        conductor.seconds["checkout"] = monotonic() - began
+        trace, questions = _rehearsed(conductor, request)
+        warnings = [*trees.warnings, _proof(request, trees, trace)]
+        evidence = _measured(conductor, request, questions, until=began + request.time_s)
+    questions.parts.update({key_of(one): ("not comparable", why) for one, why in conductor.dropped.items()})
+    gate = Gate(
+        against=request.name,
+        revision=trees.revision,
+        seed=seed,
+        evidence=evidence,
+        shared=trees.shared,
+        seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
+        warnings=tuple(filter(None, warnings)),
+    )
+    return GateResult(gate=gate, answers=_answers(evidence, questions, trace), changed=trees.changed)
+
+
+def summary(result: GateResult, tests: int) -> str:
+    """Say in one line what was rerun, how often and how long, and how many of `tests` could be compared."""
+    gate, compared = result.gate, tests - len(result.answers.questions.tests)
+    counts = {stage: sum(pair.stage == stage for pair in gate.evidence.pairs) for stage in ("screen", "confirm")}
+    pairs = " + ".join(f"{count} {stage}" for stage, count in counts.items() if count) or "no"
+    short = gate.revision[:_SHORT]
+    revision = f" ({short})" if short and short not in gate.against else ""
+    spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in gate.seconds.items())
+    return (
+        f"{gate.against}{revision} rerun beside the present code, {pairs} pairs of fresh processes, "
+        f"{compared} of {tests} tests compared: {spent}"
+    )
+
+
+def _rehearsed(conductor: Conductor, request: GateRequest) -> tuple[PairTrace, Questions]:
+    """Rehearse; a test that takes its process down is left out, and the others are rehearsed again without it."""
+    lost = dict[str, Reason]()
+    while True:
+        trace = conductor.rehearse([test.node for test in request.tests if test.node not in lost])
+        if not trace.lost:
+            break
+        if not trace.unfinished or len(lost) == _CRASHES:
+            raise UsageProblem(f"the rehearsal of {request.name} beside the present code failed: {trace.lost}")
+        ours = trace.lost.startswith("candidate")
+        lost[trace.unfinished] = ("not comparable" if ours else "no baseline", trace.lost)
+    questions = questions_of(request.tests, trace, lost, request.name, request.energy)
+    _refuse_nothing(request.tests, questions)
+    check_alpha(request.alpha, questions.family)
+    return trace, questions
+
+
+def _refuse_nothing(tests: Sequence[MeasuredTest], questions: Questions) -> None:
+    """Refuse to go on where the candidate's own processes could not run a single test: the gate itself is broken."""
+    reasons = [why for test in tests if (why := questions.tests.get(test.node))]
+    if len(reasons) == len(tests) and all(outcome == "not comparable" for outcome, _ in reasons):
+        raise UsageProblem(f"nothing could be compared: {reasons[0][1]}")
+
+
+def _proof(request: GateRequest, trees: Trees, trace: PairTrace) -> str:
+    """Make sure that each side ran its own code; return a warning where neither ran any."""
+    return prove(trees, trace.files, request.files, own_interpreter=bool(request.base_python)) if trace.files else ""
+
+
+def _measured(conductor: Conductor, request: GateRequest, questions: Questions, until: float) -> Evidence:
+    """Ask fresh processes one by one, then pairs, for as long as there is time."""
+    sampler = ProcessSampler(conductor.commands, conductor.random)
+    samples = (*questions.fixed_samples, *sampler.samples(questions, request.alpha))
+    if questions.processes:
+        conductor.seconds["processes"] = sampler.seconds
+    asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
+    return conductor.conduct(asked, until, f"the time of {request.time_s:g} s was up")
+
+
+def _answers(evidence: Evidence, questions: Questions, trace: PairTrace) -> PairedAnswers:
+    comparisons = {key_of(hypothesis): comparison for hypothesis, comparison in decide(evidence).items()}
+    silent = {key for one in evidence.hypotheses if (key := key_of(one)) not in comparisons} - questions.parts.keys()
+    questions.parts.update(dict.fromkeys(silent, ("inconclusive", evidence.stopped)))
+    return PairedAnswers(comparisons=comparisons, questions=questions, met=frozenset({*trace.facts, *trace.uneven}))
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM, as a job's cancellation sends it, end the pairs as Ctrl-C does: no process and no tree stays."""
+
+    def interrupted(signum: int, frame: FrameType | None) -> NoReturn:
+        del signum, frame
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupted)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

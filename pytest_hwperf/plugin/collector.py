@@ -1,0 +1,69 @@
+"""Results of tests, gathered wherever they were made; every run of pytest loads this, so nothing heavy does."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_hwperf.core.report import Report
+    from pytest_hwperf.plugin.options import Settings
+
+
+class Collector:
+    """One per session, in the process that reports: under xdist the controller."""
+
+    def __init__(self, config: pytest.Config, settings: "Settings") -> None:
+        """Gather for `config`."""
+        self._config = config
+        self._settings = settings
+        self._results: dict[str, dict[str, Any]] = {}  # node id → plain result; a rerun replaces the first try
+        self._accepted: set[str] = set()  # node ids that passed in every phase
+        self._usage_problem = False  # a worker refused a marker
+        self._lines: list[str] = []  # what saving and writing have to say
+        self._trouble: list[str] = []  # why saving or writing failed
+        self._report: Report | None = None
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Remember that an xdist worker refused a marker."""
+        self._usage_problem |= getattr(report, "hwperf_usage", False)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the result of a test, and whether it passed: nothing of a failed or xfailed one becomes a baseline."""
+        result = getattr(report, "hwperf", None)
+        if result is not None:
+            self._results[report.nodeid] = result
+            if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
+                self._accepted.add(report.nodeid)
+        elif report.failed:
+            self._accepted.discard(report.nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Save and write what was asked for; a failure to do so fails the session."""
+        if self._usage_problem:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+        if not self._results:
+            if self._settings.save or self._settings.compare:
+                self._lines.append("nothing was measured, so that nothing was saved or compared")
+            return
+        from pytest_hwperf.plugin.reporting import report_of, save, without_collection, write
+
+        interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
+        with without_collection():
+            self._report = report = report_of(self._config, self._results, partial=interrupted)
+            for lines, trouble in (save(self._config, report, self._accepted), write(self._config, report)):
+                self._lines.extend(lines)
+                self._trouble.extend(trouble)
+        if self._trouble and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Show the table; every verdict was made before."""
+        if self._report is not None:
+            from pytest_hwperf.plugin.reporting import show
+
+            show(terminalreporter, self._report)
+        for line in self._lines:
+            terminalreporter.write_line(f"hwperf: {line}")
+        for line in self._trouble:
+            terminalreporter.write_line(f"hwperf: {line}", red=True, bold=True)

@@ -1,0 +1,66 @@
+"""What a run would miss only after a long time is looked for before: stores, sources of energy, folders, revisions."""
+
+import pytest
+
+from pytest_hwperf import registry
+from pytest_hwperf.core.errors import HwperfError
+from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, watts_here
+from pytest_hwperf.plugin.session import session_of
+
+
+def check_resources(config: pytest.Config) -> None:
+    """Refuse what would only fail after a long run: a store, a source of energy or a folder that cannot be used.
+
+    Raises:
+        pytest.UsageError: says what is wrong with it and what to do.
+    """
+    shared = session_of(config)
+    settings = shared.settings
+    try:
+        registry.check("stores", settings.store)
+        if settings.save or settings.compare:
+            shared.store.check(settings.baseline, writing=settings.save)
+        if settings.energy not in ("auto", "off"):
+            registry.check("energy_meters", settings.energy)
+    except HwperfError as error:
+        raise pytest.UsageError(str(error)) from error
+    if settings.against:
+        from pytest_hwperf.plugin.gate import check_against
+
+        check_against(config)
+    folder = config.invocation_params.dir
+    if settings.artifacts and (folder / settings.artifacts).is_file():
+        raise pytest.UsageError(f"--hwperf-artifacts={settings.artifacts!r} is a file; give a folder")
+    if settings.json and (folder / settings.json).is_dir():
+        raise pytest.UsageError(f"--hwperf-json={settings.json!r} is a folder; give a file in it")
+
+
+def check_energy(config: pytest.Config) -> None:
+    """Open the source of energy that was asked for, before anything is measured.
+
+    Raises:
+        pytest.UsageError: it is not there; says why and what to do.
+    """
+    settings = session_of(config).settings
+    if settings.disable or config.option.collectonly:
+        return
+    try:
+        if settings.energy not in ("auto", "off"):
+            _ = session_of(config).energy
+        if settings.watts:
+            watts_here({WATTS_VARIABLE: settings.watts})
+    except HwperfError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def header(config: pytest.Config) -> str:
+    """Say in one line what is compared with what, on which machine."""
+    settings = session_of(config).settings
+    doing = " and ".join(filter(None, ["comparing with" * settings.compare, "saving to" * settings.save]))
+    parts = [f"rerunning {settings.against} in pairs"] if settings.against else []
+    parts += [f"{doing} baseline {settings.baseline} in {settings.location}"] if doing else []
+    machine = session_of(config).machine
+    return (
+        f"hwperf: {', '.join(parts)}, machine {machine.fingerprint} ({machine.cpu_model}, {machine.cores} cores), "
+        f"alpha {settings.alpha:.3g}, energy {settings.energy}"
+    )
