@@ -9,6 +9,7 @@ import pytest
 
 from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Run, Sample
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.processes import Command
@@ -17,8 +18,7 @@ from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
 from pytest_hwperf.plugin.session import session_state
 from pytest_hwperf.plugin.state import MARKERS
 
-MEMORY = ("memory", "memory_first_call", "memory_steady", "memory_retained", "memory_leak")
-COLD = ("cold_start", "cold_import", "cold_load", "cold_first_call", "cold_warm_call")
+MEMORY, COLD = taken_by("memory"), taken_by("cold")
 REPEATS = 2  # fresh processes that must confirm an alarm of the stored baseline
 
 _PROCESSES = {"memory": 3, "cold": 5}
@@ -69,8 +69,8 @@ def ask_for(item: pytest.Item, role: Literal["memory", "cold"], label: str) -> t
     # Peaks do not depend on neighbours, so that processes are weighed side by side; times do.
     cores = session_state(item.config).machine.cores
     answers = ask(role, item.nodeid, label, _command(item), processes=_PROCESSES[role], at_once=cores)
-    limits = (budget.limit for budget in item.stash[MARKERS].budgets if budget.metric == "memory_leak")
-    return memory_samples(MEMORY, answers, limit=next(limits, None))
+    limits = {budget.metric: budget.limit for budget in item.stash[MARKERS].budgets}
+    return memory_samples(MEMORY, answers, limits=limits)
 
 
 def ask_for_sites(item: pytest.Item, label: str) -> WorkerResult:

@@ -21,15 +21,15 @@ from pytest_hwperf.core.baselines import without
 from pytest_hwperf.core.comparisons import compare_exact
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Gate, Hypothesis, Measurement, Side
+from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.ranks import fewest_pairs
-from pytest_hwperf.core.records import METRICS, Comparison, Margin
+from pytest_hwperf.core.records import Comparison, Margin
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.host.one_shot import ask_in_turn
 from pytest_hwperf.host.worker_protocol import Role
 from pytest_hwperf.pairs.conductor import Conductor
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.plugin.command_line import MEMORY
 from pytest_hwperf.plugin.hypotheses import Findings, Why, examine
 from pytest_hwperf.plugin.progress import ProgressLine
 from pytest_hwperf.plugin.session import session_state
@@ -259,8 +259,7 @@ def _weighed(conductor: Conductor, findings: Findings, alpha: float) -> Iterator
     family = len(findings.hypotheses) + len(findings.fixed_samples) + len(findings.processes)
     enough = max(_FEWEST_PROCESSES, fewest_pairs(alpha / max(1, family)))
     for hypothesis in findings.processes:
-        metric = hypothesis.margin.metric
-        role: Role = "memory" if metric in MEMORY else "cold"
+        role: Role = "memory" if METRICS[hypothesis.margin.metric].taken == "memory" else "cold"
         try:
             values = _processes(conductor, role, hypothesis, _FEWEST_PROCESSES)
             if _is_suspect(

@@ -12,7 +12,8 @@ import pytest
 
 from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
-from pytest_hwperf.core.records import METRICS, Better, Margin, Run, Sample
+from pytest_hwperf.core.metrics import METRICS, Better
+from pytest_hwperf.core.records import Margin, Run, Sample
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.plugin.measurement import empty_run, perform
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
@@ -174,7 +175,7 @@ class Hwperf:
     def _check_label(self, label: object) -> None:
         if not isinstance(label, str) or not label.isprintable():
             raise UsageProblem(f"label={label!r}: a label is printable text, such as label='batch 32'")
-        if label in {run.label for run in self._runs if run.sample("latency")}:
+        if label in {run.label for run in self._runs if run.is_timed}:
             what = f"label={label!r} is used twice" if label else "a second measurement without a label"
             raise UsageProblem(f"{what}: give each hwperf(...) of a test its own, such as label='batch 32'")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -10,8 +10,8 @@ from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import CodecError, WorkerError
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, Side
-from pytest_hwperf.core.records import METRICS, Better, ComparisonOutcome, Margin, Sample
-from pytest_hwperf.plugin.command_line import COLD, MEMORY
+from pytest_hwperf.core.metrics import METRICS, Better, Taken
+from pytest_hwperf.core.records import ComparisonOutcome, Margin, Sample
 from pytest_hwperf.plugin.state import MARKERS
 
 if TYPE_CHECKING:
@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 
 Why = tuple[ComparisonOutcome, str]
 
-_PAIRED = ("latency", "throughput", "cpu_time")  # what turns can tell, beside energy
 _LEAST_ENERGY = 0.05  # margin: a window's energy is also that of the temperature and of whatever else runs
-_EXACT = {
-    **dict.fromkeys(("accuracy", "flip_rate"), "example"),
-    **dict.fromkeys(("model_size", "arena_in_use", "arena_held"), "file"),
-}
+_FIXED: Mapping[Taken, Literal["example", "file"]] = {"examples": "example", "file": "file", "session": "file"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,31 +88,37 @@ def _ask(found: Findings, item: pytest.Item, measurement: Measurement, trace: "P
     named = {(margin.metric, margin.statistic) for margin in markers.named}
     metrics = {metric for metric, _ in named} | {budget.metric for budget in markers.budgets}
     for margin in markers.margins:
-        hypothesis = Hypothesis(measurement=measurement, margin=margin, better=METRICS[margin.metric].better)
+        metric = METRICS[margin.metric]
+        hypothesis = Hypothesis(measurement=measurement, margin=margin, better=metric.better)
         if differences:
             reason = f"{'; '.join(differences)} (baseline, now)"
             if len(differences) == 1 and differences[0].startswith("data: "):
                 reason += ": other rows, or rows drawn without a seed"
             found.parts[measurement, margin.metric, margin.statistic] = ("not comparable", reason)
-        elif margin.metric in _EXACT:
+        elif metric.taken in _FIXED:
             found.fixed_samples.extend(_fixed_sample(hypothesis, samples))
-        elif margin.metric in (*MEMORY, *COLD):
+        elif metric.in_processes:
             found.processes.extend([hypothesis] * (margin.metric in metrics))
         elif reciprocal := _reciprocal(margin, named):
             why = f"{reciprocal}, its reciprocal, is compared: both would be one question asked twice"
             found.parts[measurement, margin.metric, margin.statistic] = ("not comparable", why)
-        elif margin.metric == "energy" and "energy" in metrics:
-            _ask_energy(found, item, hypothesis)
-        elif margin.metric in _PAIRED:
+        elif metric.in_turns == "window":
+            if metric.name in metrics:
+                _ask_energy(found, item, hypothesis)
+        elif metric.in_turns:
             found.hypotheses.append(hypothesis)
 
 
 def _reciprocal(margin: Margin, named: set[tuple[str, str]]) -> str:
     """Return the metric that already answers for this one: of calls in a row, throughput is one over latency."""
-    median, rate = ("latency", "p50"), ("throughput", "mean")
-    if (margin.metric, margin.statistic) == median and rate in named and median not in named:
-        return "throughput"
-    return "latency p50" if (margin.metric, margin.statistic) == rate and median in named else ""
+    asked = (margin.metric, margin.statistic)
+    for rate in (metric for metric in METRICS.values() if metric.reciprocal):
+        key, median = (rate.name, rate.statistics[0]), (rate.reciprocal, "p50")
+        if asked == median and key in named and median not in named:
+            return rate.called(key[1])
+        if asked == key and median in named:
+            return METRICS[rate.reciprocal].called("p50")
+    return ""
 
 
 def _ask_energy(found: Findings, item: pytest.Item, hypothesis: Hypothesis) -> None:
@@ -175,7 +177,7 @@ def _fixed_sample(hypothesis: Hypothesis, samples: Mapping[str, Mapping[str, Sam
     if metric in samples["baseline"] and metric in samples["candidate"]:
         yield FixedSample(
             hypothesis=hypothesis,
-            per="file" if _EXACT[metric] == "file" else "example",
+            per=_FIXED[METRICS[metric].taken],
             baseline=samples["baseline"][metric].values,
             candidate=samples["candidate"][metric].values,
         )

@@ -15,6 +15,7 @@ from pytest_hwperf.core.carbon import carbon_samples
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
+from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Reading, Run, Sample
 from pytest_hwperf.host.interference import Interference, snapshot
 from pytest_hwperf.host.machine import control_groups
@@ -62,7 +63,7 @@ def of_one_call(item: pytest.Item, subject: Subject, label: str, result: object,
     taken = array("d", [seconds])
     samples = tuple(
         Sample(metric=metric, values=taken, per="call", source="perf_counter", warnings=("a single cold call",))
-        for metric in ("latency", "first_call")
+        for metric in taken_by("calls")
     )
     return replace(empty_run(item, label), scenario=subject.scenario, samples=samples, result=result)
 
@@ -179,7 +180,7 @@ class _Idle:
         self, measured: Measured, samples: Sequence[Sample], rows: int | None
     ) -> tuple[list[Sample], dict[str, str]]:
         """Return the net energy as a sample, or why there is none; nothing at all where nobody asked."""
-        energy = next((sample for sample in samples if sample.metric == "energy"), None)
+        energy = next((sample for sample in samples if self._meter and sample.metric == self._meter.metric), None)
         if self._meter is None or energy is None:
             return [], {}
         return net_energy(measured, energy, self._watts, rows=rows)

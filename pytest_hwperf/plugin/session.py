@@ -63,7 +63,7 @@ class SessionState:
 
     @cached_property
     def _boards(self) -> Meter:
-        return nvml_meter(os.environ, metric="gpu_energy")
+        return nvml_meter(os.environ, beside=True)
 
     @property
     def coefficients(self) -> dict[str, str]:

@@ -8,11 +8,10 @@ import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Gate, Measurement
+from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Comparison, Run
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.state import COMPARED, MARKERS, SETTINGS
-
-_KNOWN = frozenset({"latency", "accuracy", "model_size", "cpu_time"})
 
 
 def compared(
@@ -36,7 +35,7 @@ def compared(
         raise UsageProblem(f"hwperf.compare: {run.label!r} is compared twice; give each its own label=")
     settings = item.config.stash[SETTINGS]
     terms = Terms(
-        margins=tuple(margin for margin in item.stash[MARKERS].margins if margin.metric in _KNOWN),
+        margins=tuple(margin for margin in item.stash[MARKERS].margins if METRICS[margin.metric].between_models),
         alpha=settings.alpha,
         batch_size=batch_size,
         threads=threads,
