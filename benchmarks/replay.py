@@ -19,9 +19,10 @@ from scipy.special import betaincinv
 from scipy.stats import mannwhitneyu, wilcoxon
 
 from pytest_hwperf.core.evidence import Hypothesis, Measurement
+from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.paired import compare_pairs
 from pytest_hwperf.core.ranks import signed_rank_p
-from pytest_hwperf.core.records import METRICS, Comparison, Margin
+from pytest_hwperf.core.records import Comparison, Margin
 from pytest_hwperf.core.sequence import SHARES, looks
 from pytest_hwperf.core.stored_timings import compare_with_history, prediction_limit
 

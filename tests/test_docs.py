@@ -14,14 +14,16 @@ from typing import get_args
 import pytest
 
 from pytest_hwperf.core.budgets import BUDGET_KEYWORDS, DEFAULT_MARGINS, parse_budgets
-from pytest_hwperf.core.records import METRICS, BudgetOutcome, ComparisonOutcome
-from pytest_hwperf.core.units import show_limit
+from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.records import BudgetOutcome, ComparisonOutcome
+from pytest_hwperf.core.units import show, show_limit
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pytest_hwperf"
 README = ROOT / "README.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 GLOSSARY = ROOT / "docs" / "glossary.md"
+METRICS_PAGE = ROOT / "docs" / "metrics.md"
 EXAMPLE = ROOT / "example_project"
 WORKFLOW = EXAMPLE / ".github" / "workflows" / "performance.yml"
 PAGES = [
@@ -229,6 +231,25 @@ def test_every_outcome_stands_in_the_glossary() -> None:
 @pytest.mark.parametrize("keywords", [BUDGET_KEYWORDS, DEFAULT_MARGINS], ids=["budgets", "margins"])
 def test_every_keyword_stands_in_the_readme(keywords: Collection[str]) -> None:
     assert [] == [keyword for keyword in keywords if f"`{keyword}`" not in text_of(README)]
+
+
+def test_the_page_of_metrics_is_their_table() -> None:
+    """The page has one line for each; this line is what belongs there."""
+    lines = []
+    for metric in METRICS.values():
+        keywords = ", ".join(f"`{budget.keyword}`" for budget in metric.budgets)
+        sizes = [
+            f"{metric.called(one.statistic)} {100 * one.size:g} {'points' if one.scale == 'absolute' else '%'}"
+            + f", at least {show(one.floor, metric.unit)}" * bool(one.floor)
+            + ", always" * one.always
+            for one in metric.margins
+        ]
+        better = f"{metric.better}{', exact' if metric.exact else ''}"
+        lines.append(
+            f"| `{metric.name}` | {metric.title} | {metric.unit} | {better} | {keywords} | {'; '.join(sizes)} |"
+        )
+
+    assert lines == [line for line in text_of(METRICS_PAGE).splitlines() if line.startswith("| `")]
 
 
 @pytest.mark.parametrize("kind", ["scenarios", "energy_meters", "stores"])

@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_hwperf.core.budgets import DEFAULT_MARGINS, parse_margin_lines, parse_rate
+from pytest_hwperf.core.budgets import MODELS_COMPARED, parse_margin_lines, parse_rate
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import METRICS, Comparison, Policy
+from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.records import Comparison, Policy
 from pytest_hwperf.core.verdicts import explain, judge_comparison
 from pytest_hwperf.gate.model_worker import is_function
 from pytest_hwperf.gate.models import CompareSettings, compare_models
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.pairs.conductor import Progress
 
 OK, REGRESSED, UNDECIDED = 0, 1, 3
-_METRICS = frozenset({"latency", "accuracy", "model_size", "cpu_time"})
 _A_DAY_S = 86_400
-_COMPARED = ("latency_p50", "accuracy", "model_size")
 
 
 def add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -117,14 +116,11 @@ def _read_csv(path: Path, target: str | None) -> tuple[Any, Any | None]:
 
 def _margins(given: "list[str]") -> tuple[Any, ...]:
     named = parse_margin_lines(given)
-    margins = {(m.metric, m.statistic): m for m in (DEFAULT_MARGINS[name] for name in _COMPARED)}
-    margins.update({(margin.metric, margin.statistic): margin for margin in named})
-    known = [
-        margin for margin in margins.values() if margin.metric in ("latency", "accuracy", "model_size", "cpu_time")
-    ]
-    if len(known) < len(margins):
-        raise UsageProblem("hwperf compare knows margins of latency, accuracy, model_size and cpu_time")
-    return tuple(known)
+    margins = {(margin.metric, margin.statistic): margin for margin in (*MODELS_COMPARED, *named)}
+    if not all(METRICS[margin.metric].between_models for margin in margins.values()):
+        *others, last = (name for name, metric in METRICS.items() if metric.between_models)
+        raise UsageProblem(f"hwperf compare knows margins of {', '.join(others)} and {last}")
+    return tuple(margins.values())
 
 
 def _tell(progress: "Progress") -> None:

@@ -17,6 +17,7 @@ from pytest_hwperf.core.budgets import parse_rate, parse_size
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.estimates import share_interval
 from pytest_hwperf.core.evidence import Observation
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.paired import MOST_PAIRS, pairs_needed
 from pytest_hwperf.core.ranks import fewest_pairs
 from pytest_hwperf.core.records import Comparison
@@ -209,10 +210,10 @@ def _build(share: float, options: argparse.Namespace) -> Report:
 def _latencies(report: Report) -> Iterator[tuple[str, Comparison]]:
     for judgement in report.judgements:
         for comparison in judgement.comparisons:
-            if (comparison.metric, comparison.statistic) == ("latency", "p50") and comparison.change is not None:
+            if (comparison.metric, comparison.statistic) == MEDIAN_LATENCY and comparison.change is not None:
                 yield judgement.run.test, comparison
 
 
 def _observations(report: Report) -> Iterator[Observation]:
     for pair in (pair for gate in report.gates for pair in gate.evidence.pairs):
-        yield from (one for one in pair.observations if (one.metric, one.statistic) == ("latency", "p50"))
+        yield from (one for one in pair.observations if (one.metric, one.statistic) == MEDIAN_LATENCY)

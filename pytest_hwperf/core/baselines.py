@@ -4,23 +4,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
-from pytest_hwperf.core.records import (
-    METRICS,
-    Comparison,
-    ComparisonOutcome,
-    Figure,
-    Judgement,
-    Machine,
-    Margin,
-    Run,
-    StoredRun,
-)
+from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Figure, Judgement, Machine, Margin, Run, StoredRun
 from pytest_hwperf.core.stored_timings import compare_with_history
 
 Statistic = tuple[str, str]  # metric and statistic
 
 _ESTIMATE = "estimate:"  # sources that hold nothing beyond CPU time: an estimate is never gated
-_PROCESS = "fresh process"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +129,7 @@ def _compare(
     values = [old.estimate.value for session in usable if (old := _figure(session.figures, margin)) is not None]
     value = figure.estimate.value
     sample = run.sample(margin.metric)
-    if figure.per == _PROCESS and sample is not None:  # each value is a fresh process already: all must be beyond
+    if metric.in_processes and sample is not None:  # each value is a fresh process already: all must be beyond
         repeats = [min(sample.values), max(sample.values)]
     return compare_with_history(metric, margin.statistic, values, value, margin, alpha, repeats)
 

@@ -8,55 +8,48 @@ from dataclasses import replace
 from typing import TypeVar
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import Budget, Margin, Scale
+from pytest_hwperf.core.metrics import METRICS, BudgetKeyword, DefaultMargin, Metric, Scale
+from pytest_hwperf.core.records import Budget, Margin
 
 T = TypeVar("T")
 
-LATENCY_STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 
-# keyword → (metric, statistic, base units per unit of the keyword)
-BUDGET_KEYWORDS: Mapping[str, tuple[str, str, float]] = {
-    **{f"latency_{statistic}_ms": ("latency", statistic, 1e-3) for statistic in LATENCY_STATISTICS},
-    "cold_start_ms": ("cold_start", "p50", 1e-3),
-    "throughput_min_qps": ("throughput", "mean", 1.0),
-    "throughput_min_sps": ("sample_throughput", "mean", 1.0),
-    "accuracy_min": ("accuracy", "mean", 1.0),
-    "flip_rate_max": ("flip_rate", "mean", 1.0),
-    "memory_max_mb": ("memory", "p50", 1e6),
-    "memory_leak_max_kb": ("memory_leak", "p50", 1e3),
-    "model_size_max_mb": ("model_size", "p50", 1e6),
-    "cpu_time_max_ms": ("cpu_time", "mean", 1e-3),
-    "cpu_max_percent": ("cpu_utilisation", "mean", 1e-2),
-    "energy_budget_mj": ("energy", "mean", 1e-3),
-}
-_SHARES = ("accuracy_min", "flip_rate_max")  # limits that lie between 0 and 1
+def budget_keywords(metrics: Mapping[str, Metric]) -> dict[str, tuple[Metric, BudgetKeyword]]:
+    """Return the keywords of `hwbudget`, each with what it limits."""
+    return {budget.keyword: (metric, budget) for metric in metrics.values() for budget in metric.budgets}
 
-# keyword → margin that holds unless the user names another; `latency_max` is missing because a maximum of
-# another number of calls is another quantity.
-DEFAULT_MARGINS: Mapping[str, Margin] = {
-    "latency_mean": Margin(metric="latency", statistic="mean", size=0.02),
-    "latency_p50": Margin(metric="latency", statistic="p50", size=0.02),
-    "latency_p90": Margin(metric="latency", statistic="p90", size=0.05),
-    "latency_p95": Margin(metric="latency", statistic="p95", size=0.10),
-    "latency_p99": Margin(metric="latency", statistic="p99", size=0.20),
-    "latency_p99_9": Margin(metric="latency", statistic="p99_9", size=0.20),
-    "cold_start": Margin(metric="cold_start", statistic="p50", size=0.10),
-    "throughput": Margin(metric="throughput", statistic="mean", size=0.02),
-    "accuracy": Margin(metric="accuracy", statistic="mean", size=0.0, scale="absolute"),
-    "flip_rate": Margin(metric="flip_rate", statistic="mean", size=0.0, scale="absolute"),
-    "memory": Margin(metric="memory", statistic="p50", size=0.01, floor=1e6),
-    "arena_in_use": Margin(metric="arena_in_use", statistic="p50", size=0.01),
-    "arena_held": Margin(metric="arena_held", statistic="p50", size=0.01),
-    "model_size": Margin(metric="model_size", statistic="p50", size=0.05),
-    "cpu_time": Margin(metric="cpu_time", statistic="mean", size=0.05),
-    "energy": Margin(metric="energy", statistic="mean", size=0.05),
-}
-# Compared wherever they were measured. One statistic of latency is enough (its others share the same calls), serial
-# throughput is its reciprocal, and CPU time follows it: each of those is compared only where the user names it.
-ALWAYS_COMPARED = ("latency_p50", "accuracy", "memory", "model_size", "energy")
-# Measured in fresh processes of their own, by memory or by time.
-MEMORY = ("memory", "memory_first_call", "memory_steady", "memory_retained", "memory_leak")
-COLD = ("cold_start", "cold_import", "cold_load", "cold_first_call", "cold_warm_call")
+
+def default_margins(metrics: Mapping[str, Metric]) -> dict[str, Margin]:
+    """Return the keywords of `hwregression`, each with the margin that holds unless the user names another."""
+    return {
+        metric.called(default.statistic).replace(" ", "_"): _margin(metric, default)
+        for metric in metrics.values()
+        for default in metric.margins
+    }
+
+
+def always_compared(metrics: Mapping[str, Metric]) -> tuple[Margin, ...]:
+    """Return the margins of what is compared wherever it was measured; all others are compared where they are named."""
+    return tuple(
+        _margin(metric, default) for metric in metrics.values() for default in metric.margins if default.always
+    )
+
+
+def _margin(metric: Metric, default: DefaultMargin) -> Margin:
+    return Margin(
+        metric=metric.name,
+        statistic=default.statistic,
+        size=default.size,
+        scale=default.scale,
+        floor=default.floor,
+    )
+
+
+BUDGET_KEYWORDS: Mapping[str, tuple[Metric, BudgetKeyword]] = budget_keywords(METRICS)
+DEFAULT_MARGINS: Mapping[str, Margin] = default_margins(METRICS)
+ALWAYS_COMPARED: tuple[Margin, ...] = always_compared(METRICS)
+MODELS_COMPARED: tuple[Margin, ...] = tuple(m for m in ALWAYS_COMPARED if METRICS[m.metric].between_models)
+
 RECORDED_MARGIN = 0.02  # relative margin of the user's own metrics
 
 _MOST_ALARMS = 0.2
@@ -161,21 +154,21 @@ def closest(layers: Iterable[tuple[Budget, ...]]) -> tuple[Budget, ...]:
 
 def closest_margins(layers: Iterable[tuple[Margin, ...]]) -> tuple[Margin, ...]:
     """Merge layers of margins over the defaults that are always compared, farthest first."""
-    merged = {(m.metric, m.statistic): m for m in (DEFAULT_MARGINS[name] for name in ALWAYS_COMPARED)}
+    merged = {(margin.metric, margin.statistic): margin for margin in ALWAYS_COMPARED}
     for layer in layers:
         merged.update({(margin.metric, margin.statistic): margin for margin in layer})
     return tuple(merged.values())
 
 
 def _budget_for(keyword: str, limit: object) -> Budget:
-    metric, statistic, factor = BUDGET_KEYWORDS[keyword]
+    metric, budget = BUDGET_KEYWORDS[keyword]
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
         raise UsageProblem("a limit is a finite number, such as 100 or 0.85")
     if limit < 0:
         raise UsageProblem("a limit is never negative")
-    if keyword in _SHARES and limit > 1:
+    if budget.share and limit > 1:
         raise UsageProblem("this limit is a share between 0 and 1, such as 0.85 for 85 %")
-    return Budget(keyword=keyword, metric=metric, statistic=statistic, limit=limit * factor)
+    return Budget(keyword=keyword, metric=metric.name, statistic=budget.statistic, limit=limit * budget.factor)
 
 
 def _parsed(

@@ -19,6 +19,7 @@ CARBON_KEYS = (
     *("per", "units_per_call"),
 )
 
+_PROCESSORS, _BOARDS = "energy", "gpu_energy"  # what the energy of a call consists of
 _J_PER_KWH = 3.6e6
 _S_PER_YEAR = 365 * 24 * 3600
 _G_PER_KG = 1000
@@ -180,18 +181,18 @@ def carbon_samples(
 
 def _why_no_energy(measured: Mapping[str, Sample], unmeasured: Mapping[str, str]) -> str:
     """Say why the energy of a call is not known whole; a part of it is not told as the whole."""
-    if "energy" not in measured:
-        return f"energy is unmeasured: {unmeasured.get('energy', 'no meter has counted it')}"
-    if "gpu_energy" in unmeasured:
-        return f"gpu_energy is unmeasured: {unmeasured['gpu_energy']}"
-    boards = measured.get("gpu_energy")
-    if boards and len(boards.values) != len(measured["energy"].values):
+    if _PROCESSORS not in measured:
+        return f"energy is unmeasured: {unmeasured.get(_PROCESSORS, 'no meter has counted it')}"
+    if _BOARDS in unmeasured:
+        return f"gpu_energy is unmeasured: {unmeasured[_BOARDS]}"
+    boards = measured.get(_BOARDS)
+    if boards and len(boards.values) != len(measured[_PROCESSORS].values):
         return "energy and gpu_energy were not counted in the same windows"
     return ""
 
 
 def _operational(measured: Mapping[str, Sample], inputs: CarbonInputs, rows: int) -> Sample:
-    counted = [measured[metric] for metric in ("energy", "gpu_energy") if metric in measured]
+    counted = [measured[metric] for metric in (_PROCESSORS, _BOARDS) if metric in measured]
     windows = zip(*(sample.values for sample in counted), strict=True)
     sources = " + ".join(sample.source for sample in counted)
     return Sample(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median
 
-from pytest_hwperf.core.records import METRICS, Better, Comparison, ComparisonOutcome, Estimate, Margin, Metric
+from pytest_hwperf.core.metrics import METRICS, Better, Metric
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, Margin
 from pytest_hwperf.core.units import show
 
 

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import count
@@ -10,30 +10,16 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.records import METRICS, Better, Budget, Estimate, Figure, Run, Sample
+from pytest_hwperf.core.metrics import Better, Metric, metric_of
+from pytest_hwperf.core.records import Budget, Estimate, Figure, Run, Sample
 
 if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
-# metric → the statistics shown of it; a metric of the user's own has the middle of its values
-STATISTICS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(METRICS, ("p50",)),
-    "latency": ("mean", "p50", "p90", "p95", "p99", "p99_9", "max"),
-    **dict.fromkeys(
-        (
-            *("throughput", "sample_throughput", "accuracy", "flip_rate", "cpu_time", "cpu_utilisation"),
-            *("energy", "energy_per_call", "energy_net", "gpu_energy", "carbon_operational", "carbon_embodied"),
-        ),
-        ("mean",),
-    ),
-}
 # Stopping asks at every doubling of n. With bounds at 99.5 % ten such looks together err as often as one bound at the
 # 95 % that is reported: see docs/statistics.md.
 STOPPING_CONFIDENCE = 0.99
-
-_OWN = ("p50",)
-_RATES = ("throughput", "sample_throughput")
 
 
 def estimate(sample: Sample, statistic: str, *, confidence: float = 0.90) -> Estimate:
@@ -63,7 +49,7 @@ def figures(run: Run, *, confidence: float = 0.90) -> tuple[Figure, ...]:
     """
     found = []
     for sample in run.samples:
-        statistics = STATISTICS.get(sample.metric, _OWN)
+        statistics = metric_of(sample.metric).statistics
         for statistic, estimated in zip(statistics, _estimates(sample, statistics, confidence), strict=True):
             figure = Figure(
                 metric=sample.metric, statistic=statistic, estimate=estimated, source=sample.source, per=sample.per
@@ -110,7 +96,7 @@ def enough(samples: Sequence[Sample], budgets: Sequence[Budget]) -> bool:
         clear_of(
             estimate(measured[budget.metric], budget.statistic, confidence=STOPPING_CONFIDENCE),
             budget.limit,
-            METRICS[budget.metric].better,
+            metric_of(budget.metric).better,
         )
         is not None
         for budget in budgets
@@ -157,24 +143,25 @@ def _estimates(sample: Sample, statistics: Sequence[str], confidence: float) -> 
 
 
 def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confidence: float) -> Estimate:
-    if sample.per == "model":  # one file has one size
+    metric = metric_of(sample.metric)
+    if metric.taken == "file":  # one file has one size
         return _exactly(ordered, confidence, "deterministic value")
     if statistic == "max":
         return _exactly(ordered, confidence, "observed maximum, no claim beyond this run")
     if statistic == "mean":
-        return _mean_of(sample, ordered, confidence)
+        return _mean_of(metric, ordered, confidence)
     q = _quantile(statistic)
-    if q == Fraction(1, 2) and sample.per == "fresh process":
+    if q == Fraction(1, 2) and metric.in_processes:
         return _processes(ordered, confidence)
-    if len(ordered) == 1 and STATISTICS.get(sample.metric, _OWN) == (statistic,):
+    if len(ordered) == 1 and metric.statistics == (statistic,):
         return _result(ordered, (float(ordered[0]), None, None), confidence, "single reading, no interval")
     return _percentile(ordered, statistic, q, confidence)
 
 
-def _mean_of(sample: Sample, ordered: "NDArray[float64]", confidence: float) -> Estimate:
-    if sample.per == "example":
+def _mean_of(metric: Metric, ordered: "NDArray[float64]", confidence: float) -> Estimate:
+    if metric.taken == "examples":
         return _share(ordered, confidence)
-    return _rate(ordered, confidence) if sample.metric in _RATES else _mean(ordered, confidence)
+    return _rate(ordered, confidence) if metric.is_rate else _mean(ordered, confidence)
 
 
 def _exactly(ordered: "NDArray[float64]", confidence: float, method: str) -> Estimate:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_hwperf.core.records import Better, Margin, Values
+from pytest_hwperf.core.metrics import Better
+from pytest_hwperf.core.records import Margin, Values
 
 Side = Literal["baseline", "candidate"]
 Stage = Literal["rehearsal", "screen", "confirm"]

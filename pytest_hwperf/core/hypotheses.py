@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from pytest_hwperf.core.baselines import Statistic, without
-from pytest_hwperf.core.budgets import COLD, MEMORY
 from pytest_hwperf.core.comparisons import compare_exact
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, Side
+from pytest_hwperf.core.metrics import METRICS, Better, Taken
 from pytest_hwperf.core.ranks import fewest_pairs
-from pytest_hwperf.core.records import METRICS, Better, Comparison, ComparisonOutcome, Margin, Sample
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, Sample
 
 Key = tuple[Measurement, str, str]  # the same of one measurement
 Reason = tuple[ComparisonOutcome, str]  # why there is nothing to compare
@@ -16,12 +17,8 @@ Reason = tuple[ComparisonOutcome, str]  # why there is nothing to compare
 SIDES: tuple[Side, Side] = ("baseline", "candidate")
 FEWEST_PROCESSES = 3  # a side: where their values agree, no more are needed
 
-_PAIRED = ("latency", "throughput", "cpu_time")  # what turns can tell, beside energy
 _LEAST_ENERGY = 0.05  # margin: a window's energy is also that of the temperature and of whatever else runs
-_EXACT = {
-    **dict.fromkeys(("accuracy", "flip_rate"), "example"),
-    **dict.fromkeys(("model_size", "arena_in_use", "arena_held"), "file"),
-}
+_FIXED: Mapping[Taken, Literal["example", "file"]] = {"examples": "example", "file": "file", "session": "file"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,24 +221,21 @@ def _ask(
     differences = _differences(rehearsal.facts[measurement])
     exact = rehearsal.exact.get(measurement, {})
     for margin in test.margins:
-        hypothesis = Hypothesis(measurement=measurement, margin=margin, better=METRICS[margin.metric].better)
+        metric = METRICS[margin.metric]
+        hypothesis = Hypothesis(measurement=measurement, margin=margin, better=metric.better)
         key = key_of(hypothesis)
         if differences:
             found.parts[key] = ("not comparable", _differing(differences))
-        elif margin.metric in _EXACT:
+        elif metric.taken in _FIXED:
             found.fixed_samples.extend(_fixed_sample(hypothesis, exact))
-        elif margin.metric in (*MEMORY, *COLD):
+        elif metric.in_processes:
             found.processes.extend([hypothesis] * (margin.metric in test.metrics))
         elif reciprocal := _reciprocal(margin, test.named):
             why = f"{reciprocal}, its reciprocal, is compared: both would be one question asked twice"
             found.parts[key] = ("not comparable", why)
-        elif margin.metric == "energy" and energy is not None and "energy" in test.metrics:
-            why = _too_coarse(energy, margin)
-            if why:
-                found.parts[key] = ("inconclusive", why)
-            else:
-                found.hypotheses.append(hypothesis)
-        elif margin.metric in _PAIRED:
+        elif metric.in_turns == "window":
+            _ask_energy(found, hypothesis, energy if margin.metric in test.metrics else None)
+        elif metric.in_turns:
             found.hypotheses.append(hypothesis)
 
 
@@ -263,21 +257,26 @@ def _differing(differences: Sequence[tuple[str, str, str]]) -> str:
 
 def _reciprocal(margin: Margin, named: Collection[Statistic]) -> str:
     """Return the metric that already answers for this one: of calls in a row, throughput is one over latency."""
-    median, rate = ("latency", "p50"), ("throughput", "mean")
-    if (margin.metric, margin.statistic) == median and rate in named and median not in named:
-        return "throughput"
-    return "latency p50" if (margin.metric, margin.statistic) == rate and median in named else ""
+    asked = (margin.metric, margin.statistic)
+    for rate in (metric for metric in METRICS.values() if metric.reciprocal):
+        key, median = (rate.name, rate.statistics[0]), (rate.reciprocal, "p50")
+        if asked == median and key in named and median not in named:
+            return rate.called(key[1])
+        if asked == key and median in named:
+            return METRICS[rate.reciprocal].called("p50")
+    return ""
 
 
-def _too_coarse(energy: EnergySource, margin: Margin) -> str:
-    """Say why a counter cannot tell so small a change from its own steps; "" where it can."""
-    least = max(_LEAST_ENERGY, 2 * energy.step)
-    if margin.size >= least:
-        return ""
-    return (
-        f"meter too coarse: {energy.source} can tell margins of {100 * least:.3g} % or more, "
-        f"not {100 * margin.size:.3g} %"
-    )
+def _ask_energy(found: Questions, hypothesis: Hypothesis, energy: EnergySource | None) -> None:
+    """Ask for energy where somebody wants it and a counter can tell the margin from its own steps."""
+    if energy is None:
+        return
+    least, size = max(_LEAST_ENERGY, 2 * energy.step), hypothesis.margin.size
+    if size >= least:
+        found.hypotheses.append(hypothesis)
+        return
+    why = f"{energy.source} can tell margins of {100 * least:.3g} % or more, not {100 * size:.3g} %"
+    found.parts[key_of(hypothesis)] = ("inconclusive", f"meter too coarse: {why}")
 
 
 def _ask_recorded(found: Questions, node: str, rehearsal: Rehearsal) -> None:
@@ -298,7 +297,7 @@ def _fixed_sample(hypothesis: Hypothesis, exact: Mapping[Side, Sequence[Sample]]
     if len(values) == len(SIDES):
         yield FixedSample(
             hypothesis=hypothesis,
-            per="file" if _EXACT[metric] == "file" else "example",
+            per=_FIXED[METRICS[metric].taken],
             baseline=values["baseline"],
             candidate=values["candidate"],
         )

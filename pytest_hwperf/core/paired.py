@@ -8,6 +8,7 @@ from fractions import Fraction
 from statistics import fmean, median
 
 from pytest_hwperf.core.evidence import Hypothesis, Observation
+from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.ranks import (
     MOST_FLIPPED,
     fewest_pairs,
@@ -17,7 +18,7 @@ from pytest_hwperf.core.ranks import (
     signed_rank_p,
     walsh_bounds,
 )
-from pytest_hwperf.core.records import METRICS, Comparison, ComparisonOutcome, Estimate
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate
 from pytest_hwperf.core.units import counted, show
 
 MOST_PAIRS = 60  # of processes that a build may ask for
@@ -278,7 +279,7 @@ def _for_the_worse(hypothesis: Hypothesis, size: float) -> float:
 
 
 def _from_nothing(hypothesis: Hypothesis, now: float) -> str:
-    unit = METRICS[hypothesis.margin.metric].unit if hypothesis.margin.metric in METRICS else "1"
+    unit = metric_of(hypothesis.margin.metric).unit
     return f"{show(0.0, unit)} in the baseline, {show(now, unit)} now"
 
 

@@ -7,60 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from pytest_hwperf.core.metrics import METRICS, Better, Metric, Scale, metric_of, taken_by
+
 if TYPE_CHECKING:
     Values = array[float]
 else:
     Values = array  # not subscriptable at run time before Python 3.12
 
-Better = Literal["lower", "higher"]
-Scale = Literal["relative", "absolute"]
 Undecided = Literal["point", "pass", "fail"]
 BudgetOutcome = Literal["passed", "failed", "inconclusive", "unmeasured"]
 ComparisonOutcome = Literal["regressed", "improved", "equivalent", "inconclusive", "no baseline", "not comparable"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metric:
-    """What is measured, and what is good about it."""
-
-    name: str
-    unit: str  # base unit: "s", "1/s", "B", "J", "g" or "1"
-    better: Better
-    exact: bool  # repeats agree to the quantum, so that stored values stay valid without a rerun
-
-
-METRICS: Mapping[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        Metric(name="latency", unit="s", better="lower", exact=False),  # per call
-        Metric(name="first_call", unit="s", better="lower", exact=False),  # cold, in the measuring process
-        Metric(name="cold_start", unit="s", better="lower", exact=False),  # fresh process: import + load + first
-        Metric(name="cold_import", unit="s", better="lower", exact=False),  # fresh process, the runtime's import
-        Metric(name="cold_load", unit="s", better="lower", exact=False),  # fresh process, the model's load
-        Metric(name="cold_first_call", unit="s", better="lower", exact=False),  # fresh process
-        Metric(name="cold_warm_call", unit="s", better="lower", exact=False),  # fresh process, the call after the first
-        Metric(name="throughput", unit="1/s", better="higher", exact=False),  # calls: completed / wall
-        Metric(name="sample_throughput", unit="1/s", better="higher", exact=False),  # samples: completed / wall
-        Metric(name="accuracy", unit="1", better="higher", exact=True),  # values: 1 right, 0 wrong, per example
-        Metric(name="flip_rate", unit="1", better="lower", exact=True),  # labels unlike the reference scenario's
-        Metric(name="memory", unit="B", better="lower", exact=True),  # peak above the idle process, load included
-        Metric(name="memory_first_call", unit="B", better="lower", exact=True),  # peak of load and first call
-        Metric(name="memory_steady", unit="B", better="lower", exact=True),  # peak from the second call on
-        Metric(name="memory_retained", unit="B", better="lower", exact=True),  # still held after the calls
-        Metric(name="memory_leak", unit="B", better="lower", exact=True),  # growth per call, after warm-up
-        Metric(name="arena_in_use", unit="B", better="lower", exact=True),  # ONNX Runtime's allocator, peak in use
-        Metric(name="arena_held", unit="B", better="lower", exact=True),  # ONNX Runtime's allocator, peak held
-        Metric(name="model_size", unit="B", better="lower", exact=True),  # serialised
-        Metric(name="cpu_time", unit="s", better="lower", exact=False),  # per call, threads and children
-        Metric(name="cpu_utilisation", unit="1", better="lower", exact=False),  # of the allotted cores
-        Metric(name="energy", unit="J", better="lower", exact=False),  # per sample (row)
-        Metric(name="energy_per_call", unit="J", better="lower", exact=False),  # where a call has several rows
-        Metric(name="energy_net", unit="J", better="lower", exact=False),  # per sample, above the idle machine
-        Metric(name="gpu_energy", unit="J", better="lower", exact=False),  # per sample, of the boards in use
-        Metric(name="carbon_operational", unit="g", better="lower", exact=False),  # CO2 equivalent, never gated
-        Metric(name="carbon_embodied", unit="g", better="lower", exact=False),  # the same, of making the machine
-    )
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,15 +103,18 @@ class Run:
         """Return the sample of `metric`, None where it was not measured."""
         return next((sample for sample in self.samples if sample.metric == metric), None)
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether calls were timed; a run may hold the test's own metrics alone."""
+        return any(self.sample(metric) for metric in taken_by("calls"))
+
     def metric(self, name: str) -> Metric:
         """Return the known metric `name`, or the user's own of that name (unit 1, not exact).
 
         Raises:
             KeyError: neither known nor recorded in this run.
         """
-        if name in METRICS:
-            return METRICS[name]
-        return Metric(name=name, unit="1", better=self.directions[name], exact=False)
+        return METRICS.get(name) or metric_of(name, self.directions[name])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

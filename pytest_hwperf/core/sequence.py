@@ -14,6 +14,7 @@ from statistics import median
 from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Stage
+from pytest_hwperf.core.metrics import METRICS, Metric, metric_of
 from pytest_hwperf.core.paired import (
     MOST_PAIRS,
     compare_observations,
@@ -23,7 +24,7 @@ from pytest_hwperf.core.paired import (
     pair_value,
 )
 from pytest_hwperf.core.ranks import fewest_pairs, signed_rank_p
-from pytest_hwperf.core.records import METRICS, Comparison, ComparisonOutcome, Metric
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome
 from pytest_hwperf.core.units import counted
 
 SCREEN_PAIRS = 6
@@ -313,9 +314,7 @@ def _sides(observations: Sequence[Observation]) -> tuple[list[float], list[float
 
 
 def _metric(hypothesis: Hypothesis) -> Metric:
-    """Return the metric of a hypothesis; a user's own has no unit."""
-    own = Metric(name=hypothesis.margin.metric, unit="1", better=hypothesis.better, exact=False)
-    return METRICS.get(hypothesis.margin.metric, own)
+    return metric_of(hypothesis.margin.metric, hypothesis.better)
 
 
 def _seen(evidence: Evidence) -> dict[Hypothesis, _Seen]:

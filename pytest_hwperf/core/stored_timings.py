@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean, median, stdev
 
-from pytest_hwperf.core.records import METRICS, Comparison, Estimate, Margin, Metric
+from pytest_hwperf.core.metrics import Metric, metric_of
+from pytest_hwperf.core.records import Comparison, Estimate, Margin
 from pytest_hwperf.core.units import show_change
 
 HISTORICAL = "historical; false-alarm rate not guaranteed"
@@ -155,8 +156,8 @@ def machine_drift(comparisons: Sequence[Comparison]) -> str | None:
 
 def _slowdown(comparison: Comparison) -> tuple[float, float] | None:
     """Log change of the seconds and its margin; None for what is no timing or was not held against history."""
-    metric, change = METRICS.get(comparison.metric), comparison.change
-    if metric is None or change is None or HISTORICAL not in comparison.method or metric.unit not in ("s", "1/s"):
+    metric, change = metric_of(comparison.metric), comparison.change
+    if change is None or HISTORICAL not in comparison.method or metric.unit not in ("s", "1/s"):
         return None
     return math.log1p(change.value) * (1 if metric.unit == "s" else -1), math.log1p(comparison.margin)
 

@@ -1,28 +1,11 @@
 """Judge a run: every budget and every comparison gets an answer; nothing undecided is ever called passed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pytest_hwperf.core.estimates import clear_of
-from pytest_hwperf.core.records import (
-    Budget,
-    BudgetOutcome,
-    Comparison,
-    Estimate,
-    Figure,
-    Metric,
-    Policy,
-    Run,
-    Verdict,
-)
+from pytest_hwperf.core.metrics import Metric
+from pytest_hwperf.core.records import Budget, BudgetOutcome, Comparison, Estimate, Figure, Policy, Run, Verdict
 from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
-
-# What a user can do about a metric that was not measured.
-_REMEDIES: Mapping[str, str] = {
-    "accuracy": "give y_true=, or a y in hwperf_data",
-    "flip_rate": "it needs a scenario: hwperf(scenario)",
-    "model_size": "it needs a scenario: hwperf(scenario)",
-    "sample_throughput": "it needs a scenario or batch_size=",
-}
 
 
 def judge(
@@ -45,7 +28,7 @@ def judge_budget(run: Run, figures: Sequence[Figure], budget: Budget, policy: Po
     metric = run.metric(budget.metric)
     limit = show_limit(budget.limit, metric.unit, metric.better)
     if figure is None:
-        reason = run.unmeasured.get(budget.metric) or _REMEDIES.get(budget.metric, "this measurement does not give it")
+        reason = run.unmeasured.get(budget.metric) or metric.remedy
         line = f"{budget.metric} {budget.statistic}: unmeasured, budget {limit}: {reason}"
         fails = policy.undecided != "pass" and not budget.default
         return Verdict(subject=budget, outcome="unmeasured", reason=line, fails=fails)

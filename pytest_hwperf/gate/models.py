@@ -11,10 +11,11 @@ from random import Random
 from time import monotonic
 from typing import Any
 
-from pytest_hwperf.core.budgets import DEFAULT_MARGINS
+from pytest_hwperf.core.budgets import MODELS_COMPARED
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Gate, Hypothesis, Measurement, Side
-from pytest_hwperf.core.records import METRICS, Comparison, Margin
+from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.records import Comparison, Margin
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.gate.model_worker import MODULE, ModelSpec
 from pytest_hwperf.host import workdirs
@@ -24,14 +25,13 @@ from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
 
 _HERE = Measurement(test="compare", label="")
-_COMPARED = ("latency_p50", "accuracy", "model_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareSettings:
     """How two models are compared."""
 
-    margins: Sequence[Margin] = tuple(DEFAULT_MARGINS[name] for name in _COMPARED)
+    margins: Sequence[Margin] = MODELS_COMPARED
     alpha: float = 0.01  # false-alarm rate of all comparisons together
     batch_size: int = 1
     threads: int = 1

@@ -6,10 +6,10 @@ from random import Random
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from pytest_hwperf.core.budgets import MEMORY
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Side
 from pytest_hwperf.core.hypotheses import FEWEST_PROCESSES, SIDES, Questions, is_open, key_of, processes_needed
+from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.host.one_shot import ask_in_turn
 from pytest_hwperf.host.processes import Command
 
@@ -48,7 +48,7 @@ class ProcessSampler:
         """Ask pairs of processes until each side has `count` values."""
         here, metric, began = hypothesis.measurement, hypothesis.margin.metric, monotonic()
         # Nobody compares growth. Peaks do not depend on neighbours, so that both sides run together; times do.
-        role: Role = "peak" if metric in MEMORY else "cold"
+        role: Role = "peak" if METRICS[metric].taken == "memory" else "cold"
         at_once = len(SIDES) if role == "peak" else 1
         values: dict[Side, list[float]] = {side: [] for side in SIDES}
         while len(values["baseline"]) < count:

@@ -3,7 +3,7 @@
 import mmap
 import platform
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from pytest_hwperf.core.leaks import Growth, growth, is_leak, least
@@ -15,6 +15,7 @@ from pytest_hwperf.measure.isolated import GROWTH
 
 Found = tuple[list[Sample], dict[str, str]]
 
+_PEAK, _LEAK = "memory", "memory_leak"
 _PER = "fresh process"
 _PINNED = ", allocator pinned" if platform.libc_ver()[0] == "glibc" else ""  # whose variable does it
 
@@ -25,34 +26,32 @@ def cold_samples(metrics: Sequence[str], answers: Sequence[WorkerResult]) -> Fou
     return [_sample(metric, answers, "perf_counter, page cache warm", notes) for metric in metrics], {}
 
 
-def memory_samples(metrics: Sequence[str], answers: Sequence[WorkerResult], *, limit: float | None) -> Found:
+def memory_samples(metrics: Sequence[str], answers: Sequence[WorkerResult], *, limits: Mapping[str, float]) -> Found:
     """Return a sample of each of `metrics` that every process could tell, in bytes, and metric → reason of the others.
 
     Args:
         metrics: of the role `memory`.
         answers: one a process.
-        limit: of the growth per call that a budget sets, in B; without one, a leak is a warning beside the peak.
+        limits: of budgets: metric → B; without one of the growth per call, a leak is a warning beside the peak.
     """
     reasons = {metric: reason for answer in answers for metric, reason in answer.reasons.items()}
-    peaks, leak = _notes(answers), ""
+    peaks, leak, limit = _notes(answers), "", limits.get(_LEAK)
     found = []
-    if "memory_leak" not in reasons:
+    if _LEAK not in reasons:
         grown = [growth(answer.series[GROWTH]) for answer in answers]
-        source = answers[0].sources["memory_leak"]
+        source = answers[0].sources[_LEAK]
         leak = "" if limit is not None else _leak(grown, resolution() if source == COUNTED else 0)
         values = array("d", (one.lasting for one in grown))
         warnings = tuple(filter(None, [leak, *(peaks if source != EXACT else ())]))
         if undecided := _undecided(grown, limit):
-            reasons["memory_leak"] = undecided
+            reasons[_LEAK] = undecided
         else:
-            found.append(
-                Sample(metric="memory_leak", values=values, per=_PER, source=f"{source}{_PINNED}", warnings=warnings)
-            )
+            found.append(Sample(metric=_LEAK, values=values, per=_PER, source=f"{source}{_PINNED}", warnings=warnings))
     for metric in metrics:
-        if metric not in reasons and metric != "memory_leak":
+        if metric not in reasons and metric != _LEAK:
             source = answers[0].sources[metric]
             notes = () if source == EXACT else peaks
-            told = (*notes, leak) if leak and metric == "memory" else notes
+            told = (*notes, leak) if leak and metric == _PEAK else notes
             found.append(_sample(metric, answers, f"{source}{_PINNED}", told))
     return sorted(found, key=lambda sample: metrics.index(sample.metric)), reasons
 

@@ -9,6 +9,7 @@ from time import perf_counter_ns
 from typing import Protocol
 
 from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.host.worker_protocol import WorkerResult
 
 GROWTH = "held_after_call"  # series of the role `memory`: B held after each call, warm-up left out
@@ -73,8 +74,7 @@ def measure_memory(
     for module in imports:
         importlib.import_module(module)
     if reason := probe.idle():
-        metrics = ("memory", "memory_first_call", "memory_steady", "memory_retained", "memory_leak")
-        return WorkerResult(values={}, reasons=dict.fromkeys(metrics, reason), notes=[], runs=[])
+        return WorkerResult(values={}, reasons=dict.fromkeys(taken_by("memory"), reason), notes=[], runs=[])
     call = load()
     call()
     values, reasons = dict[str, float](), dict[str, str]()

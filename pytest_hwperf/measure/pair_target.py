@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.codec import to_plain
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
+from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.units import show
 from pytest_hwperf.measure.accuracy import correctness, flips
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.measure.sampling import Stream
     from pytest_hwperf.measure.subjects import Loaded, Subject
 
-ARENA = ("arena_in_use", "arena_held")
+ARENA = taken_by("session")
 
 _ABOUT = 0.9  # of the reserved window: what the calls are expected to take is an estimate itself
 _ESTIMATE = "estimate:"  # holds nothing beyond CPU time, and is never compared

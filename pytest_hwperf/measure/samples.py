@@ -3,21 +3,22 @@
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.contracts import CountingMeter
+from pytest_hwperf.core.metrics import METRICS, Spread
 from pytest_hwperf.core.records import Reading, Sample
 from pytest_hwperf.core.units import counted, show, show_number
 from pytest_hwperf.measure.plan import FEWEST_WINDOWS
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
-    from pytest_hwperf.measure.sampling import Measured
+    from pytest_hwperf.measure.sampling import Measured, Window
 
 CLOCK = "perf_counter"
 
-_ENERGIES = ("energy", "gpu_energy")
 _OURS = 0.90  # share of the machine's busy CPU time from which on its energy is called ours
 _IDLE_AGREES = 0.05  # relative difference of two idle powers up to which their mean is one
 
@@ -82,19 +83,28 @@ def _throughputs(measured: "Measured", rows: int | None, warnings: tuple[str, ..
 
 
 def _counted(measured: "Measured", meter: "Meter", position: int, *, rows: int | None, cores: int) -> list[Sample]:
-    """Spread what a meter counted over the calls of its window; energy over their rows."""
+    """Spread what a meter counted in each window, as the metrics that are made of it say.
+
+    Where a call has one row, what is told of both is the same, and is told once.
+    """
     totals = [(w, w.readings[position].value) for w in measured.windows]
-    calls = array("d", (total / window.calls for window, total in totals if total is not None))
-    values, warnings = calls, (*meter.warnings, *_exactness(measured, meter, position))
-    if meter.metric in _ENERGIES and rows is not None and rows > 1:
-        values = array("d", (joules / rows for joules in calls))
-    found = [Sample(metric=meter.metric, values=values, per="window", source=meter.source, warnings=warnings)]
-    if meter.metric == "energy" and values is not calls:
-        found.append(replace(found[0], metric="energy_per_call", values=calls))
-    if meter.metric == "cpu_time":
-        use = array("d", (total / (window.wall_s * cores) for window, total in totals if total is not None))
-        found.append(Sample(metric="cpu_utilisation", values=use, per="window", source=meter.source))
-    return found
+    warnings = (*meter.warnings, *_exactness(measured, meter, position))
+    found = dict[Spread, Sample]()
+    for metric in METRICS.values():
+        over: Spread = "call" if metric.spread == "row" and rows in (None, 1) else metric.spread
+        if meter.metric in (metric.name, metric.counter) and over not in found:
+            spread = partial(_spread, over, rows=rows or 1, cores=cores)
+            values = array("d", (spread(total, window) for window, total in totals if total is not None))
+            found[over] = Sample(
+                metric=metric.name, values=values, per="window", source=meter.source, warnings=warnings
+            )
+    return list(found.values())
+
+
+def _spread(over: Spread, total: float, window: "Window", *, rows: int, cores: int) -> float:
+    if over == "core second":
+        return total / (window.wall_s * cores)
+    return total / window.calls / (rows if over == "row" else 1)
 
 
 def _exactness(measured: "Measured", meter: "Meter", position: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Side, Stage
 from pytest_hwperf.core.hypotheses import SIDES
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.paired import is_ratio, pair_value
 from pytest_hwperf.core.sequence import next_step
 from pytest_hwperf.host import workdirs
@@ -75,7 +76,7 @@ class Conductor:
 
         program = Program(
             nodes=nodes,
-            wanted=lambda _: [("latency", "p50")],
+            wanted=lambda _: [MEDIAN_LATENCY],
             exact=True,
             plan=_REHEARSED,
             watch=watch,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Assignment, Measurement, Observation, Side
 from pytest_hwperf.core.hypotheses import SIDES
+from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.paired import least_calls, pooled_percentile
 from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
 from pytest_hwperf.pairs.frames import Frame
@@ -24,7 +25,6 @@ _SECOND = 1_000_000_000  # ns
 _STEADY = 3  # successive warm-up blocks that have to agree
 _ENERGY_WINDOW_S = 0.6  # half a second at least, with a reserve for calls that have got faster
 _LONGEST_ENERGY_WINDOW_S = 20.0  # boards need 12.5 s at their slowest
-_ENERGY = ("energy", "mean")
 _POOL = 0.2  # CPU time of other threads over that of the one that calls, from which a pool was at work
 _TELLING_NS = 1_000_000  # CPU time below which the clocks' own cost would look like threads
 
@@ -176,7 +176,9 @@ class Interleaver:
 
     def _batch(self, call_s: float) -> int:
         """Return the calls that share a clock reading; one where percentiles of calls are wanted."""
-        single = any(metric == "latency" and statistic != "p50" for metric, statistic in self._statistics)
+        single = any(
+            metric_of(metric).in_turns == "seconds" and statistic != "p50" for metric, statistic in self._statistics
+        )
         if single or call_s >= self._plan.batch_below_s:
             return 1
         return max(2, round(self._plan.batch_s / max(call_s, 10e-9)))
@@ -190,7 +192,7 @@ class Interleaver:
         cold = max(cold, math.ceil(plan.cold_share * count))
         if count < 2 * cold:  # slow calls: a cold one is hardly slower than the others
             cold = count // 4
-        needed = max((least_calls(name) for metric, name in self._statistics if metric == "latency"), default=0)
+        needed = max((least_calls(statistic) for _, statistic in self._statistics), default=0)
         return max(count, math.ceil(needed / (2 * plan.doubles)) + cold), cold
 
     def _turn(self, side: Side, calls: int, batch: int, *, rest: bool, expected_s: float | None) -> Frame:
@@ -234,23 +236,24 @@ class Interleaver:
                 )
 
     def _energy(self, interleaving: Interleaving, call_s: float) -> Iterator[Observation]:
-        if _ENERGY not in self._statistics:
+        asked = next((key for key in self._statistics if metric_of(key[0]).in_turns == "window"), None)
+        if asked is None:
             return
         readings, sources = dict[Side, float](), dict[Side, str]()
         for side in SIDES if self._toss() else SIDES[::-1]:
             fields = self._window(side, call_s)
             joules = number(fields.get("joules"))
             if joules is None:
-                interleaving.refused[_ENERGY] = f"{side}: {fields.get('reason')}"
+                interleaving.refused[asked] = f"{side}: {fields.get('reason')}"
                 return
             readings[side], sources[side] = joules, str(fields.get("source"))
         if sources["baseline"] != sources["candidate"]:
-            interleaving.refused[_ENERGY] = f"source: {sources['baseline']}, {sources['candidate']} (baseline, now)"
+            interleaving.refused[asked] = f"source: {sources['baseline']}, {sources['candidate']} (baseline, now)"
             return
         yield Observation(
             measurement=interleaving.assignment.measurement,
-            metric="energy",
-            statistic="mean",
+            metric=asked[0],
+            statistic=asked[1],
             baseline=array("d", [readings["baseline"]]),
             candidate=array("d", [readings["candidate"]]),
         )
@@ -279,11 +282,12 @@ def _block(frame: Frame, batch: int, cold: int) -> Block:
 
 
 def _values(blocks: Sequence[Block], metric: str, statistic: str) -> "Values":
-    if metric == "cpu_time":
+    told = metric_of(metric).in_turns
+    if told == "CPU seconds":
         return array("d", (block.cpu_s for block in blocks))
-    if metric == "throughput":
+    if told == "rate":
         return array("d", (1 / median(block.taken_s) for block in blocks))
-    if metric != "latency":
+    if told != "seconds":
         return array("d")
     if statistic == "p50":
         return array("d", (median(block.taken_s) for block in blocks))

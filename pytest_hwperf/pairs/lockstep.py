@@ -13,7 +13,7 @@ from pytest_hwperf.pairs.interleaving import BlockPlan, Interleaver, Interleavin
 from pytest_hwperf.pairs.validation import mapping, number, texts
 
 if TYPE_CHECKING:
-    from pytest_hwperf.core.records import Better
+    from pytest_hwperf.core.metrics import Better
 
 _LONGEST_REASON = 500  # characters that are kept of what a process says
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Budget, Judgement
 from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.host.one_shot import ask
@@ -32,7 +33,9 @@ def lines_of_sites(item: pytest.Item, judgements: Sequence[Judgement]) -> list[s
 
 def _misses_memory(judgement: Judgement) -> bool:
     return any(
-        isinstance(verdict.subject, Budget) and verdict.subject.metric == "memory" and verdict.outcome == "failed"
+        isinstance(verdict.subject, Budget)
+        and METRICS[verdict.subject.metric].has_sites
+        and verdict.outcome == "failed"
         for verdict in judgement.verdicts
     )
 

@@ -8,6 +8,7 @@ import pytest
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.hypotheses import EnergySource, MeasuredTest
+from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.sequence import check_alpha
 from pytest_hwperf.gate.tests import GateRequest, run_gate, summary
 from pytest_hwperf.plugin.command_line import pytest_command
@@ -124,7 +125,9 @@ def _request(
         alpha=settings.alpha,
         time_s=settings.gate_time_s,
         logs=_logs(config),
-        energy=_energy(config) if any("energy" in test.metrics for test in tests) else None,
+        energy=_energy(config)
+        if any(METRICS[name].in_turns == "window" for test in tests for name in test.metrics if name in METRICS)
+        else None,
         share=settings.share,
         base_python=settings.base_python,
         progress=shown.show,

@@ -13,7 +13,8 @@ import pytest
 from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.evidence import Measurement
-from pytest_hwperf.core.records import METRICS, Better, Margin, Run, Sample
+from pytest_hwperf.core.metrics import METRICS, Better
+from pytest_hwperf.core.records import Margin, Run, Sample
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
@@ -22,8 +23,6 @@ from pytest_hwperf.plugin.session import session_of, test_of
 if TYPE_CHECKING:
     from pytest_hwperf.core.evidence import Gate
     from pytest_hwperf.core.records import Comparison
-
-_KNOWN = frozenset({"latency", "accuracy", "model_size", "cpu_time"})
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -179,7 +178,7 @@ class Hwperf:
     def _check_label(self, label: object) -> None:
         if not isinstance(label, str) or not label.isprintable():
             raise UsageProblem(f"label={label!r}: a label is printable text, such as label='batch 32'")
-        if label in {run.label for run in self._test.runs if run.sample("latency")}:
+        if label in {run.label for run in self._test.runs if run.is_timed}:
             what = f"label={label!r} is used twice" if label else "a second measurement without a label"
             raise UsageProblem(f"{what}: give each hwperf(...) of a test its own, such as label='batch 32'")
 
@@ -224,7 +223,7 @@ def _compared(
         raise UsageProblem(f"hwperf.compare: {run.label!r} is compared twice; give each its own label=")
     settings = session_of(item.config).settings
     terms = CompareSettings(
-        margins=tuple(margin for margin in test_of(item).markers.margins if margin.metric in _KNOWN),
+        margins=tuple(margin for margin in test_of(item).markers.margins if METRICS[margin.metric].between_models),
         alpha=settings.alpha,
         batch_size=batch_size,
         threads=threads,

@@ -79,7 +79,7 @@ def _judged(
 
 def _budgets_of(run: Run, all_runs: Sequence[Run], budgets: tuple[Budget, ...]) -> tuple[Budget, ...]:
     """Budgets speak of measured calls; a run that only holds the test's own metrics answers for none of them."""
-    timed = [other for other in all_runs if other.sample("latency")]
+    timed = [other for other in all_runs if other.is_timed]
     return budgets if run in timed or not timed else ()
 
 

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from pytest_hwperf.core.budgets import COLD, MEMORY
 from pytest_hwperf.core.carbon import carbon_samples
 from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
+from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Reading, Run, Sample
 from pytest_hwperf.core.stored_timings import REPEATS
 from pytest_hwperf.host.interference import Interference, snapshot
 from pytest_hwperf.host.machine import control_groups
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
-from pytest_hwperf.measure.pair_target import ARENA, arena_samples, exact_samples
+from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import Pace
 from pytest_hwperf.measure.samples import net_energy, samples_of
 from pytest_hwperf.measure.sampling import Measured, Sampler, Stream
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
     from pytest_hwperf.host.worker_protocol import WorkerResult
 
-_PROCESSES = {"memory": 3, "cold": 5}
+_PROCESSES: Mapping[Literal["memory", "cold"], int] = {"memory": 3, "cold": 5}
 
 
 def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
@@ -49,10 +49,10 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
         WorkerError: a fresh process crashed, hung or gave no result.
     """
     run = measure_here(item, subject, label)
-    for role, metrics in (("memory", MEMORY), ("cold", COLD)):
-        if _asks(item, metrics):
-            run = _extended(run, *_ask_for(item, role, label))  # type: ignore[arg-type] # the two roles by name
-    return _extended(run, *arena_samples(subject)) if _asks(item, (*MEMORY, *ARENA)) else run
+    for role in _PROCESSES:
+        if _asks(item, taken_by(role)):
+            run = _extended(run, *_ask_for(item, role, label))
+    return _extended(run, *arena_samples(subject)) if _asks(item, taken_by("memory", "session")) else run
 
 
 def repeat_runs(item: pytest.Item) -> list[list[Run]]:
@@ -80,7 +80,7 @@ def run_of_one_call(item: pytest.Item, subject: Subject, label: str, result: obj
     taken = array("d", [seconds])
     samples = tuple(
         Sample(metric=metric, values=taken, per="call", source="perf_counter", warnings=("a single cold call",))
-        for metric in ("latency", "first_call")
+        for metric in taken_by("calls")
     )
     return replace(empty_run(item, label), scenario=subject.scenario, samples=samples, result=result)
 
@@ -153,12 +153,14 @@ def _ask_for(item: pytest.Item, role: Literal["memory", "cold"], label: str) -> 
         WorkerError: a process crashed, hung or gave no answer.
     """
     if role == "cold":
-        return cold_samples(COLD, ask(role, item.nodeid, label, command_for(item), processes=_PROCESSES[role]))
+        return cold_samples(
+            taken_by(role), ask(role, item.nodeid, label, command_for(item), processes=_PROCESSES[role])
+        )
     # Peaks do not depend on neighbours, so that processes are weighed side by side; times do.
     cores = session_of(item.config).machine.cores
     answers = ask(role, item.nodeid, label, command_for(item), processes=_PROCESSES[role], at_once=cores)
-    limits = (budget.limit for budget in test_of(item).markers.budgets if budget.metric == "memory_leak")
-    return memory_samples(MEMORY, answers, limit=next(limits, None))
+    limits = {budget.metric: budget.limit for budget in test_of(item).markers.budgets}
+    return memory_samples(taken_by(role), answers, limits=limits)
 
 
 def _meters(item: pytest.Item) -> "tuple[list[Meter], dict[str, str]]":
@@ -215,7 +217,7 @@ class _Idle:
         self, measured: Measured, samples: Sequence[Sample], rows: int | None
     ) -> tuple[list[Sample], dict[str, str]]:
         """Return the net energy as a sample, or why there is none; nothing at all where nobody asked."""
-        energy = next((sample for sample in samples if sample.metric == "energy"), None)
+        energy = next((sample for sample in samples if self._meter and sample.metric == self._meter.metric), None)
         if self._meter is None or energy is None:
             return [], {}
         return net_energy(measured, energy, self._watts, rows=rows)

@@ -136,7 +136,7 @@ class SessionState:
     def _boards(self) -> "Meter":
         from pytest_hwperf.meters.energy.nvml import nvml_meter
 
-        return nvml_meter(os.environ, metric="gpu_energy")
+        return nvml_meter(os.environ, beside=True)
 
     @property
     def coefficients(self) -> dict[str, str]:

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_hwperf.core.records import METRICS, Budget, Comparison, Figure, Metric, Run, Verdict
+from pytest_hwperf.core import metrics
+from pytest_hwperf.core.metrics import Metric
+from pytest_hwperf.core.records import Budget, Comparison, Figure, Run, Verdict
 from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
 from pytest_hwperf.reports.order import Key
 
@@ -57,9 +59,7 @@ def visible(text: str) -> str:
 
 def metric_of(run: Run, name: str) -> Metric:
     """Return the metric; one that only the baseline knows is taken as a plain number."""
-    if name in METRICS or name in run.directions:
-        return run.metric(name)
-    return Metric(name=name, unit="1", better="lower", exact=False)
+    return metrics.metric_of(name, run.directions.get(name, "lower"))
 
 
 def unit_of(per: str) -> str:

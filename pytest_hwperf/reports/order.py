@@ -5,11 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pytest_hwperf.core.records import METRICS, Judgement, Run, Skip
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, STATISTICS
+from pytest_hwperf.core.records import Judgement, Run, Skip
 
 Key: TypeAlias = tuple[str, str]  # metric and statistic
-
-STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +54,7 @@ def sorted_keys(keys: Iterable[Key]) -> list[Key]:
 
 def median_of(judgement: Judgement) -> float | None:
     """Return the median latency in s, None where it was not measured."""
-    return next((f.estimate.value for f in judgement.figures if (f.metric, f.statistic) == ("latency", "p50")), None)
+    return next((f.estimate.value for f in judgement.figures if (f.metric, f.statistic) == MEDIAN_LATENCY), None)
 
 
 def title_of(run: Run) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Literal, get_args
 
+from pytest_hwperf.core.metrics import METRICS, metric_of
 from pytest_hwperf.core.records import (
-    METRICS,
     Budget,
     BudgetOutcome,
     Comparison,
@@ -29,10 +29,6 @@ from pytest_hwperf.reports.order import Family, Key, families, median_of, sorted
 Detail = Literal["quiet", "normal", "verbose"]
 Tone = Literal["bad", "doubtful", "good", "plain"]
 
-# Metrics that are shown without a verdict too, beside the statistics below; carbon never has a verdict.
-_ALWAYS = {"throughput", "accuracy", "memory", "carbon_operational", "carbon_embodied"}
-_ALWAYS_STATISTICS = {("latency", "p50"), ("latency", "p95")}
-_USUAL_STATISTICS = {"mean", "p50"}
 _TELLING = {"failed", "regressed", "inconclusive", "unmeasured", "not comparable"}  # what even a quiet table shows
 _CONDITIONS = ("precision", "threads", "batch_size", "load")  # shown unless verbose, which shows every one
 _USUAL_LOAD = "single_stream"  # said in verbose only
@@ -94,8 +90,8 @@ def rows(report: Report, *, detail: Detail = "normal") -> Table:
 
     Args:
         report: the whole session.
-        detail: "quiet": only what fails or is undecided; "normal": also every other verdict, and latency p50 and p95,
-            throughput, accuracy, memory and carbon; "verbose": every figure, every condition, and each method with its
+        detail: "quiet": only what fails or is undecided; "normal": also every other verdict, and what the table
+            of metrics shows without one; "verbose": every figure, every condition, and each method with its
             own numbers.
     """
     footnotes = Footnotes()
@@ -173,16 +169,16 @@ def _choice(judgement: Judgement, best: float | None, detail: Detail) -> _Choice
 
 
 def _alone(keys: Sequence[Key]) -> set[str]:
-    """Return the metrics whose only statistic is the usual one, which is not worth a word; latency has no usual one."""
+    """Return the metrics whose only statistic is the only one that is shown of them: it is not worth a word."""
     count = Counter(metric for metric, _ in keys)
-    return {m for m, statistic in keys if count[m] == 1 and statistic in _USUAL_STATISTICS and m != "latency"}
+    return {m for m, statistic in keys if count[m] == 1 and metric_of(m).statistics == (statistic,)}
 
 
 def _shown(key: Key, verdicts: Sequence[Verdict], detail: Detail) -> bool:
     if detail == "quiet":
         return any(verdict.fails or verdict.outcome in _TELLING for verdict in verdicts)
-    own = key[0] not in METRICS  # what a test recorded itself
-    return detail == "verbose" or own or bool(verdicts) or key[0] in _ALWAYS or key in _ALWAYS_STATISTICS
+    metric, own = metric_of(key[0]), key[0] not in METRICS  # what a test recorded itself
+    return detail == "verbose" or own or bool(verdicts) or key[1] in metric.shown
 
 
 def _conditions(run: Run, figures: Iterable[Figure], detail: Detail) -> list[str]:

@@ -22,7 +22,8 @@ from pytest_hwperf.core.budgets import (
     parse_size,
 )
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import METRICS, Budget, Margin
+from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.records import Budget, Margin
 
 
 def test_every_keyword_of_the_public_interface_is_known() -> None:
@@ -66,7 +67,7 @@ def test_the_name_of_a_lower_limit_ends_in_min() -> None:
     """`_min` stands exactly on the metrics of which more is better."""
     lower_limits = {keyword for keyword in BUDGET_KEYWORDS if "_min" in keyword}
 
-    assert lower_limits == {k for k, (metric, _, _) in BUDGET_KEYWORDS.items() if METRICS[metric].better == "higher"}
+    assert lower_limits == {k for k, (metric, _) in BUDGET_KEYWORDS.items() if metric.better == "higher"}
 
 
 def test_a_misspelt_keyword_is_told_with_the_nearest_and_all_allowed() -> None:

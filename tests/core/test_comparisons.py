@@ -16,7 +16,8 @@ from pytest_hwperf.core.comparisons import (
     tango_interval,
     tango_score,
 )
-from pytest_hwperf.core.records import METRICS, Better, Comparison, ComparisonOutcome, Margin, Metric
+from pytest_hwperf.core.metrics import METRICS, Better, Metric
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin
 
 UNTIMED = settings(deadline=None)  # a busy machine fails no test
 MIRROR: dict[ComparisonOutcome, ComparisonOutcome] = {"regressed": "improved", "improved": "regressed"}

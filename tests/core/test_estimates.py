@@ -16,7 +16,6 @@ from scipy import stats
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.estimates import (
-    STATISTICS,
     STOPPING_CONFIDENCE,
     clear_of,
     early_stopping_needed,
@@ -26,7 +25,8 @@ from pytest_hwperf.core.estimates import (
     figures,
     needed_for_bound,
 )
-from pytest_hwperf.core.records import METRICS, Better, Budget, Estimate, Sample
+from pytest_hwperf.core.metrics import METRICS, STATISTICS, Better
+from pytest_hwperf.core.records import Budget, Estimate, Sample
 
 UNTIMED = settings(deadline=None)  # a busy machine fails no test
 VALUES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=80)
@@ -247,7 +247,7 @@ def test_no_values_are_no_estimate() -> None:
 
 
 @UNTIMED
-@given(values=VALUES, exponent=st.integers(-30, 30), statistic=st.sampled_from(STATISTICS["latency"]))
+@given(values=VALUES, exponent=st.integers(-30, 30), statistic=st.sampled_from(STATISTICS))
 def test_scaling_the_unit_scales_the_estimate(values: list[float], exponent: int, statistic: str) -> None:
     """A power of two scales without rounding, so every number follows exactly."""
     factor = 2.0**exponent
@@ -257,7 +257,7 @@ def test_scaling_the_unit_scales_the_estimate(values: list[float], exponent: int
 
 
 @UNTIMED
-@given(values=VALUES, statistic=st.sampled_from(STATISTICS["latency"]))
+@given(values=VALUES, statistic=st.sampled_from(STATISTICS))
 def test_the_value_lies_in_its_interval_and_order_matters_nothing(values: list[float], statistic: str) -> None:
     found = estimate(calls(values), statistic)
 
@@ -270,13 +270,9 @@ def test_figures_hold_every_statistic_shown() -> None:
     """Source and unit of replication travel along; a metric of the user's own shows the middle."""
     found = figures(run(samples=(sample_of(), sample_of("bleu", [30.1], per="test", source="record"))))
 
-    assert [*STATISTICS["latency"], "p50"] == [figure.statistic for figure in found]
+    assert [*METRICS["latency"].statistics, "p50"] == [figure.statistic for figure in found]
     assert ("bleu", "record", "test") == (found[-1].metric, found[-1].source, found[-1].per)
     assert estimate(sample_of(), "p95") == found[3].estimate
-
-
-def test_every_known_metric_has_statistics() -> None:
-    assert set(METRICS) == set(STATISTICS)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ from pytest_hwperf.core.hypotheses import (
     processes_needed,
     questions_of,
 )
-from pytest_hwperf.core.records import METRICS, Margin, Sample
+from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.records import Margin, Sample
 
 NODE = "tests/test_a.py::test_one"
 HERE = Measurement(test=NODE, label="")

@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pytest_hwperf.core.evidence import Hypothesis, Measurement, Observation
+from pytest_hwperf.core.metrics import Better
 from pytest_hwperf.core.paired import (
     MOST_PAIRS,
     compare_observations,
@@ -23,7 +24,7 @@ from pytest_hwperf.core.paired import (
     pairs_needed,
     pooled_percentile,
 )
-from pytest_hwperf.core.records import Better, Comparison, ComparisonOutcome, Margin
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin
 
 UNTIMED = settings(deadline=None)  # a busy machine fails no test
 MIRROR: dict[ComparisonOutcome, ComparisonOutcome] = {"regressed": "improved", "improved": "regressed"}

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from fakes.records import machine, onnx_judgement, run, sample
 
-from pytest_hwperf.core.records import METRICS, Metric, StoredRun
+from pytest_hwperf.core.metrics import METRICS, Metric
+from pytest_hwperf.core.records import StoredRun
 
 
 def test_a_fingerprint_depends_on_every_stable_field() -> None:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_hwperf.core.records import METRICS, Comparison, ComparisonOutcome, Margin
+from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin
 from pytest_hwperf.core.stored_timings import (
     HISTORICAL,
     compare_with_history,

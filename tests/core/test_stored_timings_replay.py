@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.records import METRICS
+from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.stored_timings import compare_with_history
 
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_hwperf.core.records import METRICS
+from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.units import (
     EXPORT_UNITS,
     counted,

@@ -19,8 +19,9 @@ from pytest_hwperf.core.evidence import (
     Pair,
     Stage,
 )
+from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.paired import pair_value
-from pytest_hwperf.core.records import METRICS, Budget, Judgement, Margin, Policy
+from pytest_hwperf.core.records import Budget, Judgement, Margin, Policy
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import decide, next_step
 from pytest_hwperf.core.verdicts import judge

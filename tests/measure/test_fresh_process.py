@@ -4,13 +4,14 @@ import mmap
 
 import pytest
 
-from pytest_hwperf.core.budgets import MEMORY
 from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.host.resident import COUNTED, EXACT
 from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
 from pytest_hwperf.measure.isolated import GROWTH
 
+MEMORY = taken_by("memory")
 LATE = "exact within 262 kB here"
 LEAKING = [float(100_000 * call) for call in range(60)]
 LEVEL = [5_000_000.0] * 60
@@ -35,7 +36,7 @@ def answer(
 
 
 def test_each_process_gives_a_value_of_each_metric() -> None:
-    samples, reasons = memory_samples(MEMORY, [answer(LEVEL)] * 3, limit=None)
+    samples, reasons = memory_samples(MEMORY, [answer(LEVEL)] * 3, limits={})
 
     assert [*MEMORY] == [sample.metric for sample in samples]
     assert {3} == {len(sample.values) for sample in samples}
@@ -44,7 +45,7 @@ def test_each_process_gives_a_value_of_each_metric() -> None:
 
 
 def test_only_what_is_counted_late_carries_that_warning() -> None:
-    samples, _ = memory_samples(MEMORY, [answer(LEVEL)] * 3, limit=None)
+    samples, _ = memory_samples(MEMORY, [answer(LEVEL)] * 3, limits={})
     late = {sample.metric for sample in samples if LATE in sample.warnings}
 
     assert {"memory", "memory_first_call", "memory_steady"} == late
@@ -52,7 +53,7 @@ def test_only_what_is_counted_late_carries_that_warning() -> None:
 
 def test_a_leak_is_told_beside_the_peak_and_the_growth() -> None:
     """100 kB with every call in all three."""
-    samples, _ = memory_samples(MEMORY, [answer(LEAKING)] * 3, limit=None)
+    samples, _ = memory_samples(MEMORY, [answer(LEAKING)] * 3, limits={})
     told = (
         "memory leaks: 100 kB (100 .. 100) more is held after each of 60 calls, in each of 3 fresh processes; "
         "memory_leak_max_kb sets a limit"
@@ -67,7 +68,9 @@ def test_no_leak_is_told_where_one_process_is_level_or_a_budget_decides(
     grown: list[list[float]],
     limit: float | None,
 ) -> None:
-    samples, _ = memory_samples(MEMORY, [answer(series) for series in grown], limit=limit)
+    samples, _ = memory_samples(
+        MEMORY, [answer(series) for series in grown], limits={} if limit is None else {"memory_leak": limit}
+    )
 
     assert not any("leaks" in warning for sample in samples for warning in sample.warnings)
 
@@ -78,7 +81,7 @@ def test_readings_that_lag_take_more_growth_to_be_a_leak() -> None:
     told = [
         any(
             "leaks" in warning
-            for sample in memory_samples(MEMORY, [one] * 3, limit=None)[0]
+            for sample in memory_samples(MEMORY, [one] * 3, limits={})[0]
             for warning in sample.warnings
         )
         for one in (answer(series), answer(series, now=COUNTED))
@@ -94,7 +97,9 @@ IN_STEPS = [0.0, 0.0, 4e6, 4e6, 4e6, 8e6, 8e6, 8e6, 8e6, 8e6]
 @pytest.mark.parametrize(("limit", "told"), [(50_000.0, False), (2e6, True), (None, True)])
 def test_growth_in_steps_keeps_no_limit_that_its_mean_breaks(limit: float | None, *, told: bool) -> None:
     """It may be a leak or a cache that fills up: what is not known is not passed."""
-    samples, reasons = memory_samples(MEMORY, [answer(IN_STEPS)] * 3, limit=limit)
+    samples, reasons = memory_samples(
+        MEMORY, [answer(IN_STEPS)] * 3, limits={} if limit is None else {"memory_leak": limit}
+    )
 
     assert told == ("memory_leak" in {sample.metric for sample in samples})
     assert told or reasons["memory_leak"].startswith("grew by 889 kB a call over 10 calls, but not steadily")
@@ -102,7 +107,7 @@ def test_growth_in_steps_keeps_no_limit_that_its_mean_breaks(limit: float | None
 
 def test_the_point_of_a_leak_lies_within_what_is_shown_around_it() -> None:
     uneven = [[6000.0 * call + 3000 * (call % 2) + step * call for call in range(60)] for step in (0, 100, 300)]
-    samples, _ = memory_samples(MEMORY, [answer(series) for series in uneven], limit=None)
+    samples, _ = memory_samples(MEMORY, [answer(series) for series in uneven], limits={})
     leak = next(sample for sample in samples if sample.metric == "memory_leak")
     (told,) = leak.warnings
 
@@ -111,7 +116,7 @@ def test_the_point_of_a_leak_lies_within_what_is_shown_around_it() -> None:
 
 
 def test_growth_that_was_counted_late_says_so() -> None:
-    samples, _ = memory_samples(MEMORY, [answer(LEVEL, now=COUNTED)] * 3, limit=1e3)
+    samples, _ = memory_samples(MEMORY, [answer(LEVEL, now=COUNTED)] * 3, limits={"memory_leak": 1e3})
 
     assert LATE in next(sample for sample in samples if sample.metric == "memory_leak").warnings
 
@@ -120,7 +125,7 @@ def test_what_one_process_could_not_tell_is_unmeasured() -> None:
     """The others' values alone would be another n, and nobody would see it."""
     without = {metric: value for metric, value in ALL.items() if metric != "memory_steady"}
     odd = answer(LEVEL, values=without, reasons={"memory_steady": "not here", "memory_leak": "too slow"})
-    samples, reasons = memory_samples(MEMORY, [answer(LEVEL), odd, answer(LEVEL)], limit=None)
+    samples, reasons = memory_samples(MEMORY, [answer(LEVEL), odd, answer(LEVEL)], limits={})
 
     assert {"memory_steady": "not here", "memory_leak": "too slow"} == reasons
     assert ["memory", "memory_first_call", "memory_retained"] == [sample.metric for sample in samples]
@@ -128,7 +133,7 @@ def test_what_one_process_could_not_tell_is_unmeasured() -> None:
 
 def test_a_series_that_is_too_short_is_never_taken_for_level() -> None:
     with pytest.raises(MeasurementError, match="takes 10 calls, there were 3"):
-        memory_samples(MEMORY, [answer(LEVEL[:3])] * 3, limit=None)
+        memory_samples(MEMORY, [answer(LEVEL[:3])] * 3, limits={})
 
 
 def test_cold_starts_keep_their_notes() -> None:

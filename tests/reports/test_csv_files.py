@@ -13,7 +13,8 @@ from fakes import gates
 from fakes import records as fake
 
 from pytest_hwperf.core.evidence import Assignment, Evidence, Gate, Measurement, Observation, Pair
-from pytest_hwperf.core.records import METRICS, Judgement
+from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.records import Judgement
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import EXPORT_UNITS
 from pytest_hwperf.reports.csv_files import render

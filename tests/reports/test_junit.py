@@ -3,7 +3,8 @@
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.records import METRICS, Judgement
+from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.records import Judgement
 from pytest_hwperf.core.units import EXPORT_UNITS
 from pytest_hwperf.reports.junit import properties
 

@@ -7,16 +7,8 @@ from typing import get_args
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.records import (
-    METRICS,
-    Budget,
-    BudgetOutcome,
-    Comparison,
-    ComparisonOutcome,
-    Judgement,
-    Skip,
-    Verdict,
-)
+from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.records import Budget, BudgetOutcome, Comparison, ComparisonOutcome, Judgement, Skip, Verdict
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import _SCALES, counted
 from pytest_hwperf.reports.cells import COLUMNS, metric_of, unit_of, visible
@@ -557,7 +549,10 @@ def test_a_value_has_its_interval_where_there_is_one(low: float | None, high: fl
 def test_a_statistic_is_named_where_it_is_not_the_usual_or_not_the_only_one() -> None:
     kinds = [("throughput", "mean"), ("memory", "max"), ("energy", "mean"), ("energy", "p50"), ("latency", "p50")]
     figures = tuple(fake.figure(metric, statistic) for metric, statistic in kinds)
-    verdicts = (fake.budget_verdict("energy_budget_mj", "energy", "p50", 1.0, "passed"),)
+    verdicts = (
+        fake.budget_verdict("energy_budget_mj", "energy", "p50", 1.0, "passed"),
+        fake.budget_verdict("memory_max_mb", "memory", "max", 1.0, "passed"),
+    )
     table = rows(report_of(Judgement(run=fake.run(), figures=figures, verdicts=verdicts)))
 
     assert ["latency p50", "throughput", "memory max", "energy p50"] == metrics(sections(table)[0])

@@ -133,7 +133,7 @@ def nvml_meter(
     *,
     refused: tuple[str, ...] = (),
     host: GpuHost | None = None,
-    metric: str = "energy",
+    beside: bool = False,
 ) -> BoardMeter:
     """Open the boards that this process may use.
 
@@ -141,7 +141,7 @@ def nvml_meter(
         environ: CUDA_VISIBLE_DEVICES chooses among the boards.
         refused: why better sources are not used; shown with every figure.
         host: the process and library to look at, those at hand where None.
-        metric: what the boards' joules are called: "gpu_energy" beside a source that counts the processor's.
+        beside: another source counts the processor's energy, so that theirs is a metric of its own.
 
     Raises:
         MeterUnavailable: no library, driver or board, or boards that tell neither energy nor power; says what to do.
@@ -151,9 +151,8 @@ def nvml_meter(
     try:
         boards = _visible(library, environ)
         warnings = [f"better source refused: {reason.splitlines()[0]}" for reason in refused]
-        if metric == "energy":
-            warnings.append("boards only: the processor's energy is not in it")
-        return _meter(library, boards, warnings, host, metric)
+        warnings += [] if beside else ["boards only: the processor's energy is not in it"]
+        return _meter(library, boards, warnings, host, "gpu_energy" if beside else "energy")
     except MeterUnavailable:
         library.close()
         raise

@@ -52,7 +52,7 @@ def meter_of(nvml: FakeNvml, clock: HandClock) -> Iterator[Opening]:
     opened: list[BoardMeter] = []
 
     def opening(environ: Mapping[str, str] | None = None, **parts: Any) -> BoardMeter:
-        opened.append(nvml_meter(environ or {}, host=host_of(nvml, clock, **parts), metric="gpu_energy"))
+        opened.append(nvml_meter(environ or {}, host=host_of(nvml, clock, **parts), beside=True))
         return opened[-1]
 
     yield opening

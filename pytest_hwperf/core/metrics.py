@@ -1,0 +1,265 @@
+"""The one table of metrics: what each is, how it is taken, judged, compared and shown.
+
+Another metric is one row here and one meter that takes it; everything else asks the row.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+Better = Literal["lower", "higher"]
+Scale = Literal["relative", "absolute"]
+
+# How values are taken: one of each timed call, between two readings of a meter, by fresh processes in the role
+# "memory" or "cold", of each example, of the model's file, of a session of the runtime apart, or by the test itself.
+Taken = Literal["calls", "windows", "memory", "cold", "examples", "file", "session", "record"]
+# What one block of a pair's turns tells of it; "window": nothing, so that the energy meter takes a window of its own.
+InTurns = Literal["", "seconds", "rate", "CPU seconds", "window"]
+# What the total of a window is divided by: its calls, their rows, or the seconds of the allotted cores.
+Spread = Literal["call", "row", "core second"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetKeyword:
+    """A keyword of `hwbudget`."""
+
+    keyword: str
+    statistic: str
+    factor: float  # base units per unit of the keyword
+    share: bool = False  # whether its limit lies between 0 and 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultMargin:
+    """The margin of one statistic that holds unless the user gives another."""
+
+    statistic: str
+    size: float  # 0.02 = 2 % (relative) or 2 points (absolute)
+    scale: Scale = "relative"
+    floor: float = 0.0  # base units: a relative margin is never smaller than this
+    always: bool = False  # whether it is compared without being named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """What is measured, and what follows from that."""
+
+    name: str
+    title: str = ""  # as a person reads it
+    unit: str = "1"  # base unit: "s", "1/s", "B", "J", "g" or "1"
+    better: Better
+    exact: bool = False  # repeats agree to the quantum, so that stored values stay valid without a rerun
+    taken: Taken = "record"
+    in_turns: InTurns = ""  # "": pairs cannot tell it
+    counter: str = ""  # metric of the meter whose windows it is made of; "": a meter of its own, or none
+    spread: Spread = "call"  # of what a meter counts in a window
+    statistics: tuple[str, ...] = ("p50",)  # shown of it, in this order
+    shown: tuple[str, ...] = ()  # of these, those that are shown without a verdict
+    budgets: tuple[BudgetKeyword, ...] = ()
+    margins: tuple[DefaultMargin, ...] = ()
+    reciprocal: str = ""  # metric that this is one over, where calls follow each other; comparing both asks twice
+    between_models: bool = False  # whether it can be compared between two models
+    has_sites: bool = False  # whether the lines of code that cause it can be named
+    remedy: str = "this measurement does not give it"  # what to do where it is unmeasured and nobody says why
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether it counts per second: the mean over equal counts is then the harmonic one."""
+        return self.unit == "1/s"
+
+    @property
+    def in_processes(self) -> bool:
+        """Whether each value is a fresh process."""
+        return self.taken in ("memory", "cold")
+
+    def called(self, statistic: str) -> str:
+        """Name one statistic: `latency p95`, but `throughput` where only one is shown."""
+        return self.name if self.statistics == (statistic,) else f"{self.name} {statistic}"
+
+
+MEDIAN_LATENCY = ("latency", "p50")  # by which scenarios are ranked, and which a rehearsal takes
+
+_LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
+_SCENARIO = "it needs a scenario: hwperf(scenario)"
+_BATCHES = "it needs a scenario or batch_size="
+_LABELS = "give y_true=, or a y in hwperf_data"
+
+_windows = partial(Metric, taken="windows", statistics=("mean",))
+_examples = partial(Metric, exact=True, taken="examples", statistics=("mean",))
+_cold = partial(Metric, unit="s", better="lower", taken="cold")
+_memory = partial(Metric, unit="B", better="lower", exact=True, taken="memory")
+_session = partial(Metric, unit="B", better="lower", exact=True, taken="session")
+
+_ROWS = (
+    Metric(
+        name="latency",
+        title="time of a call",
+        unit="s",
+        better="lower",
+        taken="calls",
+        in_turns="seconds",
+        statistics=_LATENCIES,
+        shown=("p50", "p95"),
+        budgets=tuple(
+            BudgetKeyword(keyword=f"latency_{statistic}_ms", statistic=statistic, factor=1e-3)
+            for statistic in _LATENCIES
+        ),
+        # One statistic is enough, for the others share the same calls; a maximum of another number of calls is
+        # another quantity, and has none.
+        margins=(
+            DefaultMargin(statistic="mean", size=0.02),
+            DefaultMargin(statistic="p50", size=0.02, always=True),
+            DefaultMargin(statistic="p90", size=0.05),
+            DefaultMargin(statistic="p95", size=0.10),
+            DefaultMargin(statistic="p99", size=0.20),
+            DefaultMargin(statistic="p99_9", size=0.20),
+        ),
+        between_models=True,
+    ),
+    Metric(
+        name="first_call",
+        title="time of the first call, in the measuring process",
+        unit="s",
+        better="lower",
+        taken="calls",
+    ),
+    _cold(
+        name="cold_start",
+        title="import, load and first call in a fresh process",
+        budgets=(BudgetKeyword(keyword="cold_start_ms", statistic="p50", factor=1e-3),),
+        margins=(DefaultMargin(statistic="p50", size=0.10),),
+    ),
+    _cold(name="cold_import", title="import of the runtime in a fresh process"),
+    _cold(name="cold_load", title="load of the model in a fresh process"),
+    _cold(name="cold_first_call", title="first call in a fresh process"),
+    _cold(name="cold_warm_call", title="call after the first in a fresh process"),
+    _windows(
+        name="throughput",
+        title="calls completed per second",
+        unit="1/s",
+        better="higher",
+        in_turns="rate",
+        shown=("mean",),
+        budgets=(BudgetKeyword(keyword="throughput_min_qps", statistic="mean", factor=1.0),),
+        margins=(DefaultMargin(statistic="mean", size=0.02),),
+        reciprocal="latency",
+    ),
+    _windows(
+        name="sample_throughput",
+        title="rows completed per second",
+        unit="1/s",
+        better="higher",
+        budgets=(BudgetKeyword(keyword="throughput_min_sps", statistic="mean", factor=1.0),),
+        remedy=_BATCHES,
+    ),
+    _examples(
+        name="accuracy",
+        title="share of examples that are right",
+        better="higher",
+        shown=("mean",),
+        budgets=(BudgetKeyword(keyword="accuracy_min", statistic="mean", factor=1.0, share=True),),
+        margins=(DefaultMargin(statistic="mean", size=0.0, scale="absolute", always=True),),
+        between_models=True,
+        remedy=_LABELS,
+    ),
+    _examples(
+        name="flip_rate",
+        title="share of examples with another label than in the reference scenario",
+        better="lower",
+        budgets=(BudgetKeyword(keyword="flip_rate_max", statistic="mean", factor=1.0, share=True),),
+        margins=(DefaultMargin(statistic="mean", size=0.0, scale="absolute"),),
+        remedy=_SCENARIO,
+    ),
+    _memory(
+        name="memory",
+        title="peak above the idle process, load included",
+        shown=("p50",),
+        budgets=(BudgetKeyword(keyword="memory_max_mb", statistic="p50", factor=1e6),),
+        margins=(DefaultMargin(statistic="p50", size=0.01, floor=1e6, always=True),),
+        has_sites=True,
+    ),
+    _memory(name="memory_first_call", title="peak of load and first call"),
+    _memory(name="memory_steady", title="peak from the second call on"),
+    _memory(name="memory_retained", title="memory still held after the calls"),
+    _memory(
+        name="memory_leak",
+        title="growth of memory per call, after warm-up",
+        budgets=(BudgetKeyword(keyword="memory_leak_max_kb", statistic="p50", factor=1e3),),
+    ),
+    _session(
+        name="arena_in_use",
+        title="peak in use in ONNX Runtime's own allocator",
+        margins=(DefaultMargin(statistic="p50", size=0.01),),
+    ),
+    _session(
+        name="arena_held",
+        title="peak held by ONNX Runtime's own allocator",
+        margins=(DefaultMargin(statistic="p50", size=0.01),),
+    ),
+    Metric(
+        name="model_size",
+        title="size of the serialised model",
+        unit="B",
+        better="lower",
+        exact=True,
+        taken="file",
+        budgets=(BudgetKeyword(keyword="model_size_max_mb", statistic="p50", factor=1e6),),
+        margins=(DefaultMargin(statistic="p50", size=0.05, always=True),),
+        between_models=True,
+        remedy=_SCENARIO,
+    ),
+    _windows(
+        name="cpu_time",
+        title="CPU time of a call, threads and children included",
+        unit="s",
+        better="lower",
+        in_turns="CPU seconds",
+        budgets=(BudgetKeyword(keyword="cpu_time_max_ms", statistic="mean", factor=1e-3),),
+        margins=(DefaultMargin(statistic="mean", size=0.05),),
+        between_models=True,
+    ),
+    _windows(
+        name="cpu_utilisation",
+        title="share of the allotted cores",
+        better="lower",
+        counter="cpu_time",
+        spread="core second",
+        budgets=(BudgetKeyword(keyword="cpu_max_percent", statistic="mean", factor=1e-2),),
+    ),
+    _windows(
+        name="energy",
+        title="energy of a row; without rows, of a call",
+        unit="J",
+        better="lower",
+        in_turns="window",
+        spread="row",
+        budgets=(BudgetKeyword(keyword="energy_budget_mj", statistic="mean", factor=1e-3),),
+        margins=(DefaultMargin(statistic="mean", size=0.05, always=True),),
+    ),
+    _windows(
+        name="energy_per_call", title="energy of a call of several rows", unit="J", better="lower", counter="energy"
+    ),
+    _windows(name="energy_net", title="energy of a row above the idle machine", unit="J", better="lower"),
+    _windows(name="gpu_energy", title="energy of a row in the boards in use", unit="J", better="lower", spread="row"),
+    _windows(
+        name="carbon_operational", title="carbon of the energy used, as CO2", unit="g", better="lower", shown=("mean",)
+    ),
+    _windows(
+        name="carbon_embodied", title="carbon of making the machine, as CO2", unit="g", better="lower", shown=("mean",)
+    ),
+)
+METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _ROWS}
+
+# Every statistic that any metric shows, in the order of reports.
+STATISTICS = tuple(dict.fromkeys(statistic for metric in METRICS.values() for statistic in metric.statistics))
+
+
+def metric_of(name: str, better: Better = "lower") -> Metric:
+    """Return the known metric `name`, or one of the user's own of that name: unit 1, not exact."""
+    return METRICS.get(name) or Metric(name=name, better=better)
+
+
+def taken_by(*ways: Taken) -> tuple[str, ...]:
+    """Return the names of the metrics that are taken in one of these ways, in the order of the table."""
+    return tuple(name for name, metric in METRICS.items() if metric.taken in ways)
