@@ -4,11 +4,10 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import Budget, Margin, Scale
+from pytest_hwperf.core.records import Budget, Margin, Scale, replace
 
 T = TypeVar("T")
 

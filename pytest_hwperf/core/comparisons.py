@@ -3,10 +3,9 @@
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from statistics import median
 
-from pytest_hwperf.core.records import METRICS, Better, Comparison, ComparisonOutcome, Estimate, Margin, Metric
+from pytest_hwperf.core.records import METRICS, Better, Comparison, ComparisonOutcome, Estimate, Margin, Metric, replace
 from pytest_hwperf.core.units import show
 
 

@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import fmean, median, stdev
 
-from pytest_hwperf.core.records import METRICS, Comparison, Estimate, Margin, Metric
+from pytest_hwperf.core.records import METRICS, Comparison, Estimate, Margin, Metric, replace
 from pytest_hwperf.core.units import show_change
 
 HISTORICAL = "historical; false-alarm rate not guaranteed"

@@ -8,7 +8,7 @@ import signal
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from time import monotonic
@@ -22,7 +22,7 @@ from pytest_hwperf.core.comparisons import compare_exact
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Gate, Hypothesis, Measurement, Side
 from pytest_hwperf.core.ranks import fewest_pairs
-from pytest_hwperf.core.records import METRICS, Comparison, Margin
+from pytest_hwperf.core.records import METRICS, Comparison, Margin, replace
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.host.one_shot import ask_in_turn
 from pytest_hwperf.host.worker_protocol import Role

@@ -1,7 +1,6 @@
 """Judge a test whose body has passed: budgets on its figures, and its runs against the stored baseline."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from pytest_hwperf.core.codec import to_plain
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
-from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Policy, Run
+from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Policy, Run, replace
 from pytest_hwperf.core.stored_timings import needs_repeats
 from pytest_hwperf.core.verdicts import explain, judge
 from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, watts_here

@@ -1,14 +1,13 @@
 """`hwperf.compare(...)`: two models of the user's, beside each other, from within a test."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Gate, Measurement
-from pytest_hwperf.core.records import Comparison, Run
+from pytest_hwperf.core.records import Comparison, Run, replace
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.state import COMPARED, MARKERS, SETTINGS
 

@@ -4,14 +4,13 @@ import subprocess
 import sys
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Pair, Stage
-from pytest_hwperf.core.records import Better, Comparison, Margin
+from pytest_hwperf.core.records import Better, Comparison, Margin, replace
 from pytest_hwperf.core.sequence import SCREEN_PAIRS, Step, check_alpha, decide, looks, next_step
 
 MB = 1e6

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_hwperf.core.records import METRICS, Comparison, ComparisonOutcome, Margin
+from pytest_hwperf.core.records import METRICS, Comparison, ComparisonOutcome, Margin, replace
 from pytest_hwperf.core.stored_timings import (
     HISTORICAL,
     compare_with_history,

@@ -1,7 +1,6 @@
 """The table chooses what is shown: nothing that was decided or left undecided is missing from it."""
 
 import re
-from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -16,6 +15,7 @@ from pytest_hwperf.core.records import (
     Judgement,
     Skip,
     Verdict,
+    replace,
 )
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import _SCALES, counted
