@@ -11,7 +11,7 @@ import math
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from scipy.special import betaincinv
 
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Stage
 from pytest_hwperf.core.ranks import signed_rank_p
-from pytest_hwperf.core.records import Margin
+from pytest_hwperf.core.records import Margin, replace
 from pytest_hwperf.core.sequence import decide, next_step
 
 RECORDING = Path(__file__).parents[1] / "tests" / "data" / "recorded_rounds.npz"

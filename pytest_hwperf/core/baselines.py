@@ -1,11 +1,21 @@
 """Hold a run against the stored sessions of its test: which comparison fits which metric, and what forbids one."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Figure, Judgement, Machine, Margin, Run, StoredRun
+from pytest_hwperf.core.records import (
+    Comparison,
+    ComparisonOutcome,
+    Figure,
+    Judgement,
+    Machine,
+    Margin,
+    Run,
+    StoredRun,
+    replace,
+)
 from pytest_hwperf.core.stored_timings import compare_with_history
 
 Statistic = tuple[str, str]  # metric and statistic
@@ -34,7 +44,7 @@ def stored_run_of(judgement: Judgement) -> StoredRun:
     """Return what a baseline keeps of a run: every figure, and the values of exact metrics only."""
     run = judgement.run
     kept = tuple(sample for sample in run.samples if run.metric(sample.metric).exact)
-    return StoredRun(run=replace(run, samples=kept, result=None), figures=judgement.figures)
+    return StoredRun(run=replace(run, samples=kept).with_result(None), figures=judgement.figures)
 
 
 def compare_with_sessions(

@@ -4,12 +4,11 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS, BudgetKeyword, DefaultMargin, Metric, Scale
-from pytest_hwperf.core.records import Budget, Margin
+from pytest_hwperf.core.records import Budget, Margin, replace
 
 T = TypeVar("T")
 

@@ -6,13 +6,13 @@ JSON, and execnet takes them too. Reading is strict, so that a damaged or foreig
 
 from array import array
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pytest_hwperf.core.errors import CodecError
 from pytest_hwperf.core.leaves import MisfitError, misfit, number, pack, text, truth, unpack, whole
+from pytest_hwperf.core.records import Record
 
 SCHEMA = 1  # of everything that is written; raised when a reader of the old schema would misread the new
 
@@ -30,7 +30,7 @@ class _Codec(NamedTuple):
 def to_plain(record: object) -> dict[str, Any]:
     """Turn a record into plain data; numbers of numpy become built-in ones.
 
-    A field that takes no part in comparing records (`Run.result`) is left out.
+    What is no field (`Run.result`) is left out.
 
     Raises:
         CodecError: a value that is not of its field's type, or a number that is not finite.
@@ -63,7 +63,7 @@ def _codec(hint: Any) -> _Codec:
     """Return the codec of a type hint, as records use them."""
     if hint in _ATOMS:
         return _ATOMS[hint]
-    if is_dataclass(hint):
+    if isinstance(hint, type) and issubclass(hint, Record):
         return _record(cast("Any", hint))
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
@@ -97,10 +97,10 @@ def _union(arguments: tuple[Any, ...]) -> _Codec:
 @cache
 def _record(cls: Any) -> _Codec:
     """Return the codec of a record: a dict with every field."""
-    if not is_dataclass(cls):
+    if not issubclass(cls, Record):
         raise CodecError(f"{cls.__name__} is not a record: pass one of pytest_hwperf.core.records")
     hints = get_type_hints(cls)
-    codecs = {field.name: _codec(hints[field.name]) for field in fields(cls) if field.compare}
+    codecs = {name: _codec(hints[name]) for name in cls.__struct_fields__}
     return _Codec(_record_encoder(cls, codecs), _record_decoder(cls, codecs))
 
 

@@ -3,11 +3,10 @@
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from statistics import median
 
 from pytest_hwperf.core.metrics import METRICS, Better, Metric
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, Margin
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, Margin, replace
 from pytest_hwperf.core.units import show
 
 

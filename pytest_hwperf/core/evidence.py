@@ -1,26 +1,23 @@
 """What the pairs of a build saw, kept so that every verdict on them can be computed again from a file."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from pytest_hwperf.core.metrics import Better
-from pytest_hwperf.core.records import Margin, Values
+from pytest_hwperf.core.records import Margin, Record, Values
 
 Side = Literal["baseline", "candidate"]
 Stage = Literal["rehearsal", "screen", "confirm"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class Measurement(Record, frozen=True, kw_only=True):
     """One measurement of one test, the same on both sides."""
 
     test: str  # node id
     label: str  # "" unless the test makes several measurements
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hypothesis:
+class Hypothesis(Record, frozen=True, kw_only=True):
     """One question to the pairs: is this statistic worse by more than its margin?"""
 
     measurement: Measurement
@@ -28,8 +25,7 @@ class Hypothesis:
     better: Better
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class Observation(Record, frozen=True, kw_only=True):
     """One statistic in one pair of processes: a value of each side per block, or one of the whole pair."""
 
     measurement: Measurement
@@ -42,8 +38,7 @@ class Observation:
     warnings: tuple[str, ...] = ()  # noticed while it was taken
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class Assignment(Record, frozen=True, kw_only=True):
     """What chance decided for one measurement in one pair."""
 
     measurement: Measurement
@@ -51,8 +46,7 @@ class Assignment:
     processor: int | None = None  # that both sides shared in their turns; None: the scheduler chose
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class Pair(Record, frozen=True, kw_only=True):
     """One baseline and one candidate process, alive together and taking turns."""
 
     number: int  # from 1, in time order
@@ -64,8 +58,7 @@ class Pair:
     lost: str = ""  # why the pair ended early; what it had observed until then still counts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FixedSample:
+class FixedSample(Record, frozen=True, kw_only=True):
     """Values that no coin and no screen decides: of files, of fresh processes one by one, of examples."""
 
     hypothesis: Hypothesis
@@ -74,8 +67,7 @@ class FixedSample:
     candidate: Values  # the same examples, or processes in the order in which they were paired
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Record, frozen=True, kw_only=True):
     """Everything that the comparisons of a build rest on."""
 
     alpha: float  # false-alarm rate of the whole build
@@ -86,8 +78,7 @@ class Evidence:
     stopped: str = ""  # why it ended before every hypothesis was decided: "the time of 600 s was up"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class Gate(Record, frozen=True, kw_only=True):
     """A paired gate: what was rerun against what, and the evidence."""
 
     against: str  # as asked for: "origin/main", a folder, "baseline main"

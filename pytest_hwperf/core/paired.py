@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from statistics import fmean, median
 
@@ -18,7 +17,7 @@ from pytest_hwperf.core.ranks import (
     signed_rank_p,
     walsh_bounds,
 )
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, replace
 from pytest_hwperf.core.units import counted, show
 
 MOST_PAIRS = 60  # of processes that a build may ask for

@@ -4,8 +4,9 @@ import hashlib
 import json
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import msgspec
 
 from pytest_hwperf.core.metrics import METRICS, Better, Metric, Scale, metric_of, taken_by
 
@@ -19,8 +20,22 @@ BudgetOutcome = Literal["passed", "failed", "inconclusive", "unmeasured"]
 ComparisonOutcome = Literal["regressed", "improved", "equivalent", "inconclusive", "no baseline", "not comparable"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+R = TypeVar("R", bound="Record")
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Named values that never change: what the parts of the program give each other and what files keep."""
+
+
+def replace(record: R, /, **changes: Any) -> R:
+    """Return a copy of a record with other values in the fields that are named; the result of a run goes with it."""
+    changed = msgspec.structs.replace(record, **changes)
+    if isinstance(record, Run):
+        changed.__dict__.update(record.__dict__)
+    return changed
+
+
+class Machine(Record, frozen=True, kw_only=True):
     """The stable facts of a machine: what must agree before two runs are compared."""
 
     cpu_model: str
@@ -62,8 +77,7 @@ class Machine:
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Record, frozen=True, kw_only=True):
     """What a meter counted over one window."""
 
     value: float | None  # in the metric's base unit, over the whole window; None = unmeasured
@@ -71,8 +85,7 @@ class Reading:
     share: float | None = None  # of the machine's busy CPU time that was this process's; None = not known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class Sample(Record, frozen=True, kw_only=True):
     """Readings of one metric. Its length is the n of every estimate made from it."""
 
     metric: str
@@ -82,8 +95,7 @@ class Sample:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Record, frozen=True, kw_only=True, dict=True):
     """All samples of one measured test."""
 
     test: str  # node id
@@ -95,9 +107,19 @@ class Run:
     samples: tuple[Sample, ...]
     conditions: Mapping[str, str]  # must agree for a comparison: batch size, load, threads, precision …
     context: Mapping[str, str]  # for information: interference, model digest, provider …
-    unmeasured: Mapping[str, str] = field(default_factory=dict)  # metric → why it was not measured
-    directions: Mapping[str, Better] = field(default_factory=dict)  # the user's own metrics → what is better
-    result: object = field(default=None, compare=False, repr=False)  # the callable's value; never stored
+    unmeasured: Mapping[str, str] = {}  # metric → why it was not measured
+    directions: Mapping[str, Better] = {}  # the user's own metrics → what is better
+
+    @property
+    def result(self) -> Any:
+        """What the measured callable returned; it is no field, so that it is never stored and never compared."""
+        return self.__dict__.get("result")
+
+    def with_result(self, result: object) -> "Run":
+        """Return this run with what the callable returned."""
+        changed = msgspec.structs.replace(self)
+        changed.__dict__["result"] = result
+        return changed
 
     def sample(self, metric: str) -> Sample | None:
         """Return the sample of `metric`, None where it was not measured."""
@@ -117,8 +139,7 @@ class Run:
         return METRICS.get(name) or metric_of(name, self.directions[name])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class Budget(Record, frozen=True, kw_only=True, tag=True):
     """An absolute limit on one statistic of one metric."""
 
     keyword: str  # as the user wrote it: "latency_p95_ms"
@@ -128,8 +149,7 @@ class Budget:
     default: bool = False  # from the ini file, for every test: where its metric is unmeasured it fails nothing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Margin:
+class Margin(Record, frozen=True, kw_only=True):
     """The smallest change of one statistic that matters."""
 
     metric: str
@@ -139,8 +159,7 @@ class Margin:
     floor: float = 0.0  # base units: a relative margin is never smaller than this
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(Record, frozen=True, kw_only=True):
     """A value with an interval; what the interval replicates stands in `method` and `n`."""
 
     value: float
@@ -152,8 +171,7 @@ class Estimate:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Figure(Record, frozen=True, kw_only=True):
     """One statistic of one metric of a run, as shown and as stored."""
 
     metric: str
@@ -163,8 +181,7 @@ class Figure:
     per: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRun:
+class StoredRun(Record, frozen=True, kw_only=True):
     """One accepted run as a baseline keeps it: figures, and the values of exact metrics only."""
 
     run: Run
@@ -175,8 +192,7 @@ class StoredRun:
         return next((f for f in self.figures if (f.metric, f.statistic) == (metric, statistic)), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Record, frozen=True, kw_only=True, tag=True):
     """Candidate against baseline, one statistic of one metric."""
 
     metric: str
@@ -202,8 +218,7 @@ class Comparison:
         return f"{100 * self.interference:.0f} % of turns preempted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Record, frozen=True, kw_only=True):
     """The answer to one budget or one comparison."""
 
     subject: Budget | Comparison
@@ -212,16 +227,14 @@ class Verdict:
     fails: bool  # whether it fails the test under the user's settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Record, frozen=True, kw_only=True):
     """What the user wants done about answers that are not clear."""
 
     undecided: Undecided = "point"  # a budget's interval holds the limit: judge the point, pass or fail
     strict: bool = False  # a comparison that could not be decided fails the test
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgement(Record, frozen=True, kw_only=True):
     """One measured run with everything that was said about it."""
 
     run: Run
@@ -239,8 +252,7 @@ class Judgement:
         return any(verdict.fails for verdict in self.verdicts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skip:
+class Skip(Record, frozen=True, kw_only=True):
     """A scenario that has no such form, with the reason; it is listed, never ranked."""
 
     test: str

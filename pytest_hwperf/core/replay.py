@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from itertools import zip_longest
 
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Gate, Measurement
 from pytest_hwperf.core.paired import is_ratio, pair_value
-from pytest_hwperf.core.records import Budget, Comparison, Judgement, Policy, Verdict
+from pytest_hwperf.core.records import Budget, Comparison, Judgement, Policy, Record, Verdict
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.verdicts import judge_budget, judge_comparison
@@ -89,9 +89,9 @@ def _verdict(
 
 def differing(was: object, now: object, path: str = "") -> Iterator[str]:
     """Yield where two records differ, as `.change.value: 0.1, 0.2`; numbers may differ in their last digits."""
-    if is_dataclass(was) and type(was) is type(now):
-        for field in fields(was):
-            yield from differing(getattr(was, field.name), getattr(now, field.name), f"{path}.{field.name}")
+    if isinstance(was, Record) and type(was) is type(now):
+        for name in was.__struct_fields__:
+            yield from differing(getattr(was, name), getattr(now, name), f"{path}.{name}")
     elif isinstance(was, float) and isinstance(now, float):
         if not math.isclose(was, now, rel_tol=_CLOSE, abs_tol=1e-15):
             yield f"{path}: {was!r}, {now!r}"

@@ -1,13 +1,10 @@
 """Everything a session has to say, for any surface."""
 
-from dataclasses import dataclass, field
-
 from pytest_hwperf.core.evidence import Gate
-from pytest_hwperf.core.records import Judgement, Machine, Policy, Skip
+from pytest_hwperf.core.records import Judgement, Machine, Policy, Record, Skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Record, frozen=True, kw_only=True):
     """What a session measured, judged and rests its judgement on."""
 
     machine: Machine
@@ -15,7 +12,7 @@ class Report:
     started_at: str  # ISO 8601, UTC
     baseline: str  # name of the baseline compared with or saved to, "" for none
     judgements: tuple[Judgement, ...]
-    policy: Policy = field(default_factory=Policy)  # what was done about answers that are not clear
+    policy: Policy = Policy()  # what was done about answers that are not clear
     skips: tuple[Skip, ...] = ()
     warnings: tuple[str, ...] = ()  # of the whole session: machine drift, workers side by side, …
     partial: bool = False  # the session was interrupted: what is here is complete, but not all

@@ -8,7 +8,7 @@ Why the rate holds: docs/statistics.md.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 
 from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
@@ -24,7 +24,7 @@ from pytest_hwperf.core.paired import (
     pair_value,
 )
 from pytest_hwperf.core.ranks import fewest_pairs, signed_rank_p
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, replace
 from pytest_hwperf.core.units import counted
 
 SCREEN_PAIRS = 6

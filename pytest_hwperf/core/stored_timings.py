@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from statistics import fmean, median, stdev
 
 from pytest_hwperf.core.metrics import Metric, metric_of
-from pytest_hwperf.core.records import Comparison, Estimate, Margin
+from pytest_hwperf.core.records import Comparison, Estimate, Margin, replace
 from pytest_hwperf.core.units import show_change
 
 HISTORICAL = "historical; false-alarm rate not guaranteed"

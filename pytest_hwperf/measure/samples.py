@@ -2,14 +2,13 @@
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.metrics import METRICS, Spread
-from pytest_hwperf.core.records import Reading, Sample
+from pytest_hwperf.core.records import Reading, Sample, replace
 from pytest_hwperf.core.units import counted, show, show_number
 from pytest_hwperf.measure.plan import FEWEST_WINDOWS
 

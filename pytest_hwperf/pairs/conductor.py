@@ -1,11 +1,12 @@
 """Pairs of fresh processes, one after the other, until every hypothesis of the build is decided or the time is up."""
 
+import dataclasses
 import shutil
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -16,6 +17,7 @@ from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Obser
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.paired import is_ratio, pair_value
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import next_step
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.processes import Command, Launched, launch
@@ -132,9 +134,10 @@ class Conductor:
         each_s = self.seconds.get(stage, 0.0) / done if done else None
 
         def watch(measurement: Measurement) -> None:
-            here = _progress(stage, done + 1, done + left, measurement.test)
             left_s = None if each_s is None else each_s * left
-            self.progress(replace(here, decided=decided, hypotheses=len(evidence.hypotheses), left_s=left_s))
+            here = _progress(stage, done + 1, done + left, measurement.test)
+            count = len(evidence.hypotheses)
+            self.progress(dataclasses.replace(here, decided=decided, hypotheses=count, left_s=left_s))
 
         program = Program(
             nodes=list(dict.fromkeys(measurement.test for measurement in measurements)),

@@ -3,7 +3,7 @@
 import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from pytest_hwperf.core.evidence import Assignment, Measurement, Observation, Si
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.paired import least_calls, pooled_percentile
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
 from pytest_hwperf.pairs.frames import Frame
 from pytest_hwperf.pairs.validation import number, samples, whole

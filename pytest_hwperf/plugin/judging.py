@@ -1,7 +1,6 @@
 """Judge a test whose body has passed: budgets on its figures, and its runs against the stored baseline."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,7 +11,7 @@ from pytest_hwperf.core.codec import to_plain
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
-from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Policy, Run
+from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Policy, Run, replace
 from pytest_hwperf.core.stored_timings import needs_repeats
 from pytest_hwperf.core.verdicts import explain, judge
 from pytest_hwperf.plugin.allocation_sites import lines_of_sites

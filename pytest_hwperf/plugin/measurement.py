@@ -3,7 +3,6 @@
 import os
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
@@ -17,7 +16,7 @@ from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.metrics import taken_by
-from pytest_hwperf.core.records import Reading, Run, Sample
+from pytest_hwperf.core.records import Reading, Run, Sample, replace
 from pytest_hwperf.core.stored_timings import REPEATS
 from pytest_hwperf.host.interference import Interference, snapshot
 from pytest_hwperf.host.machine import control_groups
@@ -82,7 +81,8 @@ def run_of_one_call(item: pytest.Item, subject: Subject, label: str, result: obj
         Sample(metric=metric, values=taken, per="call", source="perf_counter", warnings=("a single cold call",))
         for metric in taken_by("calls")
     )
-    return replace(empty_run(item, label), scenario=subject.scenario, samples=samples, result=result)
+    run = replace(empty_run(item, label), scenario=subject.scenario, samples=samples)
+    return run.with_result(result)
 
 
 def empty_run(item: pytest.Item, label: str = "") -> Run:
@@ -138,8 +138,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         conditions=subject.conditions,
         context={**subject.context, **context, **shared.coefficients},
         unmeasured={**absent, **unmeasured, **withheld, **missing},
-        result=measured.result,
-    )
+    ).with_result(measured.result)
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
 
 

@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import pytest
 from fakes.records import machine, run, sample
@@ -10,7 +9,7 @@ from fakes.records import machine, run, sample
 from pytest_hwperf.core.baselines import Criteria, Stored, compare_with_sessions, stored_run_of
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
 from pytest_hwperf.core.estimates import figures
-from pytest_hwperf.core.records import Comparison, Judgement, Machine, Run, Sample
+from pytest_hwperf.core.records import Comparison, Judgement, Machine, Run, Sample, replace
 
 LATENCY, ACCURACY, MEMORY = (DEFAULT_MARGINS[name] for name in ("latency_p50", "accuracy", "memory"))
 ENERGY, COLD, FLIPS = (DEFAULT_MARGINS[name] for name in ("energy", "cold_start", "flip_rate"))
@@ -42,7 +41,7 @@ def processes(metric: str, *values: float) -> Run:
 def test_a_session_keeps_figures_and_exact_values_only() -> None:
     """Raw latencies would fill a repository; correctness per example is what makes accuracy comparable."""
     both = measured(sample(values=[0.006] * 9), sample("accuracy", [1, 0, 1], per="example"))
-    session = stored_run_of(Judgement(run=replace(both, result="big"), figures=figures(both), verdicts=()))
+    session = stored_run_of(Judgement(run=both.with_result("big"), figures=figures(both), verdicts=()))
 
     assert [kept.metric for kept in session.run.samples] == ["accuracy"]
     assert session.figure("latency", "p50") is not None

@@ -1,7 +1,6 @@
 """Keywords, ini lines and option values → budgets and margins."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -23,7 +22,7 @@ from pytest_hwperf.core.budgets import (
 )
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Budget, Margin
+from pytest_hwperf.core.records import Budget, Margin, replace
 
 
 def test_every_keyword_of_the_public_interface_is_known() -> None:

@@ -1,7 +1,6 @@
 """A change beside the noise between pairs: of exactly the pairs that the comparison rests on."""
 
 import math
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -10,7 +9,7 @@ from fakes import records as fake
 
 from pytest_hwperf.core.effects import changes_of, cohens_d, decisive
 from pytest_hwperf.core.evidence import Gate, Hypothesis
-from pytest_hwperf.core.records import Comparison
+from pytest_hwperf.core.records import Comparison, replace
 from pytest_hwperf.core.sequence import SCREEN_PAIRS, decide
 
 EQUAL, SLOWER = 0, 1  # tests of the build

@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 from fakes import records as fake
@@ -11,7 +10,7 @@ from fakes.streams import FakeMeter
 from pytest_hwperf.core.budgets import always_compared, budget_keywords, default_margins
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.metrics import METRICS, BudgetKeyword, DefaultMargin, Metric, metric_of, taken_by
-from pytest_hwperf.core.records import Judgement, Margin, Reading
+from pytest_hwperf.core.records import Judgement, Margin, Reading, replace
 from pytest_hwperf.measure.samples import samples_of
 from pytest_hwperf.measure.sampling import Measured, Window
 from pytest_hwperf.reports.table import rows

@@ -3,7 +3,6 @@
 import math
 from array import array
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,7 +23,7 @@ from pytest_hwperf.core.paired import (
     pairs_needed,
     pooled_percentile,
 )
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, replace
 
 UNTIMED = settings(deadline=None)  # a busy machine fails no test
 MIRROR: dict[ComparisonOutcome, ComparisonOutcome] = {"regressed": "improved", "improved": "regressed"}

@@ -1,14 +1,13 @@
 """Memory of fresh processes on both sides: three a side may clear, and only as many as the level takes may fail."""
 
 from array import array
-from dataclasses import replace
 from random import Random
 
 import pytest
 from fakes import gates
 
 from pytest_hwperf.core.evidence import Evidence, FixedSample
-from pytest_hwperf.core.records import Comparison
+from pytest_hwperf.core.records import Comparison, replace
 from pytest_hwperf.core.sequence import decide, next_step
 
 PAGE = 4096.0

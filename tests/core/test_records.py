@@ -1,12 +1,10 @@
 """What the records themselves can answer."""
 
-from dataclasses import replace
-
 import pytest
 from fakes.records import machine, onnx_judgement, run, sample
 
 from pytest_hwperf.core.metrics import METRICS, Metric
-from pytest_hwperf.core.records import StoredRun
+from pytest_hwperf.core.records import StoredRun, replace
 
 
 def test_a_fingerprint_depends_on_every_stable_field() -> None:
@@ -67,3 +65,15 @@ def test_a_judgement_knows_its_comparisons_and_whether_it_fails() -> None:
 
     assert [comparison.metric for comparison in judged.comparisons] == ["latency", "accuracy", "energy"]
     assert (judged.fails, failing.fails) == (False, True)
+
+
+def test_the_result_goes_with_a_run_and_is_no_part_of_it() -> None:
+    """It may be anything, such as an array whose comparison has no single answer."""
+    plain = run()
+    value = [object()]
+    measured = replace(plain.with_result(value), label="long")
+
+    assert measured.result is value
+    assert plain.result is None
+    assert replace(plain, label="long") == measured
+    assert repr(replace(plain, label="long")) == repr(measured)

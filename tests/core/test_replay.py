@@ -3,7 +3,6 @@
 import json
 from array import array
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from fakes import gates
@@ -11,7 +10,7 @@ from fakes import records as fake
 
 from pytest_hwperf.core.codec import from_plain, to_plain
 from pytest_hwperf.core.evidence import Observation
-from pytest_hwperf.core.records import Judgement, Verdict
+from pytest_hwperf.core.records import Judgement, Verdict, replace
 from pytest_hwperf.core.replay import differing, recompute
 from pytest_hwperf.core.report import Report
 

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Pair, Stage
 from pytest_hwperf.core.metrics import Better
-from pytest_hwperf.core.records import Comparison, Margin
+from pytest_hwperf.core.records import Comparison, Margin, replace
 from pytest_hwperf.core.sequence import SCREEN_PAIRS, Step, check_alpha, decide, looks, next_step
 
 MB = 1e6

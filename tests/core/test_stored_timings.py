@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, replace
 from pytest_hwperf.core.stored_timings import (
     HISTORICAL,
     compare_with_history,

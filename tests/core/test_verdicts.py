@@ -1,7 +1,5 @@
 """Budgets and comparisons get their answers: outcome, reason, and whether the test fails."""
 
-from dataclasses import replace
-
 import pytest
 from fakes.records import run
 
@@ -14,6 +12,7 @@ from pytest_hwperf.core.records import (
     Policy,
     Undecided,
     Verdict,
+    replace,
 )
 from pytest_hwperf.core.verdicts import explain, judge, judge_budget, judge_comparison
 
@@ -41,7 +40,7 @@ def comparison(outcome: ComparisonOutcome = "regressed", **changes: object) -> C
         detectable=0.18,
         baseline=0.006,
     )
-    return replace(made, **changes)  # type: ignore[arg-type] # fields by name
+    return replace(made, **changes)
 
 
 @pytest.mark.parametrize(

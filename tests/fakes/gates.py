@@ -2,7 +2,6 @@
 
 import math
 from array import array
-from dataclasses import replace
 from random import Random
 
 from fakes import records as fake
@@ -21,7 +20,7 @@ from pytest_hwperf.core.evidence import (
 )
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.paired import pair_value
-from pytest_hwperf.core.records import Budget, Judgement, Margin, Policy
+from pytest_hwperf.core.records import Budget, Judgement, Margin, Policy, replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import decide, next_step
 from pytest_hwperf.core.verdicts import judge

@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from pytest_hwperf.core.records import (
     Budget,
@@ -18,6 +17,7 @@ from pytest_hwperf.core.records import (
     Skip,
     StoredRun,
     Verdict,
+    replace,
 )
 from pytest_hwperf.core.report import Report
 

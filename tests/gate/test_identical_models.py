@@ -3,13 +3,13 @@
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from fakes.clocks import HandClock
 
 from pytest_hwperf.core.evidence import Evidence, Measurement, Observation, Pair
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.gate.identical_models import compare_with_itself
 from pytest_hwperf.gate.models import CompareSettings
 
@@ -103,7 +103,7 @@ def test_lost_pairs_end_it_and_keep_what_was_seen(play: Callable[..., PlayedCond
 
 def test_a_model_that_gives_no_value_ends_it_with_the_reason(play: Callable[..., PlayedConductor]) -> None:
     """It would be asked again and again."""
-    conductor = play(replace(observed(None, None), dropped=("latency",)))  # type: ignore[arg-type] # only counted here
+    conductor = play(replace(observed(None, None), dropped=("latency",)))
     conductor.dropped["latency"] = "gave no value in 2 pairs: it was not measured there"
 
     assert "gave no value in 2 pairs: it was not measured there" == compare_with_itself("m:f", [[1.0]], SETTINGS).lost

@@ -5,7 +5,6 @@ import io
 import math
 from array import array
 from collections.abc import Callable
-from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -14,7 +13,7 @@ from fakes import records as fake
 
 from pytest_hwperf.core.evidence import Assignment, Evidence, Gate, Measurement, Observation, Pair
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Judgement
+from pytest_hwperf.core.records import Judgement, replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import EXPORT_UNITS
 from pytest_hwperf.reports.csv_files import render

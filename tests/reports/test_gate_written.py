@@ -3,7 +3,6 @@
 import json
 from array import array
 from collections.abc import Callable
-from dataclasses import replace
 
 from fakes import records as fake
 
@@ -18,7 +17,7 @@ from pytest_hwperf.core.evidence import (
     Observation,
     Pair,
 )
-from pytest_hwperf.core.records import Margin
+from pytest_hwperf.core.records import Margin, replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.reports.json_file import render

@@ -3,13 +3,13 @@
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from fakes import records as fake
 
 from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.errors import CodecError
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.reports.json_file import render
 

@@ -1,14 +1,22 @@
 """The table chooses what is shown: nothing that was decided or left undecided is missing from it."""
 
 import re
-from dataclasses import replace
 from typing import get_args
 
 import pytest
 from fakes import records as fake
 
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Budget, BudgetOutcome, Comparison, ComparisonOutcome, Judgement, Skip, Verdict
+from pytest_hwperf.core.records import (
+    Budget,
+    BudgetOutcome,
+    Comparison,
+    ComparisonOutcome,
+    Judgement,
+    Skip,
+    Verdict,
+    replace,
+)
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import _SCALES, counted
 from pytest_hwperf.reports.cells import COLUMNS, metric_of, unit_of, visible

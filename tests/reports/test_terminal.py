@@ -1,12 +1,11 @@
 """The terminal's lines: aligned, within the width, and never a value or outcome cut."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.records import Budget, Judgement
+from pytest_hwperf.core.records import Budget, Judgement, replace
 from pytest_hwperf.reports.table import Detail, rows
 from pytest_hwperf.reports.terminal import Line, render
 

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 
 from pytest_hwperf.core.contracts import Store
 from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.records import StoredRun
+from pytest_hwperf.core.records import StoredRun, replace
 from pytest_hwperf.host.files import create_file
 from pytest_hwperf.stores import baseline_file, json_files
 from pytest_hwperf.stores.json_files import JsonStore

@@ -9,6 +9,7 @@ from pathlib import Path
 from pytest_hwperf.core.codec import from_plain, to_plain
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import CodecError, MeasurementError, UsageProblem
+from pytest_hwperf.core.records import Record
 from pytest_hwperf.core.units import show_number
 
 # Keeps processors busy while it is open; what it gives tells the CPU seconds that this has taken so far.
@@ -25,8 +26,7 @@ _BUSY = 0.9  # of the cores: less means that others took turns on them
 _AGAIN = "make one with hwperf calibrate FILE where RAPL can be read"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+class Calibration(Record, frozen=True, kw_only=True):
     """Watts of one vCPU as a counter has shown them, and what has to be known about them."""
 
     cpu_model: str  # with family and model: clouds call several generations by one name

@@ -1,7 +1,6 @@
 """Watts measured by a counter: the arithmetic on a simulated machine, what is refused, and the file."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.meters.energy.watts import (
     Calibration,
     Processors,
