@@ -12,11 +12,11 @@ from time import monotonic
 from typing import Any
 
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
-from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Gate, Hypothesis, Measurement, Side
 from pytest_hwperf.core.records import METRICS, Comparison, Margin, Sample
 from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.core.serialisation import from_plain
 from pytest_hwperf.gate.model_worker import MODULE, ModelSpec
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.processes import Command, untraced

@@ -7,7 +7,6 @@ from typing import Literal
 
 import pytest
 
-from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.records import Run, Sample
 from pytest_hwperf.host.one_shot import ask
@@ -89,7 +88,7 @@ def repeat_runs(item: pytest.Item) -> list[list[Run]]:
         WorkerError: a process crashed, hung or gave no answer.
     """
     answers: list[WorkerResult] = ask("run", item.nodeid, "", _command(item), processes=REPEATS)
-    return [[from_plain(Run, plain) for plain in answer.runs] for answer in answers]
+    return [answer.runs for answer in answers]
 
 
 def _command(item: pytest.Item) -> Command:

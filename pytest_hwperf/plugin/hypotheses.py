@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.contracts import CountingMeter
-from pytest_hwperf.core.errors import CodecError, WorkerError
+from pytest_hwperf.core.errors import SerialisationError, WorkerError
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, Side
 from pytest_hwperf.core.records import METRICS, Better, ComparisonOutcome, Margin, Sample
+from pytest_hwperf.core.serialisation import from_plain
 from pytest_hwperf.plugin.command_line import COLD, MEMORY
 from pytest_hwperf.plugin.state import MARKERS
 
@@ -165,7 +165,7 @@ def _differences(facts: Mapping[Side, Mapping[str, Any]]) -> list[str]:
 def _samples(side: str, exact: Mapping[str, Any]) -> dict[str, Sample]:
     try:
         found = [from_plain(Sample, plain) for plain in exact.get("samples", ())]
-    except (CodecError, TypeError) as error:
+    except (SerialisationError, TypeError) as error:
         raise WorkerError(f"{side}: its values cannot be read ({error}): is it the same pytest-hwperf?") from error
     return {sample.metric: sample for sample in found}
 

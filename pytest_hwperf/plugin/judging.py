@@ -8,11 +8,12 @@ import pytest
 
 from pytest_hwperf import registry
 from pytest_hwperf.core.baselines import Stored, Terms, compare_with_sessions, not_compared, without
-from pytest_hwperf.core.codec import to_plain
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Policy, Run, replace
+from pytest_hwperf.core.report import ReportPart
+from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.stored_timings import needs_repeats
 from pytest_hwperf.core.verdicts import explain, judge
 from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, watts_here
@@ -53,13 +54,11 @@ def judge_test(item: pytest.Item) -> str:
     return "\n".join(filter(None, [*dict.fromkeys(errors), _failure(judgements), *lines_of_sites(item, judgements)]))
 
 
-def plain_result(item: pytest.Item, judgements: Sequence[Judgement]) -> dict[str, Any]:
-    """Return what goes onto the report of a test: built-in types only, which cross from worker to controller."""
-    return {
-        "judgements": [to_plain(judgement) for judgement in judgements],
-        "skips": [to_plain(skip) for skip in item.stash.get(SKIPS, [])],
-        "gates": [to_plain(gate) for _, _, gate in item.stash.get(COMPARED, [])],
-    }
+def plain_result(item: pytest.Item, judgements: Sequence[Judgement]) -> str:
+    """Return what goes onto the report of a test: text, which crosses from worker to controller."""
+    skips, compared = item.stash.get(SKIPS, []), item.stash.get(COMPARED, [])
+    gates = tuple(gate for _, _, gate in compared)
+    return to_json(ReportPart(judgements=tuple(judgements), skips=tuple(skips), gates=gates)).decode()
 
 
 def check_resources(config: pytest.Config, settings: "Settings") -> None:

@@ -1,6 +1,6 @@
 """Typed keys of what the plugin keeps on pytest's objects, and the cheap questions about a test."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,7 +24,7 @@ RUNS: "pytest.StashKey[list[Run]]" = pytest.StashKey()  # what one test measured
 OWN_MARGINS: "pytest.StashKey[list[Margin]]" = pytest.StashKey()  # of metrics that the test itself recorded
 COMPARED: "pytest.StashKey[list[tuple[Run, tuple[Comparison, ...], Gate]]]" = pytest.StashKey()  # by hwperf.compare
 SKIPS: "pytest.StashKey[list[Skip]]" = pytest.StashKey()  # scenarios without a form for this model
-RESULT: "pytest.StashKey[dict[str, Any]]" = pytest.StashKey()  # what goes onto the report, as plain data
+RESULT: "pytest.StashKey[str]" = pytest.StashKey()  # what goes onto the report, as JSON
 
 _MARKS = ("hwbudget", "hwregression", "hwscenarios")
 

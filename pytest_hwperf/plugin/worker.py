@@ -92,9 +92,7 @@ class Obeying:
         """WorkerResult a repeated measurement when the body has passed: what it recorded belongs to it."""
         result = yield
         if self._order.role == "run":
-            from pytest_hwperf.core.codec import to_plain
-
-            runs = [to_plain(run) for run in item.stash.get(RUNS, [])]
+            runs = item.stash.get(RUNS, [])
             reply(WorkerResult(values={}, reasons={}, notes=[], runs=runs), self._order.answer)
         return result
 
@@ -126,7 +124,7 @@ class Obeying:
             sites = allocation_sites_of(work, config.rootpath, Path(f"{self._order.answer}.memray"))
         except MeasurementError as error:
             return WorkerResult(values={}, reasons={"sites": str(error)}, notes=[], runs=[])
-        return WorkerResult(values={}, reasons={}, notes=[], runs=[], sites=sites)
+        return WorkerResult(values={}, reasons={}, notes=[], runs=[], sites=tuple(sites))
 
 
 def _end_with(parent: int) -> None:
