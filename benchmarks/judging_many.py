@@ -9,21 +9,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from benchmarks.intervals import Row, answer
 from benchmarks.judging_peer import peer_seconds
 from pytest_hwperf.core.baselines import Criteria, Stored, compare_with_sessions, stored_run_of
 from pytest_hwperf.core.budgets import closest_margins, parse_budgets, parse_margins
-from pytest_hwperf.core.codec import from_plain, to_plain
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Comparison, Figure, Judgement, Machine, Policy, Run, Sample, StoredRun
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.verdicts import judge
 from pytest_hwperf.host import machine
 from pytest_hwperf.plugin.reporting import without_collection
 from pytest_hwperf.reports import csv_files, json_file, terminal
-from pytest_hwperf.stores.baseline_file import extend, file_name, render
+from pytest_hwperf.stores.baseline_file import entries_of, place, render
 from pytest_hwperf.stores.json_files import JsonStore
 
 TARGET_S = 2.0
@@ -150,16 +150,15 @@ def _run(test: str, here: Machine, chance: random.Random) -> Run:
     )
 
 
-def _filled(place: Path, before: Sequence[Sequence[Run]]) -> Path:
+def _filled(folder: Path, before: Sequence[Sequence[Run]]) -> Path:
     """Write the stored sessions without the flushes of `save`, which would take most of the benchmark's time."""
-    place.mkdir(parents=True)
+    folder.mkdir(parents=True)
     for runs in filter(None, before):
         sessions = tuple(stored_run_of(Judgement(run=run, figures=figures(run), verdicts=())) for run in runs)
-        first = runs[0]
-        path = place / "main" / first.machine.fingerprint / file_name(first.test, first.label)
+        path = folder / "main" / place(runs[0])
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(render(extend(None, sessions, keep=len(sessions))))
-    return place
+        path.write_bytes(render(entries_of(sessions)))
+    return folder
 
 
 def _copied(filled: Path, place: Path) -> JsonStore:
@@ -183,9 +182,9 @@ def _stages(store: JsonStore, runs: Sequence[Run], out: Path) -> list[Stage]:
     others = stage("look for other machines where there are none", lambda: _elsewhere(store, runs, stored))
     compared = stage("compare", lambda: _compared(runs, found, stored, others))
     judged = stage("judge", lambda: _judged(runs, found, compared))
-    plain = stage("put on the tests' reports", lambda: [to_plain(judgement) for judgement in judged])
+    texts = stage("put on the tests' reports", lambda: [to_json(judgement) for judgement in judged])
     with without_collection():  # as the end of a session does
-        report = stage("gather", lambda: _report(plain))
+        report = stage("gather", lambda: _report(texts))
         stage("save in the store", lambda: store.save("main", [stored_run_of(one) for one in report.judgements]))
         stage("write JSON and CSV", lambda: _write(out, report))
         stage("draw the terminal's table", lambda: terminal.render(report, width=120, color=False))
@@ -223,8 +222,8 @@ def _judged(
     ]
 
 
-def _report(plain: Sequence[dict[str, Any]]) -> Report:
-    judgements = tuple(from_plain(Judgement, one) for one in plain)
+def _report(texts: Sequence[bytes]) -> Report:
+    judgements = tuple(from_json(Judgement, one) for one in texts)
     run = judgements[0].run
     return Report(
         machine=run.machine, revision=run.revision, started_at=_STARTED, baseline="main", judgements=judgements

@@ -2,7 +2,6 @@
 
 import gc
 import importlib
-import json
 import random
 import tracemalloc
 from array import array
@@ -11,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.intervals import Row, answer
-from pytest_hwperf.core.codec import to_plain
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Machine, Run, Sample
+from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.measure.samples import samples_of
 from pytest_hwperf.measure.sampling import Measured, Window
 
@@ -104,7 +103,7 @@ def _growth(written: Callable[[list[float]], str], values: list[float]) -> float
 
 
 def _our_json(values: list[float]) -> str:
-    return json.dumps(to_plain(_sample(values)), separators=(",", ":"))  # as reports.json_report writes it
+    return to_json(_sample(values)).decode()  # as reports.json_report writes it
 
 
 def _their_json(values: list[float]) -> str:

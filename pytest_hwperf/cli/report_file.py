@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-from pytest_hwperf.core.codec import SCHEMA, from_plain
-from pytest_hwperf.core.errors import CodecError, UsageProblem
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.errors import SerialisationError, UsageProblem
+from pytest_hwperf.core.report import Report, ReportFile
+from pytest_hwperf.core.serialisation import foreign, from_plain
 
-_WHAT = "pytest-hwperf report"
 _LARGEST = 512 * 2**20  # bytes
+_GIVE = "give a file of pytest --hwperf-json"
 
 
 def read_report(path: str) -> Report:
@@ -23,16 +23,12 @@ def read_report(path: str) -> Report:
             raise UsageProblem(f"{path} has over {_LARGEST / 1e6:.0f} MB, more than any report of pytest-hwperf")
         plain = json.loads(file.read_bytes())
     except OSError as error:
-        raise UsageProblem(f"{path} cannot be read ({error.strerror}): give a file of pytest --hwperf-json") from error
+        raise UsageProblem(f"{path} cannot be read ({error.strerror}): {_GIVE}") from error
     except (ValueError, RecursionError) as error:
-        raise UsageProblem(f"{path} is not whole JSON: give a file of pytest --hwperf-json") from error
-    if not isinstance(plain, dict) or plain.get("what") != _WHAT:
-        raise UsageProblem(f"{path} is no report of pytest-hwperf: give a file of pytest --hwperf-json")
-    if plain.get("schema") != SCHEMA:
-        raise UsageProblem(
-            f"{path} has schema {plain.get('schema')!r}, this version reads {SCHEMA}: use the version that wrote it"
-        )
+        raise UsageProblem(f"{path} is not whole JSON: {_GIVE}") from error
+    if problem := foreign(plain, "pytest-hwperf report", other=_GIVE, older="write it anew with pytest --hwperf-json"):
+        raise UsageProblem(f"{path} {problem}")
     try:
-        return from_plain(Report, plain.get("report"))
-    except CodecError as error:
+        return from_plain(ReportFile, plain).report
+    except SerialisationError as error:
         raise UsageProblem(f"{path} does not hold what a report holds ({error})") from error

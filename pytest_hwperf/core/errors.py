@@ -29,5 +29,5 @@ class WorkerError(HwperfError):
     """A fresh process that crashed, hung or gave no result; names its log."""
 
 
-class CodecError(HwperfError):
-    """Plain data that is not the record it should be; names the path to the offending value."""
+class SerialisationError(HwperfError):
+    """A record that cannot be written, or data that are not the record they should be; names the path to the value."""

@@ -19,6 +19,7 @@ Undecided = Literal["point", "pass", "fail"]
 BudgetOutcome = Literal["passed", "failed", "inconclusive", "unmeasured"]
 ComparisonOutcome = Literal["regressed", "improved", "equivalent", "inconclusive", "no baseline", "not comparable"]
 
+SCHEMA = 2  # of every record that is written; raised when a reader of the old schema would misread the new
 
 R = TypeVar("R", bound="Record")
 

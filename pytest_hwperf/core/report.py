@@ -1,7 +1,17 @@
 """Everything a session has to say, for any surface."""
 
+from typing import Literal
+
 from pytest_hwperf.core.evidence import Gate
-from pytest_hwperf.core.records import Judgement, Machine, Policy, Record, Skip
+from pytest_hwperf.core.records import SCHEMA, Judgement, Machine, Policy, Record, Skip
+
+
+class ReportPart(Record, frozen=True, kw_only=True):
+    """What one test adds to a report; it travels on the test's own report."""
+
+    judgements: tuple[Judgement, ...]
+    skips: tuple[Skip, ...] = ()
+    gates: tuple[Gate, ...] = ()
 
 
 class Report(Record, frozen=True, kw_only=True):
@@ -17,3 +27,11 @@ class Report(Record, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()  # of the whole session: machine drift, workers side by side, …
     partial: bool = False  # the session was interrupted: what is here is complete, but not all
     gates: tuple[Gate, ...] = ()  # how the paired comparisons were decided; none where no pairs ran
+
+
+class ReportFile(Record, frozen=True, kw_only=True):
+    """A report as a file for other programs."""
+
+    what: Literal["pytest-hwperf report"] = "pytest-hwperf report"
+    schema: int = SCHEMA
+    report: Report

@@ -1,22 +1,21 @@
 """What a fresh process is told and what it answers: plain JSON, never pickle."""
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.errors import SerialisationError, WorkerError
+from pytest_hwperf.core.records import Record, Run
+from pytest_hwperf.core.serialisation import from_json, to_json
 
 PROTOCOL = 2  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the order; its presence makes a pytest process a worker
 
 Role = Literal["memory", "peak", "cold", "sites", "run", "pair"]
-_ROLES = ("memory", "peak", "cold", "sites", "run", "pair")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerTask:
+class WorkerTask(Record, frozen=True, kw_only=True):
     """What one fresh process is to do."""
 
     # measure the memory, time a cold start, name the sites that allocate, make the whole measurement once more, or be
@@ -29,23 +28,37 @@ class WorkerTask:
     protocol: int = PROTOCOL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerResult:
+class HeldMemory(Record, frozen=True, kw_only=True):
+    """What a line of Python held when the process held most."""
+
+    function: str  # "" where no Python was running
+    file: str  # relative to the tests' root where it lies there, else to where it was imported from
+    line: int
+    called_at: str  # FILE:LINE of the tests' own code that led there, "" where it is the same or none
+    size: int  # B
+    allocations: int
+
+
+class WorkerResult(Record, frozen=True, kw_only=True):
     """What one fresh process found."""
 
-    values: dict[str, float]  # metric → base units
-    reasons: dict[str, str]  # metric → why it is unmeasured
+    values: Mapping[str, float]  # metric → base units
+    reasons: Mapping[str, str]  # metric → why it is unmeasured
     notes: list[str]  # warnings about the values
-    runs: list[dict[str, Any]]  # records of the role `run`, as plain data
-    sources: dict[str, str] = field(default_factory=dict)  # metric → what it was read from, where the role has several
-    series: dict[str, list[float]] = field(default_factory=dict)  # name → readings in their order, in base units
-    sites: list[dict[str, Any]] = field(default_factory=list)  # of the role `sites`, the largest first
+    runs: list[Run]  # of the role `run`
+    sources: Mapping[str, str] = {}  # metric → what it was read from, where the role has several
+    series: Mapping[str, list[float]] = {}  # name → readings in their order, in base units
+    sites: tuple[HeldMemory, ...] = ()  # of the role `sites`, the largest first
     protocol: int = PROTOCOL
 
 
 def encode(message: WorkerTask | WorkerResult) -> str:
-    """Write a message as one line of JSON."""
-    return json.dumps(asdict(message), allow_nan=False)
+    """Write a message as one line of JSON.
+
+    Raises:
+        SerialisationError: a number that is not finite.
+    """
+    return to_json(message).decode()
 
 
 def decode_task(text: str) -> WorkerTask:
@@ -54,12 +67,11 @@ def decode_task(text: str) -> WorkerTask:
     Raises:
         WorkerError: not an order of this protocol.
     """
-    plain = _plain(text)
-    wrong = [name for name in ("node", "label", "answer", "token") if not isinstance(plain.get(name), str)]
-    if wrong or plain.get("role") not in _ROLES:
-        raise WorkerError(f"{ENVIRONMENT} holds no order of pytest-hwperf; unset it to run pytest as usual")
-    parts = {name: plain[name] for name in ("role", "node", "label", "answer", "token")}
-    return WorkerTask(**parts)
+    _check_protocol(text)
+    try:
+        return from_json(WorkerTask, text)
+    except SerialisationError as error:
+        raise WorkerError(f"{ENVIRONMENT} holds no order of pytest-hwperf; unset it to run pytest as usual") from error
 
 
 def decode_result(text: str) -> WorkerResult:
@@ -68,13 +80,11 @@ def decode_result(text: str) -> WorkerResult:
     Raises:
         WorkerError: not an answer of this protocol.
     """
-    plain = {"sources": {}, "series": {}, "sites": [], **_plain(text)}  # an older worker does not know these
-    parts = {"values": dict, "reasons": dict, "notes": list, "runs": list, "sources": dict, "series": dict}
-    if any(not isinstance(plain.get(name), kind) for name, kind in {**parts, "sites": list}.items()):
-        raise WorkerError("the fresh process answered with something that is no answer")
-    if not all(map(_are_numbers, [plain["values"].values(), *plain["series"].values()])):
-        raise WorkerError("the fresh process answered with values that are no numbers")
-    return WorkerResult(**{name: plain[name] for name in (*parts, "sites")})
+    _check_protocol(text)
+    try:
+        return from_json(WorkerResult, text)
+    except SerialisationError as error:
+        raise WorkerError(f"the fresh process answered with something that is no answer ({error})") from error
 
 
 def reply(result: WorkerResult, task: WorkerTask) -> None:
@@ -85,15 +95,10 @@ def reply(result: WorkerResult, task: WorkerTask) -> None:
     draft.replace(target)
 
 
-def _are_numbers(values: Iterable[object]) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-
-
-def _plain(text: str) -> dict[str, Any]:
+def _check_protocol(text: str) -> None:
     try:
         plain = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WorkerError(f"a message is not JSON: {error}") from error
     if not isinstance(plain, dict) or plain.get("protocol") != PROTOCOL:
         raise WorkerError(f"a message of another protocol than {PROTOCOL}: both sides need the same pytest-hwperf")
-    return plain

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from pytest_hwperf.core.codec import to_plain
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Sample
+from pytest_hwperf.core.serialisation import to_plain
 from pytest_hwperf.core.units import show
 from pytest_hwperf.measure.accuracy import correctness, flips
 from pytest_hwperf.measure.planting import planted

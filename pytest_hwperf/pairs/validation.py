@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
-from pytest_hwperf.core.codec import from_plain
-from pytest_hwperf.core.errors import CodecError
+from pytest_hwperf.core.serialisation import from_plain
+from pytest_hwperf.core.errors import SerialisationError
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.pairs.channel import WorkerLostError
 from pytest_hwperf.pairs.frames import Frame
@@ -55,7 +55,7 @@ def samples(side: str, frame: Frame, name: str) -> list[Sample]:
     found = frame.fields.get(name)
     try:
         return [from_plain(Sample, plain) for plain in found or ()]
-    except (CodecError, TypeError) as error:
+    except (SerialisationError, TypeError) as error:
         raise _refused(side, frame, name) from error
 
 

@@ -245,7 +245,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Put what was found on the test's report as plain data, which crosses from worker to controller by itself."""
     report = yield
     test = test_of(item)
-    if report.when == "call" and test.result is not None:
+    if report.when == "call" and test.result:
         report.hwperf = test.result  # type: ignore[attr-defined] # pytest lets plugins add to a report
     elif report.skipped and test.skips:
         from pytest_hwperf.plugin.judging import plain_result

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
-from typing import Any
 
 import pytest
 
@@ -12,6 +11,7 @@ from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Budget, Judgement
 from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.host.one_shot import ask
+from pytest_hwperf.host.worker_protocol import HeldMemory
 from pytest_hwperf.plugin.command_line import command_for
 from pytest_hwperf.reports.cells import visible
 
@@ -53,8 +53,8 @@ def _lines(item: pytest.Item, label: str) -> Iterator[str]:
         yield from map(_line, answer.sites)
 
 
-def _line(site: dict[str, Any]) -> str:
+def _line(held: HeldMemory) -> str:
     """Write `  64.0 MB in 1 allocation: work, test_it.py:5`."""
-    where = f"{site['function']}, {site['file']}:{site['line']}" if site["function"] else "outside Python"
-    called = f", called at {site['called_at']}" if site["called_at"] else ""
-    return visible(f"  {show(site['bytes'], 'B')} in {counted(site['allocations'], 'allocation')}: {where}{called}")
+    where = f"{held.function}, {held.file}:{held.line}" if held.function else "outside Python"
+    called = f", called at {held.called_at}" if held.called_at else ""
+    return visible(f"  {show(held.size, 'B')} in {counted(held.allocations, 'allocation')}: {where}{called}")

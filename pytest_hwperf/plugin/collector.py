@@ -1,6 +1,6 @@
 """Results of tests, gathered wherever they were made; every run of pytest loads this, so nothing heavy does."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,7 +16,7 @@ class Collector:
         """Gather for `config`."""
         self._config = config
         self._settings = settings
-        self._results: dict[str, dict[str, Any]] = {}  # node id → plain result; a rerun replaces the first try
+        self._results: dict[str, str] = {}  # node id → its part of the report; a rerun replaces the first try
         self._accepted: set[str] = set()  # node ids that passed in every phase
         self._usage_problem = False  # a worker refused a marker
         self._lines: list[str] = []  # what saving and writing have to say

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from pytest_hwperf.core.baselines import Criteria, Stored, choose, compare_with_sessions, named_too, not_compared
-from pytest_hwperf.core.codec import to_plain
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Policy, Run, replace
+from pytest_hwperf.core.report import ReportPart
+from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.stored_timings import needs_repeats
 from pytest_hwperf.core.verdicts import explain, judge
 from pytest_hwperf.plugin.allocation_sites import lines_of_sites
@@ -44,13 +45,11 @@ def judge_test(item: pytest.Item) -> str:
     return "\n".join(filter(None, [*dict.fromkeys(errors), _failure(judgements), *lines_of_sites(item, judgements)]))
 
 
-def plain_result(item: pytest.Item, judgements: Sequence[Judgement]) -> dict[str, Any]:
-    """Return what goes onto the report of a test: built-in types only, which cross from worker to controller."""
-    return {
-        "judgements": [to_plain(judgement) for judgement in judgements],
-        "skips": [to_plain(skip) for skip in test_of(item).skips],
-        "gates": [to_plain(gate) for _, _, gate in test_of(item).compared],
-    }
+def plain_result(item: pytest.Item, judgements: Sequence[Judgement]) -> str:
+    """Return what goes onto the report of a test: text, which crosses from worker to controller."""
+    test = test_of(item)
+    gates = tuple(gate for _, _, gate in test.compared)
+    return to_json(ReportPart(judgements=tuple(judgements), skips=tuple(test.skips), gates=gates)).decode()
 
 
 def _nothing_measured(item: pytest.Item) -> Run:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from pytest_hwperf.core.carbon import carbon_samples
-from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
@@ -61,7 +60,7 @@ def repeat_runs(item: pytest.Item) -> list[list[Run]]:
         WorkerError: a process crashed, hung or gave no answer.
     """
     answers: list[WorkerResult] = ask("run", item.nodeid, "", command_for(item), processes=REPEATS)
-    return [[from_plain(Run, plain) for plain in answer.runs] for answer in answers]
+    return [answer.runs for answer in answers]
 
 
 def call_once(item: pytest.Item, subject: Subject, label: str) -> Run:

@@ -4,16 +4,15 @@ import gc
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_hwperf.core.baselines import stored_run_of
-from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.evidence import Gate
-from pytest_hwperf.core.records import Comparison, Judgement, Policy, Skip, StoredRun
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.records import Comparison, Policy, StoredRun
+from pytest_hwperf.core.report import Report, ReportPart
+from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.stored_timings import machine_drift
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.plugin.session import session_of
@@ -41,12 +40,12 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def report_of(config: pytest.Config, results: Mapping[str, Mapping[str, Any]], *, partial: bool) -> Report:
+def report_of(config: pytest.Config, results: Mapping[str, str], *, partial: bool) -> Report:
     """Make the report of everything that was judged, in the order in which it ran."""
     shared = session_of(config)
     settings = shared.settings
-    judgements = [from_plain(Judgement, plain) for result in results.values() for plain in result["judgements"]]
-    skips = [from_plain(Skip, plain) for result in results.values() for plain in result["skips"]]
+    parts = [from_json(ReportPart, text) for text in results.values()]
+    judgements = [judgement for part in parts for judgement in part.judgements]
     comparisons = [comparison for judgement in judgements for comparison in judgement.comparisons]
     return Report(
         machine=shared.machine,
@@ -54,12 +53,11 @@ def report_of(config: pytest.Config, results: Mapping[str, Mapping[str, Any]], *
         started_at=shared.started_at,
         baseline=settings.baseline if settings.save or settings.compare else "",
         judgements=tuple(judgements),
-        skips=tuple(skips),
+        skips=tuple(skip for part in parts for skip in part.skips),
         warnings=tuple(filter(None, [machine_drift(comparisons), _nothing_compared(comparisons)])),
         partial=partial,
         policy=Policy(undecided=settings.undecided, strict=settings.strict),
-        gates=tuple([shared.gate.gate] if shared.gate else [])
-        + tuple(from_plain(Gate, plain) for result in results.values() for plain in result["gates"]),
+        gates=tuple([shared.gate.gate] if shared.gate else []) + tuple(gate for part in parts for gate in part.gates),
     )
 
 

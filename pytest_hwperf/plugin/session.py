@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
@@ -183,7 +183,7 @@ class TestState:
     own_margins: list["Margin"] = field(default_factory=list)  # of metrics that the test itself recorded
     compared: list[tuple["Run", tuple["Comparison", ...], "Gate"]] = field(default_factory=list)  # by hwperf.compare
     skips: list["Skip"] = field(default_factory=list)  # scenarios without a form for this model
-    result: "dict[str, Any] | None" = None  # what goes onto the report, as plain data; None before it is judged
+    result: str = ""  # what goes onto the report, as JSON; "" before it is judged
     measurements: int = 0  # that a process of a pair has made
 
 

@@ -91,10 +91,7 @@ class OneShotWorker:
         """Reply with a repeated measurement when the body has passed: what it recorded belongs to it."""
         result = yield
         if self._task.role == "run":
-            from pytest_hwperf.core.codec import to_plain
-
-            runs = [to_plain(run) for run in test_of(item).runs]
-            reply(WorkerResult(values={}, reasons={}, notes=[], runs=runs), self._task)
+            reply(WorkerResult(values={}, reasons={}, notes=[], runs=test_of(item).runs), self._task)
         return result
 
     def _observe(self, config: pytest.Config, subject: "Subject") -> WorkerResult:
@@ -124,7 +121,7 @@ class OneShotWorker:
             sites = allocation_sites_of(work, config.rootpath, Path(f"{self._task.answer}.memray"))
         except MeasurementError as error:
             return WorkerResult(values={}, reasons={"sites": str(error)}, notes=[], runs=[])
-        return WorkerResult(values={}, reasons={}, notes=[], runs=[], sites=sites)
+        return WorkerResult(values={}, reasons={}, notes=[], runs=[], sites=tuple(sites))
 
 
 class PairWorker:

@@ -1,24 +1,33 @@
 """Baselines as JSON files in the repository: one for each baseline, machine and test.
 
-`<root>/<baseline>/<machine's fingerprint>/<slug>-<digits>.json` holds accepted sessions, and the same path under
+`<root>/<baseline>/<machine's fingerprint>/<slug>-<digits>.jsonl` holds accepted runs, and the same path under
 `<root>/.held/` failed ones that wait to be accepted.
 """
 
 import fnmatch
-import hashlib
 import os
 import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.records import Machine, StoredRun
 from pytest_hwperf.host.files import create_file, replace_files
-from pytest_hwperf.stores.baseline_file import History, extend, file_name, parse, render
+from pytest_hwperf.stores.baseline_file import (
+    EARLIER_SUFFIX,
+    SUFFIX,
+    Entry,
+    entries_of,
+    file_name,
+    parse,
+    place,
+    render,
+)
+
+Entries = tuple[Entry, ...]  # of one file: the oldest first; () where there is no file
 
 _LARGEST = 50_000_000  # bytes: no twenty sessions come near; a file that does is not ours to load into memory
 _IGNORED = """\
@@ -60,7 +69,7 @@ class JsonStore:
         self._keep = keep
         self._patience_s = patience_s
         self._create = create
-        self._known = dict[Path, tuple[bytes, History]]()  # SHA-256 of a file and what it holds, until it is written
+        self._known = dict[Path, tuple[bytes, Entries]]()  # a file's bytes and what they hold, until it is written
 
     def check(self, baseline: str, *, writing: bool) -> None:
         """Refuse a location or a file that cannot be used, before anything is measured; sweep up after killed writers.
@@ -87,8 +96,8 @@ class JsonStore:
         Raises:
             StoreError: the file is damaged.
         """
-        history = self._read(self._accepted(baseline) / machine.fingerprint / file_name(test, label))
-        return history.sessions if history else ()
+        entries = self._read(self._accepted(baseline) / machine.fingerprint / file_name(test, label))
+        return tuple(entry.stored for entry in entries)
 
     def machines(self, baseline: str, test: str, label: str) -> tuple[Machine, ...]:
         """Return the machines that have accepted sessions of that test.
@@ -98,7 +107,7 @@ class JsonStore:
         """
         name = file_name(test, label)
         folders = _folders(self._accepted(baseline))
-        return tuple(history.machine for folder in folders if (history := self._read(folder / name)))
+        return tuple(entries[-1].stored.run.machine for folder in folders if (entries := self._read(folder / name)))
 
     def newest(self, baseline: str) -> tuple[StoredRun, ...]:
         """Return the newest accepted session of each test and label on each machine.
@@ -107,7 +116,7 @@ class JsonStore:
             StoreError: a file is damaged.
         """
         paths = _files(self._accepted(baseline))
-        return tuple(history.sessions[-1] for path in paths if (history := self._read(path)))
+        return tuple(entries[-1].stored for path in paths if (entries := self._read(path)))
 
     def save(self, baseline: str, sessions: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
         """Append accepted sessions, drop the oldest beyond `keep`; return the file of each, or why it was not stored.
@@ -142,21 +151,21 @@ class JsonStore:
             return ()
         with self._locked():
             chosen = [
-                (path, history)
+                (path, entries)
                 for path in _files(held_folder)
-                if (history := self._read(path)) and _matches(history.test, pattern)
+                if (entries := self._read(path)) and _matches(entries[-1].stored.run.test, pattern)
             ]
             targets = [folder / path.relative_to(held_folder) for path, _ in chosen]
             for target in targets:
                 self._read(target)  # a damaged baseline is not overwritten
-            accepted = (_newest_revision(history) for _, history in chosen)
+            accepted = (_newest_revision(entries) for _, entries in chosen)
             problems = self._write(dict(zip(targets, accepted, strict=True)))
             for (path, _), target in zip(chosen, targets, strict=True):
                 if target not in problems:
                     path.unlink()  # only now: killed before, it would merely be accepted again
         if problems:
             raise next(iter(problems.values()))
-        return tuple(dict.fromkeys(history.test for _, history in chosen))
+        return tuple(dict.fromkeys(entries[-1].stored.run.test for _, entries in chosen))
 
     def _accepted(self, baseline: str) -> Path:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", baseline):
@@ -173,25 +182,27 @@ class JsonStore:
             return ()
         mine: dict[Path, list[StoredRun]] = {}
         for session in sessions:
-            mine.setdefault(_place(folder, session), []).append(session)
-        histories, problems = dict[Path, History](), dict[Path, StoreError]()
+            mine.setdefault(folder / place(session.run), []).append(session)
+        files, problems = dict[Path, Entries](), dict[Path, StoreError]()
         with self._locked():
             for path, new in mine.items():
                 try:
-                    histories[path] = extend(self._read(path), new, self._keep)
+                    files[path] = (*self._read(path), *entries_of(new))[-self._keep :]
                 except StoreError as error:
                     problems[path] = error
-            problems |= self._write(histories)
-        paths = [_place(folder, session) for session in sessions]
+            problems |= self._write(files)
+        paths = [folder / place(session.run) for session in sessions]
         return tuple(problems.get(path) or str(path) for path in paths)
 
-    def _read(self, path: Path) -> History | None:
-        """Read one file; None where there is none."""
+    def _read(self, path: Path) -> Entries:
+        """Read one file; () where there is none."""
         try:
             if not path.resolve().is_relative_to(self._root.resolve()):
                 raise StoreError(f"{path} leaves {self._root} through a link: put the file itself there")
             if not os.path.lexists(path):
-                return None
+                path = path.with_suffix(EARLIER_SUFFIX)
+            if not os.path.lexists(path):
+                return ()
             status = path.stat()
             if not stat.S_ISREG(status.st_mode):
                 raise StoreError(f"{path} is not a file: remove it")
@@ -202,16 +213,14 @@ class JsonStore:
             content = path.read_bytes()
         except (OSError, RuntimeError) as error:  # before Python 3.13 a loop of links is a RuntimeError
             raise StoreError(f"{path} cannot be read ({error}): mend that, or delete it to start anew") from error
-        digest, (known, history) = hashlib.sha256(content).digest(), self._known.get(path, (b"", None))
-        if history is None or digest != known:
-            history = parse(path, content)
-            self._known[path] = digest, history
-        return history
+        if path not in self._known or self._known[path][0] != content:
+            self._known[path] = content, parse(path, content)
+        return self._known[path][1]
 
-    def _write(self, histories: Mapping[Path, History]) -> dict[Path, StoreError]:
+    def _write(self, files: Mapping[Path, Entries]) -> dict[Path, StoreError]:
         """Replace files whole; return why others could not be."""
-        failed = replace_files({path: render(history) for path, history in histories.items()}, self._create)
-        for path in histories:
+        failed = replace_files({path: render(entries) for path, entries in files.items()}, self._create)
+        for path in files:
             self._known.pop(path, None)
         return {path: _unwritten(path, error) for path, error in failed.items()}
 
@@ -250,11 +259,6 @@ class JsonStore:
             ) from error
 
 
-def _place(folder: Path, session: StoredRun) -> Path:
-    run = session.run
-    return folder / run.machine.fingerprint / file_name(run.test, run.label)
-
-
 def _unwritten(path: Path, error: OSError) -> StoreError:
     return StoreError(
         f"{path} cannot be written ({error.strerror}): what was there is intact; "
@@ -270,7 +274,7 @@ def _folders(folder: Path) -> list[Path]:
 def _files(folder: Path) -> list[Path]:
     """List the baseline files of all machines; names that begin with a dot are leftovers of writers."""
     paths = [path for machine in _folders(folder) for path in _entries(machine)]
-    return [path for path in paths if path.suffix == ".json" and not path.name.startswith(".")]
+    return [path for path in paths if path.suffix in (SUFFIX, EARLIER_SUFFIX) and not path.name.startswith(".")]
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -283,7 +287,7 @@ def _entries(folder: Path) -> list[Path]:
 def _sweep(folders: list[Path]) -> None:
     """Remove what killed writers left; called under the lock, so that no living writer loses its file."""
     for folder in folders:
-        for leftover in folder.glob("*/.*.json.*.tmp"):
+        for leftover in folder.glob("*/.*.json*.tmp"):
             leftover.unlink(missing_ok=True)
 
 
@@ -291,6 +295,6 @@ def _matches(test: str, pattern: str) -> bool:
     return fnmatch.fnmatchcase(test, pattern.replace("[", "[[]"))
 
 
-def _newest_revision(history: History) -> History:
-    revision = history.entries[-1].session.run.revision
-    return replace(history, entries=tuple(entry for entry in history.entries if entry.session.run.revision == revision))
+def _newest_revision(entries: Entries) -> Entries:
+    revision = entries[-1].stored.run.revision
+    return tuple(entry for entry in entries if entry.stored.run.revision == revision)

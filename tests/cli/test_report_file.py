@@ -22,10 +22,10 @@ def test_a_report_agrees_with_itself(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_changed_digit_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One byte of a pair value."""
     path = tmp_path / "report.json"
-    text = render(gates.report(3)).decode("ascii")
+    text = render(gates.report(3)).decode()
     position = text.index('"change":', text.index('"observations"')) + len('"change":') + 6
     digit = "1" if text[position] != "1" else "2"
-    path.write_text(text[:position] + digit + text[position + 1 :], encoding="ascii")
+    path.write_text(text[:position] + digit + text[position + 1 :], encoding="utf-8")
 
     assert main(["recompute", str(path)]) == FAILED
     assert "latency p50 of pair 1: " in capsys.readouterr().out
@@ -44,10 +44,18 @@ def test_what_rests_on_the_store_is_counted(tmp_path: Path, capsys: pytest.Captu
     [
         (b"", "is not whole JSON"),
         (b"[" * 100_000, "is not whole JSON"),
-        (b"[]", "is no report of pytest-hwperf"),
-        (b'{"what": "pytest-hwperf baseline"}', "is no report of pytest-hwperf"),
-        (b'{"what": "pytest-hwperf report", "schema": 99}', "has schema 99, this version reads 1"),
-        (b'{"what": "pytest-hwperf report", "schema": 1, "report": {}}', "does not hold what a report holds"),
+        (b"[]", "is not a pytest-hwperf report: give a file of pytest --hwperf-json"),
+        (b'{"what": "pytest-hwperf baseline", "schema": 2}', "is not a pytest-hwperf report: give a file of"),
+        (
+            b'{"what": "pytest-hwperf report", "schema": 99}',
+            "(schema 99, this one reads 2): upgrade pytest-hwperf",
+        ),
+        (
+            b'{"what": "pytest-hwperf report", "schema": 1}',
+            "earlier pytest-hwperf (schema 1, this one reads 2)",
+        ),
+        (b'{"what": "pytest-hwperf report", "schema": 2, "report": {}}', "does not hold what a report holds"),
+        (b'{"what": "pytest-hwperf report", "schema": 2, "more": 1, "report": {}}', "unknown field `more`"),
     ],
 )
 def test_anything_else_is_refused(

@@ -8,11 +8,11 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
-from pytest_hwperf.core.codec import from_plain, to_plain
 from pytest_hwperf.core.evidence import Observation
 from pytest_hwperf.core.records import Judgement, Verdict, replace
 from pytest_hwperf.core.replay import differing, recompute
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.serialisation import from_plain, to_plain
 
 Change = Callable[[Observation], Observation]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from fakes.repositories import commit, git
 
-from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.records import Comparison
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.serialisation import from_plain
 from pytest_hwperf.pairs.interleaving import BlockPlan
 
 QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)

@@ -5,19 +5,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import records as fake
 
-from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result, decode_task, encode, reply
+from pytest_hwperf.core.errors import SerialisationError, WorkerError
+from pytest_hwperf.host.worker_protocol import (
+    HeldMemory,
+    WorkerResult,
+    WorkerTask,
+    decode_result,
+    decode_task,
+    encode,
+    reply,
+)
 
 ORDER = WorkerTask(role="memory", node="t.py::test[é ✓ a/b]", label="batch 32", answer="x/answer.json")
 ANSWER = WorkerResult(
     values={"memory": 67108864.0},
     reasons={"x": "refused"},
     notes=["note"],
-    runs=[{"test": "a"}],
+    runs=[fake.run()],
     sources={"memory": "VmHWM"},
     series={"held": [1.0, 2.0]},
-    sites=[{"file": "a.py", "bytes": 5}],
+    sites=(HeldMemory(function="f", file="a.py", line=1, called_at="", size=5, allocations=1),),
 )
 
 
@@ -35,11 +44,11 @@ def test_an_older_answer_without_series_reads_too() -> None:
     for name in ("sources", "series", "sites"):
         del plain[name]
 
-    assert ({}, {}, []) == ((found := decode_result(json.dumps(plain))).sources, found.series, found.sites)
+    assert ({}, {}, ()) == ((found := decode_result(json.dumps(plain))).sources, found.series, found.sites)
 
 
 def test_an_answer_without_numbers_cannot_be_written() -> None:
-    with pytest.raises(ValueError, match="Out of range float"):
+    with pytest.raises(SerialisationError, match=r"^WorkerResult: .* at `\$\.values"):
         encode(WorkerResult(values={"memory": float("nan")}, reasons={}, notes=[], runs=[]))
 
 
@@ -67,7 +76,9 @@ def test_values_that_are_no_numbers_are_refused(place: str, value: object) -> No
     given = value if place == "values" else [1.0, value]
     text = json.dumps({**json.loads(encode(ANSWER)), place: {"memory": given}})
 
-    with pytest.raises(WorkerError, match="values that are no numbers"):
+    with pytest.raises(
+        WorkerError, match=rf"something that is no answer \(WorkerResult: Expected `float`.* at `\$.{place}"
+    ):
         decode_result(text)
 
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from fakes import records as fake
 from fakes.lines import FakeLine, FakeMeasurement, FakeTest
+from pytest_hwperf.core.serialisation import to_plain
 
-from pytest_hwperf.core.codec import to_plain
 from pytest_hwperf.core.evidence import Measurement, Side
 from pytest_hwperf.core.hypotheses import Facts
 from pytest_hwperf.pairs.frames import Frame

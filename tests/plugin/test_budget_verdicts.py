@@ -87,7 +87,7 @@ def test_the_closest_budget_wins_per_keyword(pytester: pytest.Pytester) -> None:
     result, found = report(pytester)
 
     result.assert_outcomes(passed=1, failed=1)
-    subjects = [[v["subject"]["Budget"]["keyword"] for v in judgement["verdicts"]] for judgement in found["judgements"]]
+    subjects = [[v["subject"]["keyword"] for v in judgement["verdicts"]] for judgement in found["judgements"]]
     assert subjects == [["latency_p50_ms", "throughput_min_qps"]] * 2
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.serialisation import from_plain
 from pytest_hwperf.pairs.cpu_pin import processors
 
 MODELS = """

@@ -124,7 +124,7 @@ def test_estimates_by_other_watts_are_never_compared(pytester: pytest.Pytester) 
     (energy,) = (
         verdict
         for verdict in judgement(pytester.path)["verdicts"]
-        if verdict["subject"].get("Comparison", {}).get("metric") == "energy"
+        if verdict["subject"]["type"] == "Comparison" and verdict["subject"]["metric"] == "energy"
     )
 
     assert "not comparable" == energy["outcome"]

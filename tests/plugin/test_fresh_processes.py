@@ -8,9 +8,9 @@ import psutil
 import pytest
 from fakes.processes import ends
 
-from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.records import Judgement
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.serialisation import from_plain
 from pytest_hwperf.plugin import measurement
 from pytest_hwperf.plugin.command_line import drop
 

@@ -13,9 +13,9 @@ import pytest
 from fakes.reruns import REHEARSED, SIMULATED, UP
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.records import Comparison
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.serialisation import from_plain
 from pytest_hwperf.pairs.cpu_pin import processors
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs", "fakes_in_reach")]

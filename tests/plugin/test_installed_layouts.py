@@ -13,8 +13,8 @@ import pytest
 from fakes.repositories import commit, git
 from fakes.reruns import REHEARSED, UP
 
-from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.serialisation import from_plain
 
 _ALONE = (70, 1)  # the first setuptools that builds wheels by itself
 

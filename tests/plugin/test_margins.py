@@ -59,7 +59,7 @@ def compared(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult
 
 
 def _accuracy(judgement: Any) -> tuple[float, str]:
-    subjects = [verdict["subject"]["Comparison"] for verdict in judgement["verdicts"]]
+    subjects = [verdict["subject"] for verdict in judgement["verdicts"]]
     (found,) = [subject for subject in subjects if subject["metric"] == "accuracy"]
     return found["margin"], found["outcome"]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.serialisation import from_plain
 
 MIB = 2**20
 QUICK = ("--hwperf-max-time=0.2", "--hwperf-energy=off", "--hwperf-json=report.json")

@@ -48,7 +48,7 @@ def test_a_disk_that_fills_up_fails_the_session(pytester: pytest.Pytester, monke
     result.stdout.fnmatch_lines(
         [
             "hwperf: 0 runs saved to baseline main in *",
-            "hwperf: not saved: *.json cannot be written (No space left on device): what was there is intact; *",
+            "hwperf: not saved: *.jsonl cannot be written (No space left on device): what was there is intact; *",
         ]
     )
 

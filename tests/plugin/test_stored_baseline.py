@@ -55,7 +55,7 @@ def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
 
 
 def files(pytester: pytest.Pytester) -> list[Path]:
-    return sorted((pytester.path / ".hwperf").rglob("test_*.json"))
+    return sorted((pytester.path / ".hwperf").rglob("test_*.jsonl"))
 
 
 def stored(path: Path) -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from fakes import records as fake
 
-from pytest_hwperf.core.codec import from_plain
 from pytest_hwperf.core.evidence import (
     Assignment,
     Evidence,
@@ -20,6 +19,7 @@ from pytest_hwperf.core.evidence import (
 from pytest_hwperf.core.records import Margin, replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.core.serialisation import from_plain
 from pytest_hwperf.reports.json_file import render
 
 HERE = Measurement(test="tests/test_text.py::test_tokenise", label="long text")

@@ -7,18 +7,19 @@ from collections.abc import Callable
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.codec import from_plain
-from pytest_hwperf.core.errors import CodecError
+from pytest_hwperf.core.errors import SerialisationError
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.report import Report, ReportFile
+from pytest_hwperf.core.serialisation import from_json, from_plain
 from pytest_hwperf.reports.json_file import render
 
 
 def test_report_comes_back() -> None:
     whole = json.loads(render(fake.report()))
 
-    assert (1, "pytest-hwperf report") == (whole["schema"], whole["what"])
+    assert (2, "pytest-hwperf report") == (whole["schema"], whole["what"])
     assert fake.report() == from_plain(Report, whole["report"])
+    assert fake.report() == from_json(ReportFile, render(fake.report())).report
 
 
 def test_report_is_written_as_agreed(golden: Callable[[str, bytes], None]) -> None:
@@ -34,5 +35,7 @@ def test_no_nan_is_ever_written() -> None:
         fake.plain_judgement(), figures=(fake.figure(at=fake.estimate(math.nan, None, None, 1)),)
     )  # fmt: skip
 
-    with pytest.raises(CodecError, match=r"judgements\[0\]\.figures\[0\]\.estimate\.value: expected a finite number"):
+    where = r"\$\.report\.judgements\[0\]\.figures\[0\]\.estimate\.value"
+    problem = rf"^ReportFile: Expected a finite number, got `nan` - at `{where}`$"
+    with pytest.raises(SerialisationError, match=problem):
         render(replace(fake.report(), judgements=(judgement,)))

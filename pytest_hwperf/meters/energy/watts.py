@@ -6,10 +6,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_hwperf.core.codec import from_plain, to_plain
 from pytest_hwperf.core.contracts import Meter
-from pytest_hwperf.core.errors import CodecError, MeasurementError, UsageProblem
+from pytest_hwperf.core.errors import MeasurementError, SerialisationError, UsageProblem
 from pytest_hwperf.core.records import Record
+from pytest_hwperf.core.serialisation import from_plain, to_plain
 from pytest_hwperf.core.units import show_number
 
 # Keeps processors busy while it is open; what it gives tells the CPU seconds that this has taken so far.
@@ -214,7 +214,7 @@ def read_calibration(path: Path, cpu_model: str) -> Calibration:
         raise UsageProblem(f"the file has schema {schema!r}, this version reads {_SCHEMA}: {_AGAIN}")
     try:
         found = from_plain(Calibration, plain)
-    except CodecError as error:
+    except SerialisationError as error:
         raise UsageProblem(f"the file does not hold what a calibration holds ({error}): {_AGAIN}") from error
     if wrong := _wrong(found):
         raise UsageProblem(f"the file has {wrong}: {_AGAIN}")

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.host.worker_protocol import HeldMemory
 
 Frame = tuple[str, str, int]  # function, file, line
 
@@ -31,8 +32,8 @@ class AllocationSite(NamedTuple):
     called_at: str  # FILE:LINE of the tests' own code that led there, "" where it is the same or none
 
 
-def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) -> list[dict[str, Any]]:
-    """Do `work` under memray; return up to five sites that hold most at the peak, with `bytes` and `allocations`.
+def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) -> list[HeldMemory]:
+    """Do `work` under memray; return up to five sites that hold most at the peak, the largest first.
 
     Args:
         work: allocates.
@@ -58,7 +59,7 @@ def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) ->
             counts[site] += allocated.n_allocations
     least = _LEAST_SHARE * sizes.total()
     return [
-        {**site._asdict(), "bytes": size, "allocations": counts[site]}
+        HeldMemory(**site._asdict(), size=size, allocations=counts[site])
         for site, size in sizes.most_common(_MOST_SITES)
         if size >= least
     ]

@@ -1,0 +1,388 @@
+"""Records come back from plain data as they were; anything else is refused by its path."""
+
+import base64
+import contextlib
+import json
+import math
+import re
+from array import array
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pytest
+from fakes import gates
+from fakes import records as fake
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pytest_hwperf.core import evidence, records, report
+from pytest_hwperf.core.errors import SerialisationError
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.serialisation import foreign, from_json, from_plain, to_json, to_plain
+
+RECORDS = sorted(
+    {
+        value
+        for module in (records, evidence, report)
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, records.Record) and value is not records.Record
+    },
+    key=lambda cls: cls.__name__,
+)
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+words = st.one_of(st.text(max_size=3), st.text('a\ud800"\\', max_size=3))
+arrays = st.one_of(st.lists(finite, max_size=70), st.lists(st.sampled_from([0.0, 1.0, -0.0]), max_size=9)).map(
+    lambda values: array("d", values)
+)
+
+
+def of_type(hint: Any) -> st.SearchStrategy[Any]:
+    """Draw values of a field's type, small ones: depth makes a report large enough."""
+    if hint in {float, str, array}:
+        return {float: finite, str: words, array: arrays}[hint]
+    if isinstance(hint, type) and issubclass(hint, records.Record):
+        return st.builds(hint, **{name: of_type(kind) for name, kind in get_type_hints(hint).items()})
+    arguments = [of_type(argument) for argument in get_args(hint) if get_origin(hint) is not Literal]
+    if get_origin(hint) is tuple:
+        return st.lists(arguments[0], max_size=2).map(tuple)
+    if get_origin(hint) is Mapping:
+        return st.dictionaries(words, arguments[1], max_size=2)
+    return st.one_of(arguments) if arguments else st.from_type(hint)
+
+
+def builtin_only(plain: object) -> bool:
+    """Whether JSON and execnet would both take it."""
+    if type(plain) is dict:
+        return all(type(key) is str and builtin_only(value) for key, value in plain.items())
+    if type(plain) is list:
+        return all(map(builtin_only, plain))
+    return type(plain) in {str, int, float, bool, type(None)}
+
+
+@pytest.mark.parametrize("cls", RECORDS, ids=lambda cls: cls.__name__)
+def test_every_record_comes_back_through_json(cls: type[records.Record]) -> None:
+    """Also -0.0, the largest and the smallest numbers, and lone surrogates in text."""
+
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(of_type(cls))
+    def round_trip(record: records.Record) -> None:
+        plain = to_plain(record)
+
+        assert builtin_only(plain)
+        for back in (from_plain(cls, plain), from_json(cls, to_json(record))):
+            assert record == back
+            assert repr(record) == repr(back)  # tells -0.0 from 0.0
+
+    round_trip()
+
+
+def test_realistic_report_comes_back() -> None:
+    full = fake.report()
+
+    assert full == from_json(report.Report, to_json(full))
+
+
+def test_fingerprint_survives() -> None:
+    assert fake.machine().fingerprint == from_plain(records.Machine, to_plain(fake.machine())).fingerprint
+
+
+def test_schema_is_two() -> None:
+    """A reader refuses a larger one, so raising it is a decision."""
+    assert records.SCHEMA == 2
+
+
+def test_result_of_the_call_is_never_encoded() -> None:
+    """It may be anything, of any size, and is none of the store's business."""
+    run = fake.run().with_result(object())
+
+    assert "result" not in to_plain(run)
+    assert from_plain(records.Run, to_plain(run)).result is None
+
+
+@pytest.mark.parametrize(
+    ("values", "plain"),
+    [
+        ([], []),
+        ([0.5, 2.0], [0.5, 2.0]),
+        ([0.0, 1.0, 1.0, 0.0], {"bits": "0110"}),
+        ([0.0], {"bits": "0"}),
+        ([-0.0, 1.0], [-0.0, 1.0]),  # bits would lose the sign
+        ([2.0] * 64, [2.0] * 64),
+        # 2.0 is 0x4000000000000000, little-endian seven zero bytes and 0x40; 24 bytes are a whole number of base64
+        # groups and repeat as 32 letters; 66 values are 22 such groups of three.
+        ([2.0] * 66, {"f8le": "AAAAAAAAAEAAAAAAAAAAQAAAAAAAAABA" * 22, "n": 66}),
+    ],
+)
+def test_array_is_written_in_the_shortest_exact_form(values: list[float], plain: object) -> None:
+    assert plain == to_plain(fake.sample(values=values))["values"]
+
+
+@pytest.mark.parametrize("n", [65, 66, 67, 1000])
+def test_long_arrays_cost_at_most_eleven_bytes_a_value(n: int) -> None:
+    """8 bytes are 10 2/3 letters of base64; text of a latency is over 20."""
+    packed = to_plain(fake.sample(values=[math.pi * 1e-3 * i for i in range(1, n + 1)]))["values"]
+
+    assert len(json.dumps(packed, separators=(",", ":"))) <= 11 * n
+
+
+def test_numbers_of_numpy_become_builtin() -> None:
+    """One numpy.float64 on a report kills an xdist worker."""
+    estimate = records.Estimate(
+        value=cast("float", np.float32(0.5)),
+        low=np.float64(0.25),
+        high=cast("float", np.int64(1)),
+        confidence=0.98,
+        n=cast("int", np.int64(12)),
+        method=np.str_("order statistics"),
+    )
+    verdict = replace(fake.budget_verdict("x", "latency", "p50", 1.0, "passed"), fails=cast("bool", np.bool_(True)))  # noqa: FBT003 - numpy takes it by position
+
+    assert builtin_only(to_plain(estimate))
+    assert {key: value for key, value in to_plain(estimate).items() if key not in {"method", "warnings"}} == {
+        "value": 0.5,
+        "low": 0.25,
+        "high": 1.0,
+        "confidence": 0.98,
+        "n": 12,
+    }
+    assert to_plain(verdict)["fails"] is True
+
+
+def test_any_mapping_is_encoded() -> None:
+    run = replace(fake.run(), conditions=MappingProxyType({"threads": "1"}))
+
+    assert to_plain(run)["conditions"] == {"threads": "1"}
+
+
+def test_whole_numbers_are_read_as_floats() -> None:
+    """JSON of other programs writes 1.0 as 1."""
+    plain = to_plain(fake.estimate(1.0, None, None, 3)) | {"value": 1}
+    back = from_plain(records.Estimate, plain)
+
+    assert (1.0, float) == (back.value, type(back.value))
+
+
+@pytest.mark.parametrize(
+    ("record", "problem"),
+    [
+        (fake.estimate(math.nan, None, None, 1), "Estimate: Expected a finite number, got `nan` - at `$.value`"),
+        (fake.estimate(1.0, -math.inf, None, 1), "Estimate: Expected a finite number, got `-inf` - at `$.low`"),
+        (fake.sample(values=[1.0, math.nan]), "Sample: Expected a finite number, got `nan` - at `$.values[1]`"),
+        (replace(fake.sample(), values=array("f", [1.0])), 'Sample: expected an array("d") of finite numbers'),
+        (replace(fake.sample(), values=cast("Any", [1.0])), "Sample: it does not come back as it was written"),
+        (
+            fake.session().__class__(run=fake.run(), figures=(fake.figure(at=cast("Any", 5)),)),
+            "StoredRun: Expected `object`, got `int` - at `$.figures[0].estimate`",
+        ),
+        (replace(fake.run(), samples=cast("Any", [])), "Run: it does not come back as it was written"),
+        (replace(fake.run(), context=cast("Any", 5)), "Run: Expected `object`, got `int` - at `$.context`"),
+        (replace(fake.run(), context={"a": cast("Any", 5)}), "Run: Expected `str`, got `int` - at `$.context[...]`"),
+        (replace(fake.run(), context={cast("Any", 5): "m"}), "Run: it does not come back as it was written"),
+        (replace(fake.run(), context=cast("Any", object())), "Run: no record may hold <object object at "),
+        (
+            replace(fake.budget_verdict("k", "latency", "p50", 1.0, "passed"), subject=cast("Any", 5)),
+            "Verdict: Expected `object`, got `int` - at `$.subject`",
+        ),
+        (
+            fake.budget_verdict("k", "latency", "p50", math.inf, "passed"),
+            "Verdict: Expected a finite number, got `inf` - at `$.subject.limit`",
+        ),
+        (
+            fake.budget_verdict("k", "latency", "p50", 1.0, cast("Any", "okay")),
+            "Verdict: Invalid enum value 'okay' - at `$.outcome`",
+        ),
+        (
+            replace(gates.report(3).gates[0], seconds={"screen": 1.0, "confirm": math.nan}),
+            "Gate: Expected a finite number, got `nan` - at `$.seconds['confirm']`",
+        ),
+        (
+            replace(fake.estimate(1.0, None, None, 1), value=cast("Any", np.array([1.0, 2.0]))),
+            "Estimate: no record may hold array([1., 2.])",
+        ),
+    ],
+)
+def test_wrong_records_are_refused_on_the_way_out(record: records.Record, problem: str) -> None:
+    """What was written can be read: so what could not be read is not written."""
+    for write in (to_plain, to_json):
+        with pytest.raises(SerialisationError) as raised:
+            write(record)
+
+        assert str(raised.value).startswith(problem)
+
+
+def edited(plain: Any, path: str, value: object) -> Any:
+    """Return `plain` with another value at a path such as `run.samples[0].values`."""
+    *steps, last = [int(step) if step.isdigit() else step for step in re.findall(r"\w+", path)]
+    place = plain
+    for step in steps:
+        place = place[step]
+    place[last] = value
+    return plain
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        ("figures[2].estimate.value", "x", "Expected `float`, got `str`"),
+        ("figures[2].estimate.value", math.nan, "Expected a finite number, got `nan`"),
+        ("figures[2].estimate.high", math.inf, "Expected a finite number, got `inf`"),
+        ("figures[2].estimate.value", True, "Expected `float`, got `bool`"),
+        ("figures[0].estimate.low", 10**400, "Number out of range"),
+        ("figures[0].estimate.n", 1.5, "Expected `int`, got `float`"),
+        ("figures[0].estimate.n", True, "Expected `int`, got `bool`"),
+        ("figures[0]", [], "Expected `object`, got `array`"),
+        ("figures", {}, "Expected `array`, got `object`"),
+        ("run.test", None, "Expected `str`, got `null`"),
+        ("run.context", [], "Expected `object`, got `array`"),
+        ("run.context[model]", 1, "Expected `str`, got `int`"),
+        ("run.directions[hits]", "up", "Invalid enum value 'up'"),
+        ("verdicts[0].fails", 1, "Expected `bool`, got `int`"),
+        ("verdicts[0].subject", {}, "Object missing required field `type`"),
+        ("verdicts[0].subject", [], "Expected `object`, got `array`"),
+        ("verdicts[0].subject.type", "Run", "Invalid value 'Run'"),
+        ("verdicts[0].subject.limit", None, "Expected `float`, got `null`"),
+        ("run.samples[0].values", {"f8le": "AAAAAAAA8D8=", "n": 2}, "n is 2, but there are 1 values"),
+        ("run.samples[0].values", {"f8le": "AAAAAAAA8D8=", "n": -1}, "n is -1, but there are 1 values"),
+        ("run.samples[0].values", {"f8le": "AAAAAAAA", "n": 1}, "n is 1, but there are 0.75 values"),
+        ("run.samples[0].values", {"f8le": "AAAAAAAA8H8=", "n": 1}, "holds a number that is not finite"),
+        ("run.samples[0].values", {"f8le": "AA"}, "expected a list of numbers, bits, or f8le with n"),
+        ("run.samples[0].values", {"f8le": "AAAAAAAA", "n": "1"}, "expected a list of numbers, bits, or f8le with n"),
+        ("run.samples[0].values", {"f8le": 5, "n": 1}, "expected a list of numbers, bits, or f8le with n"),
+        ("run.samples[0].values", {"f8le": "", "n": 0, "m": 0}, "expected a list of numbers, bits, or f8le with n"),
+        ("run.samples[0].values", {"bits": 1}, "expected a list of numbers, bits, or f8le with n"),
+        ("run.samples[0].values", {"bits": "1", "n": 1}, "expected a list of numbers, bits, or f8le with n"),
+        ("run.samples[0].values", 5, "expected a list of numbers, bits, or f8le with n"),
+        ("run.samples[0].values", [1.0, None], "expected a list of numbers, bits, or f8le with n"),
+        ("run.samples[0].values", [1.0, True], "expected a list of numbers, bits, or f8le with n"),
+        ("run.samples[0].values.f8le", "A*", "Only base64 data is allowed"),
+        ("run.samples[0].values.f8le", "é", "string argument should contain only ASCII characters"),
+        ("run.samples[2].values.bits", "012", "expected a list of numbers, bits, or f8le with n"),
+    ],
+)
+def test_damage_is_named_by_its_path(path: str, value: object, problem: str) -> None:
+    plain = edited(to_plain(fake.sklearn_judgement()), path, value)
+    where = re.sub(r"(context|directions)\[\w+\]", r"\1[...]", path)
+    where = where.removesuffix(".f8le").removesuffix(".bits")
+
+    with pytest.raises(SerialisationError) as raised:
+        from_plain(records.Judgement, plain)
+    assert f"Judgement: {problem} - at `$.{where}`" == str(raised.value)
+    if not isinstance(value, float):  # JSON has neither NaN nor infinity
+        with pytest.raises(SerialisationError, match=f"^Judgement: {re.escape(problem)}"):
+            from_json(records.Judgement, json.dumps(plain))
+
+
+def test_whole_numbers_beyond_every_float_are_refused_in_arrays_too() -> None:
+    plain = edited(to_plain(fake.sample()), "values", [10**400])
+
+    with pytest.raises(SerialisationError, match=r"^Sample: int too large to convert to float"):
+        from_plain(records.Sample, plain)
+
+
+@pytest.mark.parametrize("name", ["result", 5])
+def test_an_unknown_field_is_refused(name: object) -> None:
+    """A newer writer raises the schema; an unknown field in a known schema is damage."""
+    plain = to_plain(fake.session())
+    plain["run"][name] = 1
+
+    with pytest.raises(
+        SerialisationError, match=r"^StoredRun: (Object contains unknown field|Expected `str`).*`\$\.run`"
+    ):
+        from_plain(records.StoredRun, plain)
+    with pytest.raises(
+        SerialisationError, match=rf"^StoredRun: Object contains unknown field `{name}` - at `\$\.run`$"
+    ):
+        from_json(records.StoredRun, json.dumps(plain))
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("run.context", "Object missing required field `context` - at `$.run`"),
+        ("run.unmeasured", "Object missing required field `unmeasured` - at `$.run`"),
+        ("figures[3].estimate.warnings", "Object missing required field `warnings` - at `$.figures[3].estimate`"),
+        ("verdicts[0].subject.default", "Object missing required field `default` - at `$.verdicts[0].subject`"),
+    ],
+)
+def test_a_missing_field_is_refused(path: str, problem: str) -> None:
+    """Also one that has a default: what is written is complete."""
+    plain = to_plain(fake.sklearn_judgement())
+    *steps, last = [int(step) if step.isdigit() else step for step in re.findall(r"\w+", path)]
+    place: Any = plain
+    for step in steps:
+        place = place[step]
+    del place[last]
+
+    with pytest.raises(SerialisationError, match=f"^Judgement: {re.escape(problem)}$"):
+        from_plain(records.Judgement, plain)
+
+
+def test_the_whole_may_be_wrong() -> None:
+    with pytest.raises(SerialisationError, match=r"^Skip: Expected `object`, got `null`$"):
+        from_plain(records.Skip, None)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000, b'{"test": NaN}', b"null", b"5 5", b'"\xff"'])
+def test_what_is_no_record_is_refused(text: bytes) -> None:
+    with pytest.raises(SerialisationError, match=r"^Skip: "):
+        from_json(records.Skip, text)
+
+
+TEXT = to_json(fake.sklearn_judgement())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, len(TEXT) - 1), st.sampled_from(["cut", "drop", "repeat", "change"]), st.integers(0, 255))
+def test_mutated_text_gives_a_record_or_that_one_error(position: int, kind: str, byte: int) -> None:
+    """A digit may become another, which only a digest or judging once more can tell; nothing else rises."""
+    head, tail = TEXT[:position], TEXT[position + 1 :]
+    text = {
+        "cut": head,
+        "drop": head + tail,
+        "repeat": head + TEXT[position : position + 1] * 2 + tail,
+        "change": head + bytes([byte]) + tail,
+    }[kind]
+    with contextlib.suppress(SerialisationError):
+        found = from_json(records.Judgement, text)
+        assert kind != "cut"
+        assert found == from_json(records.Judgement, to_json(found))
+
+
+def test_arrays_are_little_endian_on_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shown with a machine whose bytes are swapped: it writes the same numbers in the other order."""
+    values = [float(i) for i in range(1, 67)]
+    here = to_plain(fake.sample(values=values))["values"]["f8le"]
+    monkeypatch.setattr("sys.byteorder", "big")
+    there = to_plain(fake.sample(values=values))["values"]["f8le"]
+
+    assert array("d", base64.b64decode(here)).tolist() == values
+    swapped = array("d", base64.b64decode(there))
+    swapped.byteswap()
+    assert swapped.tolist() == values
+    assert from_plain(records.Sample, to_plain(fake.sample(values=values))) == fake.sample(values=values)
+
+
+@pytest.mark.parametrize(
+    ("plain", "problem"),
+    [
+        ([], "is not a thing: give one"),
+        ({"schema": 2}, "is not a thing: give one"),
+        ({"what": "thing"}, "is not a thing: give one"),
+        ({"what": "thing", "schema": "2"}, "is not a thing: give one"),
+        ({"what": "thing", "schema": True}, "is not a thing: give one"),
+        (
+            {"what": "thing", "schema": 1},
+            "was written by an earlier pytest-hwperf (schema 1, this one reads 2): make one",
+        ),
+        (
+            {"what": "thing", "schema": 3},
+            "was written by a newer pytest-hwperf (schema 3, this one reads 2): upgrade pytest-hwperf",
+        ),
+        ({"what": "thing", "schema": 2}, ""),
+    ],
+)
+def test_files_of_others_and_of_other_versions_are_told(plain: object, problem: str) -> None:
+    assert foreign(plain, "thing", other="give one", older="make one") == problem
