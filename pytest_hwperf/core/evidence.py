@@ -17,6 +17,15 @@ class Measurement(Record, frozen=True, kw_only=True):
     label: str  # "" unless the test makes several measurements
 
 
+class EnergyWindow(Record, frozen=True, kw_only=True):
+    """Energy of one row over a window of calls, or why there is none."""
+
+    joules: float | None = None
+    source: str = ""
+    reason: str = ""
+    needed_s: float | None = None  # the window that the meter needs, where it was offered a shorter one
+
+
 class Hypothesis(Record, frozen=True, kw_only=True):
     """One question to the pairs: is this statistic worse by more than its margin?"""
 

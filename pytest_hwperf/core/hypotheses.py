@@ -9,7 +9,7 @@ from pytest_hwperf.core.comparisons import compare_exact
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, Side
 from pytest_hwperf.core.metrics import METRICS, Better, Taken
 from pytest_hwperf.core.ranks import fewest_pairs
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, Sample
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, Record, Sample
 
 Key = tuple[Measurement, str, str]  # the same of one measurement
 Reason = tuple[ComparisonOutcome, str]  # why there is nothing to compare
@@ -36,8 +36,7 @@ class MeasuredTest:
         return self.budgeted | {metric for metric, _ in self.named}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class Recorded(Record, frozen=True, kw_only=True):
     """A metric of the user's own, recorded by a test."""
 
     value: float
@@ -46,22 +45,18 @@ class Recorded:
     label: str  # of the measurement that it belongs to
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestOutcome:
+class SideOutcome(Record, frozen=True, kw_only=True):
     """How one test ended on one side."""
 
-    __test__ = False  # no test, though its name begins like one
-
-    outcome: str  # "passed", "failed", "skipped" or "lost"
+    outcome: Literal["passed", "failed", "skipped", "lost"]
     reason: str = ""
-    recorded: Mapping[str, Recorded] = field(default_factory=dict)
+    recorded: Mapping[str, Recorded] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(Record, frozen=True, kw_only=True):
     """What makes a measurement another quantity than that of the other side."""
 
-    conditions: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, str] = {}
     scenario: str = ""
 
 
@@ -74,7 +69,7 @@ class Rehearsal:
     facts: dict[Measurement, dict[Side, Facts]] = field(default_factory=dict)
     exact: dict[Measurement, dict[Side, Sequence[Sample]]] = field(default_factory=dict)  # what needs no clock
     uneven: dict[Measurement, Side] = field(default_factory=dict)  # made by that side only
-    outcomes: dict[str, dict[Side, TestOutcome]] = field(default_factory=dict)  # node id → how its test ended
+    outcomes: dict[str, dict[Side, SideOutcome]] = field(default_factory=dict)  # node id → how its test ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +201,7 @@ def _why_not(node: str, rehearsal: Rehearsal, name: str) -> Reason | None:
         why = errors.get(file) or next((text for place, text in errors.items() if file.startswith(place)), "")
         return "no baseline", f"{name} cannot run this test: {why}" if why else f"{name} does not have this test"
     for side in ("candidate", "baseline"):
-        ended = rehearsal.outcomes.get(node, {}).get(side, TestOutcome(outcome="lost"))
+        ended = rehearsal.outcomes.get(node, {}).get(side, SideOutcome(outcome="lost"))
         if ended.outcome != "passed":
             outcome: ComparisonOutcome = "no baseline" if side == "baseline" else "not comparable"
             where = name if side == "baseline" else "a fresh process of the candidate"

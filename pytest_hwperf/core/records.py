@@ -4,7 +4,7 @@ import hashlib
 import json
 from array import array
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 else:
     Values = array  # not subscriptable at run time before Python 3.12
 
+Count = Annotated[int, msgspec.Meta(ge=0)]
 Undecided = Literal["point", "pass", "fail"]
 BudgetOutcome = Literal["passed", "failed", "inconclusive", "unmeasured"]
 ComparisonOutcome = Literal["regressed", "improved", "equivalent", "inconclusive", "no baseline", "not comparable"]

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.errors import HwperfError, UsageProblem, WorkerError
+from pytest_hwperf.core.hypotheses import SideOutcome
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
-from pytest_hwperf.pairs.turns import Position, Turns
+from pytest_hwperf.pairs.messages import Ended, Ready
+from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.trees.isolation import loaded_files
 
 if TYPE_CHECKING:
@@ -93,16 +95,15 @@ def main() -> int:
     except HwperfError as error:
         print(f"hwperf: {error}", file=sys.stderr)
         return 4
-    chosen = turns.chosen([spec.test], {})
-    outcome = {"outcome": "passed", "reason": ""}
-    if chosen:
+    if turns.chosen([spec.test], {}):
+        ended = SideOutcome(outcome="passed")
         try:
             _serve(turns, spec)
         except WorkerError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a stranger's model raises is the reason to be told
-            outcome = {"outcome": "failed", "reason": f"{type(error).__name__}: {error}"[:500]}
-        turns.send("tested", None, node=spec.test, recorded={}, **outcome)
+        except Exception as error:  # noqa: BLE001 - whatever a third-party model raises is the reason to report
+            ended = SideOutcome(outcome="failed", reason=f"{type(error).__name__}: {error}"[:500])
+        turns.send(Ended(node=spec.test, ended=ended))
     turns.bye(loaded_files())
     return 0
 
@@ -120,8 +121,8 @@ def _serve(turns: Turns, spec: ModelSpec) -> None:
         refuse_coroutine(result)
         refuse_nan(result)
         with collection_held():
-            here = Position(node=spec.test, index=0, label=spec.label)
-            turns.serve(here, {"conditions": {}, "scenario": ""}, PairTarget(subject, loaded, stream, lambda: None))
+            here = Ready(node=spec.test, index=0, label=spec.label)
+            turns.serve(here, PairTarget(subject, loaded, stream, lambda: None))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pytest_hwperf.core.errors import SerialisationError, WorkerError
 from pytest_hwperf.core.records import Record, Run
 from pytest_hwperf.core.serialisation import from_json, to_json
 
-PROTOCOL = 2  # both sides must speak the same: a worker may run another version of this package
+PROTOCOL = 3  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the order; its presence makes a pytest process a worker
 
 Role = Literal["memory", "peak", "cold", "sites", "run", "pair"]

@@ -2,19 +2,20 @@
 
 import gc
 from array import array
-from collections.abc import Callable, Mapping
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
+from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Sample
-from pytest_hwperf.core.serialisation import to_plain
 from pytest_hwperf.core.units import show
 from pytest_hwperf.measure.accuracy import correctness, flips
 from pytest_hwperf.measure.planting import planted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_hwperf.core.contracts import Meter
     from pytest_hwperf.measure.sampling import Stream
     from pytest_hwperf.measure.subjects import Loaded, Subject
@@ -64,14 +65,14 @@ class PairTarget:
             return array("q", map(int, self._stream.times(calls, perf_counter_ns)))
         return array("q", (self._stream.batch(batch, perf_counter_ns) for _ in range(calls)))
 
-    def exact(self) -> Mapping[str, Any]:
-        """Return accuracy, flips, size and the arena's peaks as plain data."""
+    def exact(self) -> list[Sample]:
+        """Return accuracy, flips, size and the arena's peaks."""
         predicted = self._loaded.labels() if self._loaded.labels else None
-        samples, missing = exact_samples(self._subject, predicted)
-        peaks, absent = arena_samples(self._subject)
-        return {"samples": [to_plain(sample) for sample in (*samples, *peaks)], "missing": {**missing, **absent}}
+        samples, _ = exact_samples(self._subject, predicted)
+        peaks, _ = arena_samples(self._subject)
+        return [*samples, *peaks]
 
-    def energy(self, calls: int, seconds: float) -> Mapping[str, Any]:
+    def energy(self, calls: int, seconds: float) -> EnergyWindow:
         """Return joules per row over a window of `calls` calls, or the reason why not.
 
         Where the meter needs a longer window than the `seconds` that they take, nothing is called, and `needed_s` says
@@ -79,16 +80,16 @@ class PairTarget:
         """
         meter = self._open_energy()
         if meter is None or meter.source.startswith(_ESTIMATE):
-            return {"reason": "energy is not measured here"}
+            return EnergyWindow(reason="energy is not measured here")
         needed_s = 1.25 * meter.shortest_window_s
         if seconds < needed_s * _ABOUT:
-            return {"needed_s": needed_s, "reason": f"windows of {show(needed_s, 's')} are needed"}
+            return EnergyWindow(needed_s=needed_s, reason=f"windows of {show(needed_s, 's')} are needed")
         before = meter.start()
         self._stream.batch(calls, perf_counter_ns)
         reading = meter.end(before)
         if reading.value is None:
-            return {"reason": reading.reason, "source": meter.source}
-        return {"joules": reading.value / (calls * (self._subject.rows or 1)), "source": meter.source}
+            return EnergyWindow(reason=reading.reason, source=meter.source)
+        return EnergyWindow(joules=reading.value / (calls * (self._subject.rows or 1)), source=meter.source)
 
 
 def exact_samples(subject: "Subject", predicted: object) -> tuple[list[Sample], dict[str, str]]:

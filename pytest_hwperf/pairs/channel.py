@@ -6,12 +6,12 @@ import socket
 import subprocess
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, Protocol
+from typing import Protocol
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host.processes import Launched
 from pytest_hwperf.host.worker_protocol import PROTOCOL
-from pytest_hwperf.pairs.frames import Frame, pack, unpack
+from pytest_hwperf.pairs.messages import Frame, Hello, ToWorker, pack, unpack
 
 _SLICE_S = 0.2  # between two looks whether the process still lives: a forked child may hold its end of the line
 _LAST_BREATH_S = 0.5  # from the end of a line to the end of its process
@@ -25,7 +25,7 @@ class WorkerLostError(WorkerError):
 class Endpoint(Protocol):
     """One process of a pair, as the conductor sees it."""
 
-    def send(self, kind: str, **fields: Any) -> None:
+    def send(self, message: ToWorker) -> None:
         """Send one message.
 
         Raises:
@@ -87,14 +87,14 @@ class Connection:
         self._clock = clock
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def send(self, kind: str, **fields: Any) -> None:
+    def send(self, message: ToWorker) -> None:
         """Send one message.
 
         Raises:
             WorkerLostError: the process is gone.
         """
         try:
-            self._connection.sendall(pack(Frame(kind=kind, fields=fields)))
+            self._connection.sendall(pack(Frame(message=message)))
         except OSError as error:
             raise self._gone() from error
 
@@ -128,18 +128,17 @@ class Connection:
             WorkerLostError: it is, but speaks another protocol.
         """
         try:
-            hello = self.receive(_GREETING_S)
+            hello = self.receive(_GREETING_S).message
         except WorkerError:
             return False
-        fields = hello.fields
-        if hello.kind != "hello" or not secrets.compare_digest(str(fields.get("token")).encode(), token.encode()):
+        if not isinstance(hello, Hello) or not secrets.compare_digest(hello.token.encode(), token.encode()):
             return False
-        if fields.get("protocol") != PROTOCOL:
+        if hello.protocol != PROTOCOL:
             raise WorkerLostError(
-                f"speaks protocol {fields.get('protocol')!r} instead of {PROTOCOL}: "
-                "both sides need the same version of pytest-hwperf"
+                f"speaks protocol {hello.protocol} instead of {PROTOCOL}: both sides need the same version of "
+                "pytest-hwperf"
             )
-        return fields.get("side") == side
+        return hello.side == side
 
     def close(self) -> None:
         """Close this end: the process ends itself then."""

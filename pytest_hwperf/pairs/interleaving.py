@@ -6,20 +6,33 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.evidence import Assignment, Measurement, Observation, Side
+from pytest_hwperf.core.evidence import Assignment, EnergyWindow, Measurement, Observation, Side
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.paired import least_calls, pooled_percentile
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
-from pytest_hwperf.pairs.frames import Frame
-from pytest_hwperf.pairs.validation import number, samples, whole
+from pytest_hwperf.pairs.messages import (
+    AskEnergy,
+    AskExact,
+    BlockTimes,
+    Ended,
+    EnergyResult,
+    ExactSamples,
+    Frame,
+    Numbers,
+    Pinned,
+    PinTo,
+    TimeBlock,
+)
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.records import Sample, Values
+
+M = TypeVar("M")
 
 LETTERS: Mapping[Side, str] = {"baseline": "B", "candidate": "C"}
 _SECOND = 1_000_000_000  # ns
@@ -109,8 +122,10 @@ class Interleaver:
         refused = "" if pool or self._processor is None else self._pin_both(self._processor)
         turns, blocks = self._drawn(), dict[Side, list[Block]]({"baseline": [], "candidate": []})
         for side, following in zip_longest(turns, turns[1:]):
-            frame = self._turn(side, calls, batch, rest=side != following, expected_s=warm[side].call_s * batch * calls)
-            blocks[side].append(_block(frame, batch, cold))
+            block, taken_ns = self._turn(
+                side, calls, batch, rest=side != following, expected_s=warm[side].call_s * batch * calls
+            )
+            blocks[side].append(_block(block, taken_ns, batch, cold))
         letters = "".join(LETTERS[side] for side in turns)
         shared = None if pool or refused else self._processor
         interleaving = Interleaving(
@@ -135,8 +150,8 @@ class Interleaver:
         return "; ".join(refused)
 
     def _pinned(self, side: Side, processor: int | None) -> str:
-        self._lines[side].send("pin", processor=processor)
-        return str(self._heard(side, "pin", self._plan.first_block_s).fields.get("reason", ""))
+        self._lines[side].send(PinTo(processor=processor))
+        return self._answer(side, Pinned, self._plan.first_block_s).reason
 
     def _drawn(self) -> list[Side]:
         """Draw the order of all turns, two of either side in a row: fewer hand-overs, and drift cancels."""
@@ -154,20 +169,19 @@ class Interleaver:
         """
         found = dict[Side, "Sequence[Sample]"]()
         for side in SIDES:
-            self._lines[side].send("exact")
-            frame = self._heard(side, "exact", self._plan.first_block_s)
-            found[side] = samples(side, frame, "samples")
+            self._lines[side].send(AskExact())
+            found[side] = self._answer(side, ExactSamples, self._plan.first_block_s).samples
         return found
 
     def _warm_up(self, side: Side) -> "_Warm":
         plan, medians, spent, count, pool = self._plan, list[float](), 0.0, 1, False
         while len(medians) < plan.warm_blocks and spent < plan.warm_s:
             expected_s = medians[-1] * count if medians else None
-            frame = self._turn(side, count, 1, rest=True, expected_s=expected_s)
-            call_s = max(median(frame.numbers) / _SECOND, 1e-9)
-            spent += sum(frame.numbers) / _SECOND
-            own_ns = frame.fields["thread_ns"]  # of a caller that only waits for others it is next to nothing
-            pool |= frame.fields["cpu_ns"] - own_ns > _POOL * max(own_ns, _TELLING_NS)
+            block, taken_ns = self._turn(side, count, 1, rest=True, expected_s=expected_s)
+            call_s = max(median(taken_ns) / _SECOND, 1e-9)
+            spent += sum(taken_ns) / _SECOND
+            own_ns = block.thread_ns  # of a caller that only waits for others it is next to nothing
+            pool |= block.cpu_ns - own_ns > _POOL * max(own_ns, _TELLING_NS)
             count = max(1, min(round(plan.block_s / call_s), 20_000))
             medians.append(call_s)
             latest = medians[-_STEADY:]
@@ -196,29 +210,33 @@ class Interleaver:
         needed = max((least_calls(statistic) for _, statistic in self._statistics), default=0)
         return max(count, math.ceil(needed / (2 * plan.doubles)) + cold), cold
 
-    def _turn(self, side: Side, calls: int, batch: int, *, rest: bool, expected_s: float | None) -> Frame:
+    def _turn(
+        self, side: Side, calls: int, batch: int, *, rest: bool, expected_s: float | None
+    ) -> tuple[BlockTimes, Numbers]:
+        """Let a side time one block; return what it says of it, and the nanoseconds of each call or batch."""
         plan = self._plan
-        self._lines[side].send("run", calls=calls, batch=batch, rest=rest)
+        self._lines[side].send(TimeBlock(calls=calls, batch=batch, rest=rest))
         deadline_s = plan.first_block_s if expected_s is None else plan.patience_s + 3 * expected_s
-        frame = self._heard(side, "latencies", deadline_s)
-        for name in ("cpu_ns", "thread_ns", "switches"):
-            whole(side, frame, name)
-        if len(frame.numbers) != calls:
-            raise WorkerLostError(f"{side}: answered with {len(frame.numbers)} times where {calls} were due")
-        if min(frame.numbers) < 0 or not sum(frame.numbers):
+        frame = self._receive(side, deadline_s)
+        taken_ns = frame.numbers
+        if len(taken_ns) != calls:
+            raise WorkerLostError(f"{side}: answered with {len(taken_ns)} times where {calls} were due")
+        if min(taken_ns) < 0 or not sum(taken_ns):
             raise WorkerLostError(f"{side}: answered with calls that took no time at all")
-        return frame
+        return _expected(side, frame, BlockTimes), taken_ns
 
-    def _heard(self, side: Side, kind: str, deadline_s: float) -> Frame:
+    def _answer(self, side: Side, kind: type[M], deadline_s: float) -> M:
+        """Wait for a message of one kind."""
+        return _expected(side, self._receive(side, deadline_s), kind)
+
+    def _receive(self, side: Side, deadline_s: float) -> Frame:
         try:
             frame = self._lines[side].receive(deadline_s)
         except WorkerError as error:
             raise WorkerLostError(f"{side}: {error}") from error
-        if frame.kind == "tested":
-            reason = frame.fields.get("reason")
+        if isinstance(frame.message, Ended):
+            reason = frame.message.ended.reason
             raise WorkerLostError(f"{side}: the measured call failed in the middle of its turn: {reason}")
-        if frame.kind != kind:
-            raise WorkerLostError(f"{side}: said {frame.kind!r} where {kind!r} was due")
         return frame
 
     def _observed(self, measurement: Measurement, blocks: Mapping[Side, Sequence[Block]]) -> Iterator[Observation]:
@@ -242,12 +260,11 @@ class Interleaver:
             return
         readings, sources = dict[Side, float](), dict[Side, str]()
         for side in SIDES if self._toss() else SIDES[::-1]:
-            fields = self._window(side, call_s)
-            joules = number(fields.get("joules"))
-            if joules is None:
-                interleaving.refused[asked] = f"{side}: {fields.get('reason')}"
+            window = self._window(side, call_s)
+            if window.joules is None:
+                interleaving.refused[asked] = f"{side}: {window.reason}"
                 return
-            readings[side], sources[side] = joules, str(fields.get("source"))
+            readings[side], sources[side] = window.joules, window.source
         if sources["baseline"] != sources["candidate"]:
             interleaving.refused[asked] = f"source: {sources['baseline']}, {sources['candidate']} (baseline, now)"
             return
@@ -259,26 +276,33 @@ class Interleaver:
             candidate=array("d", [readings["candidate"]]),
         )
 
-    def _window(self, side: Side, call_s: float) -> Mapping[str, Any]:
+    def _window(self, side: Side, call_s: float) -> EnergyWindow:
         """Let a side fill one window of its energy meter; a meter that needs a longer one says so, and gets it."""
         seconds: float = _ENERGY_WINDOW_S
-        fields: Mapping[str, Any] = {}
+        window = EnergyWindow()
         for _ in range(2):
             calls = max(1, math.ceil(seconds / call_s))
-            self._lines[side].send("energy", calls=calls, seconds=calls * call_s)
-            fields = self._heard(side, "energy", self._plan.patience_s + 3 * calls * call_s).fields
-            needed_s = number(fields.get("needed_s"))
-            if needed_s is None or not seconds < needed_s <= _LONGEST_ENERGY_WINDOW_S:
+            self._lines[side].send(AskEnergy(calls=calls, seconds=calls * call_s))
+            window = self._answer(side, EnergyResult, self._plan.patience_s + 3 * calls * call_s).window
+            if window.needed_s is None or not seconds < window.needed_s <= _LONGEST_ENERGY_WINDOW_S:
                 break
-            seconds = needed_s
-        return fields
+            seconds = window.needed_s
+        return window
 
 
-def _block(frame: Frame, batch: int, cold: int) -> Block:
+def _expected(side: Side, frame: Frame, kind: type[M]) -> M:
+    """Return the message of a frame, which has to be of one kind."""
+    if not isinstance(frame.message, kind):
+        given = type(frame.message).__name__
+        raise WorkerLostError(f"{side}: sent {given!r} where {kind.__name__!r} was due")
+    return frame.message
+
+
+def _block(block: BlockTimes, taken_ns: Numbers, batch: int, cold: int) -> Block:
     return Block(
-        taken_s=array("d", (ns / batch / _SECOND for ns in frame.numbers[cold:])),
-        cpu_s=frame.fields["cpu_ns"] / (len(frame.numbers) * batch) / _SECOND,
-        preempted=frame.fields["switches"] > 0,
+        taken_s=array("d", (ns / batch / _SECOND for ns in taken_ns[cold:])),
+        cpu_s=block.cpu_ns / (len(taken_ns) * batch) / _SECOND,
+        preempted=block.switches > 0,
     )
 
 

@@ -2,21 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Measurement, Side
-from pytest_hwperf.core.hypotheses import SIDES, Facts, Recorded, Rehearsal, TestOutcome
+from pytest_hwperf.core.hypotheses import SIDES, Rehearsal, SideOutcome
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
-from pytest_hwperf.pairs.frames import Frame
 from pytest_hwperf.pairs.interleaving import BlockPlan, Interleaver, Interleaving
-from pytest_hwperf.pairs.validation import mapping, number, texts
-
-if TYPE_CHECKING:
-    from pytest_hwperf.core.metrics import Better
+from pytest_hwperf.pairs.messages import Bye, Collected, Ended, Finish, Message, Ready, Select
 
 _LONGEST_REASON = 500  # characters that are kept of what a process says
 
+_Place = Ready | Ended | Bye
 Wanted = Callable[[Measurement], Sequence[tuple[str, str]]]  # statistics to take of it; none: it is passed by
 
 
@@ -69,46 +66,66 @@ class Pairing:
 
     def _select(self) -> None:
         for side in SIDES:
-            frame = self._heard(side, "collected")
-            self._trace.collected[side] = texts(side, frame, "nodes")
-            errors = mapping(side, frame, "errors")
-            self._trace.errors[side] = {file: str(why)[:_LONGEST_REASON] for file, why in errors.items()}
+            collected = self._receive(side)
+            if not isinstance(collected, Collected):
+                raise _out_of_turn(side, collected, Collected.__name__)
+            self._trace.collected[side] = collected.nodes
+            self._trace.errors[side] = {file: why[:_LONGEST_REASON] for file, why in collected.errors.items()}
         there = set(self._trace.collected["baseline"]) & set(self._trace.collected["candidate"])
         self._trace.selected = [node for node in self._program.nodes if node in there]
         for side in self._drawn():
-            self._lines[side].send("select", nodes=self._trace.selected)
+            self._lines[side].send(Select(nodes=tuple(self._trace.selected)))
 
     def _follow(self) -> None:
         """Bring both sides to the same place again and again; whoever is ahead waits on its line."""
-        at = {side: self._heard(side) for side in SIDES}
-        while any(frame.kind != "bye" for frame in at.values()):
-            ready = [side for side in SIDES if at[side].kind == "ready"]
-            if len(ready) == len(SIDES) and _place(at["baseline"]) == _place(at["candidate"]):
-                self._meet(at)
-                moved: Sequence[Side] = SIDES
-            elif ready:
-                moved = ready
-                self._trace.uneven |= {_measurement(at[side]): side for side in ready}
-            elif all(frame.kind == "tested" for frame in at.values()) and len({_node(f) for f in at.values()}) == 1:
-                self._trace.outcomes[_node(at["baseline"])] = {side: _outcome(side, at[side]) for side in SIDES}
-                moved = SIDES
-            else:
-                kinds = " and ".join(f"{side}: {at[side].kind} {at[side].fields.get('node', '')}" for side in SIDES)
-                raise WorkerLostError(f"both sides went different ways ({kinds.strip()})")
+        at: dict[Side, _Place] = {side: self._place(side) for side in SIDES}
+        while not all(isinstance(message, Bye) for message in at.values()):
+            moved = self._moved(at)
             order = [side for side in self._drawn() if side in moved]
             for side in order:  # both go on before either is waited for, and a coin decides who goes on first
-                if side in ready:
-                    self._lines[side].send("finish")
+                if isinstance(at[side], Ready):
+                    self._lines[side].send(Finish())
             for side in order:
-                at[side] = self._heard(side)
-        self._trace.files = {side: texts(side, at[side], "files") for side in SIDES}
+                at[side] = self._place(side)
+        self._trace.files = {side: message.files for side, message in at.items() if isinstance(message, Bye)}
+
+    def _place(self, side: Side) -> _Place:
+        """Return what a side has reached."""
+        message = self._receive(side)
+        if isinstance(message, Ready | Ended | Bye):
+            return message
+        raise _out_of_turn(side, message, "the next test")
+
+    def _moved(self, at: Mapping[Side, _Place]) -> Sequence[Side]:
+        """Do what both sides have reached; return those that go on.
+
+        Raises:
+            WorkerLostError: they went different ways.
+        """
+        match at["baseline"], at["candidate"]:
+            case Ready() as one, Ready() as other if (one.node, one.index, one.label) == (
+                other.node,
+                other.index,
+                other.label,
+            ):
+                self._meet({"baseline": one, "candidate": other})
+                return SIDES
+            case Ended() as one, Ended() as other if one.node == other.node:
+                self._trace.outcomes[one.node] = {"baseline": _cut(one.ended), "candidate": _cut(other.ended)}
+                return SIDES
+        ahead = {side: message for side, message in at.items() if isinstance(message, Ready)}
+        if not ahead:
+            places = (f"{side}: {type(at[side]).__name__} {getattr(at[side], 'node', '')}" for side in SIDES)
+            raise WorkerLostError(f"both sides went different ways ({' and '.join(places).strip()})")
+        self._trace.uneven |= {_measurement(message): side for side, message in ahead.items()}
+        return list(ahead)
 
     def _drawn(self) -> Sequence[Side]:
         return SIDES if self._toss() else SIDES[::-1]
 
-    def _meet(self, at: Mapping[Side, Frame]) -> None:
+    def _meet(self, at: Mapping[Side, Ready]) -> None:
         measurement, program = _measurement(at["baseline"]), self._program
-        self._trace.facts[measurement] = {side: _facts(side, at[side]) for side in SIDES}
+        self._trace.facts[measurement] = {side: at[side].facts for side in SIDES}
         statistics = program.wanted(measurement)
         if not statistics:
             return
@@ -118,55 +135,21 @@ class Pairing:
             self._trace.exact[measurement] = interleaver.exact()
         self._trace.interleavings[measurement] = interleaver.measure(measurement)
 
-    def _heard(self, side: Side, kind: str = "") -> Frame:
+    def _receive(self, side: Side) -> Message:
         try:
-            frame = self._lines[side].receive(self._program.silence_s)
+            return self._lines[side].receive(self._program.silence_s).message
         except WorkerError as error:
             raise WorkerLostError(f"{side}: {error}") from error
-        if frame.kind not in ({kind} if kind else {"ready", "tested", "bye"}):
-            raise WorkerLostError(f"{side}: said {frame.kind!r} where {kind or 'the next test'!r} was due")
-        return frame
 
 
-def _outcome(side: Side, frame: Frame) -> TestOutcome:
-    """Return how a test ended, checked like everything that a process says."""
-    recorded = mapping(side, frame, "recorded")
-    return TestOutcome(
-        outcome=str(frame.fields.get("outcome")),
-        reason=str(frame.fields.get("reason", ""))[:_LONGEST_REASON],
-        recorded={name: one for name, plain in recorded.items() if (one := _recorded(plain)) is not None},
-    )
+def _out_of_turn(side: Side, message: Message, due: str) -> WorkerLostError:
+    return WorkerLostError(f"{side}: sent {type(message).__name__!r} where {due} was due")
 
 
-def _recorded(plain: object) -> Recorded | None:
-    """Return a recorded metric; None where its value is no number, which is the same as none."""
-    facts = plain if isinstance(plain, dict) else {}
-    value, margin = number(facts.get("value")), number(facts.get("margin"))
-    if value is None or margin is None:
-        return None
-    better: Better = "higher" if facts.get("better") == "higher" else "lower"
-    return Recorded(value=value, better=better, margin=margin, label=str(facts.get("label")))
+def _cut(ended: SideOutcome) -> SideOutcome:
+    """Keep no more of a reason than is shown."""
+    return replace(ended, reason=ended.reason[:_LONGEST_REASON])
 
 
-def _facts(side: Side, frame: Frame) -> Facts:
-    """Return what the measurement of a side is, so that another quantity is recognised."""
-    given = mapping(side, frame, "facts")
-    conditions = given.get("conditions")
-    return Facts(
-        conditions={str(name): str(value) for name, value in conditions.items()}
-        if isinstance(conditions, dict)
-        else {},
-        scenario=str(given.get("scenario", "")),
-    )
-
-
-def _place(frame: Frame) -> tuple[object, ...]:
-    return tuple(frame.fields.get(name) for name in ("node", "index", "label"))
-
-
-def _node(frame: Frame) -> str:
-    return str(frame.fields.get("node"))
-
-
-def _measurement(frame: Frame) -> Measurement:
-    return Measurement(test=_node(frame), label=str(frame.fields.get("label")))
+def _measurement(ready: Ready) -> Measurement:
+    return Measurement(test=ready.node, label=ready.label)

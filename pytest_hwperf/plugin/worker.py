@@ -1,20 +1,23 @@
 """A fresh pytest process in each of its roles: it carries out the task that another process has given it."""
 
+import dataclasses
 import importlib
 import os
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task, reply
 from pytest_hwperf.measure.isolated import measure_cold_start, measure_memory
-from pytest_hwperf.pairs.turns import Position, Turns
+from pytest_hwperf.pairs.messages import Ended, Ready
+from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
 from pytest_hwperf.trees.isolation import loaded_files
 
@@ -138,7 +141,7 @@ class PairWorker:
         self._turns = Turns.connect(task)
         self._plant = float(os.environ.get(PLANT) or 0) if task.label == "candidate" else 0.0
         self._errors: dict[str, str] = {}  # file that cannot be collected → why
-        self._outcome: dict[str, Any] = {}
+        self._ended = SideOutcome(outcome="passed")
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep why a file could not be collected: its tests will be missing on this side."""
@@ -154,15 +157,15 @@ class PairWorker:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Send the outcome of the test when it is over."""
-        self._outcome = {"outcome": "passed", "reason": ""}
+        self._ended = SideOutcome(outcome="passed")
         result = yield
-        self._turns.send("tested", node=item.nodeid, recorded=_recorded(item), **self._outcome)
+        self._turns.send(Ended(node=item.nodeid, ended=replace(self._ended, recorded=_recorded(item))))
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note the first phase that did not pass."""
-        if not report.passed and self._outcome["outcome"] == "passed":
-            self._outcome = {"outcome": report.outcome, "reason": _last_words(report)}
+        if not report.passed and self._ended.outcome == "passed":
+            self._ended = SideOutcome(outcome=report.outcome, reason=_last_words(report))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
@@ -176,7 +179,8 @@ class PairWorker:
         from pytest_hwperf.plugin.measurement import run_of_one_call
 
         test = test_of(item)
-        here = Position(node=item.nodeid, index=test.measurements, label=label)
+        facts = Facts(conditions=dict(subject.conditions), scenario=subject.scenario)
+        here = Ready(node=item.nodeid, index=test.measurements, label=label, facts=facts)
         test.measurements += 1
         loaded = subject.load()
         with loaded.scope():
@@ -185,11 +189,10 @@ class PairWorker:
             result = stream.once()
             seconds = perf_counter() - before
             refuse_coroutine(result)
-            facts = {"conditions": dict(subject.conditions), "scenario": subject.scenario}
             with collection_held():
                 asked = _asked(item, subject)
                 target = PairTarget(asked, loaded, stream, lambda: session_of(item.config).energy, self._plant)
-                self._turns.serve(here, facts, target)
+                self._turns.serve(here, target)
         return run_of_one_call(item, subject, label, result, seconds)
 
 
@@ -220,20 +223,20 @@ def _asked(item: pytest.Item, subject: "Subject") -> "Subject":
     from pytest_hwperf.measure.pair_target import ARENA
 
     named = {margin.metric for margin in test_of(item).markers.named}
-    return subject if named.intersection(ARENA) else replace(subject, arena=None)
+    return subject if named.intersection(ARENA) else dataclasses.replace(subject, arena=None)
 
 
-def _recorded(item: pytest.Item) -> Mapping[str, Any]:
+def _recorded(item: pytest.Item) -> Mapping[str, Recorded]:
     """Return the metrics that the test recorded itself, with what is needed to compare them."""
     test = test_of(item)
     sizes = {margin.metric: margin.size for margin in test.own_margins}
     return {
-        sample.metric: {
-            "value": sample.values[0],
-            "better": run.directions[sample.metric],
-            "margin": sizes[sample.metric],
-            "label": run.label,
-        }
+        sample.metric: Recorded(
+            value=sample.values[0],
+            better=run.directions[sample.metric],
+            margin=sizes[sample.metric],
+            label=run.label,
+        )
         for run in test.runs
         for sample in run.samples
         if sample.metric in sizes

@@ -17,7 +17,7 @@ from pytest_hwperf.core.hypotheses import (
     Questions,
     Recorded,
     Rehearsal,
-    TestOutcome,
+    SideOutcome,
     is_open,
     key_of,
     processes_needed,
@@ -35,7 +35,7 @@ SIZE = Margin(metric="model_size", statistic="p50", size=0.05)
 MEMORY = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6)
 ENERGY = Margin(metric="energy", statistic="mean", size=0.05)
 RAPL = EnergySource(source="rapl:package-0", step=0.002)
-PASSED = TestOutcome(outcome="passed")
+PASSED = SideOutcome(outcome="passed")
 
 
 def asking(*margins: Margin, named: Sequence[Margin] = (), budgeted: Sequence[str] = ()) -> MeasuredTest:
@@ -44,7 +44,7 @@ def asking(*margins: Margin, named: Sequence[Margin] = (), budgeted: Sequence[st
 
 
 def rehearsal(
-    outcomes: Mapping[Side, TestOutcome] | None = None,
+    outcomes: Mapping[Side, SideOutcome] | None = None,
     facts: Mapping[Side, Facts] | None = None,
     exact: Mapping[Side, Sequence[Sample]] | None = None,
 ) -> Rehearsal:
@@ -212,11 +212,11 @@ def test_a_test_that_one_side_does_not_collect_is_not_compared(
     ("outcomes", "why"),
     [
         (
-            {"candidate": PASSED, "baseline": TestOutcome(outcome="failed", reason="no x")},
+            {"candidate": PASSED, "baseline": SideOutcome(outcome="failed", reason="no x")},
             ("no baseline", "failed in origin/main: no x"),
         ),
         (
-            {"candidate": TestOutcome(outcome="skipped", reason="gpu"), "baseline": PASSED},
+            {"candidate": SideOutcome(outcome="skipped", reason="gpu"), "baseline": PASSED},
             ("not comparable", "skipped in a fresh process of the candidate: gpu"),
         ),
         ({"baseline": PASSED}, ("not comparable", "lost in a fresh process of the candidate")),
@@ -224,7 +224,7 @@ def test_a_test_that_one_side_does_not_collect_is_not_compared(
     ids=["baseline failed", "candidate skipped", "candidate lost"],
 )
 def test_a_test_that_one_side_does_not_pass_is_not_compared(
-    outcomes: Mapping[Side, TestOutcome], why: tuple[str, str]
+    outcomes: Mapping[Side, SideOutcome], why: tuple[str, str]
 ) -> None:
     assert {NODE: why} == asked(asking(LATENCY), rehearsal(outcomes)).tests
 
@@ -257,8 +257,8 @@ def test_a_measurement_of_one_side_only_has_nothing_beside_it() -> None:
 
 def test_a_users_own_metric_is_asked_where_both_sides_record_it() -> None:
     own = Recorded(value=0.4, better="higher", margin=0.05, label="x")
-    now = TestOutcome(outcome="passed", recorded={"rouge": own, "fresh": own})
-    then = TestOutcome(outcome="passed", recorded={"rouge": own})
+    now = SideOutcome(outcome="passed", recorded={"rouge": own, "fresh": own})
+    then = SideOutcome(outcome="passed", recorded={"rouge": own})
     found = asked(asking(), rehearsal({"candidate": now, "baseline": then}))
 
     there = Measurement(test=NODE, label="x")

@@ -3,10 +3,31 @@
 from array import array
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal
 
+from pytest_hwperf.core.evidence import EnergyWindow
+from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
+from pytest_hwperf.core.records import Sample
 from pytest_hwperf.pairs.channel import WorkerLostError
-from pytest_hwperf.pairs.frames import Frame
+from pytest_hwperf.pairs.messages import (
+    AskEnergy,
+    AskExact,
+    BlockTimes,
+    Bye,
+    Collected,
+    Ended,
+    EnergyResult,
+    ExactSamples,
+    Finish,
+    Frame,
+    FromWorker,
+    Pinned,
+    PinTo,
+    Ready,
+    Select,
+    TimeBlock,
+    ToWorker,
+)
 
 Taken = Callable[[int], int]  # number of a call, from 0 → its nanoseconds
 
@@ -17,8 +38,8 @@ class FakeMeasurement:
 
     label: str = ""
     taken: Taken = lambda _: 1_000_000
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    exact: Mapping[str, Any] = field(default_factory=lambda: {"samples": [], "missing": {}})
+    facts: Facts = field(default_factory=Facts)
+    exact: Sequence[Sample] = ()
     joules: float | None = None
     energy_source: str = "rapl:package-0"
     energy_window_s: float = 0.0  # asked for where the offered one is shorter
@@ -35,9 +56,9 @@ class FakeTest:
     """One test of the process."""
 
     measurements: Sequence[FakeMeasurement] = (FakeMeasurement(),)
-    outcome: str = "passed"
+    outcome: Literal["passed", "failed", "skipped", "lost"] = "passed"
     reason: str = ""
-    recorded: Mapping[str, Any] = field(default_factory=dict)
+    recorded: Mapping[str, Recorded] = field(default_factory=dict)
     dies: bool = False  # before it measures anything
 
 
@@ -48,12 +69,12 @@ class FakeLine:
         self, tests: Mapping[str, FakeTest], errors: Mapping[str, str] | None = None, files: Sequence[str] = ()
     ) -> None:
         self._said = self._session(tests, errors or {}, files)
-        self._heard: Frame | None = None
-        self.told: list[Frame] = []  # all that was said to it
+        self._heard: ToWorker | None = None
+        self.told: list[ToWorker] = []  # all that was sent to it
 
-    def send(self, kind: str, **fields: Any) -> None:
-        self._heard = Frame(kind=kind, fields=fields)
-        self.told.append(self._heard)
+    def send(self, message: ToWorker) -> None:
+        self._heard = message
+        self.told.append(message)
 
     def receive(self, deadline_s: float) -> Frame:
         assert deadline_s > 0
@@ -65,11 +86,9 @@ class FakeLine:
     def _session(
         self, tests: Mapping[str, FakeTest], errors: Mapping[str, str], files: Sequence[str]
     ) -> Iterator[Frame]:
-        yield Frame(kind="collected", fields={"nodes": list(tests), "errors": dict(errors)})
-        heard = self._heard
-        assert heard is not None
-        assert heard.kind == "select"
-        for node in heard.fields["nodes"]:
+        yield _said(Collected(nodes=tuple(tests), errors=errors))
+        assert isinstance(self._heard, Select)
+        for node in self._heard.nodes:
             test = tests[node]
             if test.dies:
                 return
@@ -79,48 +98,48 @@ class FakeLine:
                     return
                 if ended == "failed":
                     break
-            came = {"outcome": test.outcome, "reason": test.reason, "recorded": dict(test.recorded)}
-            yield Frame(kind="tested", fields={"node": node, **came})
-        yield Frame(kind="bye", fields={"files": list(files)})
+            ended_so = SideOutcome(outcome=test.outcome, reason=test.reason, recorded=test.recorded)
+            yield _said(Ended(node=node, ended=ended_so))
+        yield _said(Bye(files=tuple(files)))
 
     def _measured(self, node: str, index: int, measurement: FakeMeasurement) -> Generator[Frame, None, str]:
-        yield Frame(
-            kind="ready",
-            fields={"node": node, "index": index, "label": measurement.label, "facts": dict(measurement.facts)},
-        )
+        yield _said(Ready(node=node, index=index, label=measurement.label, facts=measurement.facts))
         calls, blocks = 0, 0
         while True:
-            heard = self._heard
-            assert heard is not None
-            if heard.kind == "finish":
-                return "on"
-            if heard.kind == "exact":
-                yield Frame(kind="exact", fields=measurement.exact)
-                continue
-            if heard.kind == "pin":
-                number = heard.fields["processor"]
-                yield Frame(kind="pin", fields={"reason": "" if number is None else measurement.sits(number)})
-                continue
-            if heard.kind == "energy":
-                yield Frame(kind="energy", fields=_energy(measurement, heard.fields["seconds"]))
-                continue
-            if blocks == measurement.dies_at_block:
-                return "dead"
-            if blocks == measurement.fails_at_block:
-                return "failed"
-            count, batch = heard.fields["calls"], heard.fields["batch"]
-            cold_calls, cold_ns = measurement.cold
-            taken = array(
-                "q", (batch * measurement.taken(calls + n) + cold_ns * (n < cold_calls) for n in range(count))
-            )
-            calls, blocks = calls + count, blocks + 1
-            wall = sum(taken)
-            fields = {"cpu_ns": wall * measurement.threads, "thread_ns": wall, "switches": measurement.switches}
-            yield Frame(kind="latencies", numbers=taken, fields=fields)
+            match self._heard:
+                case Finish():
+                    return "on"
+                case AskExact():
+                    yield _said(ExactSamples(samples=tuple(measurement.exact)))
+                case PinTo(processor=number):
+                    yield _said(Pinned(reason="" if number is None else measurement.sits(number)))
+                case AskEnergy(seconds=seconds):
+                    yield _said(EnergyResult(window=_energy(measurement, seconds)))
+                case TimeBlock() as asked:
+                    if blocks == measurement.dies_at_block:
+                        return "dead"
+                    if blocks == measurement.fails_at_block:
+                        return "failed"
+                    yield _block(measurement, asked, calls)
+                    calls, blocks = calls + asked.calls, blocks + 1
 
 
-def _energy(measurement: FakeMeasurement, seconds: float) -> Mapping[str, Any]:
+def _said(message: FromWorker) -> Frame:
+    return Frame(message=message)
+
+
+def _block(measurement: FakeMeasurement, asked: TimeBlock, calls: int) -> Frame:
+    cold_calls, cold_ns = measurement.cold
+    taken = array(
+        "q", (asked.batch * measurement.taken(calls + n) + cold_ns * (n < cold_calls) for n in range(asked.calls))
+    )
+    wall = sum(taken)
+    times = BlockTimes(cpu_ns=wall * measurement.threads, thread_ns=wall, switches=measurement.switches)
+    return Frame(message=times, numbers=taken)
+
+
+def _energy(measurement: FakeMeasurement, seconds: float) -> EnergyWindow:
     if seconds < measurement.energy_window_s:
         needed_s = measurement.energy_window_s
-        return {"needed_s": needed_s, "reason": f"windows of {needed_s:g} s are needed"}
-    return {"joules": measurement.joules, "reason": "no meter", "source": measurement.energy_source}
+        return EnergyWindow(needed_s=needed_s, reason=f"windows of {needed_s:g} s are needed")
+    return EnergyWindow(joules=measurement.joules, reason="no meter", source=measurement.energy_source)

@@ -15,13 +15,17 @@ import subprocess
 import sys
 import time
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.core.evidence import EnergyWindow
+from pytest_hwperf.core.hypotheses import Recorded, SideOutcome
+from pytest_hwperf.core.records import Sample
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
 from pytest_hwperf.pairs.cpu_pin import processors
-from pytest_hwperf.pairs.turns import Position, Turns
+from pytest_hwperf.pairs.messages import Ended, Ready
+from pytest_hwperf.pairs.turns import Turns
 
 
 class Scripted:
@@ -43,11 +47,11 @@ class Scripted:
         taken: int = ns[self._start % len(ns)] if isinstance(ns, list) else ns
         return array("q", [taken * batch] * calls)
 
-    def exact(self) -> Mapping[str, Any]:
-        return {"samples": [], "missing": {}}
+    def exact(self) -> Sequence[Sample]:
+        return ()
 
-    def energy(self, calls: int, seconds: float) -> Mapping[str, Any]:
-        return {"reason": f"no meter for {calls} calls in {seconds:g} s"}
+    def energy(self, calls: int, seconds: float) -> EnergyWindow:
+        return EnergyWindow(reason=f"no meter for {calls} calls in {seconds:g} s")
 
 
 def _crash() -> None:
@@ -86,8 +90,9 @@ def main() -> None:
         if start in script.get("silent_in", []):
             time.sleep(600)
         if start not in script.get("unmeasured", []):
-            turns.serve(Position(node=node, index=0, label=""), {}, Scripted(script, start))
-        turns.send("tested", None, node=node, outcome="passed", reason="", recorded=script.get("recorded", {}))
+            turns.serve(Ready(node=node, index=0, label=""), Scripted(script, start))
+        recorded = {name: Recorded(**facts) for name, facts in script.get("recorded", {}).items()}
+        turns.send(Ended(node=node, ended=SideOutcome(outcome="passed", recorded=recorded)))
     turns.bye([])
 
 

@@ -82,9 +82,9 @@ def test_values_that_are_no_numbers_are_refused(place: str, value: object) -> No
         decode_result(text)
 
 
-@pytest.mark.parametrize("text", ['{"protocol": 3}', "[]", "5"])
+@pytest.mark.parametrize("text", ['{"protocol": 2}', "[]", "5"])
 def test_another_protocol_is_refused(text: str) -> None:
-    with pytest.raises(WorkerError, match="another protocol than 2: both sides need the same pytest-hwperf"):
+    with pytest.raises(WorkerError, match="another protocol than 3: both sides need the same pytest-hwperf"):
         decode_result(text)
 
 

@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+from ast import literal_eval
 from collections import deque
 from collections.abc import Callable, Iterator
 
@@ -250,8 +251,8 @@ def test_a_module_that_was_there_already_is_named() -> None:
     assert answer.notes == ["already imported before the cold start, so not part of it: json"]
 
 
-def test_the_worker_side_imports_the_standard_library_only() -> None:
-    """What it imported would be weighed, and would no longer be cold."""
+def test_a_fresh_process_imports_no_more_than_it_needs_to_reply() -> None:
+    """Nothing that a model may import: it would no longer be cold."""
     code = (
         "import sys; import pytest_hwperf.measure.isolated; "
         "print(sorted({n.partition('.')[0] for n in sys.modules} - sys.stdlib_module_names - {'__main__'}))"
@@ -263,4 +264,4 @@ def test_the_worker_side_imports_the_standard_library_only() -> None:
         check=True,
     )
 
-    assert done.stdout.strip() == "['pytest_hwperf']"
+    assert {"pytest_hwperf", "msgspec"} == {*literal_eval(done.stdout)} - {"typing_extensions"}  # msgspec looks for it

@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 
+from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.measure.pair_target import PairTarget
 from pytest_hwperf.measure.planting import planted
 from pytest_hwperf.measure.sampling import Stream
@@ -81,4 +82,4 @@ def test_what_is_planted_makes_the_call_too(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_energy_that_is_not_measured_is_no_figure() -> None:
-    assert on_turn(lambda: None).energy(10, 0.6) == {"reason": "energy is not measured here"}
+    assert EnergyWindow(reason="energy is not measured here") == on_turn(lambda: None).energy(10, 0.6)

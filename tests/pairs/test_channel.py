@@ -10,10 +10,11 @@ from typing import Any, cast
 
 import pytest
 
+from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.processes import Launched
 from pytest_hwperf.host.worker_protocol import PROTOCOL
 from pytest_hwperf.pairs.channel import Connection, Listener, WorkerLostError
-from pytest_hwperf.pairs.frames import Frame, pack
+from pytest_hwperf.pairs.messages import Bye, Finish, Frame, Hello, pack
 
 
 def launched(code: int | None = None) -> Launched:
@@ -28,8 +29,8 @@ def launched(code: int | None = None) -> Launched:
     return Launched(process=cast("Any", process), log=Path("unused"))
 
 
-def hello(**changes: Any) -> bytes:
-    return pack(Frame(kind="hello", fields={"protocol": PROTOCOL, "side": "baseline", **changes}))
+def hello(token: str = "", *, side: Side = "baseline", protocol: int = PROTOCOL) -> bytes:
+    return pack(Frame(message=Hello(protocol=protocol, token=token, side=side)))
 
 
 @pytest.fixture
@@ -62,9 +63,9 @@ def coming(listener: Listener, *greetings: bytes) -> list[socket.socket]:
 def test_the_process_that_was_started_is_let_in(listener: Listener) -> None:
     (theirs,) = coming(listener, hello(token=listener.token))
     line = listener.accept("baseline", launched(), 5)
-    theirs.sendall(pack(Frame(kind="bye", fields={"files": []})))
+    theirs.sendall(pack(Frame(message=Bye(files=()))))
 
-    assert line.receive(5).kind == "bye"
+    assert Bye(files=()) == line.receive(5).message
     line.close()
     theirs.close()
 
@@ -76,7 +77,7 @@ def test_strangers_are_turned_away(listener: Listener) -> None:
         b"GET / HTTP/1.1\r\n\r\n" + b"x" * 64,
         hello(token="wrong"),  # noqa: S106 - no secret
         hello(token=listener.token, side="candidate"),
-        pack(Frame(kind="bye")),
+        pack(Frame(message=Bye(files=()))),
         hello(token=listener.token),
     )
     line = listener.accept("baseline", launched(), 5)
@@ -89,7 +90,9 @@ def test_strangers_are_turned_away(listener: Listener) -> None:
 
 def test_another_protocol_is_named(listener: Listener) -> None:
     (theirs,) = coming(listener, hello(token=listener.token, protocol=PROTOCOL + 1))
-    with pytest.raises(WorkerLostError, match="speaks protocol 3 instead of 2: both sides need the same version"):
+    with pytest.raises(
+        WorkerLostError, match=f"speaks protocol {PROTOCOL + 1} instead of {PROTOCOL}: both sides need the same version"
+    ):
         listener.accept("baseline", launched(), 5)
     theirs.close()
 
@@ -106,7 +109,7 @@ def test_a_process_that_never_greets_is_given_up(listener: Listener) -> None:
 
 def test_a_message_may_come_in_pieces(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    content = hello(side="x" * 5000)
+    content = hello("x" * 5000)
 
     def trickle() -> None:
         for start in range(0, len(content), 999):
@@ -117,7 +120,7 @@ def test_a_message_may_come_in_pieces(pair: tuple[socket.socket, socket.socket])
     found = Connection(ours, launched()).receive(5)
     thread.join()
 
-    assert found.fields["side"] == "x" * 5000
+    assert Hello(protocol=PROTOCOL, token="x" * 5000, side="baseline") == found.message
 
 
 def test_silence_ends_at_the_deadline(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -141,12 +144,14 @@ def test_what_a_dead_process_has_said_is_heard_first(pair: tuple[socket.socket, 
     theirs.close()
     line = Connection(ours, launched(0))
 
-    assert line.receive(5).kind == "hello"
+    assert isinstance(line.receive(5).message, Hello)
     with pytest.raises(WorkerLostError, match="ended with code 0 in the middle of the pair"):
         line.receive(5)
 
 
-@pytest.mark.parametrize("act", [lambda line: line.receive(5), lambda line: line.send("run")], ids=["receive", "send"])
+@pytest.mark.parametrize(
+    "act", [lambda line: line.receive(5), lambda line: line.send(Finish())], ids=["receive", "send"]
+)
 def test_a_closed_line_is_a_lost_process(
     pair: tuple[socket.socket, socket.socket], act: Callable[[Connection], object]
 ) -> None:

@@ -10,13 +10,23 @@ from fakes.lines import FakeLine, FakeMeasurement, FakeTest, Taken
 
 from pytest_hwperf.core.evidence import Measurement, Observation, Side
 from pytest_hwperf.pairs.channel import WorkerLostError
-from pytest_hwperf.pairs.frames import Frame
 from pytest_hwperf.pairs.interleaving import BlockPlan, Interleaver, Interleaving
+from pytest_hwperf.pairs.messages import (
+    AskEnergy,
+    BlockTimes,
+    Collected,
+    Frame,
+    Pinned,
+    PinTo,
+    Ready,
+    Select,
+    TimeBlock,
+)
 
 NODE = "t.py::test"
 HERE = Measurement(test=NODE, label="")
 MILLI = 1_000_000  # ns
-COUNTS = {"cpu_ns": 1, "thread_ns": 1, "switches": 0}
+COUNTS = BlockTimes(cpu_ns=0, thread_ns=0, switches=0)
 HEADS: Callable[[], bool] = lambda: True  # noqa: E731 - the baseline is always first
 
 
@@ -27,9 +37,9 @@ def constant(taken_ns: int) -> FakeMeasurement:
 def line(measurement: FakeMeasurement) -> FakeLine:
     """A process that stands before its measurement."""
     found = FakeLine({NODE: FakeTest(measurements=[measurement])})
-    assert found.receive(1).kind == "collected"
-    found.send("select", nodes=[NODE])
-    assert found.receive(1).kind == "ready"
+    assert isinstance(found.receive(1).message, Collected)
+    found.send(Select(nodes=(NODE,)))
+    assert isinstance(found.receive(1).message, Ready)
     return found
 
 
@@ -53,14 +63,12 @@ def only(found: Interleaving) -> Observation:
 
 def asked(lines: Mapping[Side, FakeLine], side: Side = "baseline") -> list[tuple[int, int]]:
     """Calls and batch of every turn of a side."""
-    return [(frame.fields["calls"], frame.fields["batch"]) for frame in lines[side].told if frame.kind == "run"]
+    return [(told.calls, told.batch) for told in lines[side].told if isinstance(told, TimeBlock)]
 
 
 def seats(lines: Mapping[Side, FakeLine]) -> dict[Side, list[int | None]]:
     """Processors that each side was told to stay on, in this order."""
-    return {
-        side: [frame.fields["processor"] for frame in end.told if frame.kind == "pin"] for side, end in lines.items()
-    }
+    return {side: [told.processor for told in end.told if isinstance(told, PinTo)] for side, end in lines.items()}
 
 
 def test_a_slower_candidate_is_seen_in_every_block() -> None:
@@ -173,7 +181,7 @@ def test_a_meter_that_needs_longer_windows_gets_them_up_to_a_limit(needed_s: flo
     """Counters of processors with SGX need 1 s, boards up to 10 s, both with a reserve."""
     metered = FakeMeasurement(taken=lambda _: MILLI, joules=0.5, energy_window_s=needed_s)
     found, lines = interleaving(metered, metered, ("energy", "mean"))
-    offered = [told.fields["seconds"] for told in lines["candidate"].told if told.kind == "energy"]
+    offered = [told.seconds for told in lines["candidate"].told if isinstance(told, AskEnergy)]
 
     if needed_s > 20:
         assert "windows of 21 s are needed" in found.refused["energy", "mean"]
@@ -208,10 +216,9 @@ def test_preempted_blocks_are_counted() -> None:
 @pytest.mark.parametrize(
     ("frame", "why"),
     [
-        (Frame(kind="latencies", fields=COUNTS), "baseline: answered with 0 times where 1 were due"),
-        (Frame(kind="latencies", fields={**COUNTS, "cpu_ns": "5"}), "baseline: its 'latencies' message has no valid"),
-        (Frame(kind="latencies", fields=COUNTS, numbers=array("q", [0])), "calls that took no time at all"),
-        (Frame(kind="hello"), "baseline: said 'hello' where 'latencies' was due"),
+        (Frame(message=COUNTS), "baseline: answered with 0 times where 1 were due"),
+        (Frame(message=COUNTS, numbers=array("q", [0])), "calls that took no time at all"),
+        (Frame(message=Pinned(), numbers=array("q", [5])), "baseline: sent 'Pinned' where 'BlockTimes' was due"),
     ],
 )
 def test_an_answer_that_is_none_ends_the_pair(frame: Frame, why: str) -> None:
@@ -236,7 +243,7 @@ def test_a_block_may_take_three_times_as_long_and_no_longer() -> None:
 
     baseline = Watched({NODE: FakeTest(measurements=[constant(MILLI)])})
     baseline.receive(1)
-    baseline.send("select", nodes=[NODE])
+    baseline.send(Select(nodes=(NODE,)))
     baseline.receive(1)
     lines: Mapping[Side, FakeLine] = {"baseline": baseline, "candidate": line(constant(MILLI))}
     Interleaver(lines, BlockPlan(), HEADS, [("latency", "p50")]).measure(HERE)
@@ -251,7 +258,7 @@ def test_both_sides_share_a_processor_in_their_turns() -> None:
 
     assert found.assignment.processor == 3
     for end in lines.values():
-        assert [frame.kind for frame in end.told] == ["select", "run", "pin", *["run"] * 12]
+        assert [type(told) for told in end.told] == [Select, TimeBlock, PinTo, *[TimeBlock] * 12]
     assert seats(lines) == {"baseline": [3], "candidate": [3]}
 
 
@@ -286,6 +293,6 @@ def test_taken_is_a_function_of_the_call() -> None:
     """The fake's own promise."""
     taken: Taken = lambda call: call + 1  # noqa: E731 - a typed constant
     found = line(FakeMeasurement(taken=taken))
-    found.send("run", calls=3, batch=2, rest=True)
+    found.send(TimeBlock(calls=3, batch=2, rest=True))
 
     assert [2, 4, 6] == list(found.receive(1).numbers)

@@ -1,21 +1,18 @@
 """Both sides in lock-step, played by fakes: who waits for whom, and what becomes of the rest when one falls out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any, cast
 
 import pytest
 from fakes import records as fake
 from fakes.lines import FakeLine, FakeMeasurement, FakeTest
-from pytest_hwperf.core.serialisation import to_plain
 
 from pytest_hwperf.core.evidence import Measurement, Side
-from pytest_hwperf.core.hypotheses import Facts
-from pytest_hwperf.pairs.frames import Frame
+from pytest_hwperf.core.hypotheses import Facts, SideOutcome
 from pytest_hwperf.pairs.interleaving import BlockPlan
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
-from pytest_hwperf.pairs.validation import number
+from pytest_hwperf.pairs.messages import Bye, Ended, Frame, Pinned, ToWorker
 
 TEMPO = BlockPlan(doubles=2)
 ONE = Measurement(test="t.py::one", label="")
@@ -47,7 +44,7 @@ def test_both_sides_go_through_all_tests() -> None:
     (found,) = trace.interleavings[ONE].observations
     assert [1e-3] * 4 == pytest.approx(list(found.baseline))
     assert [1.1e-3] * 4 == pytest.approx(list(found.candidate))
-    assert {"baseline": ["b.py"], "candidate": ["c.py"]} == trace.files
+    assert {"baseline": ("b.py",), "candidate": ("c.py",)} == trace.files
 
 
 def test_turns_are_drawn_two_of_either_side_in_a_row() -> None:
@@ -136,11 +133,10 @@ def test_a_stranger_on_the_line_is_found_out() -> None:
 
 def test_what_needs_no_clock_is_asked_for_at_the_rehearsal() -> None:
     accuracy = fake.sample("accuracy", [1.0, 0.0], per="example")
-    exact = {"samples": [to_plain(accuracy)], "missing": {}}
-    test = FakeTest(measurements=[FakeMeasurement(exact=exact, facts={"conditions": {"batch_size": "1"}})])
+    test = FakeTest(measurements=[FakeMeasurement(exact=[accuracy], facts=Facts(conditions={"batch_size": "1"}))])
     trace = meet(FakeLine(both(one=test)), FakeLine(both(one=test)), exact=True)
 
-    assert {"baseline": [accuracy], "candidate": [accuracy]} == trace.exact[ONE]
+    assert {"baseline": (accuracy,), "candidate": (accuracy,)} == trace.exact[ONE]
     assert Facts(conditions={"batch_size": "1"}) == trace.facts[ONE]["candidate"]
 
 
@@ -152,13 +148,13 @@ class Logged(FakeLine):
         self._side = side
         self._log = log
 
-    def send(self, kind: str, **fields: object) -> None:
-        self._log.append(f"{kind} {self._side}")
-        super().send(kind, **fields)
+    def send(self, message: ToWorker) -> None:
+        self._log.append(f"{type(message).__name__} {self._side}")
+        super().send(message)
 
     def receive(self, deadline_s: float) -> Frame:
         frame = super().receive(deadline_s)
-        self._log.append(f"{frame.kind} from {self._side}")
+        self._log.append(f"{type(frame.message).__name__} from {self._side}")
         return frame
 
 
@@ -169,27 +165,31 @@ def test_a_coin_decides_who_goes_on_first(heads: bool, order: list[str]) -> None
     lines = {side: Logged(side, log, both(one=FakeTest())) for side in ("baseline", "candidate")}
     program = Program(nodes=[ONE.test], wanted=lambda _: [("latency", "p50")], plan=TEMPO)
     Pairing(cast("Any", lines), program, lambda: heads).run()
-    after = log[log.index(f"finish {order[0]}") :]
+    after = log[log.index(f"Finish {order[0]}") :]
 
-    assert [f"finish {order[0]}", f"finish {order[1]}"] == after[:2]
-    assert [f"tested from {order[0]}", f"tested from {order[1]}"] == after[2:4]
-    assert [f"select {side}" for side in order] == [line for line in log if line.startswith("select")]
+    assert [f"Finish {order[0]}", f"Finish {order[1]}"] == after[:2]
+    assert [f"Ended from {order[0]}", f"Ended from {order[1]}"] == after[2:4]
+    assert [f"Select {side}" for side in order] == [line for line in log if line.startswith("Select")]
 
 
-@pytest.mark.parametrize(
-    ("name", "lie"), [("nodes", 5), ("nodes", [5]), ("errors", [1, 2])], ids=["number", "numbers", "list"]
-)
-def test_a_process_that_lies_is_lost_and_not_believed(name: str, lie: object) -> None:
-    class Liar(FakeLine):
+def test_a_message_out_of_turn_ends_the_pair() -> None:
+    class Early(FakeLine):
         def receive(self, deadline_s: float) -> Frame:
-            frame = super().receive(deadline_s)
-            return replace(frame, fields={**frame.fields, name: lie}) if frame.kind == "collected" else frame
+            super().receive(deadline_s)
+            return Frame(message=Pinned())
 
-    trace = meet(Liar(both(one=FakeTest())), FakeLine(both(one=FakeTest())))
+    trace = meet(Early(both(one=FakeTest())), FakeLine(both(one=FakeTest())))
 
-    assert trace.lost == f"baseline: its 'collected' message has no valid {name!r}: is it the same pytest-hwperf?"
+    assert trace.lost == "baseline: sent 'Pinned' where Collected was due"
 
 
-@pytest.mark.parametrize("value", [10**400, True, "5", None, float("inf")])
-def test_numbers_that_are_none_are_none(value: object) -> None:
-    assert number(value) is None
+def test_sides_in_different_places_went_different_ways() -> None:
+    """One is done with all its tests while the other has just ended one."""
+    ended = Frame(message=Ended(node=ONE.test, ended=SideOutcome(outcome="passed")))
+    other = FakeLine(both(one=FakeTest(measurements=[])))
+    other._said = iter([next(other._said), ended, ended])
+    done = FakeLine({ONE.test: FakeTest(measurements=[])})
+    done._said = iter([next(done._said), Frame(message=Bye(files=()))])
+    trace = meet(other, done)
+
+    assert trace.lost == f"both sides went different ways (baseline: Ended {ONE.test} and candidate: Bye)"

@@ -2,21 +2,45 @@
 
 import socket
 from array import array
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from fakes import records as fake
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.evidence import EnergyWindow
+from pytest_hwperf.core.hypotheses import Facts, SideOutcome
+from pytest_hwperf.core.records import Sample, replace
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
 from pytest_hwperf.pairs.cpu_pin import CpuPin, processors
-from pytest_hwperf.pairs.frames import Frame, pack, unpack
-from pytest_hwperf.pairs.turns import Position, Turns
+from pytest_hwperf.pairs.messages import (
+    AskEnergy,
+    AskExact,
+    BlockTimes,
+    Bye,
+    Collected,
+    Ended,
+    EnergyResult,
+    ExactSamples,
+    Finish,
+    Frame,
+    Hello,
+    Message,
+    Pinned,
+    PinTo,
+    Ready,
+    Select,
+    TimeBlock,
+    pack,
+    unpack,
+)
+from pytest_hwperf.pairs.turns import Turns
 
-ORDER = WorkerTask(role="pair", node="", label="baseline", answer="0", token="secret")  # noqa: S106 - no secret
-HERE = Position(node="t.py::test", index=0, label="")
+TASK = WorkerTask(role="pair", node="", label="baseline", answer="0", token="secret")  # noqa: S106 - no secret
+HERE = Ready(node="t.py::test", index=0, label="", facts=Facts(scenario="onnx_fp32"))
+SIZES = fake.sample("model_size", [5e6], per="model")
+BLOCK = TimeBlock(calls=1, batch=1, rest=False)
 
 
 class Left(Exception):  # noqa: N818 - no error: what `os._exit` does to a real process
@@ -36,17 +60,17 @@ class FakeSubject:
     def block(self, calls: int, batch: int) -> "array[int]":
         return array("q", [5 * batch] * calls)
 
-    def exact(self) -> Mapping[str, Any]:
-        return {"samples": [], "missing": {"accuracy": "no labels"}}
+    def exact(self) -> Sequence[Sample]:
+        return [SIZES]
 
-    def energy(self, calls: int, seconds: float) -> Mapping[str, Any]:
-        return {"joules": 0.25 * calls, "seconds": seconds}
+    def energy(self, calls: int, seconds: float) -> EnergyWindow:
+        return EnergyWindow(joules=0.25 * calls, needed_s=seconds)
 
 
 @pytest.fixture
 def line() -> Iterator[tuple[Turns, socket.socket]]:
     ours, theirs = socket.socketpair()
-    yield Turns(ORDER, theirs, leave), ours
+    yield Turns(theirs, leave), ours
     ours.close()
     theirs.close()
 
@@ -55,58 +79,54 @@ def receive(end: socket.socket) -> Frame:
     return unpack(lambda count: end.recv(count, socket.MSG_WAITALL))
 
 
-def send(end: socket.socket, kind: str, **fields: Any) -> None:
-    end.sendall(pack(Frame(kind=kind, fields=fields)))
+def send(end: socket.socket, *messages: Message) -> None:
+    for message in messages:
+        end.sendall(pack(Frame(message=message)))
 
 
 def test_it_greets_with_its_token_and_protocol() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        found = Turns.connect(replace(ORDER, answer=str(listener.getsockname()[1])))
+        found = Turns.connect(replace(TASK, answer=str(listener.getsockname()[1])))
         with listener.accept()[0] as end:
             hello = receive(end)
-            found._line.close()
+            found._connection.close()
 
-    assert hello.kind == "hello"
-    assert hello.fields["token"] == "secret"  # noqa: S105 - no secret
-    assert (PROTOCOL, "baseline") == (hello.fields["protocol"], hello.fields["side"])
+    assert Hello(protocol=PROTOCOL, token=TASK.token, side="baseline") == hello.message
 
 
 @pytest.mark.parametrize("answer", ["1", "no port"])
 def test_a_conductor_that_is_gone_is_a_clear_error(answer: str) -> None:
     with pytest.raises(WorkerError, match="the conductor of this process does not answer"):
-        Turns.connect(replace(ORDER, answer=answer))
+        Turns.connect(replace(TASK, answer=answer))
 
 
 def test_it_runs_what_was_selected(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
-    send(end, "select", nodes=["b", "a"])
+    send(end, Select(nodes=("b", "a")))
 
-    assert turns.chosen(["a", "b", "c"], {"x.py": "ImportError"}) == ["b", "a"]
-    assert receive(end).fields == {"nodes": ["a", "b", "c"], "errors": {"x.py": "ImportError"}}
+    assert turns.chosen(["a", "b", "c"], {"x.py": "ImportError"}) == ("b", "a")
+    assert Collected(nodes=("a", "b", "c"), errors={"x.py": "ImportError"}) == receive(end).message
 
 
 def test_anything_else_than_a_selection_is_refused(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
-    send(end, "run")
+    send(end, BLOCK)
 
-    with pytest.raises(WorkerError, match="said 'run' where 'select' was due"):
+    with pytest.raises(WorkerError, match="the conductor sent 'TimeBlock', which is not expected here"):
         turns.chosen([], {})
 
 
 def test_it_measures_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
-    send(end, "run", calls=3, batch=2, rest=True)
-    send(end, "exact")
-    send(end, "energy", calls=4, seconds=0.6)
-    send(end, "finish")
-    turns.serve(HERE, {"scenario": "onnx_fp32"}, FakeSubject())
+    send(end, TimeBlock(calls=3, batch=2, rest=True), AskExact(), AskEnergy(calls=4, seconds=0.6), Finish())
+    turns.serve(HERE, FakeSubject())
 
-    ready, latencies, exact, energy = (receive(end) for _ in range(4))
-    assert {"node": HERE.node, "index": 0, "label": "", "facts": {"scenario": "onnx_fp32"}} == ready.fields
-    assert [10, 10, 10] == list(latencies.numbers)
-    assert {"cpu_ns", "thread_ns", "switches"} == set(latencies.fields)
-    assert exact.fields["missing"] == {"accuracy": "no labels"}
-    assert energy.fields == {"joules": 1.0, "seconds": 0.6}
+    ready, times, exact, energy = (receive(end) for _ in range(4))
+    assert HERE == ready.message
+    assert [10, 10, 10] == list(times.numbers)
+    assert isinstance(times.message, BlockTimes)
+    assert ExactSamples(samples=(SIZES,)) == exact.message
+    assert EnergyResult(window=EnergyWindow(joules=1.0, needed_s=0.6)) == energy.message
 
 
 def test_what_is_prepared_belongs_to_no_call(
@@ -125,12 +145,12 @@ def test_what_is_prepared_belongs_to_no_call(
     clock = SimpleNamespace(process_time_ns=lambda: now[0], thread_time_ns=lambda: now[0])
     monkeypatch.setattr("pytest_hwperf.pairs.turns.time", clock)
     turns, end = line
-    send(end, "run", calls=3, batch=2, rest=False)
-    send(end, "finish")
-    turns.serve(HERE, {}, Preparing())
+    send(end, TimeBlock(calls=3, batch=2, rest=False), Finish())
+    turns.serve(HERE, Preparing())
 
-    _, latencies = receive(end), receive(end)
-    assert {"cpu_ns": 30, "thread_ns": 30} == {name: latencies.fields[name] for name in ("cpu_ns", "thread_ns")}
+    _, times = receive(end), receive(end).message
+    assert isinstance(times, BlockTimes)
+    assert (30, 30) == (times.cpu_ns, times.thread_ns)
 
 
 def test_it_stays_on_a_processor_until_it_is_told_to_go_on() -> None:
@@ -145,24 +165,16 @@ def test_it_stays_on_a_processor_until_it_is_told_to_go_on() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         pin = CpuPin(lambda _: allowed[-1], lambda _, numbers: allowed.append({*numbers}), lambda: ())
-        turns = Turns(ORDER, theirs, leave, lambda: pin)
-        for number in (1, 2):
-            send(ours, "pin", processor=number)
-            send(ours, "run", calls=1, batch=1, rest=False)
-        send(ours, "pin", processor=7)
-        send(ours, "run", calls=1, batch=1, rest=False)
-        send(ours, "pin", processor=1)
-        send(ours, "finish")
-        turns.serve(HERE, {}, Watched())
-        answers = [receive(ours) for _ in range(8)]
+        turns = Turns(theirs, leave, lambda: pin)
+        for number in (1, 2, 7):
+            send(ours, PinTo(processor=number), BLOCK)
+        send(ours, PinTo(processor=1), Finish())
+        turns.serve(HERE, Watched())
+        answers = [receive(ours).message for _ in range(8)]
 
     assert seen == [{1}, {2}, {0, 1, 2}]
-    assert [frame.fields["reason"] for frame in answers if frame.kind == "pin"] == [
-        "",
-        "",
-        "may run on processors 0, 1, 2 only",
-        "",
-    ]
+    reasons = [answer.reason for answer in answers if isinstance(answer, Pinned)]
+    assert ["", "", "may run on processors 0, 1, 2 only", ""] == reasons
     assert allowed[-1] == {0, 1, 2}
 
 
@@ -173,20 +185,19 @@ def test_a_call_that_fails_frees_its_thread(line: tuple[Turns, socket.socket]) -
 
     before = processors()
     turns, end = line
-    send(end, "pin", processor=before[0])
-    send(end, "run", calls=1, batch=1, rest=True)
+    send(end, PinTo(processor=before[0]), BLOCK)
     with pytest.raises(ZeroDivisionError):
-        turns.serve(HERE, {}, Failing())
+        turns.serve(HERE, Failing())
 
     assert processors() == before
 
 
 def test_what_it_does_not_know_it_refuses(line: tuple[Turns, socket.socket]) -> None:
     turns, end = line
-    send(end, "dance")
+    send(end, Select(nodes=()))
 
-    with pytest.raises(WorkerError, match="asked for 'dance', which this version does not know"):
-        turns.serve(HERE, {}, FakeSubject())
+    with pytest.raises(WorkerError, match="the conductor sent 'Select', which is not expected here"):
+        turns.serve(HERE, FakeSubject())
 
 
 @pytest.mark.parametrize(
@@ -211,9 +222,8 @@ def test_it_waits_for_its_own_threads_before_it_gives_the_turn_away(
         process_time_ns=lambda: min(slept[0], busy_ms) * 1_000_000,
     )
     monkeypatch.setattr("pytest_hwperf.pairs.turns.time", clock)
-    send(end, "run", calls=1, batch=1, rest=rest)
-    send(end, "finish")
-    turns.serve(HERE, {}, FakeSubject())
+    send(end, TimeBlock(calls=1, batch=1, rest=rest), Finish())
+    turns.serve(HERE, FakeSubject())
 
     assert [waited_ms] == slept
 
@@ -225,7 +235,7 @@ def test_a_conductor_that_is_gone_ends_the_process(line: tuple[Turns, socket.soc
     with pytest.raises(Left):
         turns.receive()
     with pytest.raises(Left):
-        turns.send("tested")
+        turns.send(Ended(node="t.py::test", ended=SideOutcome(outcome="passed")))
 
 
 def test_it_leaves_at_once_when_it_has_said_farewell(line: tuple[Turns, socket.socket]) -> None:
@@ -233,4 +243,4 @@ def test_it_leaves_at_once_when_it_has_said_farewell(line: tuple[Turns, socket.s
     with pytest.raises(Left):
         turns.bye(["a.py"])
 
-    assert receive(end).fields == {"files": ["a.py"]}
+    assert Bye(files=("a.py",)) == receive(end).message

@@ -1,0 +1,180 @@
+"""Messages between the conductor and the two processes of a pair: records, decoded strictly and never unpickled.
+
+A frame is two little-endian u32 (bytes of the message, bytes of the numbers), the message as JSON, and the numbers as
+little-endian int64.
+"""
+
+import struct
+import sys
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from pytest_hwperf.core.errors import SerialisationError, WorkerError
+from pytest_hwperf.core.evidence import EnergyWindow, Side
+from pytest_hwperf.core.hypotheses import Facts, SideOutcome
+from pytest_hwperf.core.records import Count, Record, Sample
+from pytest_hwperf.core.serialisation import from_json, to_json
+
+if TYPE_CHECKING:
+    Numbers = array[int]
+else:
+    Numbers = array  # not subscriptable at run time before Python 3.12
+
+_LENGTHS = struct.Struct("<II")
+_WIDTH = 8  # bytes of an int64
+_LARGEST_MESSAGE = 64 * 2**20  # bytes: thousands of node ids and loaded files, and no more than memory bears
+_LARGEST_NUMBERS = 512 * 2**20
+
+
+class Hello(Record, frozen=True, kw_only=True, tag=True):
+    """A process of a pair has started."""
+
+    protocol: int
+    token: str  # shows that it is the one that the conductor has started
+    side: Side
+
+
+class Collected(Record, frozen=True, kw_only=True, tag=True):
+    """It knows which tests there are."""
+
+    nodes: tuple[str, ...]  # node ids
+    errors: Mapping[str, str]  # file that cannot be collected → why
+
+
+class Select(Record, frozen=True, kw_only=True, tag=True):
+    """To a process: run these tests in this order."""
+
+    nodes: tuple[str, ...]
+
+
+class Ready(Record, frozen=True, kw_only=True, tag=True):
+    """It has reached a measurement, has called it once, and waits."""
+
+    node: str
+    index: Count  # of the measurement in its test, from 0
+    label: str
+    facts: Facts = Facts()
+
+
+class TimeBlock(Record, frozen=True, kw_only=True, tag=True):
+    """To a process: time a block of calls."""
+
+    calls: Count  # times to take
+    batch: Count  # calls that share a time
+    rest: bool  # wait afterwards until the process stands still: the other side is next
+
+
+class BlockTimes(Record, frozen=True, kw_only=True, tag=True):
+    """Such a block; the numbers are nanoseconds, of each call or batch."""
+
+    cpu_ns: Count  # of the whole process
+    thread_ns: Count  # of the thread that calls
+    switches: Count  # involuntary context switches
+
+
+class PinTo(Record, frozen=True, kw_only=True, tag=True):
+    """To a process: stay on a processor in your turns; None: run wherever you may."""
+
+    processor: Count | None
+
+
+class Pinned(Record, frozen=True, kw_only=True, tag=True):
+    """It does, or says why not."""
+
+    reason: str = ""
+
+
+class AskExact(Record, frozen=True, kw_only=True, tag=True):
+    """To a process: give what needs no clock."""
+
+
+class ExactSamples(Record, frozen=True, kw_only=True, tag=True):
+    """Values that need no clock: accuracy by example, sizes."""
+
+    samples: tuple[Sample, ...]
+
+
+class AskEnergy(Record, frozen=True, kw_only=True, tag=True):
+    """To a process: fill one window of the energy meter."""
+
+    calls: Count
+    seconds: float  # that they are expected to take
+
+
+class EnergyResult(Record, frozen=True, kw_only=True, tag=True):
+    """Such a window."""
+
+    window: EnergyWindow
+
+
+class Finish(Record, frozen=True, kw_only=True, tag=True):
+    """To a process: this measurement is over."""
+
+
+class Ended(Record, frozen=True, kw_only=True, tag=True):
+    """A test is over."""
+
+    node: str
+    ended: SideOutcome
+
+
+class Bye(Record, frozen=True, kw_only=True, tag=True):
+    """All tests are over; the process ends."""
+
+    files: tuple[str, ...]  # of loaded modules
+
+
+FromWorker: TypeAlias = Hello | Collected | Ready | BlockTimes | Pinned | ExactSamples | EnergyResult | Ended | Bye
+ToWorker: TypeAlias = Select | TimeBlock | PinTo | AskExact | AskEnergy | Finish
+Message: TypeAlias = FromWorker | ToWorker
+
+
+class _Envelope(Record, frozen=True, kw_only=True):
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """One message, and the numbers that come with it."""
+
+    message: Message
+    numbers: Numbers = field(default_factory=lambda: array("q"))
+
+
+def pack(frame: Frame) -> bytes:
+    """Write a frame as bytes."""
+    text = to_json(_Envelope(message=frame.message))
+    numbers = _little_endian(frame.numbers).tobytes()
+    return _LENGTHS.pack(len(text), len(numbers)) + text + numbers
+
+
+def unpack(receive: Callable[[int], bytes]) -> Frame:
+    """Read one frame.
+
+    Args:
+        receive: returns exactly as many bytes as it is asked for, or raises.
+
+    Raises:
+        WorkerError: not a frame; its sender speaks something else.
+    """
+    text_length, numbers_length = _LENGTHS.unpack(receive(_LENGTHS.size))
+    if text_length > _LARGEST_MESSAGE or numbers_length > _LARGEST_NUMBERS or numbers_length % _WIDTH:
+        raise WorkerError(f"a message of {text_length} + {numbers_length} bytes is none of this protocol")
+    text, raw = receive(text_length), receive(numbers_length)
+    try:
+        message = from_json(_Envelope, text).message
+    except SerialisationError as error:
+        raise WorkerError(f"a message cannot be read ({error}): both sides need the same pytest-hwperf") from error
+    numbers = array("q")
+    numbers.frombytes(raw)
+    return Frame(message=message, numbers=_little_endian(numbers))
+
+
+def _little_endian(numbers: Numbers) -> Numbers:
+    """Swap the bytes on a big-endian machine; the same way back."""
+    if sys.byteorder == "big":
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers
