@@ -225,6 +225,14 @@ def test_every_keyword_stands_in_the_reference(keywords: Collection[str]) -> Non
     assert [] == [keyword for keyword in keywords if f"`{keyword}`" not in text_of(REFERENCE)]
 
 
+def test_the_reference_has_the_default_margins() -> None:
+    rows = re.findall(r"^\| (`[a-z_0-9`, ]+`) \| `([\d.]+)(%|pp)`", section(REFERENCE, "Markers"), re.MULTILINE)
+    shown = {name: (float(size) / 100, unit) for names, size, unit in rows for name in re.findall(r"\w+", names)}
+    units = {"relative": "%", "absolute": "pp"}
+
+    assert {name: (one.size, units[one.scale]) for name, one in DEFAULT_MARGINS.items()} == shown
+
+
 def test_the_page_of_metrics_is_their_table() -> None:
     """The page has one line for each; this line is what belongs there."""
     lines = []
