@@ -1,4 +1,4 @@
-"""The architecture page is held against the package: its picture, its roads, its code map and its invariants.
+"""The architecture page is held against the package: picture, roads, code map, invariants and messages of a pair.
 
 The code map is generated. After a file was moved or its docstring changed, write the map again with
 `python -m pytest tests/test_architecture_page.py --update-golden`.
@@ -119,3 +119,10 @@ def test_every_invariant_names_a_test_that_exists() -> None:
 
     assert ["1", "2", "3", "4", "5", "6", "7"] == rules
     assert [] == [proof for proof in sorted(proofs) if f"def {proof}(" not in tests]
+
+
+def test_every_message_of_a_pair_is_listed() -> None:
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py")))
+    page = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8").partition("\n## Messages of a pair\n")[2]
+
+    assert set(re.findall(r"\.send\(\s*\"(\w+)\"", sources)) == set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE))
