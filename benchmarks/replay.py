@@ -89,7 +89,7 @@ def upper_bound(found: int, of: int) -> float:
 
 def table(rule: Rule, *, repeats: int) -> Iterator[str]:
     """Yield the lines of one rule's table."""
-    yield "sessions   equal code           +10 %   +25 %   +50 %      x3"
+    yield "  stored   equal code           +10 %   +25 %   +50 %      x3"
     for stored in HISTORIES:
         counts = [alarms(rule, stored, slowdown, repeats=repeats) for slowdown in SLOWDOWNS]
         false, of = counts[0]
