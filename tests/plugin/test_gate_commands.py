@@ -70,7 +70,7 @@ def test_a_mistake_of_ours_ends_the_session_with_a_sentence(project: Project, mo
         [
             "ERROR: hwperf: nothing was compared, by a mistake of pytest-hwperf itself: KeyError: 'planted'. *",
             "Traceback (most recent call last):",
-            "*test_rerun_gate.py*, in conduct",
+            "*test_gate_commands.py*, in conduct",
         ]
     )
     result.stdout.no_fnmatch_line("*INTERNALERROR*")

@@ -153,7 +153,7 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
         ({"schema": None}, "the file has schema None"),
         (
             {"idle_w": "2.5"},
-            "does not hold what a calibration holds (Calibration: Expected `float`, got `str` - at `$.idle_w`",
+            "(Calibration: Expected `float`, got `str` - at `$.idle_w`",
         ),
         ({"idle_w": float("nan")}, "Expected a finite number"),
         ({"more": 1}, "unknown field `more`"),
