@@ -1,16 +1,15 @@
 """A process of a pair that is no pytest: it loads one model and takes turns."""
 
 import importlib
-import json
 import os
 import sys
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.errors import HwperfError, UsageProblem, WorkerError
 from pytest_hwperf.core.hypotheses import SideOutcome
-from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
+from pytest_hwperf.host.worker_protocol import ENVIRONMENT, ModelSpec, decode_task
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.trees.isolation import loaded_files
@@ -19,35 +18,6 @@ if TYPE_CHECKING:
     from pytest_hwperf.measure.subjects import Subject
 
 MODULE = "pytest_hwperf.gate.model_worker"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSpec:
-    """One model with the data that it is measured on."""
-
-    model: str  # path of an ONNX file, or module:function
-    data: str  # path of an .npz file with X, and y where there are labels
-    batch_size: int  # rows per call
-    threads: int
-    test: str  # what the measurement is called
-    label: str
-
-    def to_argument(self) -> str:
-        """Write it as one word of a command line."""
-        return json.dumps(asdict(self))
-
-
-def model_spec_of(argument: str) -> ModelSpec:
-    """Read what `ModelSpec.to_argument` wrote.
-
-    Raises:
-        UsageProblem: something else.
-    """
-    try:
-        plain = json.loads(argument)
-        return ModelSpec(**{field.name: plain[field.name] for field in fields(ModelSpec)})
-    except (ValueError, LookupError, TypeError) as error:
-        raise UsageProblem("this module is started by hwperf compare, not by hand") from error
 
 
 def subject_of(spec: ModelSpec) -> "Subject":
@@ -90,8 +60,10 @@ def main() -> int:
     """Take turns with the other model; return the exit code of the process."""
     sys.path.insert(0, os.getcwd())
     try:
-        order = decode_task(os.environ.get(ENVIRONMENT, ""))
-        spec, turns = model_spec_of(sys.argv[1] if len(sys.argv) > 1 else ""), Turns.connect(order)
+        task = decode_task(os.environ.get(ENVIRONMENT, ""))
+        if task.model is None:
+            raise UsageProblem("this module is started by hwperf compare, not by hand")
+        spec, turns = task.model, Turns.connect(task)
     except HwperfError as error:
         print(f"hwperf: {error}", file=sys.stderr)
         return 4

@@ -17,9 +17,10 @@ from pytest_hwperf.core.evidence import Evidence, FixedSample, Gate, Hypothesis,
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Comparison, Margin
 from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.gate.model_worker import MODULE, ModelSpec
+from pytest_hwperf.gate.model_worker import MODULE
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.processes import Command, untraced
+from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
@@ -104,9 +105,7 @@ def _command(model: str, data: Path, settings: CompareSettings) -> Command:
         test=settings.measurement.test,
         label=settings.measurement.label,
     )
-    return Command(
-        module=MODULE, arguments=[spec.to_argument()], directory=Path.cwd(), environment=untraced(os.environ)
-    )
+    return Command(module=MODULE, arguments=[], model=spec, directory=Path.cwd(), environment=untraced(os.environ))
 
 
 def _rehearsed(conductor: Conductor, models: Mapping[Side, str], node: str) -> PairTrace:

@@ -10,8 +10,9 @@ from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Side
 from pytest_hwperf.core.hypotheses import FEWEST_PROCESSES, SIDES, Questions, is_open, key_of, processes_needed
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.host.one_shot import ask_in_turn
+from pytest_hwperf.host.one_shot import ask_each
 from pytest_hwperf.host.processes import Command
+from pytest_hwperf.host.worker_protocol import WorkerTask
 
 if TYPE_CHECKING:
     from pytest_hwperf.host.worker_protocol import Role
@@ -47,15 +48,15 @@ class ProcessSampler:
     def _values(self, hypothesis: Hypothesis, count: int) -> dict[Side, list[float]]:
         """Ask pairs of processes until each side has `count` values."""
         here, metric, began = hypothesis.measurement, hypothesis.margin.metric, monotonic()
-        # Nobody compares growth. Peaks do not depend on neighbours, so that both sides run together; times do.
-        role: Role = "peak" if METRICS[metric].taken == "memory" else "cold"
-        at_once = len(SIDES) if role == "peak" else 1
+        role: Role = "memory" if METRICS[metric].taken == "memory" else "cold"
+        task = WorkerTask(role=role, node=here.test, label=here.label, growth=False)  # nobody compares it
+        at_once = len(SIDES) if role == "memory" else 1  # peaks do not depend on neighbours, times do
         values: dict[Side, list[float]] = {side: [] for side in SIDES}
         while len(values["baseline"]) < count:
             sides = list(SIDES)
             self._random.shuffle(sides)
             commands = [self._commands[side] for side in sides]
-            results = ask_in_turn(role, here.test, here.label, commands, at_once=at_once)
+            results = ask_each(task, commands, at_once=at_once)
             for side, result in zip(sides, results, strict=True):
                 if metric not in result.values:
                     raise UsageProblem(f"{side}: {result.reasons.get(metric, 'not measured')}")

@@ -1,57 +1,59 @@
-"""One fresh process, one question, one answer: memory, cold starts and repeated timings."""
+"""Fresh processes with one task each: memory, cold starts, allocation sites and repeated measurements."""
 
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.processes import Command, Launched, launch
-from pytest_hwperf.host.worker_protocol import ENVIRONMENT, Role, WorkerResult, WorkerTask, decode_result, encode
+from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result
 
+_REPLY = "result.json"
 # Freed blocks from 64 KiB on go back to the system, so that repeated peaks agree; it makes large allocations five
-# times slower, so it is set where memory is weighed and never where time is taken.
+# times slower, so it is set where memory is measured and never where time is taken.
 _PINNED_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
-def ask(role: Role, node: str, label: str, command: Command, *, processes: int, at_once: int = 1) -> list[WorkerResult]:
-    """Run one test in `processes` fresh pytest processes and return their answers, `at_once` side by side.
+def ask(task: WorkerTask, command: Command, *, processes: int, at_once: int = 1) -> list[WorkerResult]:
+    """Let `processes` fresh pytest processes carry out one task, `at_once` side by side, and return their results.
+
+    Args:
+        task: its `reply_to` is filled in here.
+        command: runs the file of the test.
+        processes: at least one.
+        at_once: processes that run together.
 
     Raises:
-        WorkerError: one of them crashed, hung or gave no answer; the end of its log is quoted.
+        WorkerError: one of them crashed, hung or gave no result; the end of its log is quoted.
     """
-    return ask_in_turn(role, node, label, [command] * processes, at_once=at_once)
+    return ask_each(task, [command] * processes, at_once=at_once)
 
 
-def ask_in_turn(
-    role: Role, node: str, label: str, commands: Sequence[Command], *, at_once: int = 1
-) -> list[WorkerResult]:
-    """Run one test in a fresh process of each command, in their order, and return the answers.
+def ask_each(task: WorkerTask, commands: Sequence[Command], *, at_once: int = 1) -> list[WorkerResult]:
+    """Carry out one task in a fresh process of each command, in their order, and return the results.
 
     Raises:
         WorkerError: as `ask`.
     """
     with workdirs.workdir() as folder:
-        answers: list[WorkerResult] = []
+        results: list[WorkerResult] = []
         for start in range(0, len(commands), at_once):
             group = commands[start : start + at_once]
-            rooms = [folder / str(start + n) for n in range(len(group))]
-            answers.extend(_ask_group(role, node, label, group, rooms))
-        return answers
+            results.extend(_ask_group(task, group, [folder / str(start + n) for n in range(len(group))]))
+        return results
 
 
-def _ask_group(
-    role: Role, node: str, label: str, commands: Sequence[Command], places: Sequence[Path]
-) -> list[WorkerResult]:
-    environment = _PINNED_ALLOCATOR if role in ("memory", "peak") else {}
+def _ask_group(task: WorkerTask, commands: Sequence[Command], places: Sequence[Path]) -> list[WorkerResult]:
+    environment = _PINNED_ALLOCATOR if task.role == "memory" else {}
     started: list[Launched] = []
     try:
         for command, place in zip(commands, places, strict=True):
             place.mkdir()
-            order = WorkerTask(role=role, node=node, label=label, answer=str(place / "answer.json"))
-            started.append(launch(command, {**environment, ENVIRONMENT: encode(order)}, place))
+            started.append(launch(command, replace(task, reply_to=str(place / _REPLY)), place, environment))
         return [
-            _wait(worker, place / "answer.json", command.deadline_s)
+            _wait(worker, place / _REPLY, command.deadline_s)
             for worker, command, place in zip(started, commands, places, strict=True)
         ]
     finally:
@@ -59,11 +61,11 @@ def _ask_group(
             worker.end()
 
 
-def _wait(worker: Launched, answer: Path, deadline_s: float) -> WorkerResult:
+def _wait(worker: Launched, reply: Path, deadline_s: float) -> WorkerResult:
     try:
-        outcome = f"ended with code {worker.process.wait(deadline_s)} and gave no answer"
+        ending = f"ended with code {worker.process.wait(deadline_s)} and gave no answer"
     except subprocess.TimeoutExpired:
-        outcome = f"gave no answer within {deadline_s:g} s"
-    if not answer.exists():
-        raise WorkerError(f"a fresh process {outcome}.\n{worker.log_tail()}")
-    return decode_result(answer.read_text(encoding="utf-8"))  # whole, whatever it still does
+        ending = f"gave no answer within {deadline_s:g} s"
+    if not reply.exists():
+        raise WorkerError(f"a fresh process {ending}.\n{worker.log_tail()}")
+    return decode_result(reply.read_text(encoding="utf-8"))  # whole, whatever it still does

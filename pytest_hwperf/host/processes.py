@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.host.worker_protocol import ENVIRONMENT, ModelSpec, WorkerTask, encode
 
 _LOG_TAIL = 12  # lines of a failed worker's log that its error quotes
 _OF_COVERAGE = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")  # coverage follows into whoever inherits them
@@ -25,6 +27,7 @@ class Command:
     deadline_s: float = 300.0  # a worker that is silent for longer hangs
     interpreter: str = field(default=sys.executable)
     module: str = "pytest"
+    model: ModelSpec | None = None  # what that module measures, where it is no pytest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +81,19 @@ class Launched:
         return "\n".join(["The end of its log:", *(f"  {line}" for line in lines[-_LOG_TAIL:])])
 
 
-def launch(command: Command, environment: Mapping[str, str], place: Path) -> Launched:
-    """Start `command` with more `environment`; its log, cache and temporary folders lie in `place`."""
+def launch(command: Command, task: WorkerTask, place: Path, environment: Mapping[str, str] | None = None) -> Launched:
+    """Start a process that carries out `task`.
+
+    Args:
+        command: how it is started.
+        task: its role; the model of the command is added.
+        place: an empty folder, for its log, cache and temporary files.
+        environment: variables beside those of the command.
+
+    Raises:
+        WorkerError: it cannot be started.
+    """
+    given = {**command.environment, **(environment or {}), ENVIRONMENT: encode(replace(task, model=command.model))}
     arguments = [*command.arguments]
     if command.module == "pytest":  # the asking session's own cache and temporary folders must not be cleared under it
         arguments += ["-o", f"cache_dir={place / 'cache'}", f"--basetemp={place / 'tmp'}"]
@@ -88,7 +102,7 @@ def launch(command: Command, environment: Mapping[str, str], place: Path) -> Lau
             process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this and the user's own arguments
                 [command.interpreter, "-m", command.module, *arguments],
                 cwd=command.directory,
-                env={**command.environment, **environment},
+                env=given,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -1,4 +1,4 @@
-"""What a fresh process is told and what it answers: plain JSON, never pickle."""
+"""The task of a fresh process and its result: JSON, decoded strictly, never unpickled."""
 
 import json
 from collections.abc import Mapping
@@ -6,25 +6,39 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_hwperf.core.errors import SerialisationError, WorkerError
+from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.records import Record, Run
 from pytest_hwperf.core.serialisation import from_json, to_json
 
 PROTOCOL = 3  # both sides must speak the same: a worker may run another version of this package
-ENVIRONMENT = "HWPERF_WORKER"  # holds the order; its presence makes a pytest process a worker
+ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker
 
-Role = Literal["memory", "peak", "cold", "sites", "run", "pair"]
+# Measure memory, time a cold start, name lines that allocate, make the whole measurement again, or be half of a pair.
+Role = Literal["memory", "cold", "sites", "run", "pair"]
+
+
+class ModelSpec(Record, frozen=True, kw_only=True):
+    """One model with the data that it is measured on: what a process measures that is no pytest."""
+
+    model: str  # path of an ONNX file, or module:function
+    data: str  # path of an .npz file with X, and y where there are labels
+    batch_size: int  # rows per call
+    threads: int
+    test: str  # what the measurement is called
+    label: str
 
 
 class WorkerTask(Record, frozen=True, kw_only=True):
     """What one fresh process is to do."""
 
-    # measure the memory, time a cold start, name the sites that allocate, make the whole measurement once more, or be
-    # half of a pair
     role: Role
-    node: str  # node id of the one test to run; "" for a pair, which is told later
-    label: str  # which measurement of that test; of a pair: "baseline" or "candidate"
-    answer: str  # path of the file for the answer, in a folder of the asking process; of a pair: PORT of 127.0.0.1
-    token: str = ""  # shows the conductor of a pair that the one who connects is the one that it has started
+    reply_to: str = ""  # path of a file in a folder of the asking process; of a pair: the conductor's PORT of 127.0.0.1
+    node: str = ""  # node id of the one test to run; "" for a pair, whose conductor selects them
+    label: str = ""  # which measurement of that test
+    growth: bool = True  # of the role `memory`: read what is held after many calls too, for leaks
+    side: Side | None = None  # of a pair
+    token: str = ""  # shows the conductor of a pair that it is the process that it has started
+    model: ModelSpec | None = None  # what to measure where the process is no pytest
     protocol: int = PROTOCOL
 
 
@@ -62,16 +76,16 @@ def encode(message: WorkerTask | WorkerResult) -> str:
 
 
 def decode_task(text: str) -> WorkerTask:
-    """Read an order.
+    """Read a task.
 
     Raises:
-        WorkerError: not an order of this protocol.
+        WorkerError: not a task of this protocol.
     """
     _check_protocol(text)
     try:
         return from_json(WorkerTask, text)
     except SerialisationError as error:
-        raise WorkerError(f"{ENVIRONMENT} holds no order of pytest-hwperf; unset it to run pytest as usual") from error
+        raise WorkerError(f"{ENVIRONMENT} holds no task of pytest-hwperf; unset it to run pytest as usual") from error
 
 
 def decode_result(text: str) -> WorkerResult:
@@ -89,7 +103,7 @@ def decode_result(text: str) -> WorkerResult:
 
 def reply(result: WorkerResult, task: WorkerTask) -> None:
     """Leave the result where the asking process looks for it; it appears whole or not at all."""
-    target = Path(task.answer)
+    target = Path(task.reply_to)
     draft = target.with_suffix(".part")
     draft.write_text(encode(result), encoding="utf-8")
     draft.replace(target)

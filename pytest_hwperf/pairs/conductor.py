@@ -21,7 +21,7 @@ from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import next_step
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.processes import Command, Launched, launch
-from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, encode
+from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.channel import Endpoint, Listener, WorkerLostError
 from pytest_hwperf.pairs.interleaving import BlockPlan
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
@@ -192,9 +192,8 @@ class Conductor:
                 place, listener = folder / side, Listener()
                 stack.callback(listener.close)
                 place.mkdir()
-                task = WorkerTask(role="pair", node="", label=side, answer=str(listener.port), token=listener.token)
-                environment = {ENVIRONMENT: encode(task), "PYTHONHASHSEED": str(seeds[side])}
-                process = launch(self.commands[side], environment, place)
+                task = WorkerTask(role="pair", side=side, reply_to=str(listener.port), token=listener.token)
+                process = launch(self.commands[side], task, place, {"PYTHONHASHSEED": str(seeds[side])})
                 stack.callback(process.end)
                 launched[side] = (process, listener)
             yield launched, Path(folder)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.evidence import EnergyWindow, Side
+from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
 from pytest_hwperf.pairs.cpu_pin import CpuPin
@@ -82,14 +82,13 @@ class Turns:
             WorkerError: nobody listens there any more.
         """
         try:
-            connection = socket.create_connection(("127.0.0.1", int(task.answer)), timeout=30)
+            connection = socket.create_connection(("127.0.0.1", int(task.reply_to)), timeout=30)
         except (OSError, ValueError) as error:
             raise WorkerError(f"the conductor of this process does not answer: {error}") from error
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         turns = cls(connection)
-        side: Side = "candidate" if task.label == "candidate" else "baseline"
-        turns.send(Hello(protocol=PROTOCOL, token=task.token, side=side))
+        turns.send(Hello(protocol=PROTOCOL, token=task.token, side=task.side or "baseline"))
         return turns
 
     def send(self, message: FromWorker, numbers: "array[int] | None" = None) -> None:

@@ -11,7 +11,7 @@ from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Budget, Judgement
 from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.host.one_shot import ask
-from pytest_hwperf.host.worker_protocol import HeldMemory
+from pytest_hwperf.host.worker_protocol import HeldMemory, WorkerTask
 from pytest_hwperf.plugin.command_line import command_for
 from pytest_hwperf.reports.cells import visible
 
@@ -42,7 +42,8 @@ def _misses_memory(judgement: Judgement) -> bool:
 
 def _lines(item: pytest.Item, label: str) -> Iterator[str]:
     try:
-        (answer,) = ask("sites", item.nodeid, label, command_for(item), processes=1)
+        task = WorkerTask(role="sites", node=item.nodeid, label=label)
+        (answer,) = ask(task, command_for(item), processes=1)
     except WorkerError as error:
         yield f"memray named no lines: {visible(str(error).partition(chr(10))[0])}"
         return

@@ -20,6 +20,7 @@ from pytest_hwperf.core.stored_timings import REPEATS
 from pytest_hwperf.host.interference import Interference, snapshot
 from pytest_hwperf.host.machine import control_groups
 from pytest_hwperf.host.one_shot import ask
+from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import Pace
@@ -34,7 +35,6 @@ from pytest_hwperf.scenarios.threads import crowding
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
-    from pytest_hwperf.host.worker_protocol import WorkerResult
 
 _PROCESSES: Mapping[Literal["memory", "cold"], int] = {"memory": 3, "cold": 5}
 
@@ -59,8 +59,9 @@ def repeat_runs(item: pytest.Item) -> list[list[Run]]:
     Raises:
         WorkerError: a process crashed, hung or gave no answer.
     """
-    answers: list[WorkerResult] = ask("run", item.nodeid, "", command_for(item), processes=REPEATS)
-    return [answer.runs for answer in answers]
+    task = WorkerTask(role="run", node=item.nodeid)
+    answers = ask(task, command_for(item), processes=REPEATS)
+    return [result.runs for result in answers]
 
 
 def call_once(item: pytest.Item, subject: Subject, label: str) -> Run:
@@ -142,23 +143,22 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
 
 
 def _ask_for(item: pytest.Item, role: Literal["memory", "cold"], label: str) -> tuple[list[Sample], dict[str, str]]:
-    """Weigh or cold-start one measurement of a test in fresh processes.
+    """Measure the memory or cold starts of one measurement of a test in fresh processes.
 
     Returns:
         A sample of one value per process for each metric, and metric → reason for each that could not be measured.
 
     Raises:
-        WorkerError: a process crashed, hung or gave no answer.
+        WorkerError: a process crashed, hung or gave no result.
     """
+    task = WorkerTask(role=role, node=item.nodeid, label=label)
+    # Peaks do not depend on neighbours, so that processes run side by side; times do.
+    at_once = session_of(item.config).machine.cores if role == "memory" else 1
+    results = ask(task, command_for(item), processes=_PROCESSES[role], at_once=at_once)
     if role == "cold":
-        return cold_samples(
-            taken_by(role), ask(role, item.nodeid, label, command_for(item), processes=_PROCESSES[role])
-        )
-    # Peaks do not depend on neighbours, so that processes are weighed side by side; times do.
-    cores = session_of(item.config).machine.cores
-    answers = ask(role, item.nodeid, label, command_for(item), processes=_PROCESSES[role], at_once=cores)
+        return cold_samples(taken_by(role), results)
     limits = {budget.metric: budget.limit for budget in test_of(item).markers.budgets}
-    return memory_samples(taken_by(role), answers, limits=limits)
+    return memory_samples(taken_by(role), results, limits=limits)
 
 
 def _meters(item: pytest.Item) -> "tuple[list[Meter], dict[str, str]]":

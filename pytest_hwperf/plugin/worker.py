@@ -56,7 +56,7 @@ class OneShotWorker:
     judges = False
 
     def __init__(self, task: WorkerTask) -> None:
-        """Carry out `task`: `memory`, `peak`, `cold`, `sites` or `run`."""
+        """Carry out `task`: `memory`, `cold`, `sites` or `run`."""
         self._task = task
         self._replied = False
 
@@ -105,7 +105,7 @@ class OneShotWorker:
         from pytest_hwperf.meters.memory.peak_rss import MemoryMeter
 
         probe = MemoryMeter(opening=lambda: session_of(config).peak_rss)
-        return measure_memory(subject.imports, _loader(subject), probe, growing=self._task.role == "memory")
+        return measure_memory(subject.imports, _loader(subject), probe, growing=self._task.growth)
 
     def _sites(self, config: pytest.Config, subject: "Subject") -> WorkerResult:
         from pytest_hwperf.core.errors import MeasurementError
@@ -121,7 +121,7 @@ class OneShotWorker:
             call()
 
         try:
-            sites = allocation_sites_of(work, config.rootpath, Path(f"{self._task.answer}.memray"))
+            sites = allocation_sites_of(work, config.rootpath, Path(f"{self._task.reply_to}.memray"))
         except MeasurementError as error:
             return WorkerResult(values={}, reasons={"sites": str(error)}, notes=[], runs=[])
         return WorkerResult(values={}, reasons={}, notes=[], runs=[], sites=tuple(sites))
@@ -139,7 +139,7 @@ class PairWorker:
             WorkerError: it is gone.
         """
         self._turns = Turns.connect(task)
-        self._plant = float(os.environ.get(PLANT) or 0) if task.label == "candidate" else 0.0
+        self._plant = float(os.environ.get(PLANT) or 0) if task.side == "candidate" else 0.0
         self._errors: dict[str, str] = {}  # file that cannot be collected → why
         self._ended = SideOutcome(outcome="passed")
 

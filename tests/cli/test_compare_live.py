@@ -10,7 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.cli.compare import OK, UNDECIDED
-from pytest_hwperf.gate.model_worker import ModelSpec, model_spec_of, subject_of
+from pytest_hwperf.gate.model_worker import subject_of
+from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.pairs.conductor import Conductor
 from pytest_hwperf.pairs.interleaving import BlockPlan
 
@@ -52,7 +53,7 @@ def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[ModelSpec]
     told: list[ModelSpec] = []
 
     def noted(**given: Any) -> Conductor:
-        told.extend(model_spec_of(command.arguments[0]) for command in given["commands"].values())
+        told.extend(command.model for command in given["commands"].values())
         return Conductor(**given, plan=QUICK)
 
     monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", noted)

@@ -84,8 +84,8 @@ def main() -> None:
     if script.get("orphan"):
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         Path(script["orphan"]).write_text(str(child.pid), encoding="ascii")
-    order = decode_task(os.environ[ENVIRONMENT])
-    turns = Turns.connect(order)
+    task = decode_task(os.environ[ENVIRONMENT])
+    turns = Turns.connect(task)
     for node in turns.chosen(script["nodes"], {}):
         if start in script.get("silent_in", []):
             time.sleep(600)

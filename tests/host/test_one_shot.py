@@ -14,9 +14,11 @@ from fakes.processes import processes_in
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.processes import Command
-from pytest_hwperf.host.worker_protocol import WorkerResult, encode
+from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerResult, WorkerTask, encode
 
 pytestmark = pytest.mark.live
+
+TASK = WorkerTask(role="memory", node="test_asked.py::test_it")
 
 
 def command(folder: Path, source: str, *, deadline_s: float = 60.0) -> Command:
@@ -30,14 +32,14 @@ def answering(answer: WorkerResult) -> str:
     return (
         "import json, os, pathlib\n"
         "def test_it():\n"
-        "    order = json.loads(os.environ['HWPERF_WORKER'])\n"
-        f"    pathlib.Path(order['answer']).write_text({encode(answer)!r})\n"
+        "    task = json.loads(os.environ['HWPERF_WORKER'])\n"
+        f"    pathlib.Path(task['reply_to']).write_text({encode(answer)!r})\n"
     )
 
 
 def test_each_process_is_fresh_and_answers(tmp_path: Path) -> None:
     answer = WorkerResult(values={"memory": 5.0}, reasons={}, notes=[], runs=[])
-    found = ask("memory", "test_asked.py::test_it", "", command(tmp_path, answering(answer)), processes=3, at_once=2)
+    found = ask(TASK, command(tmp_path, answering(answer)), processes=3, at_once=2)
 
     assert found == [answer] * 3
 
@@ -46,15 +48,17 @@ def test_a_process_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
     """Its log says where it hung."""
     source = "import time\nprint('before the hang', flush=True)\ntime.sleep(600)"
     with pytest.raises(WorkerError, match="gave no answer within 2 s"):
-        ask("run", "x", "", command(tmp_path, source, deadline_s=2.0), processes=1)
+        ask(TASK, command(tmp_path, source, deadline_s=2.0), processes=1)
 
     assert _children_of_this_process() == []
 
 
 def test_what_answers_with_something_else_is_refused(tmp_path: Path) -> None:
-    source = answering(WorkerResult(values={}, reasons={}, notes=[], runs=[])).replace('"protocol": 2', '"protocol": 7')
-    with pytest.raises(WorkerError, match="another protocol than 2"):
-        ask("run", "x", "", command(tmp_path, source), processes=1)
+    source = answering(WorkerResult(values={}, reasons={}, notes=[], runs=[])).replace(
+        f'"protocol":{PROTOCOL}', '"protocol":7'
+    )
+    with pytest.raises(WorkerError, match=f"another protocol than {PROTOCOL}"):
+        ask(TASK, command(tmp_path, source), processes=1)
 
 
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from pytest_hwperf.host.worker_protocol import (
     reply,
 )
 
-ORDER = WorkerTask(role="memory", node="t.py::test[é ✓ a/b]", label="batch 32", answer="x/answer.json")
+TASK = WorkerTask(role="memory", node="t.py::test[é ✓ a/b]", label="batch 32", reply_to="x/result.json")
 ANSWER = WorkerResult(
     values={"memory": 67108864.0},
     reasons={"x": "refused"},
@@ -30,8 +30,8 @@ ANSWER = WorkerResult(
 )
 
 
-def test_an_order_reads_back() -> None:
-    assert decode_task(encode(ORDER)) == ORDER
+def test_a_task_reads_back() -> None:
+    assert decode_task(encode(TASK)) == TASK
 
 
 def test_an_answer_reads_back() -> None:
@@ -52,11 +52,11 @@ def test_an_answer_without_numbers_cannot_be_written() -> None:
         encode(WorkerResult(values={"memory": float("nan")}, reasons={}, notes=[], runs=[]))
 
 
-@pytest.mark.parametrize("change", [{"role": "root"}, {"node": 5}, {"answer": None}])
-def test_a_foreign_order_is_refused(change: dict[str, Any]) -> None:
-    text = json.dumps({**json.loads(encode(ORDER)), **change})
+@pytest.mark.parametrize("change", [{"role": "root"}, {"node": 5}, {"reply_to": None}, {"side": "left"}, {"more": 1}])
+def test_a_foreign_task_is_refused(change: dict[str, Any]) -> None:
+    text = json.dumps({**json.loads(encode(TASK)), **change})
 
-    with pytest.raises(WorkerError, match="holds no order of pytest-hwperf; unset it"):
+    with pytest.raises(WorkerError, match="holds no task of pytest-hwperf; unset it"):
         decode_task(text)
 
 
@@ -95,7 +95,7 @@ def test_a_truncated_message_is_refused() -> None:
 
 def test_a_reply_appears_whole(tmp_path: Path) -> None:
     answer = WorkerResult(values={"memory": 1.0}, reasons={}, notes=[], runs=[])
-    reply(answer, WorkerTask(role="memory", node="", label="", answer=str(tmp_path / "answer.json")))
+    reply(answer, WorkerTask(role="memory", reply_to=str(tmp_path / "answer.json")))
 
     assert decode_result((tmp_path / "answer.json").read_text(encoding="utf-8")) == answer
     assert [path.name for path in tmp_path.iterdir()] == ["answer.json"]

@@ -37,7 +37,7 @@ from pytest_hwperf.pairs.messages import (
 )
 from pytest_hwperf.pairs.turns import Turns
 
-TASK = WorkerTask(role="pair", node="", label="baseline", answer="0", token="secret")  # noqa: S106 - no secret
+TASK = WorkerTask(role="pair", side="baseline", reply_to="0", token="secret")  # noqa: S106 - no secret
 HERE = Ready(node="t.py::test", index=0, label="", facts=Facts(scenario="onnx_fp32"))
 SIZES = fake.sample("model_size", [5e6], per="model")
 BLOCK = TimeBlock(calls=1, batch=1, rest=False)
@@ -86,7 +86,7 @@ def send(end: socket.socket, *messages: Message) -> None:
 
 def test_it_greets_with_its_token_and_protocol() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        found = Turns.connect(replace(TASK, answer=str(listener.getsockname()[1])))
+        found = Turns.connect(replace(TASK, reply_to=str(listener.getsockname()[1])))
         with listener.accept()[0] as end:
             hello = receive(end)
             found._connection.close()
@@ -94,10 +94,10 @@ def test_it_greets_with_its_token_and_protocol() -> None:
     assert Hello(protocol=PROTOCOL, token=TASK.token, side="baseline") == hello.message
 
 
-@pytest.mark.parametrize("answer", ["1", "no port"])
-def test_a_conductor_that_is_gone_is_a_clear_error(answer: str) -> None:
+@pytest.mark.parametrize("reply_to", ["1", "no port"])
+def test_a_conductor_that_is_gone_is_a_clear_error(reply_to: str) -> None:
     with pytest.raises(WorkerError, match="the conductor of this process does not answer"):
-        Turns.connect(replace(TASK, answer=answer))
+        Turns.connect(replace(TASK, reply_to=reply_to))
 
 
 def test_it_runs_what_was_selected(line: tuple[Turns, socket.socket]) -> None:

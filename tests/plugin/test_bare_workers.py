@@ -12,6 +12,7 @@ import pytest
 
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.processes import Command
+from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.conductor import Conductor
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
@@ -70,7 +71,8 @@ def test_a_fresh_process_holds_the_plugin_and_what_reads_its_messages(command: C
     )
     met = conductor.rehearse([NODE])
     pairs = held(tmp_path / "notes")
-    alone = [(ask(role, NODE, "", command, processes=1), held(tmp_path / "notes")) for role in ("peak", "cold")]
+    tasks = (WorkerTask(role="memory", node=NODE, growth=False), WorkerTask(role="cold", node=NODE))
+    alone = [(ask(task, command, processes=1), held(tmp_path / "notes")) for task in tasks]
 
     assert "" == met.lost
     own = {"pytest_hwperf", "msgspec"}
