@@ -81,7 +81,7 @@ def sign_flip_bounds(values: Sequence[float], alpha: float) -> tuple[float | Non
     """
     if not values or 2.0 ** -len(values) > alpha:
         return None, None
-    return _lower_flip(values, alpha), -_lower_flip([-value for value in values], alpha)
+    return _lower_flip(tuple(values), alpha), -_lower_flip(tuple(-value for value in values), alpha)
 
 
 def hodges_lehmann(values: Sequence[float]) -> float:
@@ -157,7 +157,8 @@ def _sums(sizes: Sequence[int]) -> list[int]:
     return sums
 
 
-def _lower_flip(values: Sequence[float], alpha: float) -> float:
+@lru_cache(maxsize=1024)  # every look at the pairs asks for those of the processes again
+def _lower_flip(values: tuple[float, ...], alpha: float) -> float:
     """Bisect to the smallest margin that the sign-flip test does not reject."""
     low, high = math.nextafter(min(values), -math.inf), max(values)  # rejected; no subset mean lies above it
     while low < (middle := (low + high) / 2) < high:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-QUICK = ("--hwperf-max-time=0.3", "--hwperf-energy=off")
+QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off")
 
 
 def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:

@@ -133,16 +133,6 @@ def test_slower_code_fails_its_own_test_alone(project: pytest.Pytester, git: Git
     assert main(["recompute", str(project.path / "report.json")]) == 0
 
 
-def test_unchanged_code_passes_with_an_interval(project: pytest.Pytester) -> None:
-    result = run(project, "-k", "slow")
-
-    result.assert_outcomes(passed=1, deselected=1)
-    change = compared(project, "test_slow").change
-    assert change is not None
-    assert change.low is not None
-    assert change.high is not None
-
-
 def test_the_present_commit_and_the_one_before_are_told_apart(project: pytest.Pytester, git: Git) -> None:
     write(project, "work.py", WORK.format(units=1))
     commit(git)
@@ -492,7 +482,7 @@ def test_memory_is_compared_in_fresh_processes(project: pytest.Pytester, git: Gi
     )
     commit(git)
     write(project, "work.py", (project.path / "work.py").read_text(encoding="utf-8").replace("MIB = 4", "MIB = 6"))
-    result = run(project, REHEARSED, "-k", "hold", clock=())
+    result = run(project, REHEARSED, "-k", "hold", "--hwperf-alpha=0.1", clock=())  # which takes fewer processes
 
     result.assert_outcomes(failed=1, deselected=2)
     comparison = compared(project, "test_hold", "memory")
@@ -599,9 +589,14 @@ def test_tests_without_any_code_of_the_trees_are_warned_about(pytester: pytest.P
     assert len(report(pytester).gates[0].warnings) == 1
 
 
-def test_a_line_tells_where_the_pairs_are(project: pytest.Pytester) -> None:
+def test_unchanged_code_passes_with_an_interval_and_lines_tell_where_the_pairs_are(project: pytest.Pytester) -> None:
     result = run(project, "-k", "steady")
 
+    result.assert_outcomes(passed=1, deselected=1)
+    change = compared(project, "test_steady").change
+    assert change is not None
+    assert change.low is not None
+    assert change.high is not None
     result.stdout.re_match_lines(
         [
             r"hwperf: rehearsal of both sides",

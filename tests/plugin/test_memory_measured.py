@@ -11,10 +11,12 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.serialisation import from_plain
 
 MIB = 2**20
-QUICK = ("--hwperf-max-time=0.2", "--hwperf-energy=off", "--hwperf-json=report.json")
+GROWING = ("--hwperf-max-time=0.2", "--hwperf-energy=off", "--hwperf-json=report.json")
+QUICK = (*GROWING, "-p", "fakes.short_growth")
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.usefixtures("fakes_in_reach"),
     pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are read from /proc"),
 ]
 
@@ -66,7 +68,7 @@ def test_a_leak_is_found_and_a_cycle_is_none(pytester: pytest.Pytester) -> None:
         def test_it(hwperf, call): hwperf(call)
         """
     )
-    result = pytester.runpytest_inprocess(*QUICK)
+    result = pytester.runpytest_inprocess(*GROWING)
     leak, cycle, cache = (found["memory_leak"] for found in samples(pytester))
 
     result.assert_outcomes(passed=3)
@@ -86,7 +88,7 @@ def test_a_budget_on_growth_decides_instead_of_the_warning(pytester: pytest.Pyte
         def test_it(hwperf, size): hwperf(lambda: kept.append(bytearray(b"x") * size))
         """
     )
-    result = pytester.runpytest_inprocess(*QUICK)
+    result = pytester.runpytest_inprocess(*GROWING)
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.re_match_lines(
@@ -171,7 +173,7 @@ def missed(pytester: pytest.Pytester) -> str:
         test_it="""
         import pytest
         @pytest.mark.hwbudget(memory_max_mb=10)
-        def test_it(): bytearray(64 << 20).count(1)
+        def test_it(): bytearray(16 << 20).count(1)
         """
     )
     return "test_it.py"
@@ -189,15 +191,15 @@ def test_the_users_own_blocks_are_weighed_in_a_measured_test_too(pytester: pytes
         def near(found, mebibytes): return abs(found / MIB - mebibytes) < 1
         def test_blocks(memory_meter):
             with memory_meter.window() as outer:
-                bytearray(64 * MIB).count(1)
+                bytearray(24 * MIB).count(1)
                 with memory_meter.window() as inner:
                     kept = bytearray(b"x") * (16 * MIB)
-            assert near(outer.peak_bytes, 64) and near(inner.peak_bytes, 16) and near(inner.retained_bytes, 16)
+            assert near(outer.peak_bytes, 24) and near(inner.peak_bytes, 16) and near(inner.retained_bytes, 16)
             assert outer.source == "VmHWM after clear_refs" and outer.reason == "" and len(outer.warnings) == 3
         @pytest.mark.hwbudget(memory_max_mb=1000)
         def test_call(hwperf, memory_meter):
             def call():
-                bytearray(64 * MIB).count(1)
+                bytearray(24 * MIB).count(1)
                 with memory_meter.window() as reading: bytearray(8 * MIB).count(1)
                 assert reading.peak_bytes is not None
             hwperf(call)
@@ -206,7 +208,7 @@ def test_the_users_own_blocks_are_weighed_in_a_measured_test_too(pytester: pytes
     result = pytester.runpytest_subprocess("-p", "no:benchmark", *QUICK)
 
     result.assert_outcomes(passed=2)
-    assert list(samples(pytester)[0]["memory"].values) == pytest.approx([64 * MIB] * 3, abs=MIB / 2)
+    assert list(samples(pytester)[0]["memory"].values) == pytest.approx([24 * MIB] * 3, abs=MIB / 2)
 
 
 def test_no_other_profiler_watches_a_process_that_weighs(pytester: pytest.Pytester) -> None:
@@ -229,6 +231,6 @@ def test_no_other_profiler_watches_a_process_that_weighs(pytester: pytest.Pytest
         def test_it(): pass
         """
     )
-    pytester.runpytest_inprocess("--hwperf-max-time=0.2", "--hwperf-energy=off").assert_outcomes(passed=1)
+    pytester.runpytest_inprocess(*QUICK).assert_outcomes(passed=1)
 
     assert "watched\n" == (pytester.path / "watched").read_text(encoding="utf-8")  # by this session alone

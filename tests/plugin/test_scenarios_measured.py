@@ -2,7 +2,7 @@
 
 import pytest
 
-QUICK = ("--hwperf-max-time=0.3", "--hwperf-energy=off")
+QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off")
 
 CONFTEST = """
 import pytest
