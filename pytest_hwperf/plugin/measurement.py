@@ -16,15 +16,15 @@ from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.records import Reading, Run, Sample
+from pytest_hwperf.host.control_groups import control_groups
 from pytest_hwperf.host.interference import Interference, snapshot
-from pytest_hwperf.host.machine import control_groups
 from pytest_hwperf.measure.pair_target import ARENA, arena_samples, exact_samples
 from pytest_hwperf.measure.plan import Pace
 from pytest_hwperf.measure.samples import net_energy, samples_of
 from pytest_hwperf.measure.sampling import Measured, Sampler, Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
-from pytest_hwperf.meters.energy.idle import idle_watts
+from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.command_line import COLD, MEMORY, ask_for
 from pytest_hwperf.plugin.session import session_state
 from pytest_hwperf.plugin.state import MARKERS, OBEYING, SETTINGS

@@ -270,11 +270,13 @@ def _baseline(name: str) -> str:
 
 
 def _alpha(text: str) -> float:
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
-    alpha = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-    if not 0 < alpha <= 0.2:  # noqa: PLR2004 - one in five is noise, not a gate
-        raise pytest.UsageError(f"--hwperf-alpha={text!r}: a rate above 0 up to 20 %, such as 1% or 0.01")
-    return alpha
+    from pytest_hwperf.core.errors import UsageProblem
+    from pytest_hwperf.core.units import parse_rate
+
+    try:
+        return parse_rate("--hwperf-alpha", text)
+    except UsageProblem as problem:
+        raise pytest.UsageError(str(problem)) from problem
 
 
 def _seconds(name: str, text: str, most: int) -> float:

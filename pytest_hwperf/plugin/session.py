@@ -12,7 +12,7 @@ from pytest_hwperf import registry
 from pytest_hwperf.core.contracts import Meter, Store
 from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
 from pytest_hwperf.core.records import Machine
-from pytest_hwperf.host.machine import describe
+from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.resident import resident
 from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, EstimateMeter
 from pytest_hwperf.meters.energy.nvml import in_use, nvml_meter
@@ -36,7 +36,7 @@ class SessionState:
     @cached_property
     def machine(self) -> Machine:
         """This machine."""
-        return describe()
+        return describe_machine()
 
     @cached_property
     def revision(self) -> str:

@@ -7,7 +7,8 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
-from pytest_hwperf.cli import FAILED, OK, USAGE, main
+from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli.recompute import DIFFERENT, OK
 from pytest_hwperf.reports.json_file import render
 
 
@@ -27,7 +28,7 @@ def test_a_changed_digit_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
     digit = "1" if text[position] != "1" else "2"
     path.write_text(text[:position] + digit + text[position + 1 :], encoding="ascii")
 
-    assert main(["recompute", str(path)]) == FAILED
+    assert main(["recompute", str(path)]) == DIFFERENT
     assert "latency p50 of pair 1: " in capsys.readouterr().out
 
 
@@ -47,7 +48,7 @@ def test_what_rests_on_the_store_is_counted(tmp_path: Path, capsys: pytest.Captu
         (b"[]", "is no report of pytest-hwperf"),
         (b'{"what": "pytest-hwperf baseline"}', "is no report of pytest-hwperf"),
         (b'{"what": "pytest-hwperf report", "schema": 99}', "has schema 99, this version reads 1"),
-        (b'{"what": "pytest-hwperf report", "schema": 1, "report": {}}', "does not hold what a report holds"),
+        (b'{"what": "pytest-hwperf report", "schema": 1, "report": {}}', "holds no valid report"),
     ],
 )
 def test_anything_else_is_refused(
