@@ -9,6 +9,7 @@ import pytest
 from pytest_hwperf.stores.location import locate
 
 _UNDECIDED = ("point", "pass", "fail")
+_DEFAULT_ALPHA = "1%"
 
 
 class _Option(NamedTuple):
@@ -56,7 +57,7 @@ _OPTIONS = (
         "alpha",
         "Accepted rate of false alarms: of a whole run that is rerun in pairs, else of each comparison.",
         metavar="PERCENT",
-        default="1%",
+        default=_DEFAULT_ALPHA,
     ),
     _Option(
         "margin",
@@ -270,6 +271,9 @@ def _baseline(name: str) -> str:
 
 
 def _alpha(text: str) -> float:
+    """Parse the rate; the parser is loaded only for another than the default."""
+    if text == _DEFAULT_ALPHA:
+        return 0.01
     from pytest_hwperf.core.errors import UsageProblem
     from pytest_hwperf.core.units import parse_rate
 
