@@ -28,7 +28,7 @@ from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.command_line import COLD, MEMORY, ask_for
 from pytest_hwperf.plugin.session import session_state
 from pytest_hwperf.plugin.state import MARKERS, OBEYING, SETTINGS
-from pytest_hwperf.scenarios.threads import crowding
+from pytest_hwperf.scenarios.threads import oversubscription
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
@@ -107,7 +107,7 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
         measured = sampler.measure(meters, satisfied)
         context, disturbed = watch.end()
         predicted = loaded.labels() if loaded.labels else None
-    crowd = crowding(subject.conditions.get("threads"), machine.cores)
+    crowd = oversubscription(subject.conditions.get("threads"), machine.cores)
     warnings = [*filter(None, [subject.context.get("warning"), shared.neighbours, crowd]), *disturbed]
     idle.watch()
     samples, unmeasured = samples_of(measured, meters, rows=rows, cores=machine.cores, warnings=warnings)

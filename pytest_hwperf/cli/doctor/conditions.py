@@ -87,14 +87,14 @@ def read_threads(settings: Mapping[str, str]) -> Threads:
     import onnxruntime
     import threadpoolctl
 
-    from pytest_hwperf.scenarios.ort import conditions
+    from pytest_hwperf.scenarios.ort import session_conditions
 
     pools = threadpoolctl.threadpool_info()
     return Threads(
         blas={f"{pool['internal_api']} {pool['version'] or ''}".strip(): pool["num_threads"] for pool in pools},
         onnxruntime_version=version("onnxruntime"),
         onnxruntime_default=onnxruntime.SessionOptions().intra_op_num_threads,
-        onnxruntime_scenario=int(conditions(1)["threads"]),
+        onnxruntime_scenario=int(session_conditions(1)["threads"]),
         settings=settings,
     )
 
