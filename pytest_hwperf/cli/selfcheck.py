@@ -12,13 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.cli.doctor.noise import CHANGES, pairs_for
 from pytest_hwperf.cli.report_file import read_report
 from pytest_hwperf.core.budgets import parse_size
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.estimates import share_interval
 from pytest_hwperf.core.evidence import Observation
-from pytest_hwperf.core.paired import MOST_PAIRS, pairs_needed
-from pytest_hwperf.core.ranks import fewest_pairs
 from pytest_hwperf.core.records import Comparison
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import SHARES
@@ -26,8 +25,6 @@ from pytest_hwperf.core.units import counted, parse_rate
 from pytest_hwperf.host.files import replace_file
 
 OK, TOO_MANY = 0, 1
-_CHANGES = (0.02, 0.05, 0.10)
-_MARGIN = 0.02  # the default of the median latency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,18 +121,10 @@ def needed(reports: Sequence[Report], alpha: float) -> list[str]:
             if one.change is not None:
                 values.setdefault(one.measurement.test, []).append(one.change)
     for test, changes in values.items():
-        counts = ", ".join(f"{change:.0%}: {_needed(changes, change, SHARES[0] * alpha)}" for change in _CHANGES)
+        needs = [pairs_for(change, changes, SHARES[0] * alpha) for change in CHANGES]
+        counts = ", ".join(f"{need.change:.0%}: {need.pairs or need.reason}" for need in needs)
         lines.append(f"pairs that a change needs ({test}): {counts}")
     return lines
-
-
-def _needed(changes: Sequence[float], change: float, level: float) -> str:
-    if change <= _MARGIN:
-        return "within the margin"
-    if len(changes) < fewest_pairs(level):
-        return "more builds first"
-    pairs = pairs_needed(changes, change, level, _MARGIN)
-    return f"over {MOST_PAIRS}" if pairs is None else str(pairs)
 
 
 def read_record(path: Path) -> list[Build]:

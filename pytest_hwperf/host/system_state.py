@@ -4,6 +4,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,16 +35,20 @@ class SystemState:
     huge_pages: str | None  # transparent ones: "always", "madvise" or "never"
 
 
-def machine_cpu_time(read: Callable[[], Any] | None = None) -> MachineCpuTime | None:
-    """Return the CPU time of the whole machine, None where the system does not report it.
+def _psutil(name: str) -> Any:
+    """Call a function of psutil."""
+    import psutil
 
-    Args:
-        read: returns seconds as `psutil.cpu_times` does, which it is where None.
-    """
-    if read is None:
-        import psutil
+    return getattr(psutil, name)()
 
-        read = psutil.cpu_times
+
+_LOAD: Callable[[], tuple[float, ...]] = partial(_psutil, "getloadavg")
+_CPU_TIMES: Callable[[], Any] = partial(_psutil, "cpu_times")
+_SWAP: Callable[[], Any] = partial(_psutil, "swap_memory")
+
+
+def machine_cpu_time(read: Callable[[], Any] = _CPU_TIMES) -> MachineCpuTime | None:
+    """Return the CPU time of the whole machine, None where the system does not report it."""
     try:
         seconds = read()._asdict()
     except OSError:
@@ -61,16 +66,8 @@ def busy_cpu_seconds() -> float | None:
     return None if spent is None else spent.busy_s
 
 
-def load_average(read: Callable[[], tuple[float, ...]] | None = None) -> float | None:
-    """Return the mean number of running processes over the last minute, None where the system does not report it.
-
-    Args:
-        read: as `psutil.getloadavg`, which it is where None.
-    """
-    if read is None:
-        import psutil
-
-        read = psutil.getloadavg
+def load_average(read: Callable[[], tuple[float, ...]] = _LOAD) -> float | None:
+    """Return the mean number of running processes over the last minute, None where the system does not report it."""
     try:
         return read()[0]
     except OSError:
@@ -80,21 +77,16 @@ def load_average(read: Callable[[], tuple[float, ...]] | None = None) -> float |
 def read_system_state(
     root: str | Path = "/",
     *,
-    load: Callable[[], tuple[float, ...]] | None = None,
-    cpu_times: Callable[[], Any] | None = None,
-    swap: Callable[[], Any] | None = None,
+    load: Callable[[], tuple[float, ...]] = _LOAD,
+    cpu_times: Callable[[], Any] = _CPU_TIMES,
+    swap: Callable[[], Any] = _SWAP,
 ) -> SystemState:
-    """Return the present state; nothing is waited for.
+    """Return the present state; nothing is waited for. `root` is the parent of /sys, the others are psutil's functions.
 
-    Args:
-        root: parent of /sys.
-        load: as `psutil.getloadavg`.
-        cpu_times: as `psutil.cpu_times`.
-        swap: as `psutil.swap_memory`.
+    Source: Linux, Documentation/admin-guide/mm/transhuge.rst.
     """
     spent = machine_cpu_time(cpu_times)
     total, used = _swap(swap)
-    # Source: Linux, Documentation/admin-guide/mm/transhuge.rst.
     chosen = _CHOSEN.search(read_text(Path(root, "sys/kernel/mm/transparent_hugepage/enabled")))
     return SystemState(
         load_1min=load_average(load),
@@ -105,11 +97,7 @@ def read_system_state(
     )
 
 
-def _swap(read: Callable[[], Any] | None) -> tuple[int | None, int | None]:
-    if read is None:
-        import psutil
-
-        read = psutil.swap_memory
+def _swap(read: Callable[[], Any]) -> tuple[int | None, int | None]:
     try:
         with warnings.catch_warnings(action="ignore"):  # of psutil, that pages swapped in and out are not counted here
             swap = read()

@@ -11,7 +11,7 @@ from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Traits
 from pytest_hwperf.meters.energy.counters import Counters
 from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 from pytest_hwperf.meters.energy.powercap import SYSTEM, Files, Zone
-from pytest_hwperf.meters.energy.rapl import PowercapCounters
+from pytest_hwperf.meters.energy.rapl import powercap_counters
 
 INTEL_RANGE = 262143328850  # 0xffffffff counts of 61035 nJ, in µJ
 DRAM_RANGE = 65712999613  # of 15300 nJ
@@ -215,7 +215,7 @@ def calm(_counters: Counters) -> CounterCheck:
 
 def meter_on(zones: Sequence[Zone], files: Files, clock: Callable[[], float]) -> CounterMeter:
     """A meter of these zones as an opened one would be, without a look at the machine."""
-    counters = PowercapCounters(zones, files)
+    counters = powercap_counters(zones, files)
     longest_s = min(60.0 if zone.max_uj is None else zone.max_uj / 1e6 / 1000 / 2 for zone in zones)
     traits = Traits(kind="rapl", tick_s=0.001, shortest_window_s=0.5, longest_window_s=longest_s)
     return CounterMeter(counters, traits, clock=clock, suspended=lambda: 0.0)

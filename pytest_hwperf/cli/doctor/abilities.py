@@ -36,6 +36,11 @@ class Source:
     warnings: tuple[str, ...] = ()
     reason: str = ""  # why it is not available, and the remedy
 
+    def __str__(self) -> str:
+        tick = "no steps" if self.tick_s is None else f"moves every {show(self.tick_s, 's')}"
+        windows = f"from {show(self.shortest_window_s, 's')} on" if self.shortest_window_s else "of any length"
+        return f"{self.label}: {tick}, windows {windows}" if self.available else self.reason
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaplZone:
@@ -46,6 +51,9 @@ class RaplZone:
     max_energy_range_uj: int | None
     answers: str  # why it cannot be read, as the errno's name; "" where it can
     role: str  # whether it is added up, and why not
+
+    def __str__(self) -> str:
+        return f"{self.name}, answers {self.answers}: {self.role}" if self.answers else f"{self.name}: {self.role}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +68,10 @@ class Memory:
     resolution_bytes: int | None = None  # by which a peak may be too low; None where it is not known
     warnings: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        sources = f"peaks by {self.peak_source}, the size at one moment by {self.present_source}"
+        return sources if self.available else self.reason
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuTime:
@@ -67,6 +79,9 @@ class CpuTime:
 
     available: bool
     step_s: float | None  # None where it never moved
+
+    def __str__(self) -> str:
+        return "did not move" if self.step_s is None else f"in steps of {show(self.step_s, 's')} while one thread works"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +93,12 @@ class CallClock:
     step_s: float | None
     cost_s: float
     batched_below_s: float  # shorter calls are timed in batches
+
+    def __str__(self) -> str:
+        named = f"perf_counter ({self.source})" if self.source else "perf_counter"
+        steps = "did not move" if self.step_s is None else f"steps of {show(self.step_s, 's')}"
+        batched = f"calls below {show(self.batched_below_s, 's')} are timed in batches"
+        return f"{named}: {steps}, {show(self.cost_s, 's')} a reading; {batched}"
 
 
 def open_source(name: str, environ: Mapping[str, str] = os.environ) -> Meter:
@@ -148,33 +169,6 @@ def read_call_clock(observe: Callable[[], ClockPrecision], root: str) -> CallClo
         step_s=seen.step_s,
         cost_s=seen.cost_s,
         batched_below_s=BlockPlan().batch_below_s,
-    )
-
-
-def describe_source(source: Source) -> str:
-    """Describe an available source."""
-    tick = "no steps" if source.tick_s is None else f"moves every {show(source.tick_s, 's')}"
-    windows = f"from {show(source.shortest_window_s, 's')} on" if source.shortest_window_s else "of any length"
-    return f"{source.label}: {tick}, windows {windows}"
-
-
-def describe_memory(memory: Memory) -> str:
-    """Describe how memory is read."""
-    return f"peaks by {memory.peak_source}, the size at one moment by {memory.present_source}"
-
-
-def describe_cpu_time(cpu: CpuTime) -> str:
-    """Describe how finely CPU time is counted."""
-    return "did not move" if cpu.step_s is None else f"in steps of {show(cpu.step_s, 's')} while one thread works"
-
-
-def describe_clock(clock: CallClock) -> str:
-    """Describe the clock of timings."""
-    named = f"perf_counter ({clock.source})" if clock.source else "perf_counter"
-    steps = "did not move" if clock.step_s is None else f"steps of {show(clock.step_s, 's')}"
-    return (
-        f"{named}: {steps}, {show(clock.cost_s, 's')} a reading; calls below {show(clock.batched_below_s, 's')} are "
-        "timed in batches"
     )
 
 

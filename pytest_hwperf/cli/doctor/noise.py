@@ -82,7 +82,7 @@ def noise_of(
         alpha=ALPHA,
         level=level,
         margin=MARGIN,
-        needs=tuple(_need(changes, change, level) for change in CHANGES),
+        needs=tuple(pairs_for(change, changes, level) for change in CHANGES),
         disturbances=disturbances,
         reason=reason,
     )
@@ -131,7 +131,8 @@ def _meaning(noise: Noise) -> list[str]:
     return [f"On this machine now {', '.join(found[:-1])}, and {found[-1]}.", method]
 
 
-def _need(changes: Sequence[float], change: float, level: float) -> PairsNeeded:
+def pairs_for(change: float, changes: Sequence[float], level: float) -> PairsNeeded:
+    """Return the pairs that finding a change takes at `level`, in the noise of `changes` (log ratios)."""
     if change <= MARGIN:
         return PairsNeeded(change=change, pairs=None, reason="within the margin")
     if len(changes) < fewest_pairs(level):

@@ -3,14 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pytest_hwperf.cli.doctor.abilities import (
-    RaplZone,
-    Source,
-    describe_clock,
-    describe_cpu_time,
-    describe_memory,
-    describe_source,
-)
+from pytest_hwperf.cli.doctor.abilities import CallClock, CpuTime, Memory, Source
 from pytest_hwperf.cli.doctor.conditions import facts_of
 from pytest_hwperf.cli.doctor.findings import Findings
 from pytest_hwperf.cli.doctor.noise import render_noise
@@ -39,7 +32,7 @@ def render(found: Findings, width: int) -> Iterator[str]:
     yield from table(_energy_lines(found.energy), width)
     if found.zones:
         yield from ("", "RAPL zones")
-        yield from table([_line(zone.id, _describe_zone(zone)) for zone in found.zones], width)
+        yield from table([_line(zone.id, str(zone)) for zone in found.zones], width)
     yield from ("", "Memory and time")
     yield from table(_ability_lines(found), width)
     yield from ("", "What makes timings noisy")
@@ -83,26 +76,23 @@ def _energy_lines(sources: Mapping[str, Source]) -> list[Line]:
         first = first_with.setdefault(source.reason, name)
         label = _marked(name, sources, available=source.available)
         if source.available:
-            lines.append(_line(label, describe_source(source), source.warnings))
+            lines.append(_line(label, str(source), source.warnings))
         else:  # further lines of the reason stay apart: they are commands to be copied
             reason = source.reason if first == name else f"as {first}"
             lines.append((visible(label), "\n".join(map(visible, reason.split("\n"))), []))
     return lines
 
 
-def _describe_zone(zone: RaplZone) -> str:
-    named = f"{zone.name}, answers {zone.answers}" if zone.answers else zone.name
-    return f"{named}: {zone.role}"
-
-
 def _ability_lines(found: Findings) -> list[Line]:
-    memory = describe_memory(found.memory) if found.memory.available else found.memory.reason
-    parts: dict[str, tuple[bool, str, Sequence[str]]] = {
-        "memory": (found.memory.available, memory, found.memory.warnings),
-        "CPU time": (found.cpu.available, describe_cpu_time(found.cpu), ()),
-        "clock": (found.clock.available, describe_clock(found.clock), ()),
+    abilities: dict[str, Memory | CpuTime | CallClock] = {
+        "memory": found.memory,
+        "CPU time": found.cpu,
+        "clock": found.clock,
     }
-    return [_line(_marked(name, parts, available=there), text, notes) for name, (there, text, notes) in parts.items()]
+    return [
+        _line(_marked(name, abilities, available=one.available), str(one), getattr(one, "warnings", ()))
+        for name, one in abilities.items()
+    ]
 
 
 def _marked(name: str, names: Iterable[str], *, available: bool) -> str:

@@ -94,8 +94,6 @@ class EstimateMeter:
     metric = "energy"
     source = "estimate:cpu-time"
     shortest_window_s = 0.0
-    tick_s = None
-    domains: tuple[str, ...] = ()
 
     def __init__(self, cpu_time: Meter, watts: Watts, *, refused: tuple[str, ...] = ()) -> None:
         """Multiply what `cpu_time` counts by `watts`; `refused` says why better sources are not used."""

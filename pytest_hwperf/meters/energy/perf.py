@@ -6,14 +6,14 @@ The registers are those of RAPL; who may not read powercap may have been given t
 import errno
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
+from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.meters.energy.counter_check import Check, check_counters, open_checked, processor_meter
 from pytest_hwperf.meters.energy.counter_meter import CounterMeter, refusal_warnings
-from pytest_hwperf.meters.energy.counters import errno_name
+from pytest_hwperf.meters.energy.counters import Counters, DescriptorCounters, errno_name
 from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 from pytest_hwperf.meters.energy.power_pmu import Event, find_events, open_event
 
@@ -34,48 +34,22 @@ class Calls:
 SYSTEM = Calls()
 
 
-class PerfCounters:
-    """Opened events, read one after the other.
-
-    Args:
-        events: those to add up, as `find_events` returns them.
-        calls: system calls to open and read with.
+def perf_counters(events: Sequence[Event], calls: Calls = SYSTEM) -> DescriptorCounters:
+    """Open events, which count from now on.
 
     Raises:
-        OSError: one of them cannot be opened; the others are closed again.
+        OSError: one of them cannot be opened.
     """
 
-    def __init__(self, events: Sequence[Event], calls: Calls = SYSTEM) -> None:
-        self.registers = tuple(event.register for event in events)
-        self._read = calls.read
-        self._descriptors: list[int] = []
-        with ExitStack() as opened:
-            for event in events:
-                descriptor = calls.open(event.kind, event.config, event.cpu)
-                opened.callback(os.close, descriptor)
-                self._descriptors.append(descriptor)
-            self._opened = opened.pop_all()
+    def count(descriptor: int) -> int:
+        answer = calls.read(descriptor, _BYTES)
+        if len(answer) != _BYTES:  # the kernel's end of file: the event is in error
+            raise ValueError(f"{len(answer)} bytes, and a count has {_BYTES}")
+        return int.from_bytes(answer, "little")
 
-    def read(self) -> tuple[int, ...]:
-        """Return the counts of every event since it was opened.
-
-        Raises:
-            MeasurementError: one of them answers an error or no count.
-        """
-        counts = []
-        for register, descriptor in zip(self.registers, self._descriptors, strict=True):
-            try:
-                answer = self._read(descriptor, _BYTES)
-            except OSError as error:
-                raise MeasurementError(f"{register} answers {errno_name(error)}") from error
-            if len(answer) != _BYTES:  # the kernel's end of file: the event is in error
-                raise MeasurementError(f"{register} answers {len(answer)} bytes, and a count has {_BYTES}")
-            counts.append(int.from_bytes(answer, "little"))
-        return tuple(counts)
-
-    def close(self) -> None:
-        """Close the events; closing twice does nothing."""
-        self._opened.close()
+    return DescriptorCounters(
+        {event.register: partial(calls.open, event.kind, event.config, event.cpu) for event in events}, count
+    )
 
 
 def perf_meter(
@@ -104,9 +78,9 @@ def perf_meter(
     if not events:
         raise MeterUnavailable(_why_no_pmu(access))
 
-    def opened(some: Sequence[Event]) -> PerfCounters:
+    def opened(some: Sequence[Event]) -> Counters:
         try:
-            return PerfCounters(some, calls)
+            return perf_counters(some, calls)
         except OSError as error:
             raise MeterUnavailable(_why_refused(error, access)) from error
 

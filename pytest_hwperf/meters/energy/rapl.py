@@ -3,12 +3,12 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from functools import partial
 
-from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
+from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.meters.energy.counter_check import Check, check_counters, open_checked, processor_meter
 from pytest_hwperf.meters.energy.counter_meter import CounterMeter, refusal_warnings
-from pytest_hwperf.meters.energy.counters import Register, errno_name
+from pytest_hwperf.meters.energy.counters import Counters, DescriptorCounters, Register
 from pytest_hwperf.meters.energy.diagnosis import (
     SystemAccess,
     left_out,
@@ -23,49 +23,23 @@ _LONGEST_UNKNOWN_S = 60.0  # without a readable range; the smallest usual one, 6
 _MICRO = 1e-6  # J in a µJ
 
 
-class PowercapCounters:
-    """The `energy_uj` files of some zones, held open: pread(2) takes a tenth of opening and reading.
+def powercap_counters(zones: Sequence[Zone], files: Files = SYSTEM) -> DescriptorCounters:
+    """Open the `energy_uj` files of some zones.
 
     Raises:
-        OSError: a counter cannot be opened.
+        OSError: one of them cannot be opened.
     """
 
-    def __init__(self, zones: Sequence[Zone], files: Files = SYSTEM) -> None:
-        """Open the counter of each of `zones`."""
-        self.registers = tuple(
-            Register(id=zone.id, name=zone.name, joules=_MICRO, last=zone.max_uj, never_idle=zone.is_whole)
-            for zone in zones
-        )
-        self._files = files
-        self._descriptors: list[int] = []
-        with ExitStack() as opened:
-            for zone in zones:
-                descriptor = files.open(f"{zone.path}/energy_uj", os.O_RDONLY)
-                opened.callback(os.close, descriptor)
-                self._descriptors.append(descriptor)
-            self._opened = opened.pop_all()
-
-    def read(self) -> tuple[int, ...]:
-        """Return the microjoules of every zone.
-
-        Raises:
-            MeasurementError: a zone answers an error or no number.
-        """
-        return tuple(map(self._count, self.registers, self._descriptors))
-
-    def close(self) -> None:
-        """Close the files; closing twice does nothing."""
-        self._opened.close()
-
-    def _count(self, register: Register, descriptor: int) -> int:
-        text = b""
+    def count(descriptor: int) -> int:
+        answer = files.pread(descriptor, 32, 0)
         try:
-            text = self._files.pread(descriptor, 32, 0)
-            return int(text)
-        except OSError as error:
-            raise MeasurementError(f"{register} answers {errno_name(error)}") from error
-        except ValueError as error:
-            raise MeasurementError(f"{register} answers {text!r}, which is no number") from error
+            return int(answer)
+        except ValueError:
+            raise ValueError(f"{answer!r}, which is no number") from None
+
+    return DescriptorCounters(
+        {_register(zone): partial(files.open, f"{zone.path}/energy_uj", os.O_RDONLY) for zone in zones}, count
+    )
 
 
 def rapl_meter(
@@ -135,9 +109,9 @@ def _zones(access: SystemAccess, environ: Mapping[str, str]) -> tuple[Zone, ...]
 
 
 def _meter(zones: Sequence[Zone], access: SystemAccess, warnings: Sequence[str], check: Check) -> CounterMeter:
-    def opened(some: Sequence[Zone]) -> PowercapCounters:
+    def opened(some: Sequence[Zone]) -> Counters:
         try:
-            return PowercapCounters(some, access.files)
+            return powercap_counters(some, access.files)
         except OSError as error:
             raise MeterUnavailable(f"A counter could be read and not be held open: {error}.") from error
 
@@ -151,6 +125,10 @@ def _meter(zones: Sequence[Zone], access: SystemAccess, warnings: Sequence[str],
         longest_window_s=min(_longest_s(register) for register in counters.registers),
         warnings=[*warnings, *faults],
     )
+
+
+def _register(zone: Zone) -> Register:
+    return Register(id=zone.id, name=zone.name, joules=_MICRO, last=zone.max_uj, never_idle=zone.is_whole)
 
 
 def _longest_s(register: Register) -> float:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 
 from pytest_hwperf.core.contracts import CountingMeter, Meter
 
@@ -12,18 +13,17 @@ _ESTIMATE = "estimate:"  # sources that multiply CPU time
 _SHORTEST_S = 0.04  # ten steps of 4 ms, by which the CPU time of other threads grows
 
 
+@dataclass(slots=True)
 class EnergyReading:
     """Result of one window; filled in when it ends."""
 
-    def __init__(self, source: str, domains: tuple[str, ...], reason: str) -> None:
-        """Begin without a figure; `reason` says why there is none yet."""
-        self.source = source  # as `rapl:package-0+dram`, "" where energy is off
-        self.domains = domains  # what is added up, as ("package-0", "dram"); () where the source has none
-        self.joules: float | None = None  # None = unmeasured
-        self.window_s: float | None = None
-        self.bound: float | None = None  # largest relative error by the counter's tick; None without tick or figure
-        self.share: float | None = None  # of this process in the machine's busy CPU time; None where it is not known
-        self.reason = reason  # why it is unmeasured, "" where it is not
+    source: str  # as `rapl:package-0+dram`, "" where energy is off
+    domains: tuple[str, ...]  # what is added up, as ("package-0", "dram"); () where the source has none
+    reason: str  # why it is unmeasured, "" where it is not
+    joules: float | None = None  # None = unmeasured
+    window_s: float | None = None
+    bound: float | None = None  # largest relative error by the counter's tick; None without tick or figure
+    share: float | None = None  # of this process in the machine's busy CPU time; None where it is not known
 
     @property
     def watts(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.meters.memory.peak_rss import Mark, PeakRss
@@ -11,16 +12,15 @@ _USED = "a used process: what earlier code has freed is allocated again, and the
 _UNPINNED = "the allocator is not pinned: how much of what is freed goes back to the system varies"
 
 
+@dataclass(slots=True)
 class MemoryReading:
     """Result of one window; filled in when it ends."""
 
-    def __init__(self, source: str, warnings: tuple[str, ...], reason: str) -> None:
-        """Begin without a figure; `reason` says why there is none yet."""
-        self.source = source  # as `VmHWM after clear_refs`, "" where nothing can be read
-        self.warnings = warnings  # limits of the figures
-        self.peak_bytes: int | None = None  # highest above the block's beginning; None = unmeasured
-        self.retained_bytes: int | None = None  # still held when it ended, below 0 where memory was given back
-        self.reason = reason  # why anything is unmeasured, "" where all is there
+    source: str  # as `VmHWM after clear_refs`, "" where nothing can be read
+    warnings: tuple[str, ...]  # limits of the figures
+    reason: str  # why anything is unmeasured, "" where all is there
+    peak_bytes: int | None = None  # highest above the block's beginning; None = unmeasured
+    retained_bytes: int | None = None  # still held when it ended, below 0 where memory was freed
 
 
 class MemoryWindows:

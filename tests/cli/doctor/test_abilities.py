@@ -12,10 +12,6 @@ from fakes.powercap import AMD, CLIENT, COARSE_PSYS, Layout, bare_metal, describ
 from pytest_hwperf.cli.doctor.abilities import (
     CallClock,
     Source,
-    describe_clock,
-    describe_cpu_time,
-    describe_memory,
-    describe_source,
     open_source,
     read_call_clock,
     read_cpu_time,
@@ -101,7 +97,7 @@ def test_the_estimate_is_there_and_is_no_measurement(tmp_path: Path, machine: Ca
         source.tick_s,
     )
     assert any("not a measurement" in warning for warning in source.warnings)
-    assert "estimate:cpu-time: no steps, windows of any length" == describe_source(source)
+    assert "estimate:cpu-time: no steps, windows of any length" == str(source)
 
 
 def test_counters_are_told_with_tick_and_shortest_window(tmp_path: Path) -> None:
@@ -116,7 +112,7 @@ def test_counters_are_told_with_tick_and_shortest_window(tmp_path: Path) -> None
         source.shortest_window_s,
         source.reason,
     )
-    assert "rapl:package-0: moves every 1.00 ms, windows from 500 ms on" == describe_source(source)
+    assert "rapl:package-0: moves every 1.00 ms, windows from 500 ms on" == str(source)
 
 
 def test_known_sources_come_first_and_the_estimate_last(tmp_path: Path) -> None:
@@ -208,7 +204,7 @@ def test_memory_is_told_with_its_sources(tmp_path: Path) -> None:
     memory = read_memory(bare_metal(tmp_path))
 
     assert (True, True) == (memory.available, memory.resettable)
-    assert "peaks by VmHWM after clear_refs, the size at one moment by Rss of smaps_rollup" == describe_memory(memory)
+    assert "peaks by VmHWM after clear_refs, the size at one moment by Rss of smaps_rollup" == str(memory)
     assert memory.resolution_bytes is not None
     assert memory.resolution_bytes > 0
 
@@ -238,13 +234,13 @@ def test_macos_counts_in_its_own_way(tmp_path: Path) -> None:
 
 
 def test_cpu_time_is_told_by_its_step() -> None:
-    assert "in steps of 1.00 µs while one thread works" == describe_cpu_time(read_cpu_time(lambda: 1e-6))
+    assert "in steps of 1.00 µs while one thread works" == str(read_cpu_time(lambda: 1e-6))
 
 
 def test_cpu_time_that_stands_still_is_no_ability() -> None:
     found = read_cpu_time(lambda: None)
 
-    assert (False, "did not move") == (found.available, describe_cpu_time(found))
+    assert (False, "did not move") == (found.available, str(found))
 
 
 def test_the_clock_is_told_with_what_it_is_good_for(tmp_path: Path) -> None:
@@ -252,9 +248,7 @@ def test_the_clock_is_told_with_what_it_is_good_for(tmp_path: Path) -> None:
     found = read_call_clock(lambda: ClockPrecision(step_s=40e-9, cost_s=51e-9), str(tmp_path))
 
     assert found.available
-    assert describe_clock(found) == (
-        "perf_counter: steps of 40.0 ns, 51.0 ns a reading; calls below 20.0 µs are timed in batches"
-    )
+    assert str(found) == ("perf_counter: steps of 40.0 ns, 51.0 ns a reading; calls below 20.0 µs are timed in batches")
 
 
 @pytest.mark.parametrize(("step_s", "available"), [(1e-6, True), (1.1e-6, False), (15.6e-3, False), (None, False)])
@@ -266,7 +260,7 @@ def test_a_coarse_clock_times_no_calls(tmp_path: Path, step_s: float | None, ava
 def test_a_clock_has_the_kernels_name_where_it_tells_one() -> None:
     clock = CallClock(available=False, source="hpet", step_s=None, cost_s=1.2e-6, batched_below_s=20e-6)
 
-    assert describe_clock(clock).startswith("perf_counter (hpet): did not move, 1.20 µs a reading;")
+    assert str(clock).startswith("perf_counter (hpet): did not move, 1.20 µs a reading;")
 
 
 def test_a_source_is_a_record_of_base_units() -> None:
@@ -282,4 +276,4 @@ def test_a_source_is_a_record_of_base_units() -> None:
         reason="",
     )
 
-    assert "nvml:0: moves every 50.0 ms, windows from 5.00 s on" == describe_source(source)
+    assert "nvml:0: moves every 50.0 ms, windows from 5.00 s on" == str(source)

@@ -14,7 +14,7 @@ from pytest_hwperf.meters.energy.counter_check import CounterCheck
 from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Traits
 from pytest_hwperf.meters.energy.counters import Counters
 from pytest_hwperf.meters.energy.diagnosis import SystemAccess
-from pytest_hwperf.meters.energy.perf import PerfCounters, perf_meter
+from pytest_hwperf.meters.energy.perf import perf_counters, perf_meter
 from pytest_hwperf.meters.energy.power_pmu import find_events
 
 PKG, RAM = CONFIGS["energy-pkg"], CONFIGS["energy-ram"]
@@ -42,7 +42,7 @@ def meter_of(pmu: Pmu, clock: HandClock) -> Iterator[Opening]:
     opened: list[CounterMeter] = []
 
     def opening(root: Path) -> CounterMeter:
-        counters = PerfCounters(find_events(str(root)), pmu.calls)
+        counters = perf_counters(find_events(str(root)), pmu.calls)
         traits = Traits(kind="perf", tick_s=0.001, shortest_window_s=0.5)
         opened.append(CounterMeter(counters, traits, clock=clock, suspended=lambda: 0.0))
         return opened[-1]

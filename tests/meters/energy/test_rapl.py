@@ -29,7 +29,7 @@ from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Opening
 from pytest_hwperf.meters.energy.counters import Register
 from pytest_hwperf.meters.energy.powercap import SYSTEM, Files, Zone, choose_zones, find_zones
-from pytest_hwperf.meters.energy.rapl import PowercapCounters
+from pytest_hwperf.meters.energy.rapl import powercap_counters
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
@@ -350,7 +350,7 @@ def test_descriptors_are_given_back_when_one_cannot_be_opened(tmp_path: Path) ->
     before = sorted(Path("/proc/self/fd").iterdir())
 
     with pytest.raises(PermissionError):
-        PowercapCounters(chosen, refusing(errno.EACCES, "intel-rapl:0/energy_uj"))
+        powercap_counters(chosen, refusing(errno.EACCES, "intel-rapl:0/energy_uj"))
 
     assert before == sorted(Path("/proc/self/fd").iterdir())
 
