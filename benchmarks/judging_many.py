@@ -89,7 +89,7 @@ def measure(folder: Path, results: int, stored: int, repeats: int, seed: int) ->
 
 
 def _passes(folder: Path, results: int, stored: int, repeats: int, seed: int) -> list[list[Stage]]:
-    chance, here = random.Random(seed), machine.describe()
+    chance, here = random.Random(seed), machine.describe_machine()
     runs = [_run(f"tests/test_many.py::test_{i}", here, chance) for i in range(results)]
     filled = _filled(folder / "store", [[_run(run.test, here, chance) for _ in range(stored)] for run in runs])
     return [_stages(_copied(filled, folder / f"store {i}"), runs, folder / f"out {i}") for i in range(repeats)]

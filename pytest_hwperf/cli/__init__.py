@@ -3,13 +3,13 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from pytest_hwperf import __version__
-from pytest_hwperf.core.errors import HwperfError, UsageProblem
+from pytest_hwperf.cli.progress import clear_progress
+from pytest_hwperf.core.errors import HwperfError
 
-OK, FAILED, USAGE = 0, 1, 4  # pytest's own exit codes
-INTERRUPTED = 130  # Ctrl-C, as shells tell it
+USAGE = 4  # pytest's own exit code; 0 and 1 are as in pytest too
+INTERRUPTED = 130  # Ctrl-C, as in shells
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,96 +21,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"hwperf: {error}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:
-        over = "\r\033[K" if sys.stderr.isatty() else ""  # what told of progress may stand there
-        print(f"{over}hwperf: interrupted", file=sys.stderr)
+        clear_progress()
+        print("hwperf: interrupted", file=sys.stderr)
         return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
-    from pytest_hwperf.cli.calibrate import add_calibrate
-    from pytest_hwperf.cli.compare import add_compare
-    from pytest_hwperf.cli.doctor.command import add_doctor
-    from pytest_hwperf.cli.selfcheck import add_selfcheck
+    from pytest_hwperf.cli import baseline, calibrate, compare, recompute, selfcheck
+    from pytest_hwperf.cli.doctor import command as doctor
 
     parser = argparse.ArgumentParser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_baseline(commands)
-    _add_recompute(commands)
-    add_compare(commands)
-    add_selfcheck(commands)
-    add_doctor(commands)
-    add_calibrate(commands)
+    for command in (baseline, recompute, compare, selfcheck, doctor, calibrate):
+        command.add_command(commands)
     return parser
-
-
-def _add_baseline(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    baseline = commands.add_parser("baseline", help="what is stored to compare with")
-    actions = baseline.add_subparsers(required=True, metavar="ACTION")
-    accept = actions.add_parser(
-        "accept",
-        help="make runs that failed the new baseline of their tests",
-        description="Make runs that failed, and that pytest --hwperf-save held apart, the new baseline of their tests.",
-    )
-    accept.add_argument("test", help="test id or glob pattern, such as 'tests/test_models.py::*'")
-    accept.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
-    accept.add_argument(
-        "--store",
-        default="json:.hwperf",
-        metavar="URL",
-        help="as --hwperf-store, a folder being relative to the current one; default: json:.hwperf",
-    )
-    accept.set_defaults(run=_accept)
-
-
-def _add_recompute(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    again = commands.add_parser(
-        "recompute",
-        help="judge a written report once more from the values in it",
-        description="Compute every figure, comparison and verdict of a report again from the values in it, and say "
-        "what does not agree. Exit code 0: all agree; 1: something was changed.",
-    )
-    again.add_argument("report", metavar="REPORT.json", help="written by pytest --hwperf-json=REPORT.json")
-    again.set_defaults(run=_recompute)
-
-
-def _accept(options: argparse.Namespace) -> int:
-    """Make held runs the baseline of their tests; the old sessions of these tests speak of other code and go."""
-    from pytest_hwperf import registry
-    from pytest_hwperf.stores.location import locate
-
-    try:
-        scheme, location = locate(options.store, Path.cwd())
-    except ValueError as problem:
-        raise UsageProblem(f"--store={problem}") from problem
-    store = registry.find("stores", scheme)(location)
-    store.check(options.baseline, writing=True)
-    accepted = store.accept(options.baseline, options.test)
-    if not accepted:
-        print(
-            f"hwperf: no held run matches {options.test!r} in baseline {options.baseline} of {location}; "
-            "a failed run is held by pytest --hwperf-save",
-            file=sys.stderr,
-        )
-        return FAILED
-    for test in accepted:
-        print(f"accepted as baseline {options.baseline}: {test}")
-    return OK
-
-
-def _recompute(options: argparse.Namespace) -> int:
-    from pytest_hwperf.cli.report_file import read_report
-    from pytest_hwperf.core.replay import recompute
-    from pytest_hwperf.core.units import counted
-
-    found = recompute(read_report(options.report))
-    for line in found.disagreements:
-        print(f"differs (in the file, computed again): {line}")
-    print(f"{counted(found.agreeing, 'verdict')} computed again, {len(found.disagreements)} differences")
-    if found.unjudged:
-        print(f"{counted(found.unjudged, 'answer')} of the pairs without a verdict: their tests failed or did not run")
-    if found.beyond:
-        print(
-            f"{counted(found.beyond, 'comparison')} with stored sessions not computed again: the file has none of them"
-        )
-    return FAILED if found.disagreements else OK

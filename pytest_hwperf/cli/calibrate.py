@@ -1,4 +1,4 @@
-"""`hwperf calibrate`: the watts of this processor, for machines of its kind that hide their energy."""
+"""`hwperf calibrate`: the watts of this processor, for machines with the same processor that hide their energy."""
 
 import argparse
 import os
@@ -15,21 +15,19 @@ from pathlib import Path
 from pytest_hwperf import registry
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable, UsageProblem
-from pytest_hwperf.host.cpuinfo import read_processor
-from pytest_hwperf.host.machine import describe
-from pytest_hwperf.meters.energy.watts import (
+from pytest_hwperf.host.files import check_writable
+from pytest_hwperf.host.machine import describe_machine, name_processor, read_processor
+from pytest_hwperf.meters.energy.calibration import (
     Calibration,
     Processors,
     calibrate_watts,
-    check_writable,
-    model_of,
     write_calibration,
 )
 
 OK = 0
-_SOURCES = ("rapl", "perf")  # counters of the processor; boards and estimates tell nothing of it
+_SOURCES = ("rapl", "perf")  # counters of the processor alone
 
-# Computes until its input ends, which it also does when whoever has started it is no more.
+# Computes until its input ends, which it also does when the process that has started it ends.
 WORK = """
 import os, sys, threading
 threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
@@ -37,7 +35,7 @@ while True: sum(range(10000))
 """
 
 
-def add_calibrate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command and its options."""
     calibrate = commands.add_parser(
         "calibrate",
@@ -53,81 +51,79 @@ def add_calibrate(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Here:
-    """The machine to calibrate; every part can be another's."""
+class CalibrationTools:
+    """Means of a calibration; a test replaces any part."""
 
-    find: Callable[[str], Callable[[Mapping[str, str]], Meter]]  # name of a source → what opens it
+    find: Callable[[str], Callable[[Mapping[str, str]], Meter]]  # name of a source → its factory
     processors: Callable[[], Processors]
     work: Callable[[int], AbstractContextManager[Callable[[], float]]]  # keeps so many processors busy
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
 
-def this_machine() -> Here:
-    """Return the machine that this process runs on."""
-    return Here(find=partial(registry.find, "energy_meters"), processors=processors_here, work=busy)
-
-
-def run(options: argparse.Namespace, here: Here | None = None) -> int:
-    """Calibrate, write the file and print what is in it."""
+def run(options: argparse.Namespace, tools: CalibrationTools | None = None) -> int:
+    """Calibrate, write the file and print its content."""
     path = Path(options.file)
     if path.is_dir() or not path.parent.is_dir():
         raise UsageProblem(f"{options.file}: give a file in a folder that exists, such as watts.json")
-    with _told_if_unwritable(path):
+    with _explained_if_unwritable(path):
         check_writable(path)  # before the time is spent
-    here = here or this_machine()
-    meter = open_counter((options.energy,) if options.energy else _SOURCES, here)
+    if tools is None:
+        tools = CalibrationTools(
+            find=partial(registry.find, "energy_meters"), processors=processors_of_machine, work=keep_busy
+        )
+    meter = open_counter((options.energy,) if options.energy else _SOURCES, tools)
     try:
-        found = calibrate(meter, here)
+        found = calibrate(meter, tools)
     finally:
         meter.close()
-    with _told_if_unwritable(path):
+    with _explained_if_unwritable(path):
         write_calibration(path, found)
     print("\n".join(render(found, options.file)))
     return OK
 
 
-def processors_here(cpuinfo: str = "/proc/cpuinfo") -> Processors:
+def processors_of_machine(root: str | Path = "/") -> Processors:
     """Describe the processors of this machine.
 
     Raises:
-        UsageProblem: they have no name by which another machine's could be told to be the same.
+        UsageProblem: they have no name by which another machine could be known to have the same.
     """
-    model = model_of(read_processor(Path(cpuinfo)))
+    model = name_processor(read_processor(root))
     if not model:
         raise UsageProblem("this system does not name its processor, so that its watts could be used nowhere else")
-    return Processors(model=model, online=os.cpu_count() or 1, allotted=describe().cores)
+    return Processors(model=model, online=os.cpu_count() or 1, allotted=describe_machine().cores)
 
 
-def open_counter(names: tuple[str, ...], here: Here) -> Meter:
+def open_counter(names: tuple[str, ...], tools: CalibrationTools) -> Meter:
     """Open the first source that can be read.
 
     Raises:
-        UsageProblem: none can; says of each why, and what to do.
+        UsageProblem: none can; says why for each, and what to do.
     """
     refused = list[str]()
     for name in names:
         try:
-            return here.find(name)(os.environ)
+            return tools.find(name)(os.environ)
         except MeterUnavailable as reason:
             refused.append(f"{name}: {reason}")
     raise UsageProblem("watts can only be calibrated where a counter of energy can be read.\n" + "\n".join(refused))
 
 
-def calibrate(meter: Meter, here: Here) -> Calibration:
+def calibrate(meter: Meter, tools: CalibrationTools) -> Calibration:
     """Measure, and refuse what cannot be trusted.
 
     Raises:
         UsageProblem: says why and what to do.
     """
-    processors = here.processors()
+    processors = tools.processors()
     try:
         return calibrate_watts(
             meter,
             processors,
-            work=partial(here.work, processors.allotted),
-            clock=here.clock,
-            sleep=here.sleep,
+            work=partial(tools.work, processors.allotted),
+            clock=tools.clock,
+            sleep=tools.sleep,
             now=lambda: datetime.now(UTC).isoformat(timespec="seconds"),
         )
     except MeasurementError as error:
@@ -135,20 +131,20 @@ def calibrate(meter: Meter, here: Here) -> Calibration:
 
 
 @contextmanager
-def busy(count: int) -> Iterator[Callable[[], float]]:
-    """Keep `count` processors busy with processes of their own; what it gives tells their CPU seconds so far.
+def keep_busy(count: int) -> Iterator[Callable[[], float]]:
+    """Keep `count` processors busy with as many processes; yield a function that returns their CPU seconds so far.
 
-    They have sessions of their own, so that Ctrl-C reaches this process alone, which ends them.
+    They have sessions of their own, so that Ctrl-C reaches only this process, which ends them.
     """
     import psutil
 
-    alone = [sys.executable, "-I", "-S", "-c", WORK]
+    command = [sys.executable, "-I", "-S", "-c", WORK]
 
     with ExitStack() as ending:
         workers = []
         for _ in range(count):
             worker = ending.enter_context(
-                subprocess.Popen(alone, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our interpreter
+                subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603 - our interpreter
             )
             ending.callback(worker.kill)
             workers.append(psutil.Process(worker.pid))
@@ -156,7 +152,7 @@ def busy(count: int) -> Iterator[Callable[[], float]]:
 
 
 @contextmanager
-def _told_if_unwritable(path: Path) -> Iterator[None]:
+def _explained_if_unwritable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -164,7 +160,7 @@ def _told_if_unwritable(path: Path) -> Iterator[None]:
 
 
 def render(found: Calibration, file: str) -> list[str]:
-    """Say what was measured and what to type next."""
+    """Describe the result and what to type next."""
     return [
         f"{found.cpu_model}: {found.idle_w:.4g} W idle, {found.busy_w:.4g} W busy per vCPU",
         f"measured by {found.source}, {found.window_s:g} s each idle, with {found.cpus:.3g} CPUs busy, and idle again",

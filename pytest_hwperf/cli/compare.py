@@ -1,14 +1,15 @@
-"""`hwperf compare`: two models, one data file, a line for each answer."""
+"""`hwperf compare`: two models on one data file, a line for each comparison."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_hwperf.core.budgets import MODELS_COMPARED, parse_margin_lines, parse_rate
+from pytest_hwperf.cli.progress import clear_progress, show_progress
+from pytest_hwperf.core.budgets import MODELS_COMPARED, parse_margin_lines
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Comparison, Policy
+from pytest_hwperf.core.units import parse_rate
 from pytest_hwperf.core.verdicts import explain, judge_comparison
 from pytest_hwperf.gate.model_worker import is_function
 from pytest_hwperf.gate.models import CompareSettings, compare_models
@@ -20,7 +21,7 @@ OK, REGRESSED, UNDECIDED = 0, 1, 3
 _A_DAY_S = 86_400
 
 
-def add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command and its options."""
     compare = commands.add_parser(
         "compare",
@@ -43,7 +44,7 @@ def add_compare(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compare, print a line for each answer, and return the exit code."""
+    """Compare, print a line for each comparison, and return the exit code."""
     for model in (options.old, options.new):
         if not is_function(model) and not Path(model).is_file():
             raise UsageProblem(f"{model} is neither a file nor of the form module:function")
@@ -56,11 +57,10 @@ def run(options: argparse.Namespace) -> int:
         batch_size=options.batch_size,
         threads=options.threads,
         time_s=options.time,
-        progress=_tell,
+        progress=_show,
     )
     comparisons, gate = compare_models(options.old, options.new, X, y, settings)
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr)
+    clear_progress()
     print(f"{options.new} against {options.old}: {len(gate.evidence.pairs)} pairs of fresh processes")
     for comparison in comparisons:
         metric = METRICS[comparison.metric]
@@ -80,7 +80,7 @@ def read_data(file: str, target: str | None) -> tuple[Any, Any | None]:
     """Read rows and labels; nothing in the file is unpickled.
 
     Raises:
-        UsageProblem: no such file, or nothing of the form in it.
+        UsageProblem: no such file, or it has another form.
     """
     import numpy as np
 
@@ -123,10 +123,6 @@ def _margins(given: "list[str]") -> tuple[Any, ...]:
     return tuple(margins.values())
 
 
-def _tell(progress: "Progress") -> None:
-    """Show where the pairs are, on a terminal only."""
-    if sys.stderr.isatty():
-        left = "" if progress.left_s is None else f", about {progress.left_s:.0f} s left"
-        print(
-            f"\r\033[K{progress.stage} pair {progress.pair} of {progress.of}{left}", end="", file=sys.stderr, flush=True
-        )
+def _show(progress: "Progress") -> None:
+    left = "" if progress.left_s is None else f", about {progress.left_s:.0f} s left"
+    show_progress(f"{progress.stage} pair {progress.pair} of {progress.of}{left}")

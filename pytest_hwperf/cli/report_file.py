@@ -1,4 +1,4 @@
-"""Files that the command line reads: reports of earlier runs."""
+"""Reports of earlier runs, read strictly: they may come from anyone."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ _GIVE = "give a file of pytest --hwperf-json"
 
 
 def read_report(path: str) -> Report:
-    """Read what `pytest --hwperf-json` wrote; strictly, since it may come from anyone.
+    """Read a file of `pytest --hwperf-json`.
 
     Raises:
         UsageProblem: no such file, or something else in it; says what.
@@ -31,4 +31,4 @@ def read_report(path: str) -> Report:
     try:
         return from_plain(ReportFile, plain).report
     except SerialisationError as error:
-        raise UsageProblem(f"{path} does not hold what a report holds ({error})") from error
+        raise UsageProblem(f"{path} holds no valid report ({error})") from error

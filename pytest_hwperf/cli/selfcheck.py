@@ -1,4 +1,4 @@
-"""`hwperf selfcheck`: the user's own tests against themselves, and against themselves with planted work."""
+"""`hwperf selfcheck`: the user's own tests compared with themselves, without and with planted work."""
 
 import argparse
 import json
@@ -7,27 +7,25 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.cli.doctor.noise import CHANGES, pairs_for
 from pytest_hwperf.cli.report_file import read_report
-from pytest_hwperf.core.budgets import parse_rate, parse_size
+from pytest_hwperf.core.budgets import parse_size
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.estimates import share_interval
 from pytest_hwperf.core.evidence import Observation
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.paired import MOST_PAIRS, pairs_needed
-from pytest_hwperf.core.ranks import fewest_pairs
 from pytest_hwperf.core.records import Comparison
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import SHARES
-from pytest_hwperf.core.units import counted
+from pytest_hwperf.core.units import counted, parse_rate
+from pytest_hwperf.host.files import replace_file
 
 OK, TOO_MANY = 0, 1
-_CHANGES = (0.02, 0.05, 0.10)
-_MARGIN = 0.02  # the default of the median latency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,7 @@ class Build:
     tests: tuple[str, ...]  # that raised one
 
 
-def add_selfcheck(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command and its options."""
     check = commands.add_parser(
         "selfcheck",
@@ -60,7 +58,7 @@ def add_selfcheck(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the builds one after the other, add them to the record, and print what all of them say."""
+    """Run the builds one after the other, add them to the record, and print the rates of all of them."""
     if options.builds < 0 or options.planted < 0 or not options.builds + options.planted:
         raise UsageProblem("hwperf selfcheck: --builds and --planted are numbers from 0 on, not both 0")
     alpha, work = parse_rate("--alpha", options.alpha), parse_size(options.work, "relative")
@@ -81,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def build_of(report: Report, share: float, alpha: float) -> Build:
-    """Count what the paired latencies of a report have raised."""
+    """Count the alarms of the paired latencies in a report."""
     if not report.gates:
         raise UsageProblem("no pairs were run: hwperf selfcheck needs tests that are measured")
     found = list(_latencies(report))
@@ -90,7 +88,7 @@ def build_of(report: Report, share: float, alpha: float) -> Build:
 
 
 def render(builds: Sequence[Build], alpha: float) -> tuple[list[str], bool]:
-    """Say what all builds on this machine have shown; whether there were surely too many false alarms."""
+    """Describe all builds on this machine; return also whether there were surely too many false alarms."""
     lines, too_many = list[str](), False
     builds = [build for build in builds if build.alpha == alpha]
     equal = [build for build in builds if not build.planted]
@@ -116,7 +114,7 @@ def render(builds: Sequence[Build], alpha: float) -> tuple[list[str], bool]:
 
 
 def needed(reports: Sequence[Report], alpha: float) -> list[str]:
-    """Say how many pairs a change takes here, by the noise of the builds just run."""
+    """Describe how many pairs a change takes here, by the noise of the builds just run."""
     lines = []
     values = dict[str, list[float]]()
     for report in reports:
@@ -124,18 +122,10 @@ def needed(reports: Sequence[Report], alpha: float) -> list[str]:
             if one.change is not None:
                 values.setdefault(one.measurement.test, []).append(one.change)
     for test, changes in values.items():
-        counts = ", ".join(f"{change:.0%}: {_needed(changes, change, SHARES[0] * alpha)}" for change in _CHANGES)
+        needs = [pairs_for(change, changes, SHARES[0] * alpha) for change in CHANGES]
+        counts = ", ".join(f"{need.change:.0%}: {need.pairs or need.reason}" for need in needs)
         lines.append(f"pairs that a change needs ({test}): {counts}")
     return lines
-
-
-def _needed(changes: Sequence[float], change: float, level: float) -> str:
-    if change <= _MARGIN:
-        return "within the margin"
-    if len(changes) < fewest_pairs(level):
-        return "more builds first"
-    pairs = pairs_needed(changes, change, level, _MARGIN)
-    return f"over {MOST_PAIRS}" if pairs is None else str(pairs)
 
 
 def read_record(path: Path) -> list[Build]:
@@ -154,24 +144,12 @@ def read_record(path: Path) -> list[Build]:
 
 
 def write_record(path: Path, builds: Sequence[Build]) -> None:
-    """Replace the record whole; a reader never sees half of it."""
+    """Replace the record atomically."""
     plain = {
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
-        "builds": [
-            {
-                "alpha": one.alpha,
-                "planted": one.planted,
-                "questions": one.questions,
-                "alarms": one.alarms,
-                "tests": list(one.tests),
-            }
-            for one in builds
-        ],
+        "builds": [asdict(one) for one in builds],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
-    draft.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
-    draft.replace(path)
+    replace_file(path, f"{json.dumps(plain, indent=1)}\n".encode())
 
 
 def _build_from(plain: Any) -> Build:

@@ -51,7 +51,6 @@ MODELS_COMPARED: tuple[Margin, ...] = tuple(m for m in ALWAYS_COMPARED if METRIC
 
 RECORDED_MARGIN = 0.02  # relative margin of the user's own metrics
 
-_MOST_ALARMS = 0.2
 _MARGIN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%|pp)\s*")
 
 
@@ -130,19 +129,6 @@ def parse_size(text: object, scale: Scale) -> float:
     if match is None or (match[2] == "pp") != (scale == "absolute"):
         raise UsageProblem(f"a margin is {form}")
     return float(match[1]) / 100
-
-
-def parse_rate(option: str, text: str) -> float:
-    """Turn `1%` or `0.01`, the accepted rate of false alarms, into 0.01.
-
-    Raises:
-        UsageProblem: nothing between 0 and 20 %: one in five is noise, not a gate.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
-    rate = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-    if not 0 < rate <= _MOST_ALARMS:
-        raise UsageProblem(f"{option}={text!r}: a rate above 0 up to 20 %, such as 1% or 0.01")
-    return rate
 
 
 def closest(layers: Iterable[tuple[Budget, ...]]) -> tuple[Budget, ...]:

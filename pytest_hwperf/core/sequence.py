@@ -58,13 +58,11 @@ def looks(family: int, alpha: float) -> tuple[int, int, int]:
 
 
 def check_alpha(alpha: float, testable: int = 1) -> None:
-    """Refuse a false-alarm rate with which nothing could fail, or anything could.
+    """Refuse a false-alarm rate that takes more pairs than a build can have; `parse_rate` has checked its range.
 
     Raises:
-        UsageProblem: says what is allowed.
+        UsageProblem: says how many pairs it would take.
     """
-    if not 0 < alpha < 0.5:  # noqa: PLR2004 - a coin's
-        raise UsageProblem(f"a false-alarm rate of {alpha:g} per build decides nothing: give one between 0 and 0.5")
     if (pairs := looks(testable, alpha)[-1]) > MOST_PAIRS:
         raise UsageProblem(
             f"a false-alarm rate of {alpha:g} over {counted(testable, 'comparison')} would take {pairs} pairs of "

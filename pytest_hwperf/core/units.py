@@ -1,7 +1,12 @@
-"""Display scale of base units, and the fixed units of exports. MB is 10^6 bytes, MiB is not used."""
+"""Display scale of base units, the fixed units of exports, and rates as users write them. MB is 10^6 bytes."""
 
 import math
+import re
 from collections.abc import Mapping
+
+from pytest_hwperf.core.errors import UsageProblem
+
+_MOST_ALARMS = 0.2  # one false alarm in five builds is noise, not a gate
 
 # For each base unit: (factor, name), largest first; the first factor that the value reaches is used.
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
@@ -88,3 +93,16 @@ def show_change(change: float, scale: str) -> str:
     if change >= 1:
         return f"×{show_number(1 + change, 2)}"
     return f"{change * 100:+.1f} %"
+
+
+def parse_rate(option: str, text: str) -> float:
+    """Turn `1%` or `0.01`, the accepted rate of false alarms, into 0.01.
+
+    Raises:
+        UsageProblem: nothing above 0 up to 20 %.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
+    rate = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+    if not 0 < rate <= _MOST_ALARMS:
+        raise UsageProblem(f"{option}={text!r}: a rate above 0 up to 20 %, such as 1% or 0.01")
+    return rate

@@ -1,6 +1,7 @@
 """How fast the processor runs, and what may change that: governor, turbo, sibling threads, heat.
 
-Everything is read where Linux shows it; what it does not show is None, never a guess.
+Everything is read where Linux shows it; what it does not show is None, never a guess. psutil reports one mean rate
+of all CPUs, and neither governor, turbo nor heat.
 Source: Linux, Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst,
 Documentation/ABI/testing/sysfs-devices-system-cpu.
 """
@@ -10,10 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_hwperf.host.files import read_text
+
 _CPUS = "sys/devices/system/cpu"
 _CPU = re.compile(r"cpu\d+")
-_THROTTLES = ("core_throttle_count", "package_throttle_count")
-_KILO = 1000  # cpufreq tells kHz
+_HEAT_COUNTERS = ("core_throttle_count", "package_throttle_count")
+_KILO = 1000  # cpufreq is in kHz
+# File, what it holds where turbo is on, and what turns turbo off.
+_TURBO_SWITCHES = (("intel_pstate/no_turbo", "0", "1"), ("cpufreq/boost", "1", "0"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +31,8 @@ class ClockRate:
     turbo_off: str  # what to write into it
     smt: bool | None  # whether two threads of a core are on
     now_hz: float | None  # of the CPU that runs fastest at this moment
-    most_hz: float | None  # of the fastest CPU, by its hardware
-    throttled: int | None  # events of heat or power limits since the machine started, of all CPUs
+    max_hz: float | None  # of the fastest CPU, by its hardware
+    heat_events: int | None  # slow-downs for heat or power since the machine started, of all CPUs
 
 
 def read_clock_rate(root: str | Path = "/") -> ClockRate:
@@ -39,10 +44,10 @@ def read_clock_rate(root: str | Path = "/") -> ClockRate:
         turbo=turbo,
         turbo_switch=switch,
         turbo_off=off,
-        smt=_flag(place / _CPUS / "smt/active"),
+        smt={"1": True, "0": False}.get(read_text(place / _CPUS / "smt/active")),
         now_hz=current_hz(place),
-        most_hz=_fastest(place, "cpufreq/cpuinfo_max_freq"),
-        throttled=throttle_events(place),
+        max_hz=_fastest(place, "cpufreq/cpuinfo_max_freq"),
+        heat_events=heat_events(place),
     )
 
 
@@ -51,30 +56,22 @@ def current_hz(root: str | Path = "/") -> float | None:
     return _fastest(Path(root), "cpufreq/scaling_cur_freq")
 
 
-def throttle_events(root: str | Path = "/") -> int | None:
+def heat_events(root: str | Path = "/") -> int | None:
     """Return how often any CPU was slowed down for heat since the machine started; None where it is not counted.
 
     A package's events are counted by each of its CPUs, so that only growth means something, not its size.
     """
-    counts = [count for name in _THROTTLES for count in _counts(Path(root), f"thermal_throttle/{name}")]
+    counts = [count for name in _HEAT_COUNTERS for count in _counts(Path(root), f"thermal_throttle/{name}")]
     return sum(counts) if counts else None
 
 
 def _turbo(root: Path) -> tuple[bool | None, str, str]:
-    """Return whether turbo is on, and how to turn it off: the file, and what it takes."""
-    switches: tuple[tuple[str, bool, str], ...] = (
-        ("intel_pstate/no_turbo", False, "1"),  # a 1 says off
-        ("cpufreq/boost", True, "0"),
-    )
-    for name, straight, off in switches:
-        found = _flag(root / _CPUS / name)
-        if found is not None:
-            return found is straight, f"/{_CPUS}/{name}", off
+    """Return whether turbo is on, and how to turn it off: the file, and its content."""
+    for name, on, off in _TURBO_SWITCHES:
+        found = read_text(root / _CPUS / name)
+        if found in {on, off}:
+            return found == on, f"/{_CPUS}/{name}", off
     return None, "", ""
-
-
-def _flag(file: Path) -> bool | None:
-    return {"1": True, "0": False}.get(_text(file))
 
 
 def _fastest(root: Path, name: str) -> float | None:
@@ -88,17 +85,9 @@ def _counts(root: Path, name: str) -> list[int]:
 
 
 def _texts(root: Path, name: str) -> Iterator[str]:
-    """Yield what a file of this name says of each CPU that has it."""
+    """Yield the content of the file of this name of each CPU that has it; of one that is offline it is unreadable."""
     try:
         cpus = [entry for entry in (root / _CPUS).iterdir() if _CPU.fullmatch(entry.name)]
     except OSError:
         return  # no such folder: another system
-    yield from filter(None, (_text(cpu / name) for cpu in cpus))
-
-
-def _text(file: Path) -> str:
-    """Return the stripped text of a small file, "" where there is none: a CPU is offline, or a driver refuses."""
-    try:
-        return file.read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return ""
+    yield from filter(None, (read_text(cpu / name) for cpu in cpus))

@@ -1,4 +1,4 @@
-"""Files that are replaced whole: a reader, now or after a crash, finds the old content or the new one."""
+"""Small system files as text, and files that are replaced atomically: a reader finds the old content or the new one."""
 
 import os
 import secrets
@@ -9,16 +9,45 @@ from pathlib import Path
 _WRITERS = 8  # a flush waits for the disk, and a disk serves several at once
 
 
+def read_text(path: Path) -> str:
+    """Return the stripped text of a small file such as those of /proc and /sys, "" where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def create_file(path: Path) -> int:
     """Create the new file `path` and return its descriptor."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
 
 
-def replace_files(contents: Mapping[Path, bytes], create: Callable[[Path], int]) -> dict[Path, OSError]:
-    """Replace each file by its new content; one that cannot be replaced keeps the old, and hinders no other.
+def check_writable(path: Path) -> None:
+    """Check whether `replace_file` could write there; nothing is left behind.
 
-    Each is written to a temporary name and flushed, several at once. Only then are they renamed, all by the thread that
-    called, so that nothing changes any more once this has returned or raised. Flushing a folder makes its renames last.
+    Raises:
+        OSError: it could not.
+    """
+    probe = _temporary(path)
+    os.close(create_file(probe))
+    probe.unlink()
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace one file atomically, as `replace_files` does.
+
+    Raises:
+        OSError: it could not be written; its old content is intact.
+    """
+    for error in replace_files({path: content}, create_file).values():
+        raise error
+
+
+def replace_files(contents: Mapping[Path, bytes], create: Callable[[Path], int]) -> dict[Path, OSError]:
+    """Replace each file by its new content; one that cannot be replaced keeps its old content and affects no other.
+
+    Each is written to a temporary name and flushed, several at once. Only then are they renamed, all by the calling
+    thread, so that nothing changes any more once this has returned or raised. Flushing a folder makes its renames last.
 
     Args:
         contents: of each file; folders that do not exist are made.
@@ -27,17 +56,17 @@ def replace_files(contents: Mapping[Path, bytes], create: Callable[[Path], int])
     Returns:
         The error of each file that was not replaced, or that was but whose folder could not be flushed.
     """
-    unmade = _tried(_make_folder, {path.parent for path in contents})
+    unmade = _attempt(lambda folder: folder.mkdir(parents=True, exist_ok=True), {path.parent for path in contents})
     waiting = [path for path in contents if path.parent not in unmade]
-    temporary = {path: path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp") for path in waiting}
+    temporary = {path: _temporary(path) for path in waiting}
     try:
-        failed = _written({temporary[path]: contents[path] for path in waiting}, create)
+        failed = _write_all({temporary[path]: contents[path] for path in waiting}, create)
         failed = {path: failed[temporary[path]] for path in waiting if temporary[path] in failed}
-        failed |= _tried(lambda path: temporary[path].replace(path), [path for path in waiting if path not in failed])
+        failed |= _attempt(lambda path: temporary[path].replace(path), [path for path in waiting if path not in failed])
     finally:
-        # What stays here belongs to a file that is told as failed, and is swept up before the next save.
-        _tried(lambda leftover: leftover.unlink(missing_ok=True), temporary.values())
-    unflushed = _tried(_flush_folder, {path.parent for path in waiting})
+        # What cannot be removed here belongs to a file that is reported as failed; the next save removes it.
+        _attempt(lambda leftover: leftover.unlink(missing_ok=True), temporary.values())
+    unflushed = _attempt(_flush_folder, {path.parent for path in waiting})
     return {path: unmade[path.parent] for path in contents if path.parent in unmade} | {
         path: failed.get(path) or unflushed[path.parent]
         for path in waiting
@@ -45,8 +74,12 @@ def replace_files(contents: Mapping[Path, bytes], create: Callable[[Path], int])
     }
 
 
-def _tried(action: Callable[[Path], object], paths: Iterable[Path]) -> dict[Path, OSError]:
-    """Do it to each path; return the errors."""
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+
+
+def _attempt(action: Callable[[Path], object], paths: Iterable[Path]) -> dict[Path, OSError]:
+    """Apply `action` to each path; return the errors."""
     failed = {}
     for path in paths:
         try:
@@ -56,12 +89,12 @@ def _tried(action: Callable[[Path], object], paths: Iterable[Path]) -> dict[Path
     return failed
 
 
-def _written(contents: Mapping[Path, bytes], create: Callable[[Path], int]) -> dict[Path, OSError]:
+def _write_all(contents: Mapping[Path, bytes], create: Callable[[Path], int]) -> dict[Path, OSError]:
     """Write new files, several at once; return the errors."""
     paths = list(contents)
     with ThreadPoolExecutor(_WRITERS) as writers:
         parts = [
-            writers.submit(_tried, lambda path: _write(path, contents[path], create), paths[first::_WRITERS])
+            writers.submit(_attempt, lambda path: _write(path, contents[path], create), paths[first::_WRITERS])
             for first in range(min(_WRITERS, len(paths)))
         ]
         return {path: error for part in parts for path, error in part.result().items()}
@@ -72,10 +105,6 @@ def _write(path: Path, content: bytes, create: Callable[[Path], int]) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _make_folder(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
 
 
 def _flush_folder(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What disturbed a measurement: others' work, a quota, heat. It explains noise and corrects nothing."""
+"""What disturbed a measurement: other processes, a quota, heat. It explains noise and corrects nothing."""
 
 import os
 import resource
@@ -8,41 +8,40 @@ from time import monotonic
 from typing import NamedTuple
 
 from pytest_hwperf.core.units import counted, show
-from pytest_hwperf.host.clock_rate import current_hz, throttle_events
-from pytest_hwperf.host.throttling import Stops, stops_of
+from pytest_hwperf.host.clock_rate import current_hz, heat_events
+from pytest_hwperf.host.control_groups import Throttling, read_throttling
+from pytest_hwperf.host.system_state import MachineCpuTime, load_average, machine_cpu_time
 
-_STEAL = 8  # position in the `cpu` line of /proc/stat, counted from the word `cpu`: see proc(5)
 _HIGH_STEAL = 0.02  # share of all CPU time that the host gave to others
 _HIGH_LOAD = 1.5  # running processes per core
-_SWITCHES_PER_S = 50.0  # involuntary; one busy thread on 2 cores: 5 alone, 120 beside three busy neighbours
+_SWITCHES_PER_S = 50.0  # involuntary; one busy thread on 2 cores: 5 alone, 120 with three busy neighbours
 _RATE_LOSS = 0.10  # of the clock rate, from before to after; a rise may be that of a processor waking up
 _GIGA = 1e9
 
 
 class Snapshot(NamedTuple):
-    """Counters at one moment."""
+    """Counters at one moment; None where the system does not report them."""
 
     switches: int  # involuntary context switches of the measuring thread
-    steal: int | None  # ticks, None where the kernel tells none
-    total: int | None  # ticks of all states and CPUs
+    cpu: MachineCpuTime | None
     load: float | None  # mean of running processes over the last minute
     wall_s: float
-    stops: Stops | None = None  # by a quota of CPU time, None where no group counts them
-    throttles: int | None = None  # counts of all CPUs that were slowed down for heat
+    throttling: Throttling | None = None  # by a quota of CPU time
+    heat: int | None = None  # events of all CPUs that were slowed down for heat
     hz: float | None = None  # of the CPU that ran fastest at this moment
 
 
 class Interference:
-    """Compares two snapshots around a measurement."""
+    """Compares two snapshots, taken before and after a measurement."""
 
     def __init__(self, read: Callable[[], Snapshot] | None = None, cores: int | None = None) -> None:
-        """Take the first snapshot now, by `read` of this machine unless another is given."""
+        """Take the first snapshot now, by `read`, or of this machine where it is None."""
         self._read = read or snapshot
         self._cores = cores or os.cpu_count() or 1
         self._before = self._read()
 
     def end(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Take the second snapshot; return what to note in a run's context, and warnings where it was much."""
+        """Take the second snapshot; return entries for the run's context, and warnings about what was much."""
         before, after = self._before, self._read()
         seconds = after.wall_s - before.wall_s
         switches = after.switches - before.switches
@@ -53,48 +52,47 @@ class Interference:
             context["load_1min"] = f"{after.load:.2f}"
             if after.load > _HIGH_LOAD * self._cores:
                 warnings.append(f"load {after.load:.1f} on {self._cores} cores: other work disturbed the timings")
-        steal = _steal(before, after)
+        steal = _steal(before.cpu, after.cpu)
         if steal is not None:
             context["steal"] = f"{steal:.1%}"
             if steal > _HIGH_STEAL:
                 warnings.append(f"the host took {steal:.0%} of the CPU time for others (steal)")
-        noted, warned = _held_back(before, after)
-        return {**context, **noted}, (*warnings, *warned)
+        slowed, more = _slowed(before, after)
+        return {**context, **slowed}, (*warnings, *more)
 
 
 def snapshot(root: str | Path = "/", groups: Iterable[Path] = ()) -> Snapshot:
-    """Read this machine's counters; what the system does not tell is None.
+    """Read this machine's counters.
 
     Args:
-        root: above proc and sys.
-        groups: folders of the control groups that this process belongs to, whose quotas may stop it.
+        root: parent of /sys.
+        groups: folders of the control groups that this process belongs to, whose quotas may throttle it.
     """
-    steal, total = ticks(Path(root, "proc/stat"))
     return Snapshot(
         switches=resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)).ru_nivcsw,
-        steal=steal,
-        total=total,
-        load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        cpu=machine_cpu_time(),
+        load=load_average(),
         wall_s=monotonic(),
-        stops=stops_of(groups),
-        throttles=throttle_events(root),
+        throttling=read_throttling(groups),
+        heat=heat_events(root),
         hz=current_hz(root),
     )
 
 
-def _held_back(before: Snapshot, after: Snapshot) -> tuple[dict[str, str], list[str]]:
-    """Return what slowed the processor or stopped this process, as context and warnings."""
+def _slowed(before: Snapshot, after: Snapshot) -> tuple[dict[str, str], list[str]]:
+    """Return what slowed the processor or this process, as context and warnings."""
     context, warnings = dict[str, str](), list[str]()
-    if before.stops is not None and after.stops is not None:
-        periods, seconds = after.stops.periods - before.stops.periods, after.stops.seconds - before.stops.seconds
+    if before.throttling is not None and after.throttling is not None:
+        periods = after.throttling.periods - before.throttling.periods
+        seconds = after.throttling.seconds - before.throttling.seconds
         context["quota_stops"] = str(periods)
         if periods > 0:
             warnings.append(
                 f"the control group's quota of CPU time stopped its processes in {counted(periods, 'period')}, "
                 f"{show(seconds, 's')} of CPU time in all: use fewer threads, or raise the quota"
             )
-    if before.throttles is not None and after.throttles is not None:
-        rises = after.throttles - before.throttles
+    if before.heat is not None and after.heat is not None:
+        rises = after.heat - before.heat
         context["heat_throttles"] = str(rises)
         if rises > 0:
             warnings.append(f"the processor was slowed down for heat or power: its counters rose by {rises}")
@@ -107,18 +105,8 @@ def _held_back(before: Snapshot, after: Snapshot) -> tuple[dict[str, str], list[
     return context, warnings
 
 
-def _steal(before: Snapshot, after: Snapshot) -> float | None:
-    if before.steal is None or after.steal is None or before.total is None or after.total is None:
+def _steal(before: MachineCpuTime | None, after: MachineCpuTime | None) -> float | None:
+    if before is None or after is None or before.stolen_s is None or after.stolen_s is None:
         return None
-    ticks = after.total - before.total
-    return (after.steal - before.steal) / ticks if ticks > 0 else 0.0
-
-
-def ticks(stat: Path) -> tuple[int | None, int | None]:
-    """Return the ticks stolen and of all states, by the first line of /proc/stat; None where it tells none."""
-    try:
-        words = stat.read_text(encoding="ascii").partition("\n")[0].split()
-    except OSError:  # no Linux: the context simply has no entry, which is what None says
-        return None, None
-    counts = [int(word) for word in words[1 : _STEAL + 1]]  # guest ticks are part of user ticks already
-    return (counts[_STEAL - 1], sum(counts)) if len(counts) == _STEAL else (None, None)
+    total_s = after.total_s - before.total_s
+    return (after.stolen_s - before.stolen_s) / total_s if total_s > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Temporary places that outlive no run: each is locked while it is in use, so that a killed run's are found."""
+"""Temporary folders that no run leaves behind: each is locked while in use, and those of killed runs are removed."""
 
 import os
 import shutil
@@ -18,10 +18,10 @@ _LOCK = ".lock"
 
 @contextmanager
 def workdir(note: str = "") -> Iterator[Path]:
-    """Make an empty folder with our prefix; it is gone afterwards, or after the next start if this run is killed.
+    """Make an empty folder; it is removed on exit, or by the next run if this one is killed.
 
     Args:
-        note: what `leftovers` gives back of a killed run's place.
+        note: what `leftovers` returns with the folder of a killed run.
     """
     folder, lock = _new(note)
     try:
@@ -33,11 +33,11 @@ def workdir(note: str = "") -> Iterator[Path]:
 
 
 def leftovers() -> Iterator[tuple[Path, str]]:
-    """Take each place of this user that no live process holds: give it and its note, and remove it afterwards."""
+    """Yield each folder of this user that no live process holds, with its note, and remove it afterwards."""
     if fcntl is None:
         return
     for folder in Path(tempfile.gettempdir()).resolve().glob(f"{PREFIX}*"):
-        lock = _seized(folder) if _is_ours(folder) else None
+        lock = _lock(folder) if _is_ours(folder) else None
         if lock is not None:
             try:
                 yield folder, (folder / _LOCK).read_text(encoding="utf-8", errors="surrogateescape")
@@ -51,14 +51,14 @@ def _new(note: str) -> tuple[Path, int | None]:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
         if fcntl is None:
             return folder, None
-        lock = _seized(folder)
-        if lock is not None:  # else another run's start took the empty folder for a leftover
+        lock = _lock(folder)
+        if lock is not None:  # else another run took the empty folder for that of a killed run
             os.write(lock, note.encode("utf-8", errors="surrogateescape"))
             return folder, lock
 
 
-def _seized(folder: Path) -> int | None:
-    """Return the held lock of `folder`; None where a live process holds it, or it has gone meanwhile."""
+def _lock(folder: Path) -> int | None:
+    """Return the acquired lock of `folder`; None where a live process holds it, or it has been removed meanwhile."""
     path = folder / _LOCK
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -75,30 +75,30 @@ def _seized(folder: Path) -> int | None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether it is a folder of this user, not a link that somebody else has put there."""
+    """Whether it is a folder of this user, and no link that another user has put there."""
     with suppress(OSError):
         return not folder.is_symlink() and folder.is_dir() and folder.stat().st_uid == os.getuid()
     return False
 
 
 def _remove(folder: Path) -> None:
-    """Remove it, the lock last: until then nobody else touches it."""
-    with suppress(OSError):  # gone already, or something cannot be removed: the next start tries again
+    """Remove it, the lock last: until then no other process touches it."""
+    with suppress(OSError):  # gone already, or something cannot be removed: the next run tries again
         for child in [child for child in folder.iterdir() if child.name != _LOCK]:
             remove_tree(child)
         (folder / _LOCK).unlink(missing_ok=True)
         folder.rmdir()
 
 
-def remove_tree(folder: Path) -> None:
-    """Remove a folder even where a test has left write-protected folders in it, or a file; what is left is no error."""
-    if folder.is_symlink() or not folder.is_dir():
+def remove_tree(path: Path) -> None:
+    """Remove a file or folder, also one with write-protected folders in it; what cannot be removed is no error."""
+    if path.is_symlink() or not path.is_dir():
         with suppress(OSError):
-            folder.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
         return
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        for top, _, _ in os.walk(folder):
+    shutil.rmtree(path, ignore_errors=True)
+    if path.exists():
+        for top, _, _ in os.walk(path):
             with suppress(OSError):
                 Path(top).chmod(0o700)
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)

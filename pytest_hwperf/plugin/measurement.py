@@ -17,8 +17,8 @@ from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Reading, Run, Sample, replace
 from pytest_hwperf.core.stored_timings import REPEATS
+from pytest_hwperf.host.control_groups import control_groups
 from pytest_hwperf.host.interference import Interference, snapshot
-from pytest_hwperf.host.machine import control_groups
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
@@ -28,10 +28,10 @@ from pytest_hwperf.measure.samples import net_energy, samples_of
 from pytest_hwperf.measure.sampling import Measured, Sampler, Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
-from pytest_hwperf.meters.energy.idle import idle_watts
+from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.command_line import command_for
 from pytest_hwperf.plugin.session import session_of, test_of
-from pytest_hwperf.scenarios.threads import crowding
+from pytest_hwperf.scenarios.threads import oversubscription
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
@@ -125,7 +125,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         measured = sampler.measure(meters, satisfied)
         context, disturbed = watch.end()
         predicted = loaded.labels() if loaded.labels else None
-    crowd = crowding(subject.conditions.get("threads"), machine.cores)
+    crowd = oversubscription(subject.conditions.get("threads"), machine.cores)
     warnings = [*filter(None, [subject.context.get("warning"), shared.neighbours, crowd]), *disturbed]
     idle.watch()
     samples, unmeasured = samples_of(measured, meters, rows=rows, cores=machine.cores, warnings=warnings)

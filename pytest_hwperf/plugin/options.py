@@ -9,6 +9,7 @@ import pytest
 from pytest_hwperf.stores.location import locate
 
 _UNDECIDED = ("point", "pass", "fail")
+_DEFAULT_ALPHA = "1%"
 
 
 class _Option(NamedTuple):
@@ -56,7 +57,7 @@ _OPTIONS = (
         "alpha",
         "Accepted rate of false alarms: of a whole run that is rerun in pairs, else of each comparison.",
         metavar="PERCENT",
-        default="1%",
+        default=_DEFAULT_ALPHA,
     ),
     _Option(
         "margin",
@@ -270,11 +271,16 @@ def _baseline(name: str) -> str:
 
 
 def _alpha(text: str) -> float:
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
-    alpha = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-    if not 0 < alpha <= 0.2:  # noqa: PLR2004 - one in five is noise, not a gate
-        raise pytest.UsageError(f"--hwperf-alpha={text!r}: a rate above 0 up to 20 %, such as 1% or 0.01")
-    return alpha
+    """Parse the rate; the parser is loaded only for another than the default."""
+    if text == _DEFAULT_ALPHA:
+        return 0.01
+    from pytest_hwperf.core.errors import UsageProblem
+    from pytest_hwperf.core.units import parse_rate
+
+    try:
+        return parse_rate("--hwperf-alpha", text)
+    except UsageProblem as problem:
+        raise pytest.UsageError(str(problem)) from problem
 
 
 def _seconds(name: str, text: str, most: int) -> float:

@@ -74,9 +74,9 @@ class SessionState:
     @cached_property
     def machine(self) -> "Machine":
         """This machine."""
-        from pytest_hwperf.host.machine import describe
+        from pytest_hwperf.host.machine import describe_machine
 
-        return describe()
+        return describe_machine()
 
     @cached_property
     def revision(self) -> str:

@@ -8,9 +8,9 @@ from importlib.metadata import version
 from typing import Any
 
 from pytest_hwperf.core.errors import ScenarioUnavailable
-from pytest_hwperf.scenarios.cache import StoredModel, key_of, recall
-from pytest_hwperf.scenarios.estimators import Fitted, last_step, one_line
-from pytest_hwperf.scenarios.ort import PROVIDER, open_session, refusals, run_all
+from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
+from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step, one_line
+from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all
 from pytest_hwperf.scenarios.rows import digest, evenly_spaced
 
 CHECKED_ROWS = 512  # on which every conversion is compared with what it came from
@@ -24,12 +24,12 @@ _GROSS_FLIPS = 0.01  # of the rows; rounding to float32 moves fewer across a bou
 _GROSS_PROBABILITY = 0.01  # rounding to float32 moves a probability by 1e-6, if the model is not ill-conditioned
 _GROSS_ERROR = 1e-3  # of the largest value
 
-Converter = Callable[[Fitted, frozenset[str]], bytes]
+Converter = Callable[[FittedEstimator, frozenset[str]], bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """How far outputs are from those of a reference, on the same rows."""
+    """Distance of outputs from those of a reference, on the same rows."""
 
     symbol: str  # "|Δp|" of probabilities or "|Δ|" of values; "" for labels
     largest: float
@@ -44,33 +44,33 @@ class Agreement:
         return ", ".join(parts) + (f" on {self.n} rows" if self.symbol == "|Δ|" else "")
 
 
-def converted(fitted: Fitted, rows: Any, convert: Converter | None = None) -> StoredModel:
-    """Return the FP32 ONNX form of an estimator that yields `fitted.output` only, from the cache where it can.
+def convert_estimator(fitted: FittedEstimator, rows: Any, convert: Converter | None = None) -> CachedModel:
+    """Return the FP32 ONNX form of an estimator, with `fitted.output` as its only output, from the cache if possible.
 
-    Its notes say `form`, `parity` with the estimator on evenly spaced rows, `providers`, and `warning` where the
+    Its notes are `form`, `parity` with the estimator on evenly spaced rows, `providers`, and `warning` where the
     outputs disagree grossly.
 
     Raises:
         ScenarioUnavailable: it does not convert, or gives outputs of another shape.
     """
     checked = evenly_spaced(rows, CHECKED_ROWS)
-    key = key_of("fp32", *ingredients(fitted, checked))
-    return recall(key, lambda: _build(fitted, checked, convert or convert_with_skl2onnx))
+    key = key_of("fp32", *cache_key_parts(fitted, checked))
+    return load_or_build(key, lambda: _build(fitted, checked, convert or convert_with_skl2onnx))
 
 
-def ingredients(fitted: Fitted, checked: Any) -> tuple[object, ...]:
-    """List all that a conversion depends on; the rows are among it, because the notes speak of them."""
+def cache_key_parts(fitted: FittedEstimator, checked: Any) -> tuple[object, ...]:
+    """Return everything that a conversion depends on; the rows belong to it, because the notes describe them."""
     versions = [f"{name} {version(name)}" for name in _LIBRARIES]
-    # The notes say which operators ran, and these differ between architectures.
+    # The notes name the executed operators, which differ between architectures.
     versions.append(platform.machine())
     return (_REVISION, fitted.digest, fitted.width, fitted.output, sorted(_AVOIDED), digest(checked), *versions)
 
 
-def agreement(fitted: Fitted, outputs: Any, reference: Any) -> Agreement:
+def agreement(fitted: FittedEstimator, outputs: Any, reference: Any) -> Agreement:
     """Compare outputs with reference outputs of the same rows.
 
     Raises:
-        ScenarioUnavailable: they have different shapes, so they do not mean the same.
+        ScenarioUnavailable: they have different shapes.
     """
     import numpy as np
 
@@ -93,8 +93,8 @@ def agreement(fitted: Fitted, outputs: Any, reference: Any) -> Agreement:
     return Agreement(symbol="|Δp|", largest=largest, differing=differing, gross=gross, n=n)
 
 
-def convert_with_skl2onnx(fitted: Fitted, avoided: frozenset[str]) -> bytes:
-    """Write the estimator as ONNX without the `avoided` operators, cut down to the one output that is asked for."""
+def convert_with_skl2onnx(fitted: FittedEstimator, avoided: frozenset[str]) -> bytes:
+    """Write the estimator as ONNX without the `avoided` operators, reduced to the one output."""
     import numpy as np
     import skl2onnx
     from skl2onnx.helpers.onnx_helper import select_model_inputs_outputs
@@ -120,12 +120,12 @@ def operators_in(model: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node.op_type for node in onnx.load_from_string(model).graph.node))
 
 
-def _build(fitted: Fitted, checked: Any, convert: Converter) -> tuple[bytes, Mapping[str, str]]:
-    model, form = _converted_in_some_form(fitted, convert)
+def _build(fitted: FittedEstimator, checked: Any, convert: Converter) -> tuple[bytes, Mapping[str, str]]:
+    model, form = _convert_in_some_form(fitted, convert)
     try:
         session = open_session(model, threads=1)
         outputs = run_all(session, checked)
-    except refusals() as problem:
+    except rejection_errors() as problem:
         raise ScenarioUnavailable(
             f"{fitted.kind} converts, but ONNX Runtime does not run it: {one_line(problem)}"
         ) from problem
@@ -136,31 +136,31 @@ def _build(fitted: Fitted, checked: Any, convert: Converter) -> tuple[bytes, Map
     return model, notes
 
 
-def _converted_in_some_form(fitted: Fitted, convert: Converter) -> tuple[bytes, str]:
+def _convert_in_some_form(fitted: FittedEstimator, convert: Converter) -> tuple[bytes, str]:
     """Prefer the MatMul form; the converter raises where there is none, and trees come out as they always do."""
     try:
         model = convert(fitted, _AVOIDED)
         if set(operators_in(model)) & set(MATMUL_OPERATORS):
             return model, MATMUL_FORM
-    except refusals():
+    except rejection_errors():
         pass  # the default form decides whether it converts at all, and gives the reason if not
     try:
         return convert(fitted, frozenset()), "default"
-    except refusals() as problem:
+    except rejection_errors() as problem:
         raise ScenarioUnavailable(
             f"{fitted.kind} does not convert to ONNX with skl2onnx {version('skl2onnx')}: {one_line(problem)}"
         ) from problem
 
 
 def _drop_unused_weights(model: Any) -> None:
-    """Remove what only the outputs that were cut away needed."""
+    """Remove what only the removed outputs needed."""
     used = set(_inputs(model.graph))
     for weights in [weights for weights in model.graph.initializer if weights.name not in used]:
         model.graph.initializer.remove(weights)
 
 
 def _inputs(graph: Any) -> Iterator[str]:
-    """Name what the nodes of a graph read; the body of a loop reads from outside too."""
+    """Yield the inputs of the nodes of a graph; the body of a loop reads from outside too."""
     for node in graph.node:
         yield from node.input
         for attribute in node.attribute:

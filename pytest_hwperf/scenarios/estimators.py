@@ -1,4 +1,4 @@
-"""What a fitted scikit-learn estimator takes and gives, found by trying it on rows of the data."""
+"""The interface of a fitted scikit-learn estimator, found by trying it on rows of the data."""
 
 import hashlib
 import warnings
@@ -12,22 +12,15 @@ from pytest_hwperf.scenarios.rows import matrix
 
 Output = Literal["probabilities", "labels", "values"]
 
-# What foreign code (estimators, converters, quantisers) raises at a model that it cannot deal with. Everything else,
-# such as a full disk or an interrupt, is not about the model and rises.
-REFUSALS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    NameError,
-    RuntimeError,
-    TypeError,
-    ValueError,
+# Raised by third-party code (estimators, converters, quantisers) for a model that it cannot handle. Everything else,
+# such as a full disk or an interrupt, does not concern the model and passes on.
+ESTIMATOR_ERRORS = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted:
+class FittedEstimator:
     """A fitted estimator and its interface."""
 
     model: Any
@@ -87,8 +80,8 @@ class Fitted:
         return np.asarray(outputs).astype(self.classes.dtype)
 
 
-def examine(model: Any, X: Any) -> Fitted:
-    """Try a fitted estimator on `X` and say what it takes and gives.
+def inspect_estimator(model: Any, X: Any) -> FittedEstimator:
+    """Try a fitted estimator on `X` and return its interface.
 
     Raises:
         UsageProblem: not an estimator, or not fitted.
@@ -106,7 +99,7 @@ def examine(model: Any, X: Any) -> Fitted:
             f"{type(model).__name__} gives several labels per row; scenarios know one: measure it as a plain callable"
         )
     probabilities = classes is not None and hasattr(model, "predict_proba")
-    fitted = Fitted(
+    fitted = FittedEstimator(
         model=model,
         output="values" if classes is None else "probabilities" if probabilities else "labels",
         classes=None if classes is None else np.asarray(classes),
@@ -120,8 +113,8 @@ def examine(model: Any, X: Any) -> Fitted:
     return fitted
 
 
-def parts(model: Any) -> Iterator[Any]:
-    """Walk over an estimator and every fitted estimator inside it, wherever its attributes keep them."""
+def nested_estimators(model: Any) -> Iterator[Any]:
+    """Yield an estimator and every fitted estimator inside it, in whichever attribute."""
     pending, seen = [model], set[int]()
     while pending:
         part = pending.pop()
@@ -138,7 +131,7 @@ def parts(model: Any) -> Iterator[Any]:
 
 
 def last_step(model: Any) -> Any:
-    """Return the estimator that computes the output: the end of a pipeline, the winner of a search."""
+    """Return the estimator that computes the output: the end of a pipeline, the best of a search."""
     while True:
         if hasattr(model, "steps"):
             model = model.steps[-1][1]
@@ -148,8 +141,8 @@ def last_step(model: Any) -> Any:
             return model
 
 
-class Sink:
-    """A file that keeps size and digest only: the bytes would be memory that a later weighing finds in use."""
+class HashingFile:
+    """A file that keeps size and digest only: its content would count as memory in later measurements."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -157,7 +150,7 @@ class Sink:
 
     @property
     def digest(self) -> str:
-        """Thirty-two hexadecimal digits over what was written."""
+        """Thirty-two hexadecimal digits over the content."""
         return self._hash.hexdigest()[:32]
 
     def write(self, block: Any) -> int:
@@ -172,17 +165,17 @@ class Sink:
         return self.written
 
 
-def serialise(model: Any) -> Sink:
+def serialise(model: Any) -> HashingFile:
     """Return size and digest of an estimator as joblib writes it."""
     import joblib
 
-    sink = Sink()
-    joblib.dump(model, sink)
-    return sink
+    file = HashingFile()
+    joblib.dump(model, file)
+    return file
 
 
 def one_line(problem: BaseException, most: int = 200) -> str:
-    """Write a foreign error as one line of at most `most` characters."""
+    """Write a third-party error as one line of at most `most` characters."""
     text = " ".join(f"{type(problem).__name__}: {problem}".split())
     return text if len(text) <= most else text[: most - 1] + "…"
 
@@ -207,7 +200,7 @@ def _try(model: Any, row: Any) -> Any:
             return np.asarray(model.predict(row))
     except NotFittedError:
         raise UsageProblem(f"{type(model).__name__} is not fitted: call its fit(X, y) before it is measured") from None
-    except REFUSALS as problem:
+    except ESTIMATOR_ERRORS as problem:
         raise ScenarioUnavailable(
             f"{type(model).__name__} does not take a row of X as float32 matrix ({one_line(problem)}): measure "
             "model.predict as a plain callable"
@@ -215,19 +208,19 @@ def _try(model: Any, row: Any) -> Any:
 
 
 def _takes_nan(model: Any, width: int) -> bool:
-    """Find by trying what tags tell differently in each version of scikit-learn."""
+    """Whether it takes NaN, found by trying: estimator tags differ between versions of scikit-learn."""
     import numpy as np
 
     try:
         with warnings.catch_warnings(action="ignore"):
             model.predict(np.full((1, width), np.nan, dtype=np.float32))
-    except REFUSALS:
+    except ESTIMATOR_ERRORS:
         return False
     return True
 
 
 def _digest(model: Any) -> str:
-    """Hash what predicts: the rest of a search is a log with clock times, different after each fit."""
+    """Hash the predicting part: the rest of a search is a log with clock times, different after each fit."""
     import joblib
 
     predicting = getattr(model, "best_estimator_", model)

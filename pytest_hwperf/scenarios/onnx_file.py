@@ -1,14 +1,15 @@
-"""An ONNX file that somebody else has made, in ONNX Runtime on the processor: what `hwperf compare` measures."""
+"""A third-party ONNX file in ONNX Runtime on the processor: what `hwperf compare` measures."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.scenarios.ort import conditions, open_session, refusals
+from pytest_hwperf.scenarios.ort import open_session, rejection_errors, session_conditions
+from pytest_hwperf.scenarios.prepared import PreparedScenario
 
 _TYPES: Mapping[str, str] = {
     "tensor(float)": "float32",
@@ -23,55 +24,50 @@ _TYPES: Mapping[str, str] = {
 _ROWS_AND_CLASSES = 2  # axes of probabilities
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnnxFile:
-    """A scenario made of a file."""
+def onnx_file(path: Path, threads: int = 1) -> PreparedScenario:
+    """Return an ONNX file as a scenario.
 
-    path: Path
-    threads: int
-    name: str = "onnx_file"
-    imports: tuple[str, ...] = ("onnxruntime",)
-    size_source: str = "onnx file"
-    classifies: bool = True
+    Raises:
+        UsageProblem: no such file.
+    """
+    if not path.is_file():
+        raise UsageProblem(f"{path} is no file: give an ONNX file, or module:function")
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return PreparedScenario(
+        name="onnx_file",
+        imports=("onnxruntime",),
+        conditions=session_conditions(threads),
+        context={"model": digest},
+        model_bytes=path.stat().st_size,
+        size_source="onnx file",
+        classifies=True,
+        load=partial(_load, path, threads),
+    )
 
-    @property
-    def conditions(self) -> Mapping[str, str]:
-        """What the session pins."""
-        return conditions(self.threads)
 
-    @property
-    def context(self) -> Mapping[str, str]:
-        """The digest of the file."""
-        with self.path.open("rb") as file:
-            return {"model": hashlib.file_digest(file, "sha256").hexdigest()[:16]}
+def _load(path: Path, threads: int) -> "OnnxFilePredictor":
+    """Open a session on the file.
 
-    @property
-    def model_bytes(self) -> int:
-        """Size of the file."""
-        return self.path.stat().st_size
-
-    def load(self) -> "OnnxFilePredictor":
-        """Open a session on the file.
-
-        Raises:
-            UsageProblem: not a model that ONNX Runtime takes, or one with several inputs.
-        """
-        try:
-            session = open_session(self.path, self.threads)
-        except refusals() as error:
-            first = str(error).partition("\n")[0]
-            raise UsageProblem(f"{self.path} is no model that ONNX Runtime can run: {first}") from error
-        if len(session.get_inputs()) != 1:
-            names = ", ".join(one.name for one in session.get_inputs())
-            raise UsageProblem(
-                f"{self.path} has the inputs {names}: models with one input are compared; give module:function of a "
-                "function that feeds it"
-            )
-        return OnnxFilePredictor(self.path, session)
+    Raises:
+        UsageProblem: not a model that ONNX Runtime takes, or one with several inputs.
+    """
+    try:
+        session = open_session(path, threads)
+    except rejection_errors() as error:
+        first = str(error).partition("\n")[0]
+        raise UsageProblem(f"{path} is no model that ONNX Runtime can run: {first}") from error
+    if len(session.get_inputs()) != 1:
+        names = ", ".join(one.name for one in session.get_inputs())
+        raise UsageProblem(
+            f"{path} has the inputs {names}: models with one input are compared; give module:function of a "
+            "function that feeds it"
+        )
+    return OnnxFilePredictor(path, session)
 
 
 class OnnxFilePredictor:
-    """A session on a stranger's file, ready to be called."""
+    """A session on a third-party file, ready to be called."""
 
     def __init__(self, path: Path, session: Any) -> None:
         self._path = path
@@ -80,7 +76,7 @@ class OnnxFilePredictor:
         self._outputs = [session.get_outputs()[0].name]
 
     def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
-        """Cut `X` into C-contiguous batches of the type of the model's input.
+        """Split `X` into C-contiguous batches of the type of the model's input.
 
         Raises:
             UsageProblem: the model takes another batch size, or something else than arrays of numbers.
@@ -108,7 +104,7 @@ class OnnxFilePredictor:
         """Return one label per row: the first output as it is, or the class of the largest score.
 
         Raises:
-            MeasurementError: an output from which no label follows.
+            MeasurementError: the output has another shape.
         """
         import numpy as np
 
@@ -125,14 +121,3 @@ class OnnxFilePredictor:
     def scope(self) -> AbstractContextManager[object]:
         """Do nothing: the session's own pool was sized when it was opened."""
         return nullcontext()
-
-
-def onnx_file(path: Path, threads: int = 1) -> OnnxFile:
-    """Make a scenario of an ONNX file.
-
-    Raises:
-        UsageProblem: no such file.
-    """
-    if not path.is_file():
-        raise UsageProblem(f"{path} is no file: give an ONNX file, or module:function")
-    return OnnxFile(path=path, threads=threads)

@@ -1,10 +1,10 @@
-"""ONNX Runtime sessions with everything pinned that decides their speed."""
+"""ONNX Runtime sessions with everything fixed that decides their speed."""
 
 from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.scenarios.estimators import REFUSALS
+from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS
 
 PROVIDER = "CPUExecutionProvider"
 _ERRORS_ONLY = 3  # ONNX Runtime's log severity; its warnings go to the file descriptor of standard error
@@ -40,10 +40,10 @@ def open_session(model: Path | bytes, threads: int, profile: Path | None = None)
 
 
 def check_providers(effective: list[str]) -> None:
-    """Refuse a session that does not run where it was asked to: a missing provider falls back silently.
+    """Refuse a session on another provider: a missing one falls back silently.
 
     Raises:
-        MeasurementError: other providers, or more than the one asked for.
+        MeasurementError: other providers, or more than one.
     """
     if effective != [PROVIDER]:
         raise MeasurementError(
@@ -52,8 +52,8 @@ def check_providers(effective: list[str]) -> None:
         )
 
 
-def conditions(threads: int) -> dict[str, str]:
-    """Return what `open_session` pins, as conditions of a run."""
+def session_conditions(threads: int) -> dict[str, str]:
+    """Return what `open_session` fixes, as conditions of a run."""
     return {"threads": str(threads), "inter_op_threads": "1", "spinning": "off", "graph_optimisation": "all"}
 
 
@@ -66,14 +66,14 @@ def run_all(session: Any, rows: Any, batch_size: int = 256) -> Any:
     return np.concatenate([session.run([output], {name: rows[s : s + batch_size]})[0] for s in starts])
 
 
-def refusals() -> tuple[type[Exception], ...]:
-    """Return the errors by which converters, onnx and ONNX Runtime refuse a model; they have no common root."""
+def rejection_errors() -> tuple[type[Exception], ...]:
+    """Return the errors by which converters, onnx and ONNX Runtime reject a model; they have no common root."""
     import onnx
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     names = ("Fail", "InvalidArgument", "InvalidGraph", "InvalidProtobuf", "NotImplemented", "RuntimeException")
     return (
-        *REFUSALS,
+        *ESTIMATOR_ERRORS,
         onnx.checker.ValidationError,
         onnx.shape_inference.InferenceError,
         *(getattr(state, name) for name in names),

@@ -1,4 +1,4 @@
-"""INT8 forms of an estimator, and the proof that what is called INT8 computes in integers."""
+"""INT8 forms of an estimator, each verified to compute in integers."""
 
 import logging
 import tempfile
@@ -10,54 +10,68 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
-from pytest_hwperf.scenarios.cache import StoredModel, key_of, recall
-from pytest_hwperf.scenarios.calibration_rows import Calibration, choose_rows, describe
+from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.conversion import (
     CHECKED_ROWS,
     MATMUL_FORM,
     MATMUL_OPERATORS,
     agreement,
-    converted,
-    ingredients,
+    cache_key_parts,
+    convert_estimator,
     operators_in,
 )
-from pytest_hwperf.scenarios.estimators import Fitted, examine, one_line
-from pytest_hwperf.scenarios.onnx import OnnxScenario, scenario_of
-from pytest_hwperf.scenarios.operators import FLOAT_OPERATORS, execute, objection
-from pytest_hwperf.scenarios.operators import describe as describe_operators
-from pytest_hwperf.scenarios.ort import open_session, refusals, run_all
-from pytest_hwperf.scenarios.rows import digest, evenly_spaced
+from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator, one_line
+from pytest_hwperf.scenarios.onnx import scenario_of
+from pytest_hwperf.scenarios.ort import open_session, rejection_errors, run_all
+from pytest_hwperf.scenarios.prepared import ArenaScenario
+from pytest_hwperf.scenarios.profiles import FLOAT_OPERATORS, describe_operators, profile_operators, why_not_int8
+from pytest_hwperf.scenarios.rows import count_shared, digest, evenly_spaced, split_batches
 from pytest_hwperf.scenarios.threads import check_threads
 
 # Unsigned activations and signed weights, per tensor; the full range of weights, which processors without VNNI may
 # saturate. All of it stands in the conditions, because other choices make another model.
 _CHOICES = {"quantisation": "U8S8 per tensor", "reduce_range": "no"}
-_OBJECTION = "objection"
+_REFUSED = "refused"  # note: why it must not be called INT8
+_MOST_ROWS = 512  # for calibration
+_BATCH = 32  # equal batches: some calibration methods stack the results of all batches
 
 Quantiser = Callable[[bytes, Any | None], bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is to be quantised, and on which rows."""
+    """An estimator to quantise, and its rows."""
 
-    fitted: Fitted
+    fitted: FittedEstimator
     rows: Any  # rows of X, for checking
     calibration: Any | None  # rows for static ranges; None = ranges are taken during each call
 
 
-def onnx_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
+class CalibrationReader:
+    """Equal batches of calibration rows, in the interface of ONNX Runtime's quantiser."""
+
+    def __init__(self, rows: Any, input_name: str) -> None:
+        self._batches = iter(split_batches(rows, min(_BATCH, len(rows))))
+        self._input = input_name
+
+    def get_next(self) -> dict[str, Any] | None:
+        """Return the next batch as the session's inputs, None at the end."""
+        batch = next(self._batches, None)
+        return None if batch is None else {self._input: batch}
+
+
+def onnx_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
     """Quantise to INT8: static where there are calibration rows, else dynamic.
 
     Raises:
         UsageProblem: calibration rows that are rows of `X`; else as `onnx_fp32`.
         MeasurementError: as `onnx_fp32`.
-        ScenarioUnavailable: it has no INT8 form, or what comes out does not compute in integers.
+        ScenarioUnavailable: it has no INT8 form, or the form does not compute in integers.
     """
     return _scenario("onnx_int8", model, X, X_calibration, threads)
 
 
-def onnx_int8_dynamic(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
+def onnx_int8_dynamic(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
     """Quantise to INT8 with ranges of activations taken during each call; `X_calibration` is not used.
 
     Raises as `onnx_int8`.
@@ -66,7 +80,7 @@ def onnx_int8_dynamic(model: Any, *, X: Any, X_calibration: Any | None = None, t
     return _scenario("onnx_int8_dynamic", model, X, None, threads)
 
 
-def onnx_int8_static(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
+def onnx_int8_static(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
     """Quantise to INT8 with ranges of activations taken from `X_calibration`, and raise as `onnx_int8` does.
 
     Raises:
@@ -80,22 +94,40 @@ def onnx_int8_static(model: Any, *, X: Any, X_calibration: Any | None = None, th
     return _scenario("onnx_int8_static", model, X, X_calibration, threads)
 
 
-def quantised(request: Request, quantise: Quantiser | None = None) -> StoredModel:
-    """Return the INT8 form of the FP32 MatMul form, from the cache where it can.
+def quantise_estimator(request: Request, quantise: Quantiser | None = None) -> CachedModel:
+    """Return the INT8 form of the FP32 MatMul form, from the cache if possible.
 
-    Its notes say `form`, `agreement` with FP32, executed `operators`, `providers`, and `warning` as `converted`.
+    Its notes are `form`, `agreement` with FP32, executed `operators`, `providers`, and `warning` as of
+    `convert_estimator`.
 
     Raises:
         ScenarioUnavailable: as `onnx_int8`.
     """
     checked = evenly_spaced(request.rows, CHECKED_ROWS)
     mode = "dynamic" if request.calibration is None else digest(request.calibration)
-    key = key_of("int8", mode, *_CHOICES.items(), MATMUL_OPERATORS, *ingredients(request.fitted, checked))
-    stored = recall(key, lambda: _build(request, checked, quantise or quantise_with_ort))
+    key = key_of("int8", mode, *_CHOICES.items(), MATMUL_OPERATORS, *cache_key_parts(request.fitted, checked))
+    stored = load_or_build(key, lambda: _build(request, checked, quantise or quantise_with_ort))
     # A refusal is kept too: near the bound, noise in the profile must not make a scenario come and go.
-    if reason := stored.notes.get(_OBJECTION):
+    if reason := stored.notes.get(_REFUSED):
         raise ScenarioUnavailable(reason)
     return stored
+
+
+def choose_rows(fitted: FittedEstimator, X: Any, X_calibration: Any) -> Any:
+    """Return at most 512 rows of `X_calibration`, evenly spaced, a multiple of 32 where there are as many.
+
+    Raises:
+        UsageProblem: some of its rows are rows of `X`: a model would be calibrated on what it is tested on.
+        MeasurementError: it is no numeric matrix of the same width.
+    """
+    rows = fitted.rows(X_calibration)
+    if shared := count_shared(rows, fitted.rows(X)):
+        raise UsageProblem(
+            f"{shared} of {len(rows)} rows of X_calibration occur in X, so test rows would calibrate the model that is "
+            "tested on them: give training rows, without those that X repeats"
+        )
+    most = min(_MOST_ROWS, len(rows))
+    return evenly_spaced(rows, most - most % _BATCH if most > _BATCH else most)
 
 
 def quantise_with_ort(model: bytes, calibration: Any | None) -> bytes:
@@ -112,7 +144,7 @@ def quantise_with_ort(model: bytes, calibration: Any | None) -> bytes:
             quantize_dynamic(proto, path, reduce_range=False, **common)
         else:
             # Operators in the file, not quantise/dequantise pairs: from pairs some versions fuse weight-only operators.
-            reader = Calibration(calibration, proto.graph.input[0].name)
+            reader = CalibrationReader(calibration, proto.graph.input[0].name)
             quantize_static(
                 proto,
                 path,
@@ -125,37 +157,37 @@ def quantise_with_ort(model: bytes, calibration: Any | None) -> bytes:
         return path.read_bytes()
 
 
-def _scenario(name: str, model: Any, X: Any, X_calibration: Any | None, threads: int) -> OnnxScenario:
+def _scenario(name: str, model: Any, X: Any, X_calibration: Any | None, threads: int) -> ArenaScenario:
     check_threads(threads)
-    fitted = examine(model, X)
+    fitted = inspect_estimator(model, X)
     chosen = None if X_calibration is None else choose_rows(fitted, X, X_calibration)
-    stored = quantised(Request(fitted=fitted, rows=fitted.rows(X), calibration=chosen))
+    stored = quantise_estimator(Request(fitted=fitted, rows=fitted.rows(X), calibration=chosen))
     precision = "int8 dynamic" if chosen is None else "int8 static"
     own = {"precision": precision, **_CHOICES}
     if chosen is not None:
-        own["calibration"] = describe(chosen)
+        own["calibration"] = f"{len(chosen)} rows, {digest(chosen)}"
     return scenario_of(name, fitted, stored, threads, own)
 
 
 def _build(request: Request, checked: Any, quantise: Quantiser) -> tuple[bytes, Mapping[str, str]]:
-    original = converted(request.fitted, request.rows)
+    original = convert_estimator(request.fitted, request.rows)
     source = original.path.read_bytes()
     _require_quantisable(request.fitted, source, original.notes["form"])
     try:
         model = quantise(source, request.calibration)
         outputs, reference = (run_all(open_session(one, threads=1), checked) for one in (model, source))
-        operators, originals = execute(model, checked), execute(source, checked)
-    except refusals() as problem:
+        operators, originals = profile_operators(model, checked), profile_operators(source, checked)
+    except rejection_errors() as problem:
         raise ScenarioUnavailable(f"not quantisable: {request.fitted.kind}: {one_line(problem)}") from problem
-    if reason := objection(operators, originals, same_outputs=bool((outputs == reference).all())):
-        return model, {_OBJECTION: reason}
+    if reason := why_not_int8(operators, originals, same_outputs=bool((outputs == reference).all())):
+        return model, {_REFUSED: reason}
     drift = f"{agreement(request.fitted, outputs, reference)} from onnx_fp32"
     notes = {**original.notes, "agreement": drift, "operators": describe_operators(operators)}
     return model, notes
 
 
-def _require_quantisable(fitted: Fitted, model: bytes, form: str) -> None:
-    """Refuse what holds its weights in operators that no quantiser knows.
+def _require_quantisable(fitted: FittedEstimator, model: bytes, form: str) -> None:
+    """Refuse a model whose weights are in operators that no quantiser knows.
 
     Raises:
         ScenarioUnavailable: names these operators.
@@ -171,7 +203,7 @@ def _require_quantisable(fitted: Fitted, model: bytes, form: str) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide the quantiser's advice, which it logs through the root logger, and let its errors through."""
+    """Hide the quantiser's advice, which it logs through the root logger, but not its errors."""
     root, silent = logging.getLogger(), logging.NullHandler()
     root.addFilter(_is_error)
     root.addHandler(silent)  # without a handler, logging would install its own for good

@@ -1,4 +1,4 @@
-"""Rows as every scenario is fed them: a C-contiguous float32 matrix, made outside any clock."""
+"""Rows as every scenario takes them: a C-contiguous float32 matrix, made outside any timing."""
 
 import hashlib
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def _as_float32(given: Any) -> Any:
 
     if given.dtype.kind in "biufO":
         try:
-            with np.errstate(over="ignore"):  # what overflows is infinite, and refused with its own sentence
+            with np.errstate(over="ignore"):  # what overflows becomes infinite, and is refused with its own message
                 return np.ascontiguousarray(given, dtype=np.float32)
         except (TypeError, ValueError):
             pass  # a column of objects that are not all numbers: refused below
@@ -43,13 +43,13 @@ def _as_float32(given: Any) -> Any:
     )
 
 
-def cut(rows: Any, batch_size: int) -> Sequence[Any]:
-    """Cut a matrix into views of `batch_size` rows; the last may be shorter.
+def split_batches(rows: Any, batch_size: int) -> Sequence[Any]:
+    """Split a matrix into views of `batch_size` rows; the last may be shorter.
 
     Raises:
         MeasurementError: a batch size below 1.
     """
-    size: object = batch_size  # what a caller without type checks gives
+    size: object = batch_size  # callers may not check types
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise MeasurementError(f"batch_size={batch_size!r}: a batch size is a whole number of rows from 1 on")
     return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]

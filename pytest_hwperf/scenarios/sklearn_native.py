@@ -1,71 +1,21 @@
-"""The fitted scikit-learn estimator as it is, with its thread pools held."""
+"""The fitted scikit-learn estimator as it is, with its thread pools limited."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from copy import deepcopy
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from pytest_hwperf.scenarios.estimators import Fitted, examine, last_step, parts, serialise
-from pytest_hwperf.scenarios.rows import cut
-from pytest_hwperf.scenarios.threads import check_threads, hold, pools
+from pytest_hwperf.scenarios.estimators import (
+    FittedEstimator,
+    inspect_estimator,
+    last_step,
+    nested_estimators,
+    serialise,
+)
+from pytest_hwperf.scenarios.prepared import EstimatorPredictor, PreparedScenario
+from pytest_hwperf.scenarios.threads import check_threads, describe_pools, limit_threads
 
 
-@dataclass(slots=True, kw_only=True)
-class SklearnScenario:
-    """A fitted estimator behind `predict_proba`, or `predict` where it has no probabilities."""
-
-    name: str
-    imports: tuple[str, ...]
-    conditions: Mapping[str, str]
-    context: Mapping[str, str]
-    model_bytes: int
-    size_source: str
-    classifies: bool
-    fitted: Fitted
-    threads: int
-
-    def load(self) -> "SklearnPredictor":
-        """Copy the estimator: a fresh process would hold its own memory for it."""
-        model = deepcopy(self.fitted.model)
-        for part in parts(model):
-            if hasattr(part, "n_jobs"):
-                part.n_jobs = self.threads
-            # It is fed arrays. With the names it would check and warn about them in every single call.
-            vars(part).pop("feature_names_in_", None)
-        return SklearnPredictor(model, self.fitted, self.threads)
-
-
-class SklearnPredictor:
-    """A copied estimator, ready to be called."""
-
-    def __init__(self, model: Any, fitted: Fitted, threads: int) -> None:
-        self._call = model.predict_proba if fitted.output == "probabilities" else model.predict
-        self._fitted = fitted
-        self._threads = threads
-
-    def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
-        """Cut `X` into C-contiguous float32 matrices of `batch_size` rows (the last may be shorter).
-
-        Raises:
-            MeasurementError: no rows, not numeric, NaN that the model refuses, or a batch size below 1.
-        """
-        return cut(self._fitted.rows(X), batch_size)
-
-    def predict(self, batch: Any) -> Any:
-        """Return probabilities of shape (n, k), or labels or values of shape (n,)."""
-        return self._call(batch)
-
-    def labels(self, outputs: Any) -> Any:
-        """Return labels or values of shape (n,)."""
-        return self._fitted.labels(outputs)
-
-    def scope(self) -> AbstractContextManager[object]:
-        """Limit every BLAS and OpenMP pool of the process while calls are made."""
-        return hold(self._threads)
-
-
-def sklearn_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> SklearnScenario:
+def sklearn_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
     """Prepare a fitted estimator as it is; `X` shows its input, `X_calibration` is not used.
 
     Raises:
@@ -75,21 +25,32 @@ def sklearn_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, thread
     """
     del X_calibration
     check_threads(threads)
-    fitted = examine(model, X)
-    return SklearnScenario(
+    fitted = inspect_estimator(model, X)
+    return PreparedScenario(
         name="sklearn_fp32",
-        imports=tuple(sorted({type(part).__module__ for part in parts(model)})),
+        imports=tuple(sorted({type(part).__module__ for part in nested_estimators(model)})),
         conditions={"threads": str(threads), "precision": _precision(fitted, X), "output": fitted.output},
-        context={"model": fitted.digest, "thread pools": pools()},
+        context={"model": fitted.digest, "thread pools": describe_pools()},
         model_bytes=serialise(model).written,
         size_source="joblib",
         classifies=fitted.classes is not None,
-        fitted=fitted,
-        threads=threads,
+        load=partial(_load, fitted, threads),
     )
 
 
-def _precision(fitted: Fitted, X: Any) -> str:
+def _load(fitted: FittedEstimator, threads: int) -> EstimatorPredictor:
+    """Copy the estimator: a fresh process would use memory of its own for it."""
+    model = deepcopy(fitted.model)
+    for part in nested_estimators(model):
+        if hasattr(part, "n_jobs"):
+            part.n_jobs = threads
+        # It is fed arrays. With the names it would check and warn about them in every single call.
+        vars(part).pop("feature_names_in_", None)
+    call = model.predict_proba if fitted.output == "probabilities" else model.predict
+    return EstimatorPredictor(call, fitted, partial(limit_threads, threads))
+
+
+def _precision(fitted: FittedEstimator, X: Any) -> str:
     """Name the type it computes in: that of the weights, whatever the rows are; without weights, of the outputs."""
     import numpy as np
 

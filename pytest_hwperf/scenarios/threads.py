@@ -1,4 +1,4 @@
-"""Thread pools: how many threads a scenario may use, and how the pools of numerical libraries are held to it."""
+"""Thread pools: the number of threads of a scenario, and the pools of numerical libraries."""
 
 import sys
 from collections.abc import Container, Mapping
@@ -10,7 +10,7 @@ from pytest_hwperf.core.units import counted
 
 
 def check_threads(threads: object) -> None:
-    """Refuse what is no number of threads.
+    """Refuse an invalid number of threads.
 
     Raises:
         UsageProblem: not a whole number from 1 on.
@@ -19,15 +19,15 @@ def check_threads(threads: object) -> None:
         raise UsageProblem(f"threads={threads!r}: give a whole number of threads from 1 on")
 
 
-def hold(threads: int) -> AbstractContextManager[object]:
-    """Limit every BLAS and OpenMP pool of this process: the environment is read only when a library loads."""
+def limit_threads(threads: int) -> AbstractContextManager[object]:
+    """Limit every BLAS and OpenMP pool of this process; environment variables only count before a library loads."""
     import threadpoolctl
 
     limits: AbstractContextManager[object] = threadpoolctl.threadpool_limits(limits=threads)
     return limits
 
 
-def pools() -> str:
+def describe_pools() -> str:
     """Name the pools loaded into this process, as `openblas 0.3.31, openmp`."""
     import threadpoolctl
 
@@ -35,18 +35,17 @@ def pools() -> str:
     return ", ".join(sorted(found))
 
 
-def crowding(threads: str | None, cores: int, loaded: Container[str] = sys.modules) -> str:
-    """Return a warning where more threads work than there are cores, "" where none do or nobody can tell.
+def oversubscription(threads: str | None, cores: int, loaded: Container[str] = sys.modules) -> str:
+    """Return a warning where there are more threads than cores, "" where there are not or it is not known.
 
     Args:
-        threads: that a scenario holds its runtime and every pool to; None for a plain callable, whose pools are as
-            they are.
+        threads: of a scenario, which limits its runtime and every pool; None for a plain callable, which does not.
         cores: allotted to this process. Pools are made for all cores of the affinity, whatever the quota is.
-        loaded: modules; threadpoolctl is asked only where it is one of them.
+        loaded: modules; pools are looked at only where threadpoolctl is one of them.
     """
     allotted = counted(cores, "allotted core")
     if threads is not None:
-        if not threads.isdecimal() or int(threads) <= cores:  # a runtime's own word for "by itself" is no number
+        if not threads.isdecimal() or int(threads) <= cores:  # such as "automatic", a runtime's own choice
             return ""
         return f"{threads} threads on {allotted} wait for each other: set threads={cores}, or allot more cores"
     if "threadpoolctl" not in loaded:
@@ -63,7 +62,7 @@ def crowding(threads: str | None, cores: int, loaded: Container[str] = sys.modul
 
 
 def _variable(pool: Mapping[str, Any]) -> str:
-    """Return the variable of the environment that a pool reads when it is loaded."""
+    """Return the environment variable that a pool reads when it is loaded."""
     return {"openblas": "OPENBLAS_NUM_THREADS", "mkl": "MKL_NUM_THREADS", "blis": "BLIS_NUM_THREADS"}.get(
         pool["internal_api"], "OMP_NUM_THREADS"
     )

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fakes.hosts import settle_in
 from fakes.idling import Idling
 
-from pytest_hwperf.cli import OK, USAGE, main
-from pytest_hwperf.cli.calibrate import WORK, Here, busy, processors_here, run
+from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli.calibrate import OK, WORK, CalibrationTools, keep_busy, processors_of_machine, run
 from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
-from pytest_hwperf.meters.energy.watts import Processors, read_calibration
+from pytest_hwperf.meters.energy.calibration import Processors, read_calibration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,10 +31,10 @@ def machine() -> Idling:
     return simulated
 
 
-def here(machine: Idling) -> Here:
+def tools(machine: Idling) -> CalibrationTools:
     """RAPL hides, and perf answers."""
     found: Mapping[str, Callable[[Any], Any]] = {"rapl": refusing, "perf": lambda _environ: machine}
-    return Here(
+    return CalibrationTools(
         find=found.__getitem__,
         processors=lambda: Processors(model=MODEL, online=4, allotted=2),
         work=lambda _count: machine.work(),
@@ -56,7 +57,7 @@ def test_the_first_counter_that_answers_calibrates(
     """10 W idle on four processors, 4 W more for each of the two at work."""
     path = tmp_path / "watts.json"
 
-    assert OK == run(asked(path), here(machine))
+    assert OK == run(asked(path), tools(machine))
     assert [
         "AMD EPYC 7B12 (family 23 model 49): 2.5 W idle, 6.5 W busy per vCPU",
         "measured by perf:pkg+ram, 2 s each idle, with 2 CPUs busy, and idle again",
@@ -71,7 +72,7 @@ def test_where_nothing_can_be_read_the_remedy_is_told(tmp_path: Path, machine: I
     path = tmp_path / "watts.json"
 
     with pytest.raises(UsageProblem, match=r"\nrapl: no zones\nsudo modprobe intel_rapl_msr$"):
-        run(asked(path, "rapl"), here(machine))
+        run(asked(path, "rapl"), tools(machine))
 
     assert not path.exists()
 
@@ -80,8 +81,8 @@ def test_what_cannot_be_trusted_is_not_written(tmp_path: Path, machine: Idling) 
     machine.refusal = "pkg answers EIO"
     path = tmp_path / "watts.json"
 
-    with pytest.raises(UsageProblem, match=r"not calibrated: perf:pkg\+ram told nothing: pkg answers EIO"):
-        run(asked(path), here(machine))
+    with pytest.raises(UsageProblem, match=r"not calibrated: perf:pkg\+ram gave no value: pkg answers EIO"):
+        run(asked(path), tools(machine))
 
     assert not path.exists()
     assert machine.closed
@@ -98,22 +99,23 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(
 def test_a_place_that_cannot_be_written_is_told_before_the_time_is_spent(tmp_path: Path, machine: Idling) -> None:
     """Here by a name that has no room for its draft's."""
     with pytest.raises(UsageProblem, match=r"cannot be written \(File name too long\): give another place"):
-        run(asked(tmp_path / ("x" * 255)), here(machine))
+        run(asked(tmp_path / ("x" * 255)), tools(machine))
 
     assert [] == machine.began
 
 
 def test_a_place_that_turns_out_not_to_be_written_is_told(tmp_path: Path, machine: Idling) -> None:
-    """Its folder goes while the machine is measured."""
+    """Its folder becomes a file while the machine is measured."""
     folder = tmp_path / "away"
     folder.mkdir()
 
     def counted() -> Processors:
         folder.rmdir()
+        folder.touch()
         return Processors(model=MODEL, online=4, allotted=2)
 
-    with pytest.raises(UsageProblem, match=r"cannot be written \(No such file or directory\): give another place"):
-        run(asked(folder / "watts.json"), replace(here(machine), processors=counted))
+    with pytest.raises(UsageProblem, match=r"cannot be written \(File exists\): give another place"):
+        run(asked(folder / "watts.json"), replace(tools(machine), processors=counted))
 
     assert machine.closed
 
@@ -130,13 +132,12 @@ def test_a_machine_without_zones_says_so(
 
 def test_a_processor_without_a_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="does not name its processor"):
-        processors_here(str(tmp_path / "absent"))
+        processors_of_machine(tmp_path)
 
 
 def test_the_processors_of_this_machine_are_counted(tmp_path: Path) -> None:
-    cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text("model name\t: AMD EPYC 7B12\ncpu family\t: 23\nmodel\t\t: 49\n\n")
-    found = processors_here(str(cpuinfo))
+    cpuinfo = "model name\t: AMD EPYC 7B12\ncpu family\t: 23\nmodel\t\t: 49\n"
+    found = processors_of_machine(settle_in(tmp_path, {"proc/cpuinfo": cpuinfo}))
 
     assert MODEL == found.model
     assert 1 <= found.allotted <= found.online
@@ -147,7 +148,7 @@ def test_work_takes_cpu_time_and_ends() -> None:
     """Two processes compute until the block ends; then none of them is left."""
     import psutil
 
-    with busy(2) as cpu_seconds:
+    with keep_busy(2) as cpu_seconds:
         workers = psutil.Process().children()
         while cpu_seconds() == 0:
             pass
@@ -162,7 +163,7 @@ def test_ctrl_c_reaches_no_worker() -> None:
     import psutil
 
     others = set(psutil.Process().children())
-    with busy(2):
+    with keep_busy(2):
         sessions = [os.getsid(worker.pid) for worker in set(psutil.Process().children()) - others]
 
     assert 2 == len(set(sessions))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.cli import INTERRUPTED, calibrate, main, report_file
+from pytest_hwperf.cli import INTERRUPTED, calibrate, main, recompute
 from pytest_hwperf.cli.doctor import command as doctor
 
 
@@ -25,10 +25,10 @@ def pressed(*_: Any) -> Any:
 def test_ctrl_c_ends_a_command_with_one_line(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By 130, as shells tell it, and without a traceback."""
-    monkeypatch.setattr(report_file, "read_report", pressed)
+    """By 130, as in shells, and without a traceback."""
+    monkeypatch.setattr(recompute, "read_report", pressed)
     monkeypatch.setattr(calibrate, "check_writable", pressed)
-    monkeypatch.setattr(doctor, "examine", pressed)
+    monkeypatch.setattr(doctor, "collect_findings", pressed)
 
     assert 130 == INTERRUPTED == main(arguments)
     assert ("", "hwperf: interrupted\n") == capsys.readouterr()
@@ -36,7 +36,7 @@ def test_ctrl_c_ends_a_command_with_one_line(
 
 def test_a_line_of_progress_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
-    monkeypatch.setattr(doctor, "examine", pressed)
+    monkeypatch.setattr(doctor, "collect_findings", pressed)
     monkeypatch.setattr(sys, "stderr", terminal)
     main(["doctor"])
 

@@ -7,7 +7,8 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
-from pytest_hwperf.cli import FAILED, OK, USAGE, main
+from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli.recompute import DIFFERENT, OK
 from pytest_hwperf.reports.json_file import render
 
 
@@ -27,7 +28,7 @@ def test_a_changed_digit_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
     digit = "1" if text[position] != "1" else "2"
     path.write_text(text[:position] + digit + text[position + 1 :], encoding="utf-8")
 
-    assert main(["recompute", str(path)]) == FAILED
+    assert main(["recompute", str(path)]) == DIFFERENT
     assert "latency p50 of pair 1: " in capsys.readouterr().out
 
 
@@ -54,7 +55,7 @@ def test_what_rests_on_the_store_is_counted(tmp_path: Path, capsys: pytest.Captu
             b'{"what": "pytest-hwperf report", "schema": 1}',
             "earlier pytest-hwperf (schema 1, this one reads 2)",
         ),
-        (b'{"what": "pytest-hwperf report", "schema": 2, "report": {}}', "does not hold what a report holds"),
+        (b'{"what": "pytest-hwperf report", "schema": 2, "report": {}}', "holds no valid report"),
         (b'{"what": "pytest-hwperf report", "schema": 2, "more": 1, "report": {}}', "unknown field `more`"),
     ],
 )

@@ -65,7 +65,7 @@ def test_the_pairs_that_a_change_needs_follow_from_the_noise() -> None:
 
 
 def test_too_few_pairs_tell_nothing_of_later_ones() -> None:
-    assert needed([gates.report(3)], 0.01)[0].endswith("5%: more builds first, 10%: more builds first")
+    assert needed([gates.report(3)], 0.01)[0].endswith("5%: too few pairs to say, 10%: too few pairs to say")
 
 
 def test_the_record_adds_up(tmp_path: Path) -> None:

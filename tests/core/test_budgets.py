@@ -17,7 +17,6 @@ from pytest_hwperf.core.budgets import (
     parse_budgets,
     parse_margin_lines,
     parse_margins,
-    parse_rate,
     parse_size,
 )
 from pytest_hwperf.core.errors import UsageProblem
@@ -200,14 +199,3 @@ def test_budgets_are_records() -> None:
 def test_a_margin_that_cannot_fail_is_refused() -> None:
     with pytest.raises(UsageProblem, match="a margin of 100 points or more never fails"):
         parse_margins({"accuracy": "100pp"})
-
-
-@pytest.mark.parametrize(("text", "rate"), [("1%", 0.01), ("0.01", 0.01), (" 20 % ", 0.2)])
-def test_a_rate_is_a_share_or_a_percentage(text: str, rate: float) -> None:
-    assert rate == parse_rate("--alpha", text)
-
-
-@pytest.mark.parametrize("text", ["0", "21%", "1", "x", "-1%", "nan"])
-def test_a_rate_that_is_no_gate_is_refused(text: str) -> None:
-    with pytest.raises(UsageProblem, match=r"--alpha=.*: a rate above 0 up to 20 %"):
-        parse_rate("--alpha", text)

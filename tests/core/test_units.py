@@ -2,11 +2,13 @@
 
 import pytest
 
+from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.units import (
     EXPORT_UNITS,
     counted,
     exported_name,
+    parse_rate,
     scale_for,
     show,
     show_change,
@@ -120,3 +122,14 @@ def test_a_limit_has_the_digits_that_were_given(limit: float, unit: str, better:
 )
 def test_things_are_counted_in_words(n: int, noun: str, shown: str) -> None:
     assert shown == counted(n, noun)
+
+
+@pytest.mark.parametrize(("text", "rate"), [("1%", 0.01), ("0.01", 0.01), (" 20 % ", 0.2)])
+def test_a_rate_is_a_share_or_a_percentage(text: str, rate: float) -> None:
+    assert rate == parse_rate("--alpha", text)
+
+
+@pytest.mark.parametrize("text", ["0", "21%", "1", "x", "-1%", "nan"])
+def test_a_rate_that_is_no_gate_is_refused(text: str) -> None:
+    with pytest.raises(UsageProblem, match=r"--alpha=.*: a rate above 0 up to 20 %"):
+        parse_rate("--alpha", text)

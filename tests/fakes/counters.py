@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.energy.registers import Register
+from pytest_hwperf.meters.energy.counters import Register
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class Load:
     tick_s: float = 0.001
     start: int = 0  # counts at time 0
     last: int | None = None
-    restless: bool = True
+    never_idle: bool = True
     name: str = "package-0"
 
 
@@ -24,7 +24,7 @@ class SteadyCounters:
 
     def __init__(self, clock: Callable[[], float], loads: Sequence[Load]) -> None:
         self.registers = tuple(
-            Register(id=f"fake:{n}", name=load.name, joules=1e-6, last=load.last, restless=load.restless)
+            Register(id=f"fake:{n}", name=load.name, joules=1e-6, last=load.last, never_idle=load.never_idle)
             for n, load in enumerate(loads)
         )
         self.error = ""

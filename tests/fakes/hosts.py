@@ -1,7 +1,10 @@
-"""Machines under a temporary folder: what Linux shows of clock rate, control groups and load."""
+"""Machines under a temporary folder: what Linux shows of clock rate and control groups; and what psutil returns."""
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import psutil  # noqa: TID253 - only tests import this
 
 # Two CPUs of a laptop: turbo on, sibling threads on, once slowed down for heat.
 LAPTOP: Mapping[str, str] = {
@@ -18,9 +21,6 @@ LAPTOP: Mapping[str, str] = {
     "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc",
     "sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never",
     "proc/cpuinfo": "processor\t: 0\nmodel name\t: Laptop\ncpu family\t: 6\nmodel\t\t: 1\nflags\t\t: fpu sse2\n",
-    "proc/stat": "cpu  50 0 20 900 0 0 0 30 0 0",
-    "proc/loadavg": "3.50 1.00 0.50 1/100 4242",
-    "proc/meminfo": "MemTotal: 16000000 kB\nSwapTotal: 2000 kB\nSwapFree: 500 kB",
     "proc/self/cgroup": "0::/jobs/one",
     "proc/self/status": "VmHWM:\t100 kB\nVmRSS:\t90 kB",
     "proc/self/smaps_rollup": "Rss: 90 kB",
@@ -38,3 +38,19 @@ def settle_in(root: Path, files: Mapping[str, str] = LAPTOP) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{text}\n", encoding="ascii")
     return root
+
+
+def cpu_times(**seconds: float) -> Any:
+    """Return what `psutil.cpu_times` does, 0 where nothing is given."""
+    own = psutil.cpu_times()
+    return own._replace(**{**dict.fromkeys(own._fields, 0.0), **seconds})
+
+
+def swap_memory(*, total: int, used: int) -> Any:
+    """Return what `psutil.swap_memory` does."""
+    return type(psutil.swap_memory())(total, used, total - used, 100 * used / total, 0, 0)
+
+
+def refuse() -> Any:
+    """Fail as psutil does where the kernel hides its files."""
+    raise FileNotFoundError(2, "No such file or directory", "/proc/stat")

@@ -1,16 +1,19 @@
 """Whole machines as the doctor looks at them, under a temporary folder."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
+from fakes.hosts import refuse
 from fakes.powercap import calm
 
 from pytest_hwperf.cli.doctor.conditions import Threads
-from pytest_hwperf.cli.doctor.findings import Place
+from pytest_hwperf.cli.doctor.findings import Probes
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.host.clocks import Clock
-from pytest_hwperf.meters.energy.diagnosis import Host
+from pytest_hwperf.host.clocks import ClockPrecision
+from pytest_hwperf.host.system_state import read_system_state
+from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 from pytest_hwperf.meters.energy.estimate import estimate_meter
 from pytest_hwperf.meters.energy.perf import perf_meter
 from pytest_hwperf.meters.energy.rapl import rapl_meter
@@ -25,33 +28,34 @@ ONE_THREAD = Threads(
 
 
 class Sources:
-    """Opens the plugin's own energy meters on the machine of a host; other names are not there."""
+    """Opens the plugin's own energy meters on a machine; other names are not there."""
 
-    def __init__(self, host: Host, environ: Mapping[str, str]) -> None:
-        self._host = host
+    def __init__(self, access: SystemAccess, environ: Mapping[str, str]) -> None:
+        self._access = access
         self._environ = environ
 
     def __call__(self, name: str) -> Meter:
         if name == "rapl":
-            return rapl_meter(self._environ, host=self._host, calibrated=calm)
+            return rapl_meter(self._environ, access=self._access, check=calm)
         if name == "perf":
-            return perf_meter(self._environ, host=self._host, calibrated=calm)
+            return perf_meter(self._environ, access=self._access, check=calm)
         if name == "estimate":
             return estimate_meter(self._environ)
         raise MeterUnavailable(f"There is no {name} here.")
 
 
-def patient(host: Host, *, threads: Threads = ONE_THREAD, environ: Mapping[str, str] | None = None) -> Place:
-    """The machine of a host: two cores, and a clock that takes 50 ns."""
+def patient(access: SystemAccess, *, threads: Threads = ONE_THREAD, environ: Mapping[str, str] | None = None) -> Probes:
+    """A machine of two cores, with a clock that takes 50 ns, whose state psutil cannot read."""
     given = environ or {}
-    return Place(
-        host=host,
+    return Probes(
+        access=access,
         environ=given,
-        open_one=Sources(host, given),
+        open_one=Sources(access, given),
         usable=lambda: 2,
         online=lambda: 2,
-        clock=lambda: Clock(step_s=40e-9, cost_s=50e-9),
+        clock=lambda: ClockPrecision(step_s=40e-9, cost_s=50e-9),
         cpu_step=lambda: 1e-6,
+        system=partial(read_system_state, load=refuse, cpu_times=refuse, swap=refuse),
         threads=lambda _: threads,
     )
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_hwperf.meters.energy.counter import CounterMeter, Traits
-from pytest_hwperf.meters.energy.counter_ticks import Calibration
-from pytest_hwperf.meters.energy.diagnosis import Host
+from pytest_hwperf.meters.energy.counter_check import CounterCheck
+from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Traits
+from pytest_hwperf.meters.energy.counters import Counters
+from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 from pytest_hwperf.meters.energy.powercap import SYSTEM, Files, Zone
-from pytest_hwperf.meters.energy.rapl import PowercapCounters
-from pytest_hwperf.meters.energy.registers import Counters
+from pytest_hwperf.meters.energy.rapl import powercap_counters
 
 INTEL_RANGE = 262143328850  # 0xffffffff counts of 61035 nJ, in µJ
 DRAM_RANGE = 65712999613  # of 15300 nJ
@@ -143,10 +143,12 @@ def describe_processor(root: Path, flags: str, *, mark: str = "") -> None:
         (root / mark).touch()
 
 
-def bare_metal(root: Path, *, flags: str = "fpu sse2", files: Files = SYSTEM, architecture: str = "x86_64") -> Host:
+def bare_metal(
+    root: Path, *, flags: str = "fpu sse2", files: Files = SYSTEM, architecture: str = "x86_64"
+) -> SystemAccess:
     """The machine under `root`: Linux on its own processor."""
     describe_processor(root, flags)
-    return Host(root=str(root), system="Linux", architecture=architecture, files=files)
+    return SystemAccess(root=str(root), system="Linux", architecture=architecture, files=files)
 
 
 def refusing(number: int, *endings: str) -> Files:
@@ -206,17 +208,17 @@ class Played:
         self.values[path] = (self.values[path] + uj) % ((self.zones[path].max_uj or 0) + 1)
 
 
-def calm(_counters: Counters) -> Calibration:
+def calm(_counters: Counters) -> CounterCheck:
     """Stand for a look at counters that move every millisecond: those of a planted tree stand still."""
-    return Calibration(tick_s=0.001, spins=0)
+    return CounterCheck(tick_s=0.001, spins=0)
 
 
 def meter_on(zones: Sequence[Zone], files: Files, clock: Callable[[], float]) -> CounterMeter:
     """A meter of these zones as an opened one would be, without a look at the machine."""
-    counters = PowercapCounters(zones, files)
+    counters = powercap_counters(zones, files)
     longest_s = min(60.0 if zone.max_uj is None else zone.max_uj / 1e6 / 1000 / 2 for zone in zones)
     traits = Traits(kind="rapl", tick_s=0.001, shortest_window_s=0.5, longest_window_s=longest_s)
-    return CounterMeter(counters, traits, clock=clock, asleep=lambda: 0.0)
+    return CounterMeter(counters, traits, clock=clock, suspended=lambda: 0.0)
 
 
 EVERY_ERRNO = (errno.EACCES, errno.EINVAL, errno.EIO, errno.ENODATA, errno.ENOENT, errno.ENODEV)

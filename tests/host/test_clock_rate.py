@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from fakes.hosts import settle_in
 
-from pytest_hwperf.host.clock_rate import ClockRate, current_hz, read_clock_rate, throttle_events
+from pytest_hwperf.host.clock_rate import ClockRate, current_hz, heat_events, read_clock_rate
 
 CPU = "sys/devices/system/cpu"
 NO_TURBO, BOOST = f"{CPU}/intel_pstate/no_turbo", f"{CPU}/cpufreq/boost"
 NOTHING = ClockRate(
-    governors=(), turbo=None, turbo_switch="", turbo_off="", smt=None, now_hz=None, most_hz=None, throttled=None
+    governors=(), turbo=None, turbo_switch="", turbo_off="", smt=None, now_hz=None, max_hz=None, heat_events=None
 )
 
 
@@ -23,8 +23,8 @@ def test_a_laptop_is_read_whole(tmp_path: Path) -> None:
         turbo_off="1",
         smt=True,
         now_hz=3.4e9,
-        most_hz=4.7e9,
-        throttled=7,
+        max_hz=4.7e9,
+        heat_events=7,
     )
 
     assert expected == read_clock_rate(settle_in(tmp_path))
@@ -66,4 +66,4 @@ def test_folders_that_are_no_cpu_are_left_out(tmp_path: Path) -> None:
     """`cpufreq` and `cpuidle` lie beside them."""
     settle_in(tmp_path, {f"{CPU}/cpufreq/thermal_throttle/core_throttle_count": "9"})
 
-    assert throttle_events(tmp_path) is None
+    assert heat_events(tmp_path) is None

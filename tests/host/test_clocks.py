@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.host.clocks import clock_source, cpu_time_step, watch_clock
+from pytest_hwperf.host.clocks import clock_source, cpu_time_step, observe_clock
 
 
 def ticking(step: int, every: int = 1) -> Callable[[], int]:
@@ -17,7 +17,7 @@ def ticking(step: int, every: int = 1) -> Callable[[], int]:
 
 def test_step_and_cost_are_those_of_neighbouring_readings() -> None:
     """A clock read every 52 ns that shows each of them."""
-    seen = watch_clock(ticking(52))
+    seen = observe_clock(ticking(52))
 
     assert 52e-9 == pytest.approx(seen.step_s)
     assert 52e-9 == pytest.approx(seen.cost_s)
@@ -25,14 +25,14 @@ def test_step_and_cost_are_those_of_neighbouring_readings() -> None:
 
 def test_a_coarse_clock_costs_what_its_readings_cost_on_average() -> None:
     """It moves by 1 µs at every twentieth reading: 50 ns each, though most gaps are 0."""
-    seen = watch_clock(ticking(1000, every=20))
+    seen = observe_clock(ticking(1000, every=20))
 
     assert 1e-6 == pytest.approx(seen.step_s)
     assert 50e-9 == pytest.approx(seen.cost_s, rel=0.01)
 
 
 def test_a_clock_that_stands_still_has_no_step() -> None:
-    assert watch_clock(lambda: 7).step_s is None
+    assert observe_clock(lambda: 7).step_s is None
 
 
 def test_cpu_time_grows_by_its_smallest_step() -> None:
@@ -63,7 +63,7 @@ def test_the_kernel_names_its_clock_or_does_not(tmp_path: Path, text: str | None
 
 
 def test_this_machine_has_a_clock_that_moves() -> None:
-    seen, step_s = watch_clock(), cpu_time_step()
+    seen, step_s = observe_clock(), cpu_time_step()
 
     assert seen.step_s is not None
     assert seen.step_s > 0

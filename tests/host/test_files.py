@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.host import files
-from pytest_hwperf.host.files import create_file, replace_files
+from pytest_hwperf.host.files import check_writable, create_file, read_text, replace_file, replace_files
 
 
 def test_new_content_in_new_and_old_folders(tmp_path: Path) -> None:
@@ -92,3 +92,29 @@ def test_a_folder_that_cannot_be_flushed_is_told(tmp_path: Path, monkeypatch: py
 
     assert [(path.name, error.errno) for path, error in failed.items()] == [("a", 5)]
     assert (tmp_path / "a").read_bytes() == b"new"
+
+
+def test_one_file_is_replaced_or_keeps_its_content(tmp_path: Path) -> None:
+    replace_file(tmp_path / "new" / "file", b"content")
+
+    assert (tmp_path / "new" / "file").read_bytes() == b"content"
+    with pytest.raises(IsADirectoryError):
+        replace_file(tmp_path / "new", b"content")
+    assert ["file"] == [path.name for path in (tmp_path / "new").iterdir()]
+
+
+def test_a_file_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
+    """A driver that refuses, and a system without the file, say nothing."""
+    (tmp_path / "file").write_text(" tsc\n")
+
+    assert ("tsc", "", "") == (read_text(tmp_path / "file"), read_text(tmp_path), read_text(tmp_path / "absent"))
+
+
+def test_a_place_is_tried_without_a_trace(tmp_path: Path) -> None:
+    """What is there stays as it is."""
+    (tmp_path / "file").write_text("{}", encoding="utf-8")
+    check_writable(tmp_path / "file")
+
+    assert [("file", "{}")] == [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()]
+    with pytest.raises(FileNotFoundError):
+        check_writable(tmp_path / "absent/watts.json")

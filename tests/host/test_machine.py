@@ -6,6 +6,7 @@ from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from pytest_hwperf.core.records import Machine
@@ -41,15 +42,18 @@ def versions(installed: Mapping[str, str]) -> Any:
 
 
 def described(root: Path, environment: Mapping[str, str] | None = None, *, usable: int = 8) -> Machine:
-    return machine.describe(
-        root, environment or {}, usable=lambda: usable, version_of=versions({"numpy": "2.1.0", "pytest": "9"})
+    return machine.describe_machine(
+        root,
+        environment or {},
+        usable=lambda: usable,
+        memory=lambda: 24_607_412 * 1024,
+        version_of=versions({"numpy": "2.1.0", "pytest": "9"}),
     )
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     write(tmp_path, "proc/cpuinfo", CPUINFO.format(mhz="2596.142"))
-    write(tmp_path, "proc/meminfo", "MemTotal:       24607412 kB\nMemFree:        1 kB\n")
     return tmp_path
 
 
@@ -61,11 +65,10 @@ def test_a_machine_is_described_by_its_stable_facts(root: Path) -> None:
     assert ({"numpy": "2.1.0"}, {"OMP_NUM_THREADS": "1"}) == (seen.libraries, seen.threads)
 
 
-def test_clock_rate_and_free_memory_are_no_part_of_it(root: Path) -> None:
+def test_the_clock_rate_is_no_part_of_it(root: Path) -> None:
     """The same machine has the same fingerprint whatever it is doing."""
     before = described(root).fingerprint
     write(root, "proc/cpuinfo", CPUINFO.format(mhz="3400.000"))
-    write(root, "proc/meminfo", "MemTotal:       24607412 kB\nMemFree:        9999999 kB\n")
 
     assert before == described(root).fingerprint
 
@@ -82,6 +85,19 @@ def test_a_name_without_family_stands_alone(root: Path) -> None:
     write(root, "proc/cpuinfo", "processor\t: 0\nmodel name\t: Cortex-A72\n")
 
     assert "Cortex-A72" == described(root).cpu_model
+
+
+@pytest.mark.parametrize(
+    ("described", "named"),
+    [
+        ({"model name": "AMD EPYC", "cpu family": "25", "model": "1"}, "AMD EPYC (family 25 model 1)"),
+        ({"model name": "ARMv8"}, "ARMv8"),
+        ({"cpu family": "6", "model": "85"}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_processor_is_named_with_its_generation(described: dict[str, str], named: str) -> None:
+    assert named == machine.name_processor(described)
 
 
 @pytest.mark.parametrize("text", [None, "processor\t: 0\nCPU part\t: 0xd0c\n"])
@@ -136,54 +152,13 @@ def test_cores_are_those_that_affinity_and_quota_leave(
     assert cores == described(root).cores
 
 
-def test_a_quota_is_told_as_it_is(root: Path) -> None:
-    """One and a half cores, of the tightest group; None is no quota."""
-    assert machine.quota_of(root) is None
-    write(root, "proc/self/cgroup", "0::/a/b\n")
-    write(root, "sys/fs/cgroup/a/cpu.max", "150000 100000\n")
-    write(root, "sys/fs/cgroup/a/b/cpu.max", "max 100000\n")
-
-    assert 1.5 == machine.quota_of(root)
-
-
-@pytest.mark.parametrize(
-    ("membership", "files", "limit"),
-    [
-        pytest.param("0::/a/b\n", {"a/memory.max": "2000", "a/b/memory.max": "max"}, 2000, id="v2: a group above"),
-        pytest.param("0::/\n", {"memory.max": "max"}, None, id="v2: no limit"),
-        pytest.param("4:memory:/x\n", {"memory/x/memory.limit_in_bytes": "3000"}, 3000, id="v1"),
-        pytest.param(
-            "4:memory:/x\n", {"memory/x/memory.limit_in_bytes": "9223372036854771712"}, None, id="v1: no limit"
-        ),
-        pytest.param("3:cpu:/x\n", {"cpu/x/memory.limit_in_bytes": "3000"}, None, id="another controller"),
-        pytest.param("", {}, None, id="not Linux"),
-    ],
-)
-def test_the_tightest_memory_limit_counts(
-    root: Path, membership: str, files: Mapping[str, str], limit: int | None
-) -> None:
-    write(root, "proc/self/cgroup", membership)
-    for name, text in files.items():
-        write(root, f"sys/fs/cgroup/{name}", f"{text}\n")
-
-    assert limit == machine.memory_limit_of(root)
-
-
-def test_groups_are_those_of_the_process_and_all_above(root: Path) -> None:
-    write(root, "proc/self/cgroup", "0::/a/b\n")
-    groups = [str(group.relative_to(root / "sys/fs/cgroup")) for group in machine.control_groups(root)]
-
-    assert ["a/b", "a", ".", "unified/a/b", "unified/a", "unified"] == groups
-
-
 def test_affinity_alone_limits_cores(root: Path) -> None:
     assert 3 == described(root, usable=3).cores
 
 
-def test_without_meminfo_memory_is_asked_of_the_system(root: Path) -> None:
-    (root / "proc/meminfo").unlink()
-
-    assert described(root).memory_gb == machine.describe().memory_gb
+def test_memory_is_that_of_the_machine() -> None:
+    """In 10^9 bytes, not what is free now."""
+    assert machine.describe_machine().memory_gb == round(psutil.virtual_memory().total / 1e9)
 
 
 def test_this_machine_is_described_twice_alike_and_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +168,7 @@ def test_this_machine_is_described_twice_alike_and_starts_no_process(monkeypatch
         pytest.fail("a process was started")
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
-    once, again = machine.describe(), machine.describe()
+    once, again = machine.describe_machine(), machine.describe_machine()
 
     assert once.fingerprint == again.fingerprint
     assert once.cores >= 1

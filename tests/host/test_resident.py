@@ -69,7 +69,7 @@ def test_a_kernel_that_refuses_to_clear_says_so(tmp_path: Path) -> None:
 
     assert "the kernel does not reset peaks here (Is a directory)" == held.clear()
     assert "VmHWM, never cleared" == held.source
-    assert f"{held.clear()}: a peak is told if it is the highest so far" in held.warnings
+    assert f"{held.clear()}: a peak is reported if it is the highest so far" in held.warnings
 
 
 def test_fields_stand_behind_many_groups(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_other_systems_tell_a_peak_that_only_grows(platform: str, source: str, h
 
     assert (source, high, (7_000_000, size)) == (held.source, held.high(), held.now())
     assert "this system does not reset peaks" == held.clear()
-    assert ("this system does not reset peaks: one is told if it is the highest so far",) == held.warnings
+    assert ("this system does not reset peaks: one is reported if it is the highest so far",) == held.warnings
 
 
 @pytest.mark.parametrize(("cpus", "pages"), [(1, 32), (2, 64), (16, 512), (64, 8192)])

@@ -100,9 +100,9 @@ def test_a_lock_of_a_folder_that_was_just_removed_counts_nothing(
 
     monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
 
-    assert workdirs._seized(temporary) is None
+    assert workdirs._lock(temporary) is None
     monkeypatch.setattr(fcntl, "flock", taken)
-    lock = workdirs._seized(temporary)
+    lock = workdirs._lock(temporary)
     assert lock is not None
     os.close(lock)
 

@@ -201,8 +201,8 @@ def test_energies_of_different_sources_are_not_compared() -> None:
 
 
 def test_calls_that_never_get_steady_are_flagged() -> None:
-    restless = FakeMeasurement(taken=lambda call: MILLI * (1 + 2 * (call // 15 % 2)))
-    found, _ = interleaving(restless, constant(MILLI), plan=BlockPlan(warm_blocks=6))
+    never_idle = FakeMeasurement(taken=lambda call: MILLI * (1 + 2 * (call // 15 % 2)))
+    found, _ = interleaving(never_idle, constant(MILLI), plan=BlockPlan(warm_blocks=6))
 
     assert only(found).warnings == ("baseline: no steady state in its warm-up",)
 

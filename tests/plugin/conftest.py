@@ -54,7 +54,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _frozen() -> Iterator[None]:
-    """Let an inner run collect its own garbage alone: measuring and pytest do so often, and this process holds a lot."""
+    """Let an inner run collect its own garbage alone: measuring collects often, and this process holds a lot."""
     gc.freeze()
     yield
     gc.unfreeze()

@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.host.interference import Snapshot
-from pytest_hwperf.host.machine import describe
+from pytest_hwperf.host.machine import describe_machine
+from pytest_hwperf.host.system_state import MachineCpuTime
 
 QUICK = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-max-time=0.05")
 
 
 def test_more_threads_than_cores_are_a_footnote(pytester: pytest.Pytester) -> None:
     """The scenario is measured as asked, and the timings say what to set."""
-    threads = describe().cores + 1
+    threads = describe_machine().cores + 1
     pytester.makepyfile(
         f"""
         import numpy as np
@@ -55,11 +56,11 @@ def test_a_quota_that_stops_the_process_is_a_footnote(
 
 
 def test_every_run_keeps_what_disturbed_it(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """7 switches, 10 of 1000 ticks stolen, and the load at the end; none is much, so that nothing is warned of."""
+    """7 switches, 10 of 1000 s stolen, and the load at the end; none is much, so that nothing is warned of."""
     snapshots = iter(
         [
-            Snapshot(switches=3, steal=5, total=1000, load=0.25, wall_s=0.0),
-            Snapshot(switches=10, steal=15, total=2000, load=0.5, wall_s=1.0),
+            Snapshot(switches=3, cpu=MachineCpuTime(1.0, 5.0, 1000.0), load=0.25, wall_s=0.0),
+            Snapshot(switches=10, cpu=MachineCpuTime(1.0, 15.0, 2000.0), load=0.5, wall_s=1.0),
         ]
     )
     monkeypatch.setattr("pytest_hwperf.plugin.measurement.snapshot", lambda **_: next(snapshots))

@@ -14,7 +14,7 @@ from fakes.streams import FakeMeter
 from pytest_hwperf import registry
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.records import Reading
-from pytest_hwperf.meters.energy.idle import Sleeper, idle_watts
+from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.meters.energy.powercap import Files
 from pytest_hwperf.meters.energy.rapl import rapl_meter
 
@@ -47,7 +47,7 @@ def counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
     find = registry.find
 
     def found(kind: registry.Kind, name: str) -> Any:
-        return partial(rapl_meter, host=host) if (kind, name) == ("energy_meters", "rapl") else find(kind, name)
+        return partial(rapl_meter, access=host) if (kind, name) == ("energy_meters", "rapl") else find(kind, name)
 
     monkeypatch.setattr(registry, "find", found)
     return tree
@@ -93,7 +93,7 @@ def test_a_budget_of_energy_is_judged_by_five_windows_and_tells_the_idle_machine
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A call of 10 ms at 20 W takes 200 mJ, all of which the idle machine would have taken too."""
-    alone = partial(idle_watts, sleeper=Sleeper(busy=lambda: None))  # whatever else this machine does meanwhile
+    alone = partial(idle_watts, busy=lambda: None)  # whatever else this machine does meanwhile
     monkeypatch.setattr("pytest_hwperf.plugin.measurement.idle_watts", alone)
     pytester.makepyfile(
         """

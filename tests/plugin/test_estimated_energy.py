@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.host.cpuinfo import read_processor
-from pytest_hwperf.meters.energy.watts import Calibration, model_of, write_calibration
+from pytest_hwperf.host.machine import name_processor, read_processor
+from pytest_hwperf.meters.energy.calibration import Calibration, write_calibration
 
 QUICK = ("--hwperf-max-time=0.3", "--hwperf-energy=estimate")
 USAGE = pytest.ExitCode.USAGE_ERROR
@@ -133,7 +133,7 @@ def test_estimates_by_other_watts_are_never_compared(pytester: pytest.Pytester) 
 
 @pytest.mark.live
 def test_a_calibration_of_this_processor_is_used(pytester: pytest.Pytester) -> None:
-    model = model_of(read_processor(Path("/proc/cpuinfo")))
+    model = name_processor(read_processor())
     if not model:
         pytest.skip("this system does not name its processor")
     calibrated(pytester.path / "watts.json", model)

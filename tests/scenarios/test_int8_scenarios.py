@@ -12,17 +12,18 @@ from fakes.fitted_models import breast_cancer, data_of, fitted
 from pytest_hwperf.core.contracts import ScenarioFactory
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenarios import cache
-from pytest_hwperf.scenarios.calibration_rows import Calibration, choose_rows
-from pytest_hwperf.scenarios.estimators import examine
+from pytest_hwperf.scenarios.estimators import inspect_estimator
 from pytest_hwperf.scenarios.onnx import onnx_fp32
-from pytest_hwperf.scenarios.operators import INTEGER_OPERATORS
+from pytest_hwperf.scenarios.profiles import INTEGER_OPERATORS
 from pytest_hwperf.scenarios.quantise import (
+    CalibrationReader,
     Request,
+    choose_rows,
     onnx_int8,
     onnx_int8_dynamic,
     onnx_int8_static,
+    quantise_estimator,
     quantise_with_ort,
-    quantised,
 )
 
 
@@ -40,7 +41,7 @@ def prepare(factory: ScenarioFactory, name: str) -> Any:
 
 
 def request_of(name: str, rows: int) -> Request:
-    one = examine(fitted(name), data_of(name)[1])
+    one = inspect_estimator(fitted(name), data_of(name)[1])
     return Request(fitted=one, rows=one.rows(data_of(name)[1])[:rows], calibration=None)
 
 
@@ -133,8 +134,8 @@ def test_dynamic_does_not_look_at_calibration_rows() -> None:
 def test_calibration_comes_in_equal_batches(given: int, chosen: int) -> None:
     training, test, _, _ = data_of("mlp")
 
-    rows = choose_rows(examine(fitted("mlp"), test), test, training[:given])
-    reader = Calibration(rows, "X")
+    rows = choose_rows(inspect_estimator(fitted("mlp"), test), test, training[:given])
+    reader = CalibrationReader(rows, "X")
     sizes = [len(batch["X"]) for batch in iter(reader.get_next, None)]
 
     assert chosen == len(rows) == sum(sizes)
@@ -177,19 +178,19 @@ def test_a_refusal_is_kept() -> None:
 
     for _ in range(2):
         with pytest.raises(ScenarioUnavailable, match="changed nothing"):
-            quantised(request_of("mlp", rows=99), count)
+            quantise_estimator(request_of("mlp", rows=99), count)
 
     assert 1 == len(calls)
 
 
 def test_a_quantiser_that_changes_nothing_is_found_out() -> None:
     with pytest.raises(ScenarioUnavailable, match=r"^not int8: quantisation changed nothing"):
-        quantised(request_of("mlp", rows=100), lambda model, _calibration: model)
+        quantise_estimator(request_of("mlp", rows=100), lambda model, _calibration: model)
 
 
 def test_a_weight_only_model_is_found_out() -> None:
     with pytest.raises(ScenarioUnavailable, match=r"^not int8: weight-only"):
-        quantised(request_of("mlp", rows=101), quantise_weights_only)
+        quantise_estimator(request_of("mlp", rows=101), quantise_weights_only)
 
 
 def quantise_weights_only(model: bytes, _calibration: object) -> bytes:
@@ -222,7 +223,7 @@ def test_a_quantiser_that_fails_makes_it_unavailable() -> None:
         raise ValueError("no data type\nfor mul_result")
 
     with pytest.raises(ScenarioUnavailable, match="not quantisable: MLPClassifier: ValueError: no data type for"):
-        quantised(request_of("mlp", rows=102), fail)
+        quantise_estimator(request_of("mlp", rows=102), fail)
 
 
 def test_a_second_time_nothing_is_quantised() -> None:
@@ -232,7 +233,7 @@ def test_a_second_time_nothing_is_quantised() -> None:
         calls.append(len(model))
         return quantise_with_ort(model, calibration)
 
-    first, second = (quantised(request_of("mlp", rows=103), count) for _ in range(2))
+    first, second = (quantise_estimator(request_of("mlp", rows=103), count) for _ in range(2))
 
     assert 1 == len(calls)
     assert first == second
@@ -242,7 +243,7 @@ def test_the_quantisers_advice_is_silent_and_leaves_logging_as_it_was(caplog: py
     root = logging.getLogger()
     before = (list(root.handlers), list(root.filters))
 
-    quantised(request_of("mlp", rows=104))
+    quantise_estimator(request_of("mlp", rows=104))
 
     assert [] == caplog.records
     assert before == (root.handlers, root.filters)
@@ -257,6 +258,6 @@ def test_errors_are_logged_even_while_it_is_quiet(caplog: pytest.LogCaptureFixtu
             logging.getLogger().error("an error")
         return quantise_with_ort(model, calibration)
 
-    quantised(request_of("mlp", rows=105), complain)
+    quantise_estimator(request_of("mlp", rows=105), complain)
 
     assert ["an error"] == [record.message for record in caplog.records]

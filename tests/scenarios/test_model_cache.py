@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.scenarios import cache
-from pytest_hwperf.scenarios.cache import StoredModel, folder, key_of, recall
+from pytest_hwperf.scenarios.cache import CachedModel, folder, key_of, load_or_build
 
 
 class CountingBuild:
@@ -37,7 +37,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_second_time_nothing_is_built(build: CountingBuild, place: Path) -> None:
-    first, second = recall("k", build), recall("k", build)
+    first, second = load_or_build("k", build), load_or_build("k", build)
 
     assert first == second
     assert 1 == build.count
@@ -53,13 +53,13 @@ def test_other_ingredients_have_another_key() -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"modem", None])
 def test_a_model_that_is_not_what_was_noted_is_built_again(damage: bytes | None, build: CountingBuild) -> None:
-    path = recall("k", build).path
+    path = load_or_build("k", build).path
     if damage is None:
         path.unlink()
     else:
         path.write_bytes(damage)
 
-    again = recall("k", build)
+    again = load_or_build("k", build)
 
     assert 2 == build.count
     assert b"model" == again.path.read_bytes()
@@ -67,17 +67,17 @@ def test_a_model_that_is_not_what_was_noted_is_built_again(damage: bytes | None,
 
 @pytest.mark.parametrize("note", ["", "{", "[]", "{}", '{"sha256": "0", "notes": 1}', '"text"'])
 def test_a_damaged_note_is_written_again(note: str, build: CountingBuild, place: Path) -> None:
-    recall("k", build)
+    load_or_build("k", build)
     (place / "k.json").write_text(note, encoding="utf-8")
 
-    recall("k", build)
+    load_or_build("k", build)
 
     assert 2 == build.count
     assert {"form": "MatMul"} == json.loads((place / "k.json").read_text(encoding="utf-8"))["notes"]
 
 
 def test_nothing_half_written_is_left(build: CountingBuild, place: Path) -> None:
-    recall("k", build)
+    load_or_build("k", build)
 
     assert [".json", ".onnx"] == sorted(path.suffix for path in place.iterdir())
 
@@ -90,7 +90,7 @@ def test_a_place_that_cannot_be_written_is_replaced_by_a_temporary_one(
     monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "file"))
     key = key_of("unwritable", tmp_path)
 
-    first, second = recall(key, build), recall(key, build)
+    first, second = load_or_build(key, build), load_or_build(key, build)
 
     assert first == second
     assert 1 == build.count
@@ -105,16 +105,16 @@ def test_what_nobody_used_for_a_month_is_dropped(build: CountingBuild, place: Pa
     for path in (old, foreign):
         os.utime(path, times=(time.time() - 31 * 86400,) * 2)
 
-    recall("k", build)
+    load_or_build("k", build)
 
     assert [False, True, True] == [path.exists() for path in (old, foreign, recent)]
 
 
 def test_use_keeps_a_model(build: CountingBuild) -> None:
-    stored: StoredModel = recall("k", build)
+    stored: CachedModel = load_or_build("k", build)
     os.utime(stored.path, times=(0, 0))
 
-    recall("k", build)
+    load_or_build("k", build)
 
     assert stored.path.stat().st_mtime > 0
 

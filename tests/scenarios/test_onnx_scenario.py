@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from pytest_hwperf.core.contracts import Scenario, ScenarioFactory
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenarios import cache
-from pytest_hwperf.scenarios.conversion import agreement, convert_with_skl2onnx, converted
-from pytest_hwperf.scenarios.estimators import Fitted, examine
+from pytest_hwperf.scenarios.conversion import agreement, convert_estimator, convert_with_skl2onnx
+from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 from pytest_hwperf.scenarios.ort import check_providers, open_session
 
@@ -35,7 +35,7 @@ class CountingConverter:
     def __init__(self) -> None:
         self.forms: list[bool] = []
 
-    def __call__(self, one: Fitted, avoided: frozenset[str]) -> bytes:
+    def __call__(self, one: FittedEstimator, avoided: frozenset[str]) -> bytes:
         """Convert and note whether the MatMul form was asked for."""
         self.forms.append(bool(avoided))
         return convert_with_skl2onnx(one, avoided)
@@ -122,8 +122,8 @@ def test_the_session_has_the_threads_that_were_asked_for() -> None:
 
 
 def converted_path(name: str) -> Path:
-    one = examine(fitted(name), data_of(name)[1])
-    return converted(one, one.rows(data_of(name)[1])).path
+    one = inspect_estimator(fitted(name), data_of(name)[1])
+    return convert_estimator(one, one.rows(data_of(name)[1])).path
 
 
 def test_only_the_asked_output_is_computed() -> None:
@@ -145,9 +145,9 @@ def test_another_provider_is_refused(effective: list[str]) -> None:
 
 def test_a_second_time_nothing_is_converted() -> None:
     X = breast_cancer()[0][:50]
-    one, converter = examine(fitted("logistic"), X), CountingConverter()
+    one, converter = inspect_estimator(fitted("logistic"), X), CountingConverter()
 
-    first, second = (converted(one, one.rows(X), converter) for _ in range(2))
+    first, second = (convert_estimator(one, one.rows(X), converter) for _ in range(2))
 
     assert [True] == converter.forms
     assert first == second
@@ -156,12 +156,12 @@ def test_a_second_time_nothing_is_converted() -> None:
 
 def test_a_damaged_model_is_converted_again() -> None:
     X = breast_cancer()[0][:51]
-    one, converter = examine(fitted("logistic"), X), CountingConverter()
-    first = converted(one, one.rows(X), converter)
+    one, converter = inspect_estimator(fitted("logistic"), X), CountingConverter()
+    first = convert_estimator(one, one.rows(X), converter)
     content = first.path.read_bytes()
     first.path.write_bytes(content[:-1])
 
-    again = converted(one, one.rows(X), converter)
+    again = convert_estimator(one, one.rows(X), converter)
 
     assert [True, True] == converter.forms
     assert content == again.path.read_bytes()
@@ -203,13 +203,13 @@ def test_empty_rows_are_refused() -> None:
 
 def test_a_model_that_the_runtime_refuses_is_unavailable() -> None:
     X = breast_cancer()[1]
-    one = examine(fitted("logistic"), X)
+    one = inspect_estimator(fitted("logistic"), X)
 
     with pytest.raises(ScenarioUnavailable, match="converts, but ONNX Runtime does not run it"):
-        converted(one, one.rows(X)[:3], write_what_no_runtime_knows)
+        convert_estimator(one, one.rows(X)[:3], write_what_no_runtime_knows)
 
 
-def write_what_no_runtime_knows(_one: Fitted, _avoided: frozenset[str]) -> bytes:
+def write_what_no_runtime_knows(_one: FittedEstimator, _avoided: frozenset[str]) -> bytes:
     import onnx
     from onnx import TensorProto, helper
 
@@ -224,16 +224,17 @@ def test_a_gross_disagreement_is_warned_about() -> None:
     """The other model's labels are all turned round."""
     X, _, y, _ = breast_cancer()
     one, other = (
-        examine(make_pipeline(StandardScaler(), LogisticRegression()).fit(X, labels), X) for labels in (y, 1 - y)
+        inspect_estimator(make_pipeline(StandardScaler(), LogisticRegression()).fit(X, labels), X)
+        for labels in (y, 1 - y)
     )
 
-    stored = converted(one, one.rows(X), lambda _one, avoided: convert_with_skl2onnx(other, avoided))
+    stored = convert_estimator(one, one.rows(X), lambda _one, avoided: convert_with_skl2onnx(other, avoided))
 
     assert "disagrees with scikit-learn" in stored.notes["warning"]
 
 
 def test_agreement_of_probabilities_counts_labels() -> None:
-    one = examine(fitted("logistic"), breast_cancer()[1])
+    one = inspect_estimator(fitted("logistic"), breast_cancer()[1])
     reference = np.array([[0.6, 0.4]] * 100)
     outputs = reference.copy()
     reference[0] = [0.501, 0.499]
@@ -249,7 +250,7 @@ def test_agreement_of_probabilities_counts_labels() -> None:
 
 
 def test_agreement_of_labels_counts_them() -> None:
-    one = examine(fitted("linear svc"), breast_cancer()[1])
+    one = inspect_estimator(fitted("linear svc"), breast_cancer()[1])
 
     found = agreement(one, np.array([0, 1, 1]), np.array([0, 1, 0]))
 
@@ -259,7 +260,7 @@ def test_agreement_of_labels_counts_them() -> None:
 
 def test_agreement_of_values_is_relative_to_the_largest() -> None:
     X, _, y, _ = breast_cancer()
-    one = examine(LinearRegression().fit(X, y), X)
+    one = inspect_estimator(LinearRegression().fit(X, y), X)
 
     # 0.001 of 10 is a tenth of the bound of 10 · 1e-3; 0.1 is ten times as much.
     assert "max |Δ| 0.001 on 2 rows" == str(agreement(one, np.array([[1.001], [10]]), np.array([1, 10])))
@@ -268,7 +269,7 @@ def test_agreement_of_values_is_relative_to_the_largest() -> None:
 
 
 def test_outputs_of_another_shape_are_unavailable() -> None:
-    one = examine(fitted("logistic"), breast_cancer()[1])
+    one = inspect_estimator(fitted("logistic"), breast_cancer()[1])
 
     with pytest.raises(ScenarioUnavailable, match=r"outputs of shape \(2, 1\) instead of \(2, 2\)"):
         agreement(one, np.zeros((2, 1)), np.zeros((2, 2)))

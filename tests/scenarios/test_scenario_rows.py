@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.scenarios.rows import count_shared, cut, digest, evenly_spaced, matrix
+from pytest_hwperf.scenarios.rows import count_shared, digest, evenly_spaced, matrix, split_batches
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_missing_numbers_stay() -> None:
 def test_batches_hold_all_rows_in_order(rows: int, size: int) -> None:
     X = matrix(np.arange(rows * 2).reshape(rows, 2))
 
-    batches = cut(X, size)
+    batches = split_batches(X, size)
 
     assert X.tolist() == np.concatenate(batches).tolist()
     assert all(len(batch) == size for batch in batches[:-1])
@@ -66,7 +66,7 @@ def test_batches_hold_all_rows_in_order(rows: int, size: int) -> None:
 @pytest.mark.parametrize("size", [0, -1, 1.5, True])
 def test_a_batch_size_that_is_no_number_of_rows_is_refused(size: Any) -> None:
     with pytest.raises(MeasurementError, match="whole number of rows"):
-        cut(matrix([[1.0]]), size)
+        split_batches(matrix([[1.0]]), size)
 
 
 def test_chosen_rows_are_spread_over_the_whole() -> None:

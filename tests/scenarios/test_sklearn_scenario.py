@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from pytest_hwperf.core.contracts import Scenario, ScenarioFactory
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
-from pytest_hwperf.scenarios.estimators import examine, last_step, one_line
+from pytest_hwperf.scenarios.estimators import inspect_estimator, last_step, one_line
 from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
 
 
@@ -64,7 +64,7 @@ def test_loading_brings_its_own_memory_and_changes_nothing_of_the_users() -> Non
 
     predictor = prepare("forest", threads=2).load()
 
-    loaded = predictor._call.__self__  # type: ignore[attr-defined] # the protocol hides the copy
+    loaded = predictor.predict.__self__  # type: ignore[attr-defined] # the protocol hides the copy
     assert loaded is not model
     assert loaded.estimators_[0].tree_ is not model.estimators_[0].tree_
     assert 2 == loaded.n_jobs
@@ -74,7 +74,7 @@ def test_loading_brings_its_own_memory_and_changes_nothing_of_the_users() -> Non
 def test_threads_reach_nested_estimators() -> None:
     predictor = prepare("vote", threads=2).load()
 
-    loaded = predictor._call.__self__  # type: ignore[attr-defined] # the protocol hides the copy
+    loaded = predictor.predict.__self__  # type: ignore[attr-defined] # the protocol hides the copy
     assert 2 == loaded.estimators_[0].n_jobs
     assert 2 == loaded.estimators_[1][-1].n_jobs
 
@@ -214,8 +214,8 @@ def test_the_same_search_fitted_twice_is_the_same_model() -> None:
     """Its log holds clock times, and masked arrays that joblib cannot hash with numpy 2.4."""
     X, _, y, _ = breast_cancer()
     search = GridSearchCV(make_pipeline(StandardScaler(), LogisticRegression()), {"logisticregression__C": [1.0]}, cv=2)
-    first, second = (examine(clone(search).fit(X, y), X) for _ in range(2))
-    inner = examine(make_pipeline(clone(search)).fit(X, y), X)
+    first, second = (inspect_estimator(clone(search).fit(X, y), X) for _ in range(2))
+    inner = inspect_estimator(make_pipeline(clone(search)).fit(X, y), X)
 
     assert first.digest == second.digest
     assert inner.digest != first.digest
@@ -223,7 +223,7 @@ def test_the_same_search_fitted_twice_is_the_same_model() -> None:
 
 def test_outputs_keep_several_values_per_row() -> None:
     X, _, y, _ = breast_cancer()
-    regressor = examine(LinearRegression().fit(X, np.column_stack([y, 2 * y])), X)
+    regressor = inspect_estimator(LinearRegression().fit(X, np.column_stack([y, 2 * y])), X)
 
     assert (400, 2) == regressor.labels(regressor.predict(X)).shape
 

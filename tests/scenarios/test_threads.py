@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_hwperf.scenarios.threads import crowding
+from pytest_hwperf.scenarios.threads import oversubscription
 
 LOADED = {"threadpoolctl"}
 
@@ -16,7 +16,7 @@ def loads(monkeypatch: pytest.MonkeyPatch, *pools: tuple[str, int]) -> None:
 
 
 def test_a_scenario_with_more_threads_than_cores_is_warned() -> None:
-    assert crowding("4", 2, LOADED) == (
+    assert oversubscription("4", 2, LOADED) == (
         "4 threads on 2 allotted cores wait for each other: set threads=2, or allot more cores"
     )
 
@@ -26,7 +26,7 @@ def test_a_scenario_that_fits_or_does_not_tell_is_left_alone(threads: str, monke
     """Whatever the pools are: a scenario holds them itself."""
     loads(monkeypatch, ("openblas", 64))
 
-    assert crowding(threads, 2, LOADED) == ""
+    assert oversubscription(threads, 2, LOADED) == ""
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_callable_with_a_larger_pool_is_told_what_to_set(
 ) -> None:
     """Of the largest; a quota of CPU time does not make pools smaller."""
     loads(monkeypatch, *pools)
-    text = crowding(None, 1, LOADED)
+    text = oversubscription(None, 1, LOADED)
 
     assert "may use 8 threads on 1 allotted core: " in text
     assert f"set {variable} before Python starts" in text
@@ -54,11 +54,11 @@ def test_a_callable_whose_pools_fit_is_left_alone(
 ) -> None:
     loads(monkeypatch, *pools)
 
-    assert crowding(None, 2, LOADED) == ""
+    assert oversubscription(None, 2, LOADED) == ""
 
 
 def test_nothing_is_imported_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without threadpoolctl in the process the process stays as the test has made it."""
     loads(monkeypatch, ("openblas", 64))
 
-    assert crowding(None, 2, set()) == ""
+    assert oversubscription(None, 2, set()) == ""

@@ -1,6 +1,5 @@
-"""What can be measured on this machine, and why not where it cannot: energy, memory, CPU time, calls."""
+"""What can be measured on this machine: energy, memory, CPU time and calls, and why not where it cannot."""
 
-import errno
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,17 +9,16 @@ from pytest_hwperf import registry
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable, UsageProblem
 from pytest_hwperf.core.units import show
-from pytest_hwperf.host.clocks import Clock, clock_source
+from pytest_hwperf.host.clocks import ClockPrecision, clock_source
 from pytest_hwperf.host.resident import resident, resolution
-from pytest_hwperf.meters.energy.diagnosis import Host
-from pytest_hwperf.meters.energy.powercap import Files, Zone, choose_zones, find_zones
+from pytest_hwperf.meters.energy.diagnosis import SystemAccess
+from pytest_hwperf.meters.energy.powercap import Zone, choose_zones, find_zones, refusal
 from pytest_hwperf.pairs.interleaving import BlockPlan
 
 Open = Callable[[str], Meter]  # opens the energy source of that name
 
-KNOWN_SOURCES = ("rapl", "perf", "nvml")  # told of even where they are not registered
+KNOWN_SOURCES = ("rapl", "perf", "nvml")  # listed even where they are not registered
 ESTIMATE = "estimate"
-_COARSE_UJ = 10**15  # the range of counters that step by 1 J
 _PLATFORMS = {"Linux": "linux", "Darwin": "darwin", "Windows": "win32"}  # platform.system() → sys.platform
 _COARSEST_S = 1e-6  # a step of the clock above this is a twentieth of the shortest call that is timed alone
 
@@ -31,62 +29,83 @@ class Source:
 
     available: bool
     measured: bool  # False for an estimate
-    metric: str | None  # what it counts, as "energy" or "gpu_energy"; None where it is not available
-    label: str | None  # shown with every figure
-    tick_s: float | None  # time between two changes of the counter; None where it has none
-    shortest_window_s: float | None  # the smallest honest window
-    warnings: tuple[str, ...]
-    reason: str  # why it is not available, and the remedy
+    metric: str | None = None  # what it counts, as "energy" or "gpu_energy"; None where it is not available
+    label: str | None = None  # shown with every figure
+    tick_s: float | None = None  # time between two changes of the counter; None where it has none
+    shortest_window_s: float | None = None  # shorter ones are refused
+    warnings: tuple[str, ...] = ()
+    reason: str = ""  # why it is not available, and the remedy
+
+    def __str__(self) -> str:
+        tick = "no steps" if self.tick_s is None else f"moves every {show(self.tick_s, 's')}"
+        windows = f"from {show(self.shortest_window_s, 's')} on" if self.shortest_window_s else "of any length"
+        return f"{self.label}: {tick}, windows {windows}" if self.available else self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZoneSeen:
-    """A RAPL zone that was found, used or not."""
+class RaplZone:
+    """A RAPL zone, used or not."""
 
     id: str
     name: str
     max_energy_range_uj: int | None
-    answers: str  # what reading it answers: "" for a number, else the errno's name
+    answers: str  # why it cannot be read, as the errno's name; "" where it can
     role: str  # whether it is added up, and why not
+
+    def __str__(self) -> str:
+        return f"{self.name}, answers {self.answers}: {self.role}" if self.answers else f"{self.name}: {self.role}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """How peaks can be taken."""
+    """How memory peaks are measured."""
 
     available: bool
-    reason: str  # why not
-    peak_source: str | None  # what a peak is read from
-    present_source: str | None  # what the size at one moment is read from
-    resettable: bool  # whether a peak can be forgotten: where not, a twin process tells what is there before
-    resolution_bytes: int | None  # by which a peak may be low; None where the system does not say
-    warnings: tuple[str, ...]
+    reason: str = ""  # why not
+    peak_source: str | None = None  # what a peak is read from
+    present_source: str | None = None  # what the size at one moment is read from
+    resettable: bool = False  # whether a peak can be reset; where not, another process measures what comes before it
+    resolution_bytes: int | None = None  # by which a peak may be too low; None where it is not known
+    warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        sources = f"peaks by {self.peak_source}, the size at one moment by {self.present_source}"
+        return sources if self.available else self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuTime:
-    """How finely CPU time is told."""
+    """How finely CPU time is counted."""
 
     available: bool
     step_s: float | None  # None where it never moved
 
+    def __str__(self) -> str:
+        return "did not move" if self.step_s is None else f"in steps of {show(self.step_s, 's')} while one thread works"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallClock:
-    """What calls are timed with."""
+    """The clock that calls are timed with."""
 
     available: bool
-    source: str | None  # as the kernel calls it
+    source: str | None  # the kernel's name of it
     step_s: float | None
     cost_s: float
-    batched_below_s: float  # calls that are shorter share a reading with others
+    batched_below_s: float  # shorter calls are timed in batches
+
+    def __str__(self) -> str:
+        named = f"perf_counter ({self.source})" if self.source else "perf_counter"
+        steps = "did not move" if self.step_s is None else f"steps of {show(self.step_s, 's')}"
+        batched = f"calls below {show(self.batched_below_s, 's')} are timed in batches"
+        return f"{named}: {steps}, {show(self.cost_s, 's')} a reading; {batched}"
 
 
 def open_source(name: str, environ: Mapping[str, str] = os.environ) -> Meter:
     """Open an energy source as a run would.
 
     Raises:
-        MeterUnavailable: it is not there; says why and what to do.
+        MeterUnavailable: it cannot be used here; says why and what to do.
     """
     if name not in registry.names("energy_meters"):
         raise MeterUnavailable("This installation has no such source: reinstall pytest-hwperf.")
@@ -95,19 +114,19 @@ def open_source(name: str, environ: Mapping[str, str] = os.environ) -> Meter:
 
 
 def read_sources(open_one: Open = open_source, registered: Iterable[str] | None = None) -> dict[str, Source]:
-    """Try every source: the known ones, then those of strangers, the estimate last."""
+    """Try every source: the known ones, then third-party ones, the estimate last."""
     names = registry.names("energy_meters") if registered is None else registered
-    strangers = (name for name in names if name != ESTIMATE)
-    return {name: _source(name, open_one) for name in dict.fromkeys([*KNOWN_SOURCES, *strangers, ESTIMATE])}
+    others = (name for name in names if name != ESTIMATE)
+    return {name: _source(name, open_one) for name in dict.fromkeys([*KNOWN_SOURCES, *others, ESTIMATE])}
 
 
-def read_zones(host: Host, environ: Mapping[str, str]) -> tuple[ZoneSeen, ...]:
+def read_zones(access: SystemAccess, environ: Mapping[str, str]) -> tuple[RaplZone, ...]:
     """Return every RAPL zone, also those that are never added up."""
-    zones = next(filter(None, (find_zones(root, host.files) for root in host.powercap_roots(environ))), ())
-    answers = {zone: _answer(zone, host.files) for zone in zones}
+    zones = next(filter(None, (find_zones(root, access.files) for root in access.powercap_roots(environ))), ())
+    answers = {zone: refusal(zone, access.files) for zone in zones}
     chosen, _ = choose_zones(zones, answers.__getitem__)
     return tuple(
-        ZoneSeen(
+        RaplZone(
             id=zone.id,
             name=zone.name,
             max_energy_range_uj=zone.max_uj,
@@ -118,41 +137,32 @@ def read_zones(host: Host, environ: Mapping[str, str]) -> tuple[ZoneSeen, ...]:
     )
 
 
-def read_memory(host: Host) -> Memory:
-    """Look how this process's own memory can be weighed; its peak so far is forgotten by that."""
+def read_memory(access: SystemAccess) -> Memory:
+    """Find how the memory of this process can be measured; its peak is reset by that."""
     try:
-        held = resident(_PLATFORMS.get(host.system, host.system), Path(host.root, "proc/self"))
+        held = resident(_PLATFORMS.get(access.system, access.system), Path(access.root, "proc/self"))
         _, present = held.now()
     except MeasurementError as error:
-        return Memory(
-            available=False,
-            reason=str(error),
-            peak_source=None,
-            present_source=None,
-            resettable=False,
-            resolution_bytes=None,
-            warnings=(),
-        )
+        return Memory(available=False, reason=str(error))
     return Memory(
         available=True,
-        reason="",
         peak_source=held.source,
         present_source=present,
         resettable=not held.clear(),
-        resolution_bytes=resolution() if host.system == "Linux" else None,
+        resolution_bytes=resolution() if access.system == "Linux" else None,
         warnings=held.warnings,
     )
 
 
 def read_cpu_time(step: Callable[[], float | None]) -> CpuTime:
-    """Watch CPU time grow."""
+    """Observe the step of CPU time."""
     found = step()
     return CpuTime(available=found is not None, step_s=found)
 
 
-def read_call_clock(watch: Callable[[], Clock], root: str) -> CallClock:
-    """Watch the clock."""
-    seen = watch()
+def read_call_clock(observe: Callable[[], ClockPrecision], root: str) -> CallClock:
+    """Observe the clock."""
+    seen = observe()
     return CallClock(
         available=seen.step_s is not None and seen.step_s <= _COARSEST_S,
         source=clock_source(root),
@@ -162,41 +172,14 @@ def read_call_clock(watch: Callable[[], Clock], root: str) -> CallClock:
     )
 
 
-def describe_source(source: Source) -> str:
-    """Say what an available source is."""
-    tick = "no steps" if source.tick_s is None else f"moves every {show(source.tick_s, 's')}"
-    windows = f"from {show(source.shortest_window_s, 's')} on" if source.shortest_window_s else "of any length"
-    return f"{source.label}: {tick}, windows {windows}"
-
-
-def describe_memory(memory: Memory) -> str:
-    """Say what peaks are read from."""
-    return f"peaks by {memory.peak_source}, the size at one moment by {memory.present_source}"
-
-
-def describe_cpu_time(cpu: CpuTime) -> str:
-    """Say how finely CPU time is told."""
-    return "did not move" if cpu.step_s is None else f"in steps of {show(cpu.step_s, 's')} while one thread works"
-
-
-def describe_clock(clock: CallClock) -> str:
-    """Say what timings rest on."""
-    named = f"perf_counter ({clock.source})" if clock.source else "perf_counter"
-    steps = "did not move" if clock.step_s is None else f"steps of {show(clock.step_s, 's')}"
-    return (
-        f"{named}: {steps}, {show(clock.cost_s, 's')} a reading; calls below {show(clock.batched_below_s, 's')} are "
-        "timed in batches"
-    )
-
-
 def _source(name: str, open_one: Open) -> Source:
     measured = name != ESTIMATE
     try:
         meter = open_one(name)
-    except (MeterUnavailable, MeasurementError, UsageProblem) as error:  # a bad setting of one says nothing of the rest
-        return _missing(measured, str(error))
-    except ImportError as error:  # a stranger's, whose library is not there
-        return _missing(measured, f"It cannot be loaded: {error}.")
+    except (MeterUnavailable, MeasurementError, UsageProblem) as error:  # a wrong setting of one concerns no other
+        return Source(available=False, measured=measured, reason=str(error))
+    except ImportError as error:  # of a third-party source
+        return Source(available=False, measured=measured, reason=f"It cannot be loaded: {error}.")
     try:
         return Source(
             available=True,
@@ -206,46 +189,18 @@ def _source(name: str, open_one: Open) -> Source:
             tick_s=getattr(meter, "tick_s", None),
             shortest_window_s=meter.shortest_window_s,
             warnings=tuple(meter.warnings),
-            reason="",
         )
     finally:
         meter.close()
 
 
-def _missing(measured: bool, reason: str) -> Source:  # noqa: FBT001 - one of two kinds, named at both calls
-    return Source(
-        available=False,
-        measured=measured,
-        metric=None,
-        label=None,
-        tick_s=None,
-        shortest_window_s=None,
-        warnings=(),
-        reason=reason,
-    )
-
-
-def _answer(zone: Zone, files: Files) -> str:
-    text = ""
-    try:
-        text = files.text(f"{zone.path}/energy_uj")
-        int(text)
-    except OSError as error:
-        return errno.errorcode.get(error.errno or 0, str(error))
-    except ValueError:
-        return f"{text!r}, no number"
-    return ""
-
-
 def _role(zone: Zone, answer: str) -> str:
-    if zone.name == "psys" and (zone.max_uj or 0) > _COARSE_UJ:
-        return "refused: it counts in steps of 1 J"
     if zone.name == "psys":
-        return "never added: it holds packages"
+        return "refused: it counts in steps of 1 J" if zone.is_coarse else "never added: it includes packages"
     if zone.name in ("core", "uncore"):
         return "never added: it lies inside its package"
     if answer:
         return "not added: it gives no value"
     if zone.name == "dram" or zone.name.startswith("package-"):
         return "not added: it repeats another zone"
-    return "not added: what it holds is not known"
+    return "not added: it is not known what it counts"

@@ -7,26 +7,23 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pytest_hwperf import registry
 from pytest_hwperf.cli.doctor.abilities import ESTIMATE, KNOWN_SOURCES
-from pytest_hwperf.cli.doctor.findings import ABILITIES, Place, examine, plain, render
-from pytest_hwperf.cli.doctor.layout import fitting
+from pytest_hwperf.cli.doctor.findings import ABILITIES, Probes, collect_findings, plain_data
 from pytest_hwperf.cli.doctor.noise import Noise, pair_for, read_noise
+from pytest_hwperf.cli.doctor.text import fitting_width, render
+from pytest_hwperf.cli.progress import clear_progress, show_progress
 from pytest_hwperf.core.budgets import nearest
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.host.control_groups import control_groups
 from pytest_hwperf.host.interference import snapshot
-from pytest_hwperf.host.machine import control_groups
-
-if TYPE_CHECKING:
-    from pytest_hwperf.pairs.conductor import Progress
 
 OK, MISSING = 0, 1
 _AN_HOUR_S = 3600.0
 
 
-def add_doctor(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command and its options."""
     doctor = commands.add_parser(
         "doctor",
@@ -49,27 +46,29 @@ def add_doctor(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     doctor.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace, place: Place | None = None, listen: Callable[[float], Noise] | None = None) -> int:
-    """Examine, print what was found, and return the exit code.
+def run(
+    options: argparse.Namespace, probes: Probes | None = None, noise: Callable[[float], Noise] | None = None
+) -> int:
+    """Examine the machine, print the findings, and return the exit code.
 
     Args:
         options: of the command line.
-        place: the machine to look at, this one where None.
-        listen: reads the noise for so many seconds; where None, by equal processes in pairs.
+        probes: of this machine where None.
+        noise: reads it for so many seconds; where None, by equal processes in pairs.
 
     Raises:
-        UsageProblem: an ability that nobody knows, or no such number of seconds.
+        UsageProblem: an unknown ability, or an invalid number of seconds.
     """
     required = parse_required(options.require)
     if not 0 <= options.seconds <= _AN_HOUR_S:
         raise UsageProblem(f"--seconds={options.seconds:g}: a number from 0 up to an hour, such as 20")
-    found = examine(place or Place())
+    found = collect_findings(probes or Probes())
     if options.seconds:
-        found = replace(found, noise=(listen or _listen)(options.seconds))
+        found = replace(found, noise=(noise or _noise)(options.seconds))
     if options.json:
-        print(json.dumps(plain(found, required), indent=1, allow_nan=False))
+        print(json.dumps(plain_data(found, required), indent=1, allow_nan=False))
     else:
-        print("\n".join(render(found, fitting(shutil.get_terminal_size().columns))))
+        print("\n".join(render(found, fitting_width(shutil.get_terminal_size().columns))))
     missing = [name for name in required if not found.abilities[name]]
     if missing:
         print(f"hwperf: required and missing here: {', '.join(missing)}", file=sys.stderr)
@@ -80,7 +79,7 @@ def parse_required(given: Sequence[str], registered: Collection[str] | None = No
     """Return the abilities named by --require, each once.
 
     Raises:
-        UsageProblem: one that nobody knows; says which there are.
+        UsageProblem: an unknown one; says which there are.
     """
     sources = registry.names("energy_meters") if registered is None else registered
     allowed = list(dict.fromkeys([*ABILITIES, *KNOWN_SOURCES, *sources, ESTIMATE]))
@@ -92,14 +91,8 @@ def parse_required(given: Sequence[str], registered: Collection[str] | None = No
     return names
 
 
-def _listen(seconds: float) -> Noise:
-    noise = read_noise(pair_for(seconds, _tell), partial(snapshot, groups=tuple(control_groups())))
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr)
+def _noise(seconds: float) -> Noise:
+    pairs = pair_for(seconds, lambda progress: show_progress(f"equal processes take turns: {progress.stage}"))
+    noise = read_noise(pairs, partial(snapshot, groups=tuple(control_groups())))
+    clear_progress()
     return noise
-
-
-def _tell(progress: "Progress") -> None:
-    """Show that something is going on, on a terminal only."""
-    if sys.stderr.isatty():
-        print(f"\r\033[Kequal processes take turns: {progress.stage}", end="", file=sys.stderr, flush=True)

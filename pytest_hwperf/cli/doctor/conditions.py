@@ -1,15 +1,14 @@
-"""What makes this machine noisy: each fact as the system shows it, with a judgement where it matters."""
+"""What makes this machine noisy: facts as the system shows them, each judged where it matters."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 
 from pytest_hwperf.core.units import counted, show, show_number
 from pytest_hwperf.host.clock_rate import ClockRate, read_clock_rate
-from pytest_hwperf.host.machine import control_groups, memory_limit_of, quota_of
-from pytest_hwperf.host.system_state import SystemState, read_system_state
-from pytest_hwperf.host.throttling import Stops, stops_of
-from pytest_hwperf.meters.energy.diagnosis import Host
+from pytest_hwperf.host.control_groups import Throttling, control_groups, cpu_quota, memory_limit, read_throttling
+from pytest_hwperf.host.system_state import SystemState
+from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 
 _STEADY = {"performance"}  # governors that leave the clock rate alone
 _BUSY_LOAD = 0.5  # running processes per core
@@ -19,7 +18,7 @@ _GIGA = 1e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threads:
-    """How many threads the libraries of this process would use."""
+    """Threads that the libraries of this process would use."""
 
     blas: Mapping[str, int]  # pool → threads, as "openblas 0.3.31" → 8; {} = none loaded
     onnxruntime_version: str
@@ -30,7 +29,7 @@ class Threads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """Everything that was looked at; None where the system does not show it."""
+    """All conditions; None where the system does not show one."""
 
     virtual: bool | None  # whether this is a virtual machine
     rate: ClockRate
@@ -38,43 +37,46 @@ class Conditions:
     cores_usable: int  # by affinity
     cores_allotted: int  # by affinity and quota
     quota_cores: float | None  # of CPU time, None = no quota
-    quota_stops: Stops | None
+    throttling: Throttling | None  # by that quota
     memory_limit_bytes: int | None  # None = no limit
     system: SystemState
     threads: Threads
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line of what is told."""
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One condition as it is shown."""
 
     key: str  # stable, for judgements in JSON
     label: str
     value: str
-    judgement: str = ""  # in plain words, "" where it does not matter
+    judgement: str = ""  # "" where it does not matter
 
 
-def read_conditions(host: Host, *, usable: int, online: int, allotted: int, threads: Threads) -> Conditions:
-    """Look at the machine under `host.root`; nothing is waited for.
+def read_conditions(
+    access: SystemAccess, *, usable: int, online: int, allotted: int, threads: Threads, system: SystemState
+) -> Conditions:
+    """Read the conditions of a machine; nothing is waited for.
 
     Args:
-        host: the machine.
+        access: to the machine.
         usable: cores that the affinity allows.
         online: cores of the machine.
         allotted: cores that affinity and quota leave.
-        threads: what the libraries would use.
+        threads: of the libraries.
+        system: its present state.
     """
-    flags = host.flags
+    flags = access.flags
     return Conditions(
         virtual="hypervisor" in flags if flags else None,
-        rate=read_clock_rate(host.root),
+        rate=read_clock_rate(access.root),
         cores_online=online,
         cores_usable=usable,
         cores_allotted=allotted,
-        quota_cores=quota_of(host.root),
-        quota_stops=stops_of(control_groups(host.root)),
-        memory_limit_bytes=memory_limit_of(host.root),
-        system=read_system_state(host.root),
+        quota_cores=cpu_quota(access.root),
+        throttling=read_throttling(control_groups(access.root)),
+        memory_limit_bytes=memory_limit(access.root),
+        system=system,
         threads=threads,
     )
 
@@ -85,144 +87,94 @@ def read_threads(settings: Mapping[str, str]) -> Threads:
     import onnxruntime
     import threadpoolctl
 
-    from pytest_hwperf.scenarios.ort import conditions
+    from pytest_hwperf.scenarios.ort import session_conditions
 
     pools = threadpoolctl.threadpool_info()
     return Threads(
         blas={f"{pool['internal_api']} {pool['version'] or ''}".strip(): pool["num_threads"] for pool in pools},
         onnxruntime_version=version("onnxruntime"),
         onnxruntime_default=onnxruntime.SessionOptions().intra_op_num_threads,
-        onnxruntime_scenario=int(conditions(1)["threads"]),
+        onnxruntime_scenario=int(session_conditions(1)["threads"]),
         settings=settings,
     )
 
 
-def rows_of(found: Conditions) -> list[Row]:
-    """Say what was found, and what follows from it."""
-    return [row for make in _ROWS for row in make(found)]
+def facts_of(found: Conditions) -> list[Fact]:
+    """Return every condition as it is shown, with its judgement."""
+    return [*_processor(found), *_allotted(found), *_state(found.system, found.cores_online), *_libraries(found)]
 
 
-def _processor(found: Conditions) -> list[Row]:
+def _processor(found: Conditions) -> list[Fact]:
     rate = found.rate
     hz = "unknown" if rate.now_hz is None else f"{rate.now_hz / _GIGA:.2f} GHz"
-    if rate.most_hz is not None:
-        hz += f" now, at most {rate.most_hz / _GIGA:.2f} GHz"
-    virtual = "the host's clock rate, heat, sibling threads and neighbours are not shown here" if found.virtual else ""
-    return [
-        Row(key="virtual", label="virtual machine", value=_yes(found.virtual), judgement=virtual),
-        Row(
-            key="governor",
-            label="governor",
-            value=", ".join(rate.governors) or "unknown",
-            judgement=_of_governor(rate),
-        ),
-        Row(key="turbo", label="turbo", value=_on(rate.turbo), judgement=_of_turbo(rate)),
-        Row(key="smt", label="sibling threads", value=_on(rate.smt), judgement=_of_smt(rate)),
-        Row(key="clock_rate", label="clock rate", value=hz),
-        Row(
-            key="heat_throttles",
-            label="slowed for heat",
-            value="unknown" if rate.throttled is None else f"counters at {rate.throttled}",
-            judgement="it has happened since the machine started: mind the cooling, and warnings beside timings"
-            if rate.throttled
-            else "",
-        ),
-    ]
-
-
-def _of_governor(rate: ClockRate) -> str:
-    if not rate.governors or set(rate.governors) <= _STEADY:
-        return ""
-    return (
+    if rate.max_hz is not None:
+        hz += f" now, at most {rate.max_hz / _GIGA:.2f} GHz"
+    virtual = "the host's clock rate, heat, sibling threads and neighbours are not shown here"
+    governor = (
         "the clock rate follows the load, so that short calls may run slower than long ones; "
         "sudo cpupower frequency-set -g performance holds it"
     )
-
-
-def _of_turbo(rate: ClockRate) -> str:
-    if not rate.turbo:
-        return ""
-    return (
+    turbo = (
         "the clock rate depends on heat and neighbours; off, timings are longer and steadier: "
         f"echo {rate.turbo_off} | sudo tee {rate.turbo_switch}"
     )
-
-
-def _of_smt(rate: ClockRate) -> str:
-    if not rate.smt:
-        return ""
-    return (
+    smt = (
         "a busy sibling takes a part of the core; "
         "keep one thread of each core by taskset, or echo off | sudo tee /sys/devices/system/cpu/smt/control"
     )
+    heat = "it has happened since the machine started: mind the cooling, and warnings beside timings"
+    heated = "unknown" if rate.heat_events is None else f"counters at {rate.heat_events}"
+    return [
+        Fact("virtual", "virtual machine", _yes(found.virtual), virtual if found.virtual else ""),
+        Fact(
+            "governor", "governor", ", ".join(rate.governors) or "unknown", governor if _varies(rate.governors) else ""
+        ),
+        Fact("turbo", "turbo", _on(rate.turbo), turbo if rate.turbo else ""),
+        Fact("smt", "sibling threads", _on(rate.smt), smt if rate.smt else ""),
+        Fact("clock_rate", "clock rate", hz),
+        Fact("heat_throttles", "slowed for heat", heated, heat if rate.heat_events else ""),
+    ]
 
 
-def _allotted(found: Conditions) -> list[Row]:
-    quota, stops, limit = found.quota_cores, found.quota_stops, found.memory_limit_bytes
-    cores = f"{found.cores_usable} usable of {found.cores_online}, by affinity"
+def _allotted(found: Conditions) -> list[Fact]:
+    quota, throttling, limit = found.quota_cores, found.throttling, found.memory_limit_bytes
     stopped = ""
-    if stops is not None and stops.periods:
+    if throttling is not None and throttling.periods:
         stopped = (
-            f"it has stopped these groups in {counted(stops.periods, 'period')} so far, for {show(stops.seconds, 's')} "
-            "of CPU time: use fewer threads, or raise it"
+            f"it has stopped these groups in {counted(throttling.periods, 'period')} so far, for "
+            f"{show(throttling.seconds, 's')} of CPU time: use fewer threads, or raise it"
         )
     elif quota is not None and quota < found.cores_usable:
         stopped = f"more than {show_number(quota, 2)} busy threads are stopped until the next period begins"
+    alone = "whatever else runs interrupts the measurement" if found.cores_usable == 1 else ""
     return [
-        Row(
-            key="cores",
-            label="cores",
-            value=cores,
-            judgement="whatever else runs interrupts the measurement" if found.cores_usable == 1 else "",
-        ),
-        Row(
-            key="quota",
-            label="quota of CPU time",
-            value="none" if quota is None else f"{show_number(quota)} cores",
-            judgement=stopped,
-        ),
-        Row(key="memory_limit", label="memory limit", value="none" if limit is None else show(limit, "B")),
+        Fact("cores", "cores", f"{found.cores_usable} usable of {found.cores_online}, by affinity", alone),
+        Fact("quota", "quota of CPU time", "none" if quota is None else f"{show_number(quota)} cores", stopped),
+        Fact("memory_limit", "memory limit", "none" if limit is None else show(limit, "B")),
     ]
 
 
-def _state(found: Conditions) -> list[Row]:
-    state, online = found.system, found.cores_online
-    busy = state.load_1min is not None and state.load_1min > _BUSY_LOAD * online
-    stolen = state.steal is not None and state.steal > _HIGH_STEAL
-    used = state.swap_used_bytes
+def _state(state: SystemState, online: int) -> list[Fact]:
+    load, steal, total, used = state.load_1min, state.steal, state.swap_bytes, state.swap_used_bytes
+    shown_load = "unknown" if load is None else f"{load:.2f} on {counted(online, 'core')}"
+    shown_steal = "unknown" if steal is None else f"{100 * steal:.2f} % of the CPU time since the start"
+    swap = "unknown" if total is None or used is None else f"{show(used, 'B')} of {show(total, 'B')} used"
+    busy = "other work is running: it disturbs timings, and CPU time a little"
+    stolen = "the host gives this time to others: trust comparisons in pairs only"
+    swapped = "pages on disc are missing from peaks, and slow when they come back"
+    huge = "memory grows in steps of up to 2 MiB, and peaks with it"
     return [
-        Row(
-            key="load",
-            label="load",
-            value="unknown" if state.load_1min is None else f"{state.load_1min:.2f} on {counted(online, 'core')}",
-            judgement="other work is running: it disturbs timings, and CPU time a little" if busy else "",
-        ),
-        Row(
-            key="steal",
-            label="steal",
-            value="unknown" if state.steal is None else f"{100 * state.steal:.2f} % of the CPU time since the start",
-            judgement="the host gives this time to others: trust comparisons in pairs only" if stolen else "",
-        ),
-        Row(
-            key="swap",
-            label="swap",
-            value=_swap(state),
-            judgement="pages on disc are missing from peaks, and slow when they come back" if used else "",
-        ),
-        Row(
-            key="huge_pages",
-            label="huge pages",
-            value=state.huge_pages or "unknown",
-            judgement="memory grows in steps of up to 2 MiB, and peaks with it" if state.huge_pages == "always" else "",
-        ),
+        Fact("load", "load", shown_load, busy if load is not None and load > _BUSY_LOAD * online else ""),
+        Fact("steal", "steal", shown_steal, stolen if steal is not None and steal > _HIGH_STEAL else ""),
+        Fact("swap", "swap", "none" if total == 0 else swap, swapped if used else ""),
+        Fact("huge_pages", "huge pages", state.huge_pages or "unknown", huge if state.huge_pages == "always" else ""),
     ]
 
 
-def _libraries(found: Conditions) -> list[Row]:
+def _libraries(found: Conditions) -> list[Fact]:
     threads, cores = found.threads, found.cores_allotted
-    most = max(threads.blas.values(), default=0)
     crowded = ""
-    if most > cores:
+    if max(threads.blas.values(), default=0) > cores:
         crowded = (
             f"more than the {counted(cores, 'allotted core')}: a callable of your own waits for itself; "
             f"set OMP_NUM_THREADS={cores} and OPENBLAS_NUM_THREADS={cores} before Python starts"
@@ -231,22 +183,16 @@ def _libraries(found: Conditions) -> list[Row]:
     settings = ", ".join(f"{name}={value}" for name, value in threads.settings.items())
     default = threads.onnxruntime_default
     alone = "one thread for each core" if default == 0 else counted(default, "thread")
+    scenario = f"a scenario {counted(threads.onnxruntime_scenario, 'thread')} that does not spin, or its threads="
     return [
-        Row(key="blas", label="BLAS", value=pools or "none", judgement=crowded),
-        Row(
-            key="onnxruntime",
-            label="ONNX Runtime",
-            value=f"{threads.onnxruntime_version}: by itself {alone}; a scenario "
-            f"{counted(threads.onnxruntime_scenario, 'thread')} that does not spin, or its threads=",
-        ),
-        Row(key="thread_settings", label="thread settings", value=settings or "none"),
+        Fact("blas", "BLAS", pools or "none", crowded),
+        Fact("onnxruntime", "ONNX Runtime", f"{threads.onnxruntime_version}: by itself {alone}; {scenario}"),
+        Fact("thread_settings", "thread settings", settings or "none"),
     ]
 
 
-def _swap(state: SystemState) -> str:
-    if state.swap_bytes is None or state.swap_used_bytes is None:
-        return "unknown"
-    return f"{show(state.swap_used_bytes, 'B')} of {show(state.swap_bytes, 'B')} used" if state.swap_bytes else "none"
+def _varies(governors: Collection[str]) -> bool:
+    return bool(set(governors) - _STEADY)
 
 
 def _yes(fact: bool | None) -> str:  # noqa: FBT001 - a fact, not a switch
@@ -255,6 +201,3 @@ def _yes(fact: bool | None) -> str:  # noqa: FBT001 - a fact, not a switch
 
 def _on(fact: bool | None) -> str:  # noqa: FBT001 - a fact, not a switch
     return "unknown" if fact is None else "on" if fact else "off"
-
-
-_ROWS: tuple[Callable[[Conditions], list[Row]], ...] = (_processor, _allotted, _state, _libraries)

@@ -1,4 +1,4 @@
-"""The A/A reading: equal processes in pairs, and what their noise means for finding a slowdown here and now."""
+"""The noise of this machine now, by equal processes in pairs, and how many pairs finding a slowdown takes in it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ CHANGES = (0.02, 0.05, 0.10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """What finding one slowdown takes."""
+class PairsNeeded:
+    """Pairs that finding one slowdown takes."""
 
     change: float  # relative
     pairs: int | None  # of fresh processes, None with a reason
@@ -34,7 +34,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """What the pairs have shown."""
+    """Results of the pairs."""
 
     pairs: int
     seconds: float  # wall time of all pairs
@@ -43,13 +43,13 @@ class Noise:
     alpha: float  # per build
     level: float  # one-sided, of the first look
     margin: float  # relative
-    needs: tuple[Need, ...]
-    disturbances: tuple[str, ...]  # what the system showed meanwhile
+    needs: tuple[PairsNeeded, ...]
+    disturbances: tuple[str, ...]  # meanwhile, as the system shows them
     reason: str  # why there is no figure, or fewer pairs than there might be; "" otherwise
 
 
 def read_noise(read: "Callable[[], SelfComparison]", snapshot: Callable[[], Snapshot] | None = None) -> Noise:
-    """Run the pairs and say what they mean; what kept them from running is told, not raised."""
+    """Run the pairs and return their noise; an error that kept them from running becomes its reason."""
     watch = Interference(snapshot)
     try:
         seen = read()
@@ -72,7 +72,7 @@ def noise_of(
     disturbances: tuple[str, ...] = (),
     reason: str = "",
 ) -> Noise:
-    """Say what log ratios of equal sides mean, by the gate's own test at its first look."""
+    """Return the noise of log ratios of equal sides, judged by the gate's own test at its first look."""
     level = SHARES[0] * ALPHA
     return Noise(
         pairs=len(changes),
@@ -82,14 +82,14 @@ def noise_of(
         alpha=ALPHA,
         level=level,
         margin=MARGIN,
-        needs=tuple(_need(changes, change, level) for change in CHANGES),
+        needs=tuple(pairs_for(change, changes, level) for change in CHANGES),
         disturbances=disturbances,
         reason=reason,
     )
 
 
 def pair_for(seconds: float, tell: "Callable[[Progress], None]") -> "Callable[[], SelfComparison]":
-    """Return what runs the built-in model beside itself for so long."""
+    """Return a function that compares the built-in model with itself for so long."""
     from pytest_hwperf.core.budgets import DEFAULT_MARGINS
     from pytest_hwperf.gate.builtin_model import MODEL, ROWS, rows
     from pytest_hwperf.gate.identical_models import compare_with_itself
@@ -102,7 +102,7 @@ def pair_for(seconds: float, tell: "Callable[[Progress], None]") -> "Callable[[]
 
 
 def render_noise(noise: Noise) -> list[str]:
-    """Say it in plain words, a paragraph each."""
+    """Describe the noise, a paragraph each."""
     if not noise.pairs or noise.latency_s is None:
         return [f"No pair of equal processes gave a value: {noise.reason or 'the time was too short; give more'}."]
     low, middle, high = map(_percent, (min(noise.differences), median(noise.differences), max(noise.differences)))
@@ -133,16 +133,17 @@ def _meaning(noise: Noise) -> list[str]:
     return [f"On this machine now {', '.join(found[:-1])}, and {found[-1]}.", method]
 
 
-def _need(changes: Sequence[float], change: float, level: float) -> Need:
+def pairs_for(change: float, changes: Sequence[float], level: float) -> PairsNeeded:
+    """Return the pairs that finding a change takes at `level`, in the noise of `changes` (log ratios)."""
     if change <= MARGIN:
-        return Need(change=change, pairs=None, reason="within the margin")
+        return PairsNeeded(change=change, pairs=None, reason="within the margin")
     if len(changes) < fewest_pairs(level):
-        return Need(change=change, pairs=None, reason="too few pairs to say")
+        return PairsNeeded(change=change, pairs=None, reason="too few pairs to say")
     pairs = pairs_needed(changes, change, level, MARGIN)
-    return Need(change=change, pairs=pairs, reason="" if pairs else f"more than {MOST_PAIRS} pairs")
+    return PairsNeeded(change=change, pairs=pairs, reason="" if pairs else f"more than {MOST_PAIRS} pairs")
 
 
-def _sentence(need: Need, each_s: float) -> str:
+def _sentence(need: PairsNeeded, each_s: float) -> str:
     slowdown = f"a {100 * need.change:g} % slowdown"
     if need.pairs is not None:
         pairs = f"{counted(need.pairs, 'pair')} of fresh processes"

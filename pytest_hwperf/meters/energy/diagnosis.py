@@ -1,14 +1,12 @@
-"""Why this machine's RAPL cannot be read, and what to do about it: the first cause that holds is told."""
+"""Why this machine's RAPL cannot be read, and what to do about it: the first cause that applies is given."""
 
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_hwperf.core.units import show
-from pytest_hwperf.host.cpuinfo import read_processor
+from pytest_hwperf.host.machine import read_processor
 from pytest_hwperf.meters.energy.powercap import SYSTEM, Files, Zone
-from pytest_hwperf.meters.energy.registers import Register
 
 ROOT_VARIABLE = "HWPERF_POWERCAP_ROOT"
 ROOTS = ("sys/devices/virtual/powercap", "sys/class/powercap")
@@ -26,10 +24,10 @@ RUN+="/bin/chmod g+r /sys%p/energy_uj"' | sudo tee /etc/udev/rules.d/70-rapl.rul
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
-    """The machine as it is looked at; every part can be another's."""
+class SystemAccess:
+    """How the machine is looked at; a test replaces any part."""
 
-    root: str = "/"  # above sys, proc and the marks of container runtimes
+    root: str = "/"  # parent of sys, proc and the marks of container runtimes
     system: str = field(default_factory=platform.system)
     architecture: str = field(default_factory=platform.machine)
     files: Files = SYSTEM
@@ -37,7 +35,7 @@ class Host:
     @property
     def flags(self) -> frozenset[str]:
         """The processor's flags: `hypervisor` in a virtual machine, `sgx` where energy is reported with noise."""
-        return frozenset(read_processor(Path(self.root, "proc/cpuinfo")).get("flags", "").split())
+        return frozenset(read_processor(self.root).get("flags", "").split())
 
     def powercap_roots(self, environ: Mapping[str, str]) -> tuple[str, ...]:
         """Return where to look for zones, in this order; the environment variable replaces the usual places."""
@@ -46,25 +44,25 @@ class Host:
         return tuple(str(Path(self.root, place)) for place in ROOTS)
 
 
-def why_not_here(host: Host) -> str:
+def why_not_here(access: SystemAccess) -> str:
     """Return why there can be no RAPL on such a machine, "" where there can."""
-    if host.system != "Linux":
-        return f"RAPL is read on Linux only, this is {host.system}. {_ELSE}"
-    if host.architecture.lower() not in _X86:
-        return f"RAPL is a counter of x86 processors, this one is {host.architecture}. {_ELSE}"
+    if access.system != "Linux":
+        return f"RAPL is read on Linux only, this is {access.system}. {_ELSE}"
+    if access.architecture.lower() not in _X86:
+        return f"RAPL is a counter of x86 processors, this one is {access.architecture}. {_ELSE}"
     return ""
 
 
-def why_no_zones(host: Host, environ: Mapping[str, str]) -> str:
+def why_no_zones(access: SystemAccess, environ: Mapping[str, str]) -> str:
     """Return why no zone was found."""
-    if asked := environ.get(ROOT_VARIABLE):  # nothing else was looked at, so nothing else can be said
+    if asked := environ.get(ROOT_VARIABLE):  # nothing else was looked at
         return f"{ROOT_VARIABLE}={asked} holds no RAPL zone: name a folder that holds intel-rapl, or unset it."
-    if "hypervisor" in host.flags:  # asked before the marks of containers: a virtual machine may carry them too
+    if "hypervisor" in access.flags:  # before containers: a virtual machine may have their marks too
         return (
             "The hypervisor of this virtual machine hides RAPL, and nothing inside the guest can switch it on. "
             f"Measure on bare metal, or on a QEMU host with -accel kvm,rapl=true. {_ELSE}"
         )
-    if _is_masked(host):
+    if _is_masked(access):
         return (
             "The container runtime hides /sys/devices/virtual/powercap. Start the container with "
             "-v /sys/devices/virtual/powercap:/host/powercap:ro -e HWPERF_POWERCAP_ROOT=/host/powercap, "
@@ -77,9 +75,10 @@ def why_no_zones(host: Host, environ: Mapping[str, str]) -> str:
 
 
 def why_unreadable(refused: Mapping[Zone, str], *, any_chosen: bool) -> str:
-    """Return why zones that were found cannot be added up, "" where what is left out leaves a sum.
+    """Return why zones that were found cannot be added up, "" where those that can be read make a sum.
 
-    A permission can be given, so that a sum without such a zone would only hide energy; firmware cannot be helped.
+    A zone that only lacks a permission is never left out: the remedy is to grant it, and the sum would hide energy.
+    A zone whose firmware gives no value has no remedy.
     """
     denied = [zone.path for zone, answer in refused.items() if answer in _DENIED]
     if denied:
@@ -96,27 +95,17 @@ def why_unreadable(refused: Mapping[Zone, str], *, any_chosen: bool) -> str:
 
 
 def left_out(zone: Zone, answer: str) -> str:
-    """Say which zone has no value and is missing from the sum."""
+    """Return the warning that a zone without a value is missing from the sum."""
     return f"{zone.id} ({zone.name}) answers {answer}: the firmware gives no value, so the zone is left out."
 
 
-def stuck(register: Register, seconds: float) -> str:
-    """Say which counter stands still and is missing from the sum."""
-    return f"{register} did not move in {show(seconds, 's')}: the zone is left out."
-
-
-def absurd(register: Register, watts: float, most_w: float) -> str:
-    """Say which counter tells what cannot be, and is missing from the sum."""
-    return f"{register} reads {watts:.0f} W, above {most_w:.0f} W: wrong unit; the zone is left out."
-
-
-def _is_masked(host: Host) -> bool:
-    """Whether a container runtime is at work: links to hidden folders, or the marks it leaves."""
-    links = Path(host.root, ROOTS[1])
+def _is_masked(access: SystemAccess) -> bool:
+    """Whether this is a container: links to hidden folders, or the marks of a container runtime."""
+    links = Path(access.root, ROOTS[1])
     try:
         hidden = any(link.is_symlink() and not link.exists() for link in links.iterdir())
     except FileNotFoundError:
         hidden = False
     except OSError:  # a folder that everybody may read elsewhere
         hidden = True
-    return hidden or any(Path(host.root, mark).exists() for mark in (".dockerenv", "run/.containerenv"))
+    return hidden or any(Path(access.root, mark).exists() for mark in (".dockerenv", "run/.containerenv"))

@@ -9,13 +9,13 @@ from pathlib import Path
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading
-from pytest_hwperf.host.cpuinfo import read_processor
+from pytest_hwperf.host.machine import name_processor, read_processor
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
-from pytest_hwperf.meters.energy.watts import model_of, read_calibration
+from pytest_hwperf.meters.energy.calibration import read_calibration
+from pytest_hwperf.meters.energy.counter_meter import refusal_warnings
 
 WATTS_VARIABLE = "HWPERF_WATTS"  # IDLE..BUSY in W per vCPU, or the path of a calibration file
 
-_CPUINFO = "/proc/cpuinfo"
 _NUMBER = r"[-+]?\d+(?:\.\d+)?"
 _GIVEN = re.compile(rf"\s*({_NUMBER})\s*\.\.\s*({_NUMBER})\s*")
 _FORMS = "Give IDLE..BUSY in W per vCPU, such as 0.5..2.1, or a file that hwperf calibrate has made"
@@ -23,7 +23,7 @@ _FORMS = "Give IDLE..BUSY in W per vCPU, such as 0.5..2.1, or a file that hwperf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watts:
-    """What one vCPU draws when idle and when busy."""
+    """Power of one vCPU, idle and busy."""
 
     processor: str  # whose watts they are: a microarchitecture, or why it is the generic one
     idle_w: float
@@ -39,51 +39,31 @@ class Watts:
         return f"{self.idle_w:.4g} W idle to {self.busy_w:.4g} W busy per vCPU ({self.processor}; {self.origin})"
 
 
-_EPYC_1 = Watts(processor="EPYC 1st generation", idle_w=0.82, busy_w=2.55)
-_EPYC_2 = Watts(processor="EPYC 2nd generation", idle_w=0.474, busy_w=1.693)
-_EPYC_3 = Watts(processor="EPYC 3rd generation", idle_w=0.445, busy_w=2.019)
-_SANDY_BRIDGE = Watts(processor="Sandy Bridge", idle_w=2.17, busy_w=8.58)
-_IVY_BRIDGE = Watts(processor="Ivy Bridge", idle_w=3.04, busy_w=8.25)
-_HASWELL = Watts(processor="Haswell", idle_w=1.90, busy_w=6.01)
-_BROADWELL = Watts(processor="Broadwell", idle_w=0.713, busy_w=3.69)
-_SKYLAKE = Watts(processor="Skylake", idle_w=0.645, busy_w=4.19)
-_CASCADE_LAKE = Watts(processor="Cascade Lake", idle_w=0.639, busy_w=3.97)
-_COFFEE_LAKE = Watts(processor="Coffee Lake", idle_w=1.14, busy_w=5.42)
+# Brand and family as in /proc/cpuinfo; model → steppings, None = all. The watts come from SPECpower results of servers
+# (Cloud Carbon Footprint, per vCPU), so the brand counts too: a Ryzen of the same family and model is no EPYC. What is
+# not named (Kaby Lake, Cooper Lake) has no figures.
+_SERVERS: tuple[tuple[str, str, Mapping[str, range | None], Watts], ...] = (
+    ("EPYC", "23", {"1": None}, Watts(processor="EPYC 1st generation", idle_w=0.82, busy_w=2.55)),
+    ("EPYC", "23", {"49": None}, Watts(processor="EPYC 2nd generation", idle_w=0.474, busy_w=1.693)),
+    ("EPYC", "25", {"1": None}, Watts(processor="EPYC 3rd generation", idle_w=0.445, busy_w=2.019)),
+    ("Xeon", "6", {"42": None, "45": None}, Watts(processor="Sandy Bridge", idle_w=2.17, busy_w=8.58)),
+    ("Xeon", "6", {"58": None, "62": None}, Watts(processor="Ivy Bridge", idle_w=3.04, busy_w=8.25)),
+    ("Xeon", "6", {"60": None, "63": None}, Watts(processor="Haswell", idle_w=1.90, busy_w=6.01)),
+    ("Xeon", "6", {"71": None, "79": None, "86": None}, Watts(processor="Broadwell", idle_w=0.713, busy_w=3.69)),
+    ("Xeon", "6", {"94": None, "85": range(5)}, Watts(processor="Skylake", idle_w=0.645, busy_w=4.19)),
+    ("Xeon", "6", {"85": range(5, 8)}, Watts(processor="Cascade Lake", idle_w=0.639, busy_w=3.97)),
+    ("Xeon", "6", {"158": range(10, 14)}, Watts(processor="Coffee Lake", idle_w=1.14, busy_w=5.42)),
+)
 _GENERIC = Watts(processor="no known microarchitecture", idle_w=0.74, busy_w=3.5)
-
-# (brand, family, model) as /proc/cpuinfo gives them. The watts come from SPECpower results of servers (Cloud Carbon
-# Footprint, per vCPU), so the brand is asked too: a Ryzen of the same family and model is no EPYC.
-_SERVERS: Mapping[tuple[str, str, str], Watts] = {
-    ("EPYC", "23", "1"): _EPYC_1,
-    ("EPYC", "23", "49"): _EPYC_2,
-    ("EPYC", "25", "1"): _EPYC_3,
-    ("Xeon", "6", "42"): _SANDY_BRIDGE,
-    ("Xeon", "6", "45"): _SANDY_BRIDGE,
-    ("Xeon", "6", "58"): _IVY_BRIDGE,
-    ("Xeon", "6", "62"): _IVY_BRIDGE,
-    ("Xeon", "6", "60"): _HASWELL,
-    ("Xeon", "6", "63"): _HASWELL,
-    ("Xeon", "6", "71"): _BROADWELL,
-    ("Xeon", "6", "79"): _BROADWELL,
-    ("Xeon", "6", "86"): _BROADWELL,
-    ("Xeon", "6", "94"): _SKYLAKE,
-}
-# Here the stepping tells the generations apart; what is not named (Kaby Lake, Cooper Lake) has no figures.
-_BY_STEPPING: Mapping[tuple[str, str, str], tuple[tuple[range, Watts], ...]] = {
-    ("Xeon", "6", "85"): ((range(5), _SKYLAKE), (range(5, 8), _CASCADE_LAKE)),
-    ("Xeon", "6", "158"): ((range(10, 14), _COFFEE_LAKE),),
-}
 
 
 def watts_of(processor: Mapping[str, str]) -> Watts:
-    """Return the watts of a processor as /proc/cpuinfo describes it, the generic pair where it is not in the table."""
-    name = processor.get("model name", "")
-    for brand in ("EPYC", "Xeon"):
-        key = (brand, processor.get("cpu family", ""), processor.get("model", ""))
-        if brand in name and key in _SERVERS:
-            return _SERVERS[key]
-        for steppings, watts in _BY_STEPPING.get(key, ()):
-            if brand in name and processor.get("stepping", "") in map(str, steppings):
+    """Return the watts of a processor described by /proc/cpuinfo, the generic pair where it is not in the table."""
+    name, model = processor.get("model name", ""), processor.get("model", "")
+    for brand, family, models, watts in _SERVERS:
+        if brand in name and processor.get("cpu family", "") == family and model in models:
+            steppings = models[model]
+            if steppings is None or processor.get("stepping", "") in map(str, steppings):
                 return watts
     return _GENERIC
 
@@ -92,41 +72,28 @@ def given_watts(text: str, processor: Mapping[str, str]) -> Watts:
     """Return the watts that the user gave: `0.5..2.1`, or the path of a calibration file of this processor.
 
     Raises:
-        UsageProblem: what was given, what is allowed and what to type.
+        UsageProblem: neither; says what is allowed and what to type.
     """
-    match = _GIVEN.fullmatch(text)
+    match, option = _GIVEN.fullmatch(text), f"--hwperf-watts={text} (or {WATTS_VARIABLE})"
     if match is None:
-        return _calibrated(text, processor)
+        try:
+            found = read_calibration(Path(text), name_processor(processor))
+        except UsageProblem as problem:
+            raise UsageProblem(f"{option}: {problem}. {_FORMS}") from problem
+        origin = f"calibrated by {found.source} at {found.measured_at}"
+        return Watts(processor=found.cpu_model, idle_w=found.idle_w, busy_w=found.busy_w, origin=origin)
     idle_w, busy_w = map(float, match.groups())
     if not 0 <= idle_w < busy_w < math.inf:
-        raise UsageProblem(
-            f"{_given(text)}: watts are never negative, and a busy vCPU draws more than an idle one. {_FORMS}"
-        )
+        raise UsageProblem(f"{option}: watts are never negative, and a busy vCPU draws more than an idle one. {_FORMS}")
     return Watts(processor="as given", idle_w=idle_w, busy_w=busy_w, origin="--hwperf-watts")
 
 
-def _given(text: str) -> str:
-    """Name what was given; both ways, since either may have been taken."""
-    return f"--hwperf-watts={text} (or {WATTS_VARIABLE})"
-
-
-def _calibrated(text: str, processor: Mapping[str, str]) -> Watts:
-    try:
-        found = read_calibration(Path(text), model_of(processor))
-    except UsageProblem as problem:
-        raise UsageProblem(f"{_given(text)}: {problem}. {_FORMS}") from problem
-    origin = f"calibrated by {found.source} at {found.measured_at}"
-    return Watts(processor=found.cpu_model, idle_w=found.idle_w, busy_w=found.busy_w, origin=origin)
-
-
 class EstimateMeter:
-    """Joules that the CPU time of a window would take on a typical server: it holds nothing beyond CPU time."""
+    """Joules that the CPU time of a window would take on a typical server: nothing but CPU time enters it."""
 
     metric = "energy"
     source = "estimate:cpu-time"
     shortest_window_s = 0.0
-    tick_s = None
-    domains: tuple[str, ...] = ()
 
     def __init__(self, cpu_time: Meter, watts: Watts, *, refused: tuple[str, ...] = ()) -> None:
         """Multiply what `cpu_time` counts by `watts`; `refused` says why better sources are not used."""
@@ -138,8 +105,7 @@ class EstimateMeter:
                 "rate, vector units, memory nor GPU"
             ),
             f"estimate: {watts}, so {watts.per_cpu_second:.4g} J per CPU second",
-            # A remedy may have more lines; a footnote has one.
-            *(f"better source refused: {reason.splitlines()[0]}" for reason in refused),
+            *refusal_warnings(refused),
         )
 
     def start(self) -> object:
@@ -159,27 +125,27 @@ class EstimateMeter:
 
 
 def estimate_meter(
-    environ: Mapping[str, str], *, refused: tuple[str, ...] = (), cpuinfo: str = _CPUINFO
+    environ: Mapping[str, str], *, refused: tuple[str, ...] = (), root: str | Path = "/"
 ) -> EstimateMeter:
-    """Return the estimate for this machine; without watts of the user's own it always works.
+    """Return the estimate for this machine; without watts given by the user it always works.
 
     Args:
         environ: HWPERF_WATTS replaces the watts of the table.
         refused: why better sources are not used; shown with every figure.
-        cpuinfo: the file that tells the processor; absent on other systems, which get the generic watts.
+        root: parent of /proc, which describes the processor; other systems get the generic watts.
 
     Raises:
-        UsageProblem: HWPERF_WATTS cannot be meant.
+        UsageProblem: HWPERF_WATTS is invalid.
     """
-    return EstimateMeter(CpuTimeMeter(), watts_here(environ, cpuinfo=cpuinfo), refused=refused)
+    return EstimateMeter(CpuTimeMeter(), watts_here(environ, root=root), refused=refused)
 
 
-def watts_here(environ: Mapping[str, str], *, cpuinfo: str = _CPUINFO) -> Watts:
-    """Return the watts of the user's own, else those of this machine's processor.
+def watts_here(environ: Mapping[str, str], *, root: str | Path = "/") -> Watts:
+    """Return the watts given by the user, else those of this machine's processor.
 
     Raises:
-        UsageProblem: HWPERF_WATTS cannot be meant.
+        UsageProblem: HWPERF_WATTS is invalid.
     """
-    processor = read_processor(Path(cpuinfo))
+    processor = read_processor(root)
     text = environ.get(WATTS_VARIABLE, "")
     return given_watts(text, processor) if text else watts_of(processor)

@@ -12,35 +12,32 @@ from typing import Any
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.core.units import show
-from pytest_hwperf.meters.energy.board_power import PowerCounters
-from pytest_hwperf.meters.energy.counter import CounterMeter, Opening, Traits
-from pytest_hwperf.meters.energy.counter_ticks import Calibration, calibrate
-from pytest_hwperf.meters.energy.gpu_frameworks import synchronise, uses_cuda
-from pytest_hwperf.meters.energy.nvml_library import Board, Library, Tenant
-from pytest_hwperf.meters.energy.registers import Counters
-from pytest_hwperf.meters.energy.totals import seconds_asleep
-from pytest_hwperf.meters.energy.visible_boards import visible_boards
+from pytest_hwperf.meters.energy.counter_check import Check, check_counters
+from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Opening, Traits, refusal_warnings
+from pytest_hwperf.meters.energy.counters import Counters, seconds_suspended
+from pytest_hwperf.meters.energy.cuda import synchronise, uses_cuda, visible_boards
+from pytest_hwperf.meters.energy.nvml_counters import EnergyCounters, PowerCounters
+from pytest_hwperf.meters.energy.nvml_library import Board, BoardProcess, Library
 
 _INSTALL = 'NVIDIA boards are read through nvidia-ml-py, which is not installed: pip install "pytest-hwperf[gpu]".'
-_TICKS = 100  # a window holds as many: an error of one of them is 1 %
+_TICKS = 100  # in a window: an error of one of them is 1 %
 _SHORTEST_S = 2.0  # on some boards the sensor sees a quarter of the time (arXiv 2312.02741)
 _SLOWEST_TICK_S = 0.1  # counters move every 20 to 100 ms; where it is not seen, the worst is taken
-_MILLI = 1e-3  # J of one count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuHost:
-    """This process and NVIDIA's library as they are looked at; every part can be another's."""
+class GpuAccess:
+    """How this process and its boards are looked at; a test replaces any part."""
 
     bindings: Any = None  # the module `pynvml`; None imports it
     modules: Mapping[str, Any] = field(default_factory=lambda: sys.modules)
     pid: int = field(default_factory=os.getpid)
     clock: Callable[[], float] = time.monotonic
-    asleep: Callable[[], float] = seconds_asleep
+    suspended: Callable[[], float] = seconds_suspended
     pause: Callable[[float], None] = time.sleep
     draw: Callable[[], float] = random.random  # from 0.0 to 1.0
     wait: Callable[[threading.Event, float], bool] = threading.Event.wait
-    calibrated: Callable[[Counters], Calibration] = calibrate
+    check: Check = check_counters
 
     def library(self) -> Library:
         """Open NVIDIA's library.
@@ -60,70 +57,44 @@ class GpuHost:
         return library
 
 
-class BoardCounters:
-    """The counters of millijoules of some boards.
-
-    Args:
-        library: opened; closed with the counters.
-        boards: those to add up.
-    """
-
-    def __init__(self, library: Library, boards: Sequence[Board]) -> None:
-        self.registers = tuple(board.register(_MILLI) for board in boards)
-        self._library = library
-        self._boards = tuple(boards)
-
-    def read(self) -> tuple[int, ...]:
-        """Return the millijoules of every board since its driver was loaded.
-
-        Raises:
-            MeasurementError: a board answers an error.
-        """
-        return tuple(map(self._library.millijoules, self._boards))
-
-    def close(self) -> None:
-        """Let go of the library; closing twice does nothing."""
-        self._library.close()
-
-
 class BoardMeter(CounterMeter):
-    """Joules of whole boards over a window, whoever used them; names the others that it sees."""
+    """Joules of whole boards over a window, whichever process used them; warns of the other processes that it sees."""
 
     def __init__(
-        self, counters: Counters, traits: Traits, *, neighbours: Callable[[], Mapping[str, str]], host: GpuHost
+        self, counters: Counters, traits: Traits, *, neighbours: Callable[[], Mapping[str, str]], access: GpuAccess
     ) -> None:
         """Read `counters`, which are closed with the meter.
 
         Args:
             counters: held open.
-            traits: what is known of them.
+            traits: their properties.
             neighbours: returns what to warn of for every other process on the boards, by process and board.
-            host: gives the clock and the pauses.
+            access: has the clock and the pauses.
         """
-        super().__init__(counters, traits, clock=host.clock, asleep=host.asleep)
+        super().__init__(counters, traits, clock=access.clock, suspended=access.suspended)
         self._own_warnings = traits.warnings
         self._neighbours = neighbours
         self._seen: dict[str, str] = {}
-        self._host = host
+        self._access = access
 
     def start(self) -> Opening | str:
         """Wait for up to a tick, drawn at random, and read all counters.
 
-        The sensor looks at fixed times: windows that always began at the same moment would err to the same side.
+        The sensor is read at fixed times: windows that always began at the same phase would err to the same side.
         """
-        self._host.pause(self._host.draw() * self._traits.tick_s)
-        self._look_around()
+        self._access.pause(self._access.draw() * self._traits.tick_s)
+        self._note_neighbours()
         opening = super().start()
-        # What went wrong before this window has voided those that were open and is no fault of this one.
+        # What went wrong before this window has voided those that were open; this one is not affected.
         return super().start() if isinstance(opening, str) else opening
 
     def end(self, started: Opening | str) -> Reading:
         """Return the joules since `started`, or the reason why there are none."""
         reading = super().end(started)
-        self._look_around()
+        self._note_neighbours()
         return reading
 
-    def _look_around(self) -> None:
+    def _note_neighbours(self) -> None:
         self._seen = {**self._neighbours(), **self._seen}
         self.warnings = (*self._own_warnings, *self._seen.values())
 
@@ -132,7 +103,7 @@ def nvml_meter(
     environ: Mapping[str, str],
     *,
     refused: tuple[str, ...] = (),
-    host: GpuHost | None = None,
+    access: GpuAccess | None = None,
     beside: bool = False,
 ) -> BoardMeter:
     """Open the boards that this process may use.
@@ -140,94 +111,91 @@ def nvml_meter(
     Args:
         environ: CUDA_VISIBLE_DEVICES chooses among the boards.
         refused: why better sources are not used; shown with every figure.
-        host: the process and library to look at, those at hand where None.
+        access: to the process and its boards, the present ones where None.
         beside: another source counts the processor's energy, so that theirs is a metric of its own.
 
     Raises:
-        MeterUnavailable: no library, driver or board, or boards that tell neither energy nor power; says what to do.
+        MeterUnavailable: no library, driver or board, or boards that report neither energy nor power; says what to do.
     """
-    host = host or GpuHost()
-    library = host.library()
+    access = access or GpuAccess()
+    library = access.library()
     try:
         boards = _visible(library, environ)
-        warnings = [f"better source refused: {reason.splitlines()[0]}" for reason in refused]
+        warnings = [*refusal_warnings(refused)]
         warnings += [] if beside else ["boards only: the processor's energy is not in it"]
-        return _meter(library, boards, warnings, host, "gpu_energy" if beside else "energy")
+        return _meter(library, boards, warnings, access, "gpu_energy" if beside else "energy")
     except MeterUnavailable:
         library.close()
         raise
 
 
-def in_use(environ: Mapping[str, str], *, host: GpuHost | None = None) -> bool:
+def in_use(environ: Mapping[str, str], *, access: GpuAccess | None = None) -> bool:
     """Whether this process uses a board now: PyTorch has begun to, or the driver names this process.
 
-    In a container the driver may know this process by another number; then only PyTorch tells.
+    In a container the driver may know this process by another number; then only PyTorch shows it.
     """
-    host = host or GpuHost()
-    if uses_cuda(host.modules):
+    access = access or GpuAccess()
+    if uses_cuda(access.modules):
         return True
     try:
-        library = host.library()
+        library = access.library()
     except MeterUnavailable:
-        return False  # whoever asks for the meter is told why
+        return False  # the reason is given where the meter is opened
     try:
-        tenants = [tenant for board in _visible(library, environ) for tenant in library.tenants(board) or ()]
+        processes = [one for board in _visible(library, environ) for one in library.processes(board) or ()]
     except MeterUnavailable:
         return False
     finally:
         library.close()
-    return any(tenant.pid == host.pid for tenant in tenants)
+    return any(one.pid == access.pid for one in processes)
 
 
 def _visible(library: Library, environ: Mapping[str, str]) -> tuple[Board, ...]:
     boards = library.boards()
     if not boards:
         raise MeterUnavailable("NVIDIA's driver shows no board.")
-    return visible_boards(boards, environ, library.holder)
+    return visible_boards(boards, environ, library.board_of_mig)
 
 
-def _meter(library: Library, boards: Sequence[Board], warnings: list[str], host: GpuHost, metric: str) -> BoardMeter:
-    counters, kind, tick_s, why = _counters(library, boards, host)
-    warnings += why
-    warnings += [
-        f"{board} is split by MIG: its energy is the whole board's, that of other instances included"
-        for board in boards
-        if library.is_split(board)
-    ]
-    warnings += [
-        f"{board} does not tell which processes use it: its energy is the whole board's"
-        for board in boards
-        if library.tenants(board) is None
-    ]
+def _meter(library: Library, boards: Sequence[Board], notes: list[str], access: GpuAccess, metric: str) -> BoardMeter:
+    counters, tick_s, reason = _counters(library, boards, access)
+    warnings = [*notes, *filter(None, [reason])]
+    for board in boards:
+        if library.is_split(board):
+            warnings.append(
+                f"{board} is split by MIG: its energy is the whole board's, that of other instances included"
+            )
+        if library.processes(board) is None:
+            warnings.append(f"{board} does not report which processes use it: its energy is the whole board's")
     traits = Traits(
-        kind=kind,
+        kind="nvml-power" if reason else "nvml",
         metric=metric,
         tick_s=tick_s,
         shortest_window_s=max(_SHORTEST_S, _TICKS * tick_s),
-        before_reading=lambda: synchronise(host.modules),
+        before_reading=lambda: synchronise(access.modules),
         warnings=tuple(warnings),
     )
-    return BoardMeter(counters, traits, neighbours=lambda: _neighbours(library, boards, host.pid), host=host)
+    return BoardMeter(counters, traits, neighbours=lambda: _neighbours(library, boards, access.pid), access=access)
 
 
-def _counters(library: Library, boards: Sequence[Board], host: GpuHost) -> tuple[Counters, str, float, tuple[str, ...]]:
-    """Return counters of energy where all boards have one, else of power, with their kind, tick and what to warn of.
+def _counters(library: Library, boards: Sequence[Board], access: GpuAccess) -> tuple[Counters, float, str]:
+    """Return counters of energy where all boards have one, else of power; their tick, and why it is power, or "".
 
     Raises:
-        MeterUnavailable: a board tells neither.
+        MeterUnavailable: a board reports neither.
     """
     try:
-        counting = BoardCounters(library, boards)
+        counting = EnergyCounters(library, boards)
         counting.read()
-        seen = host.calibrated(counting)
+        seen = access.check(counting)
     except MeasurementError as error:
         why = str(error)
     else:
         if seen.absurd:
             register, watts = seen.absurd[0]
             raise MeterUnavailable(f"{register} reads {watts:.0f} W, which no board draws: its counter is not usable.")
-        # An idle board may not have moved: then it is not known how often it does.
-        return counting, "nvml", _SLOWEST_TICK_S if seen.stuck else seen.tick_s, ()
+        # An idle board may not have moved: then its tick is not known.
+        return counting, _SLOWEST_TICK_S if seen.stuck else seen.tick_s, ""
     try:
         for board in boards:
             library.watts(board)
@@ -235,19 +203,19 @@ def _counters(library: Library, boards: Sequence[Board], host: GpuHost) -> tuple
         raise MeterUnavailable(
             f"Energy: {why}. Power: {error}. Boards before Volta count no energy; measure on another one."
         ) from error
-    powers = PowerCounters(library, boards, clock=host.clock, wait=host.wait)
-    return powers, "nvml-power", _SLOWEST_TICK_S, (f"{why} when asked for its energy: its instant power is added up",)
+    powers = PowerCounters(library, boards, clock=access.clock, wait=access.wait)
+    return powers, _SLOWEST_TICK_S, f"{why} when asked for its energy: its instant power is added up"
 
 
 def _neighbours(library: Library, boards: Sequence[Board], pid: int) -> dict[str, str]:
-    others = ((board, tenant) for board in boards for tenant in library.tenants(board) or () if tenant.pid != pid)
+    others = ((board, one) for board in boards for one in library.processes(board) or () if one.pid != pid)
     return {
-        f"{tenant.pid} on {board}": (
-            f"{board} was shared with process {tenant.pid} ({_held(tenant)}): its energy is the whole board's"
+        f"{other.pid} on {board}": (
+            f"{board} was shared with process {other.pid} ({_memory(other)}): its energy is the whole board's"
         )
-        for board, tenant in others
+        for board, other in others
     }
 
 
-def _held(tenant: Tenant) -> str:
-    return "memory not told" if tenant.memory is None else show(tenant.memory, "B")
+def _memory(process: BoardProcess) -> str:
+    return "memory not reported" if process.memory is None else show(process.memory, "B")

@@ -1,11 +1,11 @@
-"""NVIDIA's management library through its own bindings, `pynvml`: what is asked of it, and its errors as ours."""
+"""NVIDIA's management library through its own bindings, `pynvml`, with its errors turned into those of this package."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.meters.energy.registers import Register
+from pytest_hwperf.meters.energy.counters import Register
 
 _POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT of nvml.h, mW; not the mean over a second of nvmlDeviceGetPowerUsage
 _MILLI = 1e-3
@@ -21,26 +21,26 @@ class Board:
     handle: object
 
     def register(self, joules: float) -> Register:
-        """Return the register of a counter of it, which stands still only where it is broken."""
-        return Register(id=str(self), name=str(self.index), joules=joules, last=None, restless=True)
+        """Return the register of one of its counters, which stands still only where it is broken."""
+        return Register(id=str(self), name=str(self.index), joules=joules, last=None, never_idle=True)
 
     def __str__(self) -> str:
         return f"GPU {self.index}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant:
+class BoardProcess:
     """A process that computes on a board."""
 
     pid: int
-    memory: int | None  # B on the board; None = not told
+    memory: int | None  # B on the board; None = not reported
 
 
 class Library:
     """The library, loaded from `open` to `close`.
 
     Args:
-        bindings: the module `pynvml`, or what stands for it.
+        bindings: the module `pynvml`, or a fake.
     """
 
     def __init__(self, bindings: Any) -> None:
@@ -68,13 +68,13 @@ class Library:
         self._is_open = True
 
     def close(self) -> None:
-        """Let go of the library; closing twice does nothing."""
+        """Release the library; closing twice does nothing."""
         if self._is_open:
             self._is_open = False
             self._nvml.nvmlShutdown()
 
     def boards(self) -> tuple[Board, ...]:
-        """Return every board that the driver shows.
+        """Return every board of the machine.
 
         Raises:
             MeterUnavailable: one of them does not answer.
@@ -86,17 +86,17 @@ class Library:
                 f"A board of this machine cannot be asked: NVIDIA's library answers {error}."
             ) from error
 
-    def holder(self, mig_uuid: str) -> str:
-        """Return the UUID of the board that holds a MIG instance, "" where there is no such instance."""
+    def board_of_mig(self, mig_uuid: str) -> str:
+        """Return the UUID of the board of a MIG instance, "" where there is no such instance."""
         nvml = self._nvml
         try:
             part = nvml.nvmlDeviceGetHandleByUUID(mig_uuid)
             return str(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(part)))
         except nvml.NVMLError:
-            return ""  # to CUDA too it is no device then
+            return ""  # CUDA does not know it either
 
     def millijoules(self, board: Board) -> int:
-        """Return what a board has used since its driver was loaded.
+        """Return the energy of a board since its driver was loaded.
 
         Raises:
             MeasurementError: it has no such counter (before Volta), or answers an error.
@@ -104,26 +104,26 @@ class Library:
         return int(self._answer(board, self._nvml.nvmlDeviceGetTotalEnergyConsumption))
 
     def watts(self, board: Board) -> float:
-        """Return what a board draws now.
+        """Return the power of a board now.
 
         Raises:
-            MeasurementError: it does not tell, or answers an error.
+            MeasurementError: it does not report it, or answers an error.
         """
         values = self._answer(board, lambda handle: self._nvml.nvmlDeviceGetFieldValues(handle, [_POWER_INSTANT]))
         if values[0].nvmlReturn != self._nvml.NVML_SUCCESS:
             raise MeasurementError(f"{board} answers {self._nvml.NVMLError(values[0].nvmlReturn)}")
         return float(values[0].value.uiVal * _MILLI)
 
-    def tenants(self, board: Board) -> tuple[Tenant, ...] | None:
-        """Return the processes that compute on a board, None where it does not tell.
+    def processes(self, board: Board) -> tuple[BoardProcess, ...] | None:
+        """Return the processes that compute on a board, None where it does not report them.
 
-        The driver knows no namespaces: in a container it may tell the host's numbers, or none at all.
+        The driver knows no namespaces: in a container their numbers may be the host's, or missing.
         """
         try:
             running = self._nvml.nvmlDeviceGetComputeRunningProcesses(board.handle)
         except self._nvml.NVMLError:
             return None
-        return tuple(Tenant(pid=process.pid, memory=process.usedGpuMemory) for process in running)
+        return tuple(BoardProcess(pid=process.pid, memory=process.usedGpuMemory) for process in running)
 
     def is_split(self, board: Board) -> bool:
         """Whether a board is split into MIG instances; one that knows no MIG is not."""

@@ -1,21 +1,34 @@
-"""The energy events of Linux's `power` PMU as sysfs describes them.
+"""The energy events of Linux's `power` PMU: their description in sysfs, and the system call that opens them.
 
-Layout and names: Linux, arch/x86/events/rapl.c and Documentation/ABI/testing/sysfs-bus-event_source-devices-events.
+Layout and names: Linux, arch/x86/events/rapl.c and Documentation/ABI/testing/sysfs-bus-event_source-devices-events;
+perf_event_open(2).
 """
 
+import ctypes
 import math
+import os
 import re
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.meters.energy.registers import Register
+from pytest_hwperf.meters.energy.counters import Register
 
 FOLDER = "sys/bus/event_source/devices/power"
 PACKAGE = "energy-pkg"
-# Package and memory, as RAPL is summed: cores and graphics lie inside a package, psys holds packages.
+# Package and memory, as RAPL is summed: cores and graphics lie inside a package, psys includes packages.
 _NAMES = {PACKAGE: "pkg", "energy-ram": "ram"}
 _CONFIG = re.compile(r"event=(0x[0-9a-fA-F]+|\d+)")
+
+_PERF_EVENT_OPEN = 298  # its number on x86-64; elsewhere the number is another call's
+_CLOEXEC = 8  # PERF_FLAG_FD_CLOEXEC
+_ANY_PROCESS = -1
+_NO_GROUP = -1
+# The first published layout of struct perf_event_attr: type, size, config, sample_period, sample_type, read_format,
+# flags, wakeup_events, bp_type, config1. All but the first three stay 0: a plain counter that runs from now on. The
+# power PMU refuses the flags that exclude the kernel or the user.
+_ATTRIBUTES = struct.Struct("=IIQQQQQIIQ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +45,10 @@ def find_events(root: str) -> tuple[Event, ...]:
     """Return package and memory of every package, by package; () where there is no such PMU.
 
     Args:
-        root: above `sys`.
+        root: parent of `sys`.
 
     Raises:
-        MeterUnavailable: what the PMU says of itself cannot be used; names the file and what it holds.
+        MeterUnavailable: the description of the PMU cannot be used; names the file and its content.
     """
     folder = Path(root, FOLDER)
     if not folder.is_dir():
@@ -65,9 +78,36 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     return tuple(cpus)
 
 
+def attributes(kind: int, config: int) -> bytes:
+    """Return the 64 bytes of perf_event_attr for a counter of PMU `kind` that counts `config`."""
+    return _ATTRIBUTES.pack(kind, _ATTRIBUTES.size, config, 0, 0, 0, 0, 0, 0, 0)
+
+
+def open_event(kind: int, config: int, cpu: int) -> int:
+    """Open a counter of everything that happens on `cpu`; return its descriptor, from which 8 bytes are read.
+
+    Args:
+        kind: the number of the PMU.
+        config: the number of the event.
+        cpu: the CPU that stands for a package.
+
+    Raises:
+        OSError: of any errno; EACCES and EPERM without the right to, EPERM or ENOSYS where a container forbids it.
+    """
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.restype = ctypes.c_long
+    pointed = ctypes.create_string_buffer(attributes(kind, config), _ATTRIBUTES.size)
+    arguments = (_PERF_EVENT_OPEN, ctypes.addressof(pointed), _ANY_PROCESS, cpu, _NO_GROUP, _CLOEXEC)
+    descriptor = int(call(*map(ctypes.c_long, arguments)))
+    if descriptor < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), f"perf_event_open on CPU {cpu}")
+    return descriptor
+
+
 def _register(name: str, cpu: int, joules: float) -> Register:
     # The kernel widens the counter to 64 bits, which last for centuries. An idle package draws power, memory may not.
-    return Register(id=f"{name} of CPU {cpu}", name=_NAMES[name], joules=joules, last=None, restless=name == PACKAGE)
+    return Register(id=f"{name} of CPU {cpu}", name=_NAMES[name], joules=joules, last=None, never_idle=name == PACKAGE)
 
 
 def _described(event: Path) -> tuple[int, float]:

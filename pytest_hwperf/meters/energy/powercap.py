@@ -1,4 +1,4 @@
-"""RAPL zones of a powercap tree: find them, and choose those that add up to the processors' energy.
+"""RAPL zones of a powercap tree: which there are, and which add up to the processors' energy.
 
 Layout and names: Linux, Documentation/power/powercap/powercap.rst and drivers/powercap/intel_rapl_*.c.
 """
@@ -9,16 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# All three read the same registers: the later ones stand in where an earlier one is missing or refuses.
+from pytest_hwperf.meters.energy.counters import errno_name
+
+# All three read the same registers: a later one is used where an earlier one is missing or cannot be read.
 _BACKENDS = ("intel-rapl", "intel-rapl-tpmi", "intel-rapl-mmio")
 # A control type, or a zone in it. The ids are hexadecimal: intel-rapl:a is the eleventh zone.
 _NODE = re.compile(r"intel-rapl(?:-mmio|-tpmi)?(?::[0-9a-f]+)*")
+_COARSE_UJ = 10**15
 _PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """The two system calls that read a zone, so that a test can let them fail as a kernel does."""
+    """The two system calls that read a zone; a test replaces them to fail as a kernel does."""
 
     open: Callable[[str, int], int] = os.open
     pread: Callable[[int, int, int], bytes] = os.pread
@@ -62,6 +65,16 @@ class Zone:
         """The id of the zone it lies in, or of the control type."""
         return self.id.rpartition(":")[0]
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it stands for a package or the platform; memory alone is no substitute."""
+        return self.name.startswith("package") or self.name == "psys"
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether it counts in steps of 1 J: such counters have a range of more than 1 GJ."""
+        return (self.max_uj or 0) > _COARSE_UJ
+
 
 def find_zones(root: str, files: Files = SYSTEM) -> tuple[Zone, ...]:
     """Return every zone under `root` once, whether its folders are nested or linked flat.
@@ -81,15 +94,28 @@ def find_zones(root: str, files: Files = SYSTEM) -> tuple[Zone, ...]:
     return tuple(zones[path] for path in sorted(zones))
 
 
+def refusal(zone: Zone, files: Files = SYSTEM) -> str:
+    """Return why a zone's energy cannot be read: the errno's name or the odd text; "" where it can."""
+    text = ""
+    try:
+        text = files.text(f"{zone.path}/energy_uj")
+        int(text)
+    except OSError as error:
+        return errno_name(error)
+    except ValueError:
+        return f"{text!r}, which is no number"
+    return ""
+
+
 def choose_zones(zones: Sequence[Zone], answer: Callable[[Zone], str]) -> tuple[tuple[Zone, ...], dict[Zone, str]]:
-    """Choose the packages and the memory beside them: `core` and `uncore` lie in a package, `psys` holds packages.
+    """Choose the packages and their memory: `core` and `uncore` lie in a package, `psys` includes packages.
 
     Args:
         zones: as found.
-        answer: asked of a zone what reading it answers; "" where it is a number.
+        answer: returns the refusal of a zone, "" where it can be read.
 
     Returns:
-        The zones to add up, by package, and those that belong to the sum but cannot be read → their answer.
+        The zones to add up, by package, and those that belong to the sum but cannot be read → why.
     """
     chosen: list[Zone] = []
     refused: dict[Zone, str] = {}
@@ -123,7 +149,7 @@ def _nodes(folder: Path) -> Iterator[Path]:
     try:
         entries = sorted(entry for entry in folder.iterdir() if _NODE.fullmatch(entry.name))
     except OSError:
-        return  # whoever finds no zones at all says why: the diagnosis looks at the machine, not at one errno
+        return  # where there are no zones at all, the diagnosis looks for the reason
     for entry in entries:
         if entry.is_dir():
             yield entry.resolve()

@@ -1,8 +1,9 @@
-"""Energy of the user's own block of code."""
+"""Energy of a block of the user's code."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 
 from pytest_hwperf.core.contracts import CountingMeter, Meter
 
@@ -12,25 +13,24 @@ _ESTIMATE = "estimate:"  # sources that multiply CPU time
 _SHORTEST_S = 0.04  # ten steps of 4 ms, by which the CPU time of other threads grows
 
 
+@dataclass(slots=True)
 class EnergyReading:
-    """What one window measured; until it ends nothing is, and `reason` says so."""
+    """Result of one window; filled in when it ends."""
 
-    def __init__(self, source: str, domains: tuple[str, ...], reason: str) -> None:
-        """Begin without a figure; `source` and `domains` say what will be read, `reason` why nothing is yet."""
-        self.source = source  # as `rapl:package-0+dram`, "" where energy is off
-        self.domains = domains  # what is added up, as ("package-0", "dram"); () where the source has none
-        self.joules: float | None = None  # None = unmeasured
-        self.window_s: float | None = None
-        self.bound: float | None = None  # largest relative error by the counter's tick; None without tick or figure
-        self.share: float | None = None  # of the machine's busy CPU time that was ours; None where it is not known
-        self.reason = reason  # why it is unmeasured, "" where it is not
+    source: str  # as `rapl:package-0+dram`, "" where energy is off
+    domains: tuple[str, ...]  # what is added up, as ("package-0", "dram"); () where the source has none
+    reason: str  # why it is unmeasured, "" where it is not
+    joules: float | None = None  # None = unmeasured
+    window_s: float | None = None
+    bound: float | None = None  # largest relative error by the counter's tick; None without tick or figure
+    share: float | None = None  # of this process in the machine's busy CPU time; None where it is not known
 
     @property
     def watts(self) -> float | None:
         """Mean power over the window; None where it is unmeasured, and of an estimate for less than 40 ms.
 
         CPU time is read before the clock and again after it, and grows in steps: over a short block an estimate would
-        tell more watts than the processor has.
+        exceed the power of the processor.
         """
         if self.joules is None or not self.window_s:
             return None
@@ -60,14 +60,14 @@ class EnergyMeter:
     def window(self) -> Iterator[EnergyReading]:
         """Meter the block; the reading it yields is filled in when the block has ended.
 
-        A block that raises is unmeasured, and what it raised goes on: half a block has no energy to tell.
+        A block that raises is unmeasured, and its exception passes on: the energy of half a block means nothing.
         """
         if self._meter is None:
             yield EnergyReading("", (), self._why_none)
             return
         counters = self._counters
         reading = EnergyReading(self._meter.source, counters.domains if counters else (), _OPEN)
-        # Nobody knows how long the block takes, so that a counter could start again at 0 within it.
+        # The block may take so long that a counter starts again at 0 within it.
         with counters.attended() if counters else nullcontext():
             started = self._meter.start()
             before_s = self._clock()

@@ -1,6 +1,6 @@
-"""Where memory is allocated, by memray: which sites hold most of it when the most is held.
+"""Lines of code that allocate memory, by memray: those that hold most of it at the peak.
 
-memray slows every allocation and takes memory itself: it runs in a process of its own, never where memory is weighed.
+memray slows every allocation and takes memory itself: it runs in a process of its own, never where memory is measured.
 Source: memray's documentation, `FileReader.get_high_watermark_allocation_records`.
 """
 
@@ -29,16 +29,16 @@ class AllocationSite(NamedTuple):
     function: str  # "" where no Python was running
     file: str  # relative to the tests' root where it lies there, else to where it was imported from
     line: int
-    called_at: str  # FILE:LINE of the tests' own code that led there, "" where it is the same or none
+    called_at: str  # FILE:LINE of the tests' own code that called it, "" where it is the same or none
 
 
 def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) -> list[HeldMemory]:
-    """Do `work` under memray; return up to five sites that hold most at the peak, the largest first.
+    """Run `work` under memray; return up to five sites that hold most at the peak, the largest first.
 
     Args:
         work: allocates.
         root: of the tests.
-        record: a file that does not exist yet, for what memray notes.
+        record: a file that does not exist yet, for memray.
 
     Raises:
         MeasurementError: memray watches this process already.
@@ -66,7 +66,7 @@ def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) ->
 
 
 def allocation_site_of(frames: Sequence[Frame], root: Path) -> AllocationSite:
-    """Return the innermost of `frames`, and the innermost that is the user's own where that is another."""
+    """Return the innermost of `frames`, and the innermost in the user's own code if that is another."""
     if not frames:
         return AllocationSite("", "", 0, "")
     function, file, line = frames[0]

@@ -1,33 +1,30 @@
-"""Memory of this process: the highest it rose above a point in time, and what it still holds above it.
+"""Memory of this process above a point in time: its peak, and what is still held.
 
-In a used process every peak depends on what ran before: what an earlier call freed is handed out again unseen.
+In a used process every peak depends on earlier calls: what they freed is allocated again without growth.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.units import show
-from pytest_hwperf.host.resident import Resident, resident, resolution
+from pytest_hwperf.host.resident import Resident, resident
 
-__all__ = ["Mark", "MemoryMeter", "PeakRss", "resolution"]
-
-_BEFORE_IDLE = "memory is counted from the idle process: call idle() first, and heed its reason"
+_BEFORE_IDLE = "memory is counted from the idle process: call idle() first, and check its reason"
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Mark:
-    """A point in time, and the highest that the process has risen since."""
+    """A point in time, and the peak since then."""
 
     start: int  # B held then
     high: int  # B
-    hidden: int  # B: an earlier peak that could not be forgotten, so that nothing below it is seen; 0 for none
+    hidden: int  # B: an earlier peak that could not be reset, so that nothing below it is seen; 0 for none
 
 
 class PeakRss:
-    """The process's one high-water mark, shared by all who reset it: no one's reset loses another's peak."""
+    """The high-water mark of the process, of which there is one: resetting it loses no other user's peak."""
 
     def __init__(self, held: Resident) -> None:
         """Read and clear `held`."""
@@ -36,13 +33,13 @@ class PeakRss:
         self._lock = Lock()
 
     def begin(self) -> Mark:
-        """Begin to watch from here; `end` it.
+        """Watch from now on, until `end`.
 
         Raises:
-            MeasurementError: the system does not tell what is held.
+            MeasurementError: the system does not report memory.
         """
         with self._lock:
-            earlier = self._fold()
+            earlier = self._update()
             hidden = earlier if self.held.clear() else 0
             now, _ = self.held.now()
             mark = Mark(start=now, high=now, hidden=hidden)
@@ -50,13 +47,13 @@ class PeakRss:
         return mark
 
     def peak(self, mark: Mark) -> int:
-        """Return the bytes by which the process has been above `mark.start` at the highest since.
+        """Return the peak above `mark.start` since then, in B.
 
         Raises:
-            MeasurementError: an earlier peak hides it, and cannot be cleared here; or the system does not tell.
+            MeasurementError: an earlier peak hides it and cannot be reset here; or the system does not report memory.
         """
         with self._lock:
-            self._fold()
+            self._update()
         if mark.hidden and mark.high <= mark.hidden:
             raise MeasurementError(
                 f"the peak is at most {show(max(0, mark.hidden - mark.start), 'B')}: an earlier one of this process "
@@ -65,12 +62,12 @@ class PeakRss:
         return mark.high - mark.start
 
     def end(self, mark: Mark) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         with self._lock:
             self._marks.remove(mark)
 
-    def _fold(self) -> int:
-        """Give the peak so far to everyone who watches, and return it."""
+    def _update(self) -> int:
+        """Pass the peak so far on to every mark, and return it."""
         high = self.held.high()
         for mark in self._marks:
             mark.high = max(mark.high, high)
@@ -78,11 +75,11 @@ class PeakRss:
 
 
 class MemoryMeter:
-    """Notes the idle process, then tells peaks above it; in bytes."""
+    """Peaks above the idle process, in B."""
 
-    def __init__(self, process: str | Path = "/proc/self", *, opening: Callable[[], PeakRss] | None = None) -> None:
-        """Watch the high-water mark that `opening` gives, else one of its own; on Linux, of the folder `process`."""
-        self._opening = opening or (lambda: PeakRss(resident(process=process)))
+    def __init__(self, opening: Callable[[], PeakRss] = lambda: PeakRss(resident())) -> None:
+        """Use the high-water mark that `opening` returns, at the first use: it may raise MeasurementError."""
+        self._opening = opening
         self._peak_rss: PeakRss | None = None
         self._idle: int | None = None
         self._mark: Mark | None = None
@@ -94,13 +91,13 @@ class MemoryMeter:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is to be known of peaks; () before a successful `idle`."""
+        """Limits of the peaks; () before a successful `idle`."""
         return self._peak_rss.held.warnings if self._peak_rss else ()
 
     def idle(self) -> str:
-        """Note what the process holds now and forget its peak so far; return why nothing can be told, "" where it can.
+        """Note the present size as that of the idle process and reset the peak; return why memory is unknown, or "".
 
-        A system that clears no peaks is no reason: there, a peak is told if it is the highest so far.
+        A system that resets no peaks is no reason: there, a peak is reported if it is the highest so far.
         """
         self._idle = None
         try:
@@ -112,7 +109,7 @@ class MemoryMeter:
         return ""
 
     def reset(self) -> str:
-        """Forget the peak so far and keep the idle value; return why it cannot be done, "" where it can."""
+        """Reset the peak and keep the idle value; return why it cannot be done, "" where it can."""
         try:
             peak_rss = self._opened()
             mark = peak_rss.begin()
@@ -125,10 +122,10 @@ class MemoryMeter:
         return ""
 
     def peak(self) -> int:
-        """Return the bytes of the peak above the idle process, since `idle` or the last `reset`.
+        """Return the peak above the idle process, since `idle` or the last `reset`.
 
         Raises:
-            MeasurementError: nothing was noted to count from, or an earlier peak hides it.
+            MeasurementError: `idle` has not succeeded, or an earlier peak hides it.
         """
         peak_rss, mark, idle = self._noted()
         return peak_rss.peak(mark) + mark.start - idle
@@ -137,16 +134,16 @@ class MemoryMeter:
         """Return the bytes held now above the idle process; below 0 where it has shrunk.
 
         Raises:
-            MeasurementError: nothing was noted to count from.
+            MeasurementError: `idle` has not succeeded.
         """
         peak_rss, _, idle = self._noted()
         return peak_rss.held.now()[0] - idle
 
     def now(self) -> tuple[int, str]:
-        """Return the bytes held now, and what they were read from.
+        """Return the bytes held now, and their source.
 
         Raises:
-            MeasurementError: nothing was noted to count from.
+            MeasurementError: `idle` has not succeeded.
         """
         peak_rss, _, _ = self._noted()
         return peak_rss.held.now()

@@ -1,33 +1,33 @@
-"""Memory of the user's own block of code, in the process in which it runs."""
+"""Memory of a block of the user's code, in the process in which it runs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.meters.memory.peak_rss import Mark, PeakRss
 
 _OPEN = "the window is still open: read it after the block"
-_USED = "a used process: what earlier code has freed is handed out again, and the block seems to need less"
+_USED = "a used process: what earlier code has freed is allocated again, and the block seems to need less"
 _UNPINNED = "the allocator is not pinned: how much of what is freed goes back to the system varies"
 
 
+@dataclass(slots=True)
 class MemoryReading:
-    """What one window measured; until it ends nothing is, and `reason` says so."""
+    """Result of one window; filled in when it ends."""
 
-    def __init__(self, source: str, warnings: tuple[str, ...], reason: str) -> None:
-        """Begin without a figure; `source` says what will be read, `reason` why nothing is yet."""
-        self.source = source  # as `VmHWM after clear_refs`, "" where nothing can be read
-        self.warnings = warnings  # what the figures are not
-        self.peak_bytes: int | None = None  # highest above the block's beginning; None = unmeasured
-        self.retained_bytes: int | None = None  # still held when it ended, below 0 where memory was given back
-        self.reason = reason  # why anything is unmeasured, "" where all is there
+    source: str  # as `VmHWM after clear_refs`, "" where nothing can be read
+    warnings: tuple[str, ...]  # limits of the figures
+    reason: str  # why anything is unmeasured, "" where all is there
+    peak_bytes: int | None = None  # highest above the block's beginning; None = unmeasured
+    retained_bytes: int | None = None  # still held when it ended, below 0 where memory was freed
 
 
 class MemoryWindows:
-    """Makes windows around blocks of code; they may nest and overlap, none loses another's peak.
+    """Makes windows around blocks of code; they may nest and overlap without losing peaks.
 
     Args:
-        opening: gives the high-water mark of this process; raises MeasurementError where the system tells none.
+        opening: returns the high-water mark of this process; raises MeasurementError where the system reports none.
     """
 
     def __init__(self, opening: Callable[[], PeakRss]) -> None:
@@ -37,7 +37,7 @@ class MemoryWindows:
     def window(self) -> Iterator[MemoryReading]:
         """Watch the block; the reading it yields is filled in when the block has ended.
 
-        A block that raises is unmeasured, and what it raised goes on: half a block has no peak to tell.
+        A block that raises is unmeasured, and its exception passes on: the peak of half a block means nothing.
         """
         try:
             peak_rss = self._opening()
@@ -63,7 +63,7 @@ class MemoryWindows:
 
 
 def _fill(reading: MemoryReading, peak_rss: PeakRss, mark: Mark) -> str:
-    """Read what can be told; return why anything cannot."""
+    """Read what can be read; return why anything cannot."""
     try:
         reading.retained_bytes = peak_rss.held.now()[0] - mark.start
         reading.peak_bytes = peak_rss.peak(mark)

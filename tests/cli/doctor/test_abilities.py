@@ -12,10 +12,6 @@ from fakes.powercap import AMD, CLIENT, COARSE_PSYS, Layout, bare_metal, describ
 from pytest_hwperf.cli.doctor.abilities import (
     CallClock,
     Source,
-    describe_clock,
-    describe_cpu_time,
-    describe_memory,
-    describe_source,
     open_source,
     read_call_clock,
     read_cpu_time,
@@ -25,47 +21,47 @@ from pytest_hwperf.cli.doctor.abilities import (
 )
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.host.clocks import Clock
+from pytest_hwperf.host.clocks import ClockPrecision
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
-from pytest_hwperf.meters.energy.diagnosis import Host
+from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 
 
-def virtual_machine(root: Path) -> Host:
+def virtual_machine(root: Path) -> SystemAccess:
     """As clouds have them, with the mark of a container runtime on top."""
     describe_processor(root, "fpu hypervisor", mark=".dockerenv")
-    return Host(root=str(root), system="Linux", architecture="x86_64")
+    return SystemAccess(root=str(root), system="Linux", architecture="x86_64")
 
 
-def masked_container(root: Path) -> Host:
+def masked_container(root: Path) -> SystemAccess:
     host = bare_metal(root)
     describe_processor(root, "fpu", mark=".dockerenv")
     return host
 
 
-def dangling_links(root: Path) -> Host:
+def dangling_links(root: Path) -> SystemAccess:
     """The class folder is there, what it leads to is not."""
     shutil.rmtree(plant(root, CLIENT).nested)
     return bare_metal(root)
 
 
-def for_root_only(root: Path) -> Host:
+def for_root_only(root: Path) -> SystemAccess:
     plant(root, CLIENT)
     return bare_metal(root, files=refusing(errno.EACCES, "energy_uj"))
 
 
-def without_driver(root: Path) -> Host:
+def without_driver(root: Path) -> SystemAccess:
     return bare_metal(root)
 
 
-def macos(root: Path) -> Host:
-    return Host(root=str(root), system="Darwin", architecture="arm64")
+def macos(root: Path) -> SystemAccess:
+    return SystemAccess(root=str(root), system="Darwin", architecture="arm64")
 
 
-def arm_server(root: Path) -> Host:
+def arm_server(root: Path) -> SystemAccess:
     return bare_metal(root, architecture="aarch64")
 
 
-REMEDIES: tuple[tuple[Callable[[Path], Host], str, str], ...] = (
+REMEDIES: tuple[tuple[Callable[[Path], SystemAccess], str, str], ...] = (
     (virtual_machine, "rapl", "The hypervisor of this virtual machine hides RAPL"),
     (virtual_machine, "rapl", "on a QEMU host with -accel kvm,rapl=true"),
     (virtual_machine, "perf", "The hypervisor of this virtual machine hides the power PMU"),
@@ -82,7 +78,7 @@ REMEDIES: tuple[tuple[Callable[[Path], Host], str, str], ...] = (
 
 @pytest.mark.parametrize(("machine", "name", "remedy"), REMEDIES)
 def test_a_source_that_is_missing_has_its_remedy(
-    tmp_path: Path, machine: Callable[[Path], Host], name: str, remedy: str
+    tmp_path: Path, machine: Callable[[Path], SystemAccess], name: str, remedy: str
 ) -> None:
     source = read_sources(Sources(machine(tmp_path), {}), ())[name]
 
@@ -91,7 +87,7 @@ def test_a_source_that_is_missing_has_its_remedy(
 
 
 @pytest.mark.parametrize("machine", [virtual_machine, macos])
-def test_the_estimate_is_there_and_is_no_measurement(tmp_path: Path, machine: Callable[[Path], Host]) -> None:
+def test_the_estimate_is_there_and_is_no_measurement(tmp_path: Path, machine: Callable[[Path], SystemAccess]) -> None:
     source = read_sources(Sources(machine(tmp_path), {}), ())["estimate"]
 
     assert (True, False, "estimate:cpu-time", None) == (
@@ -101,7 +97,7 @@ def test_the_estimate_is_there_and_is_no_measurement(tmp_path: Path, machine: Ca
         source.tick_s,
     )
     assert any("not a measurement" in warning for warning in source.warnings)
-    assert "estimate:cpu-time: no steps, windows of any length" == describe_source(source)
+    assert "estimate:cpu-time: no steps, windows of any length" == str(source)
 
 
 def test_counters_are_told_with_tick_and_shortest_window(tmp_path: Path) -> None:
@@ -116,7 +112,7 @@ def test_counters_are_told_with_tick_and_shortest_window(tmp_path: Path) -> None
         source.shortest_window_s,
         source.reason,
     )
-    assert "rapl:package-0: moves every 1.00 ms, windows from 500 ms on" == describe_source(source)
+    assert "rapl:package-0: moves every 1.00 ms, windows from 500 ms on" == str(source)
 
 
 def test_known_sources_come_first_and_the_estimate_last(tmp_path: Path) -> None:
@@ -174,12 +170,12 @@ def test_this_installation_opens_its_own_sources_and_no_others() -> None:
                 "intel-rapl:0": "added up",
                 "intel-rapl:0:0": "never added: it lies inside its package",
                 "intel-rapl:0:1": "never added: it lies inside its package",
-                "intel-rapl:1": "never added: it holds packages",
+                "intel-rapl:1": "never added: it includes packages",
                 "intel-rapl-mmio:0": "not added: it repeats another zone",
             },
         ),
         (COARSE_PSYS, {"intel-rapl:0": "added up", "intel-rapl:1": "refused: it counts in steps of 1 J"}),
-        ({"intel-rapl:0": ("board", 5, 1000)}, {"intel-rapl:0": "not added: what it holds is not known"}),
+        ({"intel-rapl:0": ("board", 5, 1000)}, {"intel-rapl:0": "not added: it is not known what it counts"}),
         ({}, {}),
     ],
     ids=["client", "coarse psys", "unknown", "none"],
@@ -199,7 +195,7 @@ def test_a_zone_that_answers_nothing_is_listed_too(tmp_path: Path) -> None:
 
     assert [
         ("EIO", "not added: it gives no value"),
-        ("'soon', no number", "never added: it lies inside its package"),
+        ("'soon', which is no number", "never added: it lies inside its package"),
     ] == [(zone.answers, zone.role) for zone in zones]
 
 
@@ -208,7 +204,7 @@ def test_memory_is_told_with_its_sources(tmp_path: Path) -> None:
     memory = read_memory(bare_metal(tmp_path))
 
     assert (True, True) == (memory.available, memory.resettable)
-    assert "peaks by VmHWM after clear_refs, the size at one moment by Rss of smaps_rollup" == describe_memory(memory)
+    assert "peaks by VmHWM after clear_refs, the size at one moment by Rss of smaps_rollup" == str(memory)
     assert memory.resolution_bytes is not None
     assert memory.resolution_bytes > 0
 
@@ -224,7 +220,7 @@ def test_peaks_that_cannot_be_reset_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("system", ["Linux", "Plan9"])
 def test_memory_that_cannot_be_read_says_why(tmp_path: Path, system: str) -> None:
-    memory = read_memory(Host(root=str(tmp_path), system=system))
+    memory = read_memory(SystemAccess(root=str(tmp_path), system=system))
 
     assert (False, None, None) == (memory.available, memory.peak_source, memory.resolution_bytes)
     assert memory.reason
@@ -238,35 +234,33 @@ def test_macos_counts_in_its_own_way(tmp_path: Path) -> None:
 
 
 def test_cpu_time_is_told_by_its_step() -> None:
-    assert "in steps of 1.00 µs while one thread works" == describe_cpu_time(read_cpu_time(lambda: 1e-6))
+    assert "in steps of 1.00 µs while one thread works" == str(read_cpu_time(lambda: 1e-6))
 
 
 def test_cpu_time_that_stands_still_is_no_ability() -> None:
     found = read_cpu_time(lambda: None)
 
-    assert (False, "did not move") == (found.available, describe_cpu_time(found))
+    assert (False, "did not move") == (found.available, str(found))
 
 
 def test_the_clock_is_told_with_what_it_is_good_for(tmp_path: Path) -> None:
     """Calls below 20 µs share a reading of it."""
-    found = read_call_clock(lambda: Clock(step_s=40e-9, cost_s=51e-9), str(tmp_path))
+    found = read_call_clock(lambda: ClockPrecision(step_s=40e-9, cost_s=51e-9), str(tmp_path))
 
     assert found.available
-    assert describe_clock(found) == (
-        "perf_counter: steps of 40.0 ns, 51.0 ns a reading; calls below 20.0 µs are timed in batches"
-    )
+    assert str(found) == ("perf_counter: steps of 40.0 ns, 51.0 ns a reading; calls below 20.0 µs are timed in batches")
 
 
 @pytest.mark.parametrize(("step_s", "available"), [(1e-6, True), (1.1e-6, False), (15.6e-3, False), (None, False)])
 def test_a_coarse_clock_times_no_calls(tmp_path: Path, step_s: float | None, available: bool) -> None:
     """More than a twentieth of 20 µs."""
-    assert available is read_call_clock(lambda: Clock(step_s=step_s, cost_s=1e-6), str(tmp_path)).available
+    assert available is read_call_clock(lambda: ClockPrecision(step_s=step_s, cost_s=1e-6), str(tmp_path)).available
 
 
 def test_a_clock_has_the_kernels_name_where_it_tells_one() -> None:
     clock = CallClock(available=False, source="hpet", step_s=None, cost_s=1.2e-6, batched_below_s=20e-6)
 
-    assert describe_clock(clock).startswith("perf_counter (hpet): did not move, 1.20 µs a reading;")
+    assert str(clock).startswith("perf_counter (hpet): did not move, 1.20 µs a reading;")
 
 
 def test_a_source_is_a_record_of_base_units() -> None:
@@ -282,4 +276,4 @@ def test_a_source_is_a_record_of_base_units() -> None:
         reason="",
     )
 
-    assert "nvml:0: moves every 50.0 ms, windows from 5.00 s on" == describe_source(source)
+    assert "nvml:0: moves every 50.0 ms, windows from 5.00 s on" == str(source)

@@ -7,44 +7,48 @@ import pytest
 from fakes.hosts import LAPTOP, settle_in
 from fakes.patients import ONE_THREAD
 
-from pytest_hwperf.cli.doctor.conditions import Conditions, Row, Threads, read_conditions, read_threads, rows_of
+from pytest_hwperf.cli.doctor.conditions import Conditions, Fact, Threads, facts_of, read_conditions, read_threads
 from pytest_hwperf.host.clock_rate import ClockRate
+from pytest_hwperf.host.control_groups import Throttling
 from pytest_hwperf.host.system_state import SystemState
-from pytest_hwperf.host.throttling import Stops
-from pytest_hwperf.meters.energy.diagnosis import Host
+from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 
 CALM = Conditions(
     virtual=False,
     rate=ClockRate(
         governors=("performance",), turbo=False, turbo_switch="/f", turbo_off="1", smt=False,
-        now_hz=2e9, most_hz=None, throttled=0,
+        now_hz=2e9, max_hz=None, heat_events=0,
     ),
     cores_online=8,
     cores_usable=4,
     cores_allotted=4,
     quota_cores=None,
-    quota_stops=None,
+    throttling=None,
     memory_limit_bytes=None,
     system=SystemState(load_1min=0.1, steal=0.0, swap_bytes=1000, swap_used_bytes=0, huge_pages="never"),
     threads=ONE_THREAD,
 )  # fmt: skip
 
 
-def render(found: Conditions) -> dict[str, Row]:
-    return {row.key: row for row in rows_of(found)}
+UNKNOWN = SystemState(load_1min=None, steal=None, swap_bytes=None, swap_used_bytes=None, huge_pages=None)
+BUSY = SystemState(load_1min=3.5, steal=0.03, swap_bytes=2_048_000, swap_used_bytes=1_536_000, huge_pages="always")
+
+
+def render(found: Conditions) -> dict[str, Fact]:
+    return {row.key: row for row in facts_of(found)}
 
 
 def judgement(key: str, found: Conditions) -> str:
     return render(found)[key].judgement
 
 
-def look_at(root: Path) -> Conditions:
-    host = Host(root=str(root), system="Linux", architecture="x86_64")
-    return read_conditions(host, usable=2, online=4, allotted=2, threads=ONE_THREAD)
+def look_at(root: Path, system: SystemState = UNKNOWN) -> Conditions:
+    access = SystemAccess(root=str(root), system="Linux", architecture="x86_64")
+    return read_conditions(access, usable=2, online=4, allotted=2, threads=ONE_THREAD, system=system)
 
 
 def test_a_calm_machine_is_told_without_a_judgement() -> None:
-    assert [] == [row for row in rows_of(CALM) if row.judgement]
+    assert [] == [row for row in facts_of(CALM) if row.judgement]
 
 
 def test_what_is_not_shown_is_unknown_and_not_judged(tmp_path: Path) -> None:
@@ -60,7 +64,7 @@ def test_what_is_not_shown_is_unknown_and_not_judged(tmp_path: Path) -> None:
 
 def test_a_noisy_laptop_is_judged_in_plain_words(tmp_path: Path) -> None:
     """Everything that can be wrong is, with its figure and its remedy."""
-    rows = render(look_at(settle_in(tmp_path)))
+    rows = render(look_at(settle_in(tmp_path), BUSY))
 
     assert {
         "virtual": "no",
@@ -103,7 +107,7 @@ def test_a_virtual_machine_says_what_it_cannot_show(tmp_path: Path) -> None:
 
 def test_a_quota_that_has_not_stopped_anything_is_explained() -> None:
     """Two of four usable cores."""
-    found = replace(CALM, quota_cores=2.0, quota_stops=Stops(0, 0.0))
+    found = replace(CALM, quota_cores=2.0, throttling=Throttling(0, 0.0))
 
     assert "more than 2.0 busy threads are stopped until the next period begins" == judgement("quota", found)
     assert "" == judgement("quota", replace(CALM, quota_cores=4.0))

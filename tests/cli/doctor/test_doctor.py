@@ -16,12 +16,12 @@ from fakes.powercap import AMD, bare_metal, plant
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.cli.doctor.command import MISSING, OK, parse_required, run
-from pytest_hwperf.cli.doctor.findings import Place
+from pytest_hwperf.cli.doctor.findings import Probes
 from pytest_hwperf.cli.doctor.noise import Noise, noise_of
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
 from pytest_hwperf.gate.identical_models import SelfComparison
-from pytest_hwperf.meters.energy.diagnosis import Host
+from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 from pytest_hwperf.pairs.conductor import Progress
 
 USAGE = 4
@@ -37,7 +37,7 @@ def listen(seconds: float) -> Noise:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Place:
+def server(tmp_path: Path) -> Probes:
     """Bare metal with RAPL."""
     plant(tmp_path, AMD)
     weighable(tmp_path)
@@ -45,7 +45,7 @@ def server(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def cloud(tmp_path: Path) -> Place:
+def cloud(tmp_path: Path) -> Probes:
     """A virtual machine without counters."""
     weighable(tmp_path)
     return patient(bare_metal(tmp_path, flags="fpu hypervisor"))
@@ -56,7 +56,7 @@ def data_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return found
 
 
-def test_sections_stand_one_below_the_other(server: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sections_stand_one_below_the_other(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
     """All lines fit, whatever the terminal."""
     assert OK == run(options(seconds=20.0), server, listen)
     lines = capsys.readouterr().out.splitlines()
@@ -65,7 +65,7 @@ def test_sections_stand_one_below_the_other(server: Place, capsys: pytest.Captur
     assert max(map(len, lines)) <= 100
 
 
-def test_a_machine_with_counters_names_them(server: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_with_counters_names_them(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
     run(options(), server)
     out = capsys.readouterr().out
 
@@ -73,7 +73,7 @@ def test_a_machine_with_counters_names_them(server: Place, capsys: pytest.Captur
     assert "  intel-rapl:0:0  core: never added: it lies inside its package\n" in out
 
 
-def test_a_cloud_machine_names_the_hypervisor(cloud: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cloud_machine_names_the_hypervisor(cloud: Probes, capsys: pytest.CaptureFixture[str]) -> None:
     """And has no zones to list."""
     run(options(), cloud)
     out = capsys.readouterr().out
@@ -89,7 +89,7 @@ def test_the_same_refusal_is_told_once(tmp_path: Path, capsys: pytest.CaptureFix
     def refuse(_: str) -> Meter:
         raise MeterUnavailable("Nothing is counted here.")
 
-    place = patient(Host(root=str(tmp_path), system="Darwin", architecture="arm64"))
+    place = patient(SystemAccess(root=str(tmp_path), system="Darwin", architecture="arm64"))
     run(options(), replace(place, open_one=refuse))
 
     out = " ".join(capsys.readouterr().out.split())
@@ -97,7 +97,7 @@ def test_the_same_refusal_is_told_once(tmp_path: Path, capsys: pytest.CaptureFix
     assert "rapl no Nothing is counted here. perf no as rapl nvml no as rapl" in out
 
 
-def test_the_noise_is_read_for_as_long_as_was_asked(server: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_noise_is_read_for_as_long_as_was_asked(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
     asked = list[float]()
 
     def listened(seconds: float) -> Noise:
@@ -121,7 +121,7 @@ def test_the_noise_is_read_for_as_long_as_was_asked(server: Place, capsys: pytes
     ],
 )
 def test_what_is_required_and_missing_fails(
-    cloud: Place, capsys: pytest.CaptureFixture[str], required: tuple[str, ...], code: int, missing: str
+    cloud: Probes, capsys: pytest.CaptureFixture[str], required: tuple[str, ...], code: int, missing: str
 ) -> None:
     """The estimate is no energy that was measured."""
     assert code == run(options(require=required), cloud)
@@ -130,7 +130,7 @@ def test_what_is_required_and_missing_fails(
     assert said == (f"hwperf: required and missing here: {missing}\n" if missing else "")
 
 
-def test_measured_energy_fulfils_the_requirement(server: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_measured_energy_fulfils_the_requirement(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
     assert OK == run(options(require=("energy", "rapl"), json=True), server)
     assert {"energy": True, "rapl": True} == data_of(capsys)["required"]
 
@@ -158,7 +158,7 @@ def test_strangers_sources_can_be_required() -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1.0, 3601.0, float("nan"), float("inf")])
-def test_a_time_that_cannot_be_meant_is_refused(server: Place, seconds: float) -> None:
+def test_a_time_that_cannot_be_meant_is_refused(server: Probes, seconds: float) -> None:
     with pytest.raises(UsageProblem, match="a number from 0 up to an hour, such as 20"):
         run(options(seconds=seconds), server, listen)
 
@@ -169,7 +169,7 @@ def test_a_typo_is_a_usage_error_of_the_command(capsys: pytest.CaptureFixture[st
     assert "Did you mean 'memory'?" in capsys.readouterr().err
 
 
-def test_the_data_have_stable_keys_with_units(server: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_data_have_stable_keys_with_units(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
     """A key that goes or changes its meaning takes another schema number."""
     run(options(json=True, seconds=3.0), server, listen)
     found = data_of(capsys)
@@ -200,7 +200,7 @@ def test_the_data_have_stable_keys_with_units(server: Place, capsys: pytest.Capt
     } == found["noise"].keys()
 
 
-def test_unknown_facts_are_null_and_no_zero(cloud: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_facts_are_null_and_no_zero(cloud: Probes, capsys: pytest.CaptureFixture[str]) -> None:
     run(options(json=True), cloud)
     found = data_of(capsys)
     shown = found["conditions"]
@@ -215,7 +215,7 @@ def test_unknown_facts_are_null_and_no_zero(cloud: Place, capsys: pytest.Capture
 
 
 def test_a_machine_that_shows_everything_is_told_in_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = patient(Host(root=str(settle_in(tmp_path)), system="Linux", architecture="x86_64"))
+    place = patient(SystemAccess(root=str(settle_in(tmp_path)), system="Linux", architecture="x86_64"))
     run(options(json=True), place)
     shown = data_of(capsys)["conditions"]
 
@@ -230,7 +230,7 @@ def test_a_machine_that_shows_everything_is_told_in_data(tmp_path: Path, capsys:
     )
 
 
-def test_the_documented_output_has_the_rows_of_a_run(server: Place, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_documented_output_has_the_facts_of_a_run(server: Probes, capsys: pytest.CaptureFixture[str]) -> None:
     """Whatever the machine: the same headings and facts in the same order, but for the zones."""
     page = (Path(__file__).parents[3] / "docs/meters.md").read_text(encoding="utf-8")
     shown = page.partition("## The doctor\n")[2].partition("```text\n")[2].partition("```")[0]
@@ -254,7 +254,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_shows_that_pairs_are_run(server: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_that_pairs_are_run(server: Probes, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the line is gone afterwards."""
     shown = Terminal()
 

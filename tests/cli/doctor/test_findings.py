@@ -11,7 +11,7 @@ from fakes.patients import patient, weighable
 from fakes.powercap import bare_metal, plant
 
 from pytest_hwperf.cli.doctor.command import MISSING, OK, run
-from pytest_hwperf.cli.doctor.findings import Place
+from pytest_hwperf.cli.doctor.findings import Probes
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.records import Reading
@@ -22,7 +22,7 @@ def options(*require: str) -> Namespace:
 
 
 @pytest.fixture
-def cloud(tmp_path: Path) -> Place:
+def cloud(tmp_path: Path) -> Probes:
     """A virtual machine without counters."""
     weighable(tmp_path)
     return patient(bare_metal(tmp_path, flags="fpu hypervisor"))
@@ -52,7 +52,7 @@ class Boards:
     ("name", "label", "code"),
     [("nvml", "nvml:0+2", MISSING), ("nvml", "nvml-power:0", MISSING), ("psys", "psys:platform", OK)],
 )
-def test_boards_alone_are_not_the_energy_of_the_processors(cloud: Place, name: str, label: str, code: int) -> None:
+def test_boards_alone_are_not_the_energy_of_the_processors(cloud: Probes, name: str, label: str, code: int) -> None:
     """Though they can be measured; the counter of the whole platform holds the processors."""
 
     def open_one(asked: str) -> Meter:

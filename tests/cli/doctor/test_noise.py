@@ -5,13 +5,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_hwperf.cli.doctor.noise import Need, Noise, noise_of, pair_for, read_noise, render_noise
+from pytest_hwperf.cli.doctor.noise import Noise, PairsNeeded, noise_of, pair_for, read_noise, render_noise
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.gate.identical_models import SelfComparison
 from pytest_hwperf.host.interference import Snapshot
+from pytest_hwperf.host.system_state import MachineCpuTime
 
 EIGHT = (-0.004, -0.003, -0.002, -0.001, 0.001, 0.002, 0.003, 0.004)  # log ratios
-QUIET = Snapshot(switches=0, steal=0, total=100, load=0.1, wall_s=0.0)
+QUIET = Snapshot(switches=0, cpu=MachineCpuTime(1.0, 0.0, 100.0), load=0.1, wall_s=0.0)
 
 
 def calm() -> Snapshot:
@@ -33,9 +34,9 @@ def test_a_quiet_machine_needs_the_fewest_pairs() -> None:
     noise = noise_of(EIGHT)
 
     assert (
-        Need(change=0.02, pairs=None, reason="within the margin"),
-        Need(change=0.05, pairs=8, reason=""),
-        Need(change=0.10, pairs=8, reason=""),
+        PairsNeeded(change=0.02, pairs=None, reason="within the margin"),
+        PairsNeeded(change=0.05, pairs=8, reason=""),
+        PairsNeeded(change=0.10, pairs=8, reason=""),
     ) == noise.needs
     assert (0.01, 0.004, 0.02, 8) == (noise.alpha, noise.level, noise.margin, noise.pairs)
 
@@ -95,7 +96,7 @@ def test_a_reading_that_ended_early_says_why() -> None:
 
 
 def test_what_disturbed_the_reading_stands_below_it() -> None:
-    moments = iter([QUIET, QUIET._replace(steal=10, total=200, wall_s=1.0)])
+    moments = iter([QUIET, QUIET._replace(cpu=MachineCpuTime(1.0, 10.0, 200.0), wall_s=1.0)])
     noise = read_noise(lambda: seen(EIGHT), lambda: next(moments))
 
     assert "Meanwhile the host took 10% of the CPU time for others (steal)." == render_noise(noise)[-1]

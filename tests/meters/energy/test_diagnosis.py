@@ -8,13 +8,13 @@ import pytest
 from fakes.powercap import AMD, CLIENT, PLAIN_CLIENT, SOCKETS, bare_metal, calm, describe_processor, plant, refusing
 
 from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.meters.energy.diagnosis import Host
+from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 from pytest_hwperf.meters.energy.rapl import rapl_meter
 
 
-def refusal(host: Host, **environ: str) -> str:
+def refusal(host: SystemAccess, **environ: str) -> str:
     with pytest.raises(MeterUnavailable) as caught:
-        rapl_meter(environ, host=host)
+        rapl_meter(environ, access=host)
     return str(caught.value)
 
 
@@ -44,7 +44,7 @@ def test_firmware_that_gives_nothing_at_all_is_told(tmp_path: Path) -> None:
     (tmp_path / "sys/devices/virtual/powercap/intel-rapl/intel-rapl:0/energy_uj").write_text("\n")
     text = refusal(bare_metal(tmp_path))
 
-    assert text.startswith("intel-rapl:0 (package-0) answers '', which is no number,")
+    assert text.startswith("intel-rapl:0 (package-0) answers '', which is no number")
     assert text.endswith("Nothing is left to read.")
 
 
@@ -58,7 +58,7 @@ def test_another_system_has_no_rapl(tmp_path: Path) -> None:
     """Told first, whatever else holds."""
     plant(tmp_path, AMD)
 
-    assert refusal(Host(root=str(tmp_path), system="Darwin", architecture="arm64")).startswith(
+    assert refusal(SystemAccess(root=str(tmp_path), system="Darwin", architecture="arm64")).startswith(
         "RAPL is read on Linux only, this is Darwin."
     )
 
@@ -118,7 +118,7 @@ def test_a_folder_that_was_named_is_told_before_a_virtual_machine(tmp_path: Path
 def test_a_virtual_machine_with_counters_is_read(tmp_path: Path) -> None:
     """QEMU can show the host's."""
     plant(tmp_path, AMD)
-    meter = rapl_meter({}, host=bare_metal(tmp_path, flags="fpu hypervisor"), calibrated=calm)
+    meter = rapl_meter({}, access=bare_metal(tmp_path, flags="fpu hypervisor"), check=calm)
     meter.close()
 
     assert "rapl:package-0" == meter.source

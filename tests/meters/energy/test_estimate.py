@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from fakes.hosts import settle_in
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.energy.calibration import Calibration, write_calibration
 from pytest_hwperf.meters.energy.estimate import (
     EstimateMeter,
     Watts,
@@ -19,7 +21,6 @@ from pytest_hwperf.meters.energy.estimate import (
     watts_here,
     watts_of,
 )
-from pytest_hwperf.meters.energy.watts import Calibration, write_calibration
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
@@ -178,18 +179,16 @@ def test_any_other_processor_has_the_generic_watts(described: Mapping[str, str])
 
 def test_the_processor_is_read_from_cpuinfo(tmp_path: Path) -> None:
     """The first processor speaks for all."""
-    cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text(
-        "processor\t: 0\ncpu family\t: 23\nmodel\t\t: 49\nmodel name\t: AMD EPYC 7B12\nstepping\t: 0\n\n"
-        "processor\t: 1\ncpu family\t: 23\nmodel\t\t: 1\nmodel name\t: AMD EPYC 7571\n\n"
-    )
+    first = "processor\t: 0\ncpu family\t: 23\nmodel\t\t: 49\nmodel name\t: AMD EPYC 7B12\nstepping\t: 0\n\n"
+    second = "processor\t: 1\ncpu family\t: 23\nmodel\t\t: 1\nmodel name\t: AMD EPYC 7571\n\n"
+    settle_in(tmp_path, {"proc/cpuinfo": first + second})
 
-    assert "(EPYC 2nd generation;" in estimate_meter({}, cpuinfo=str(cpuinfo)).warnings[1]
+    assert "(EPYC 2nd generation;" in estimate_meter({}, root=tmp_path).warnings[1]
 
 
 def test_another_system_has_the_generic_watts(tmp_path: Path) -> None:
     """It has no cpuinfo; the estimate works all the same."""
-    meter = estimate_meter({}, refused=("rapl: not here",), cpuinfo=str(tmp_path / "absent"))
+    meter = estimate_meter({}, refused=("rapl: not here",), root=tmp_path)
 
     assert "(no known microarchitecture;" in meter.warnings[1]
     assert "better source refused: rapl: not here" == meter.warnings[2]
@@ -229,8 +228,8 @@ def test_what_are_no_watts_is_a_file(text: str) -> None:
 
 def test_a_calibrated_processor_has_its_own_watts(tmp_path: Path) -> None:
     """The warning says by what they were measured, and when; so does what a run keeps."""
-    cpuinfo, path = tmp_path / "cpuinfo", tmp_path / "watts.json"
-    cpuinfo.write_text("model name\t: Xeon\ncpu family\t: 6\nmodel\t\t: 85\n\n")
+    path = tmp_path / "watts.json"
+    settle_in(tmp_path, {"proc/cpuinfo": "model name\t: Xeon\ncpu family\t: 6\nmodel\t\t: 85\n"})
     found = Calibration(
         cpu_model="Xeon (family 6 model 85)",
         idle_w=2.5,
@@ -241,7 +240,7 @@ def test_a_calibrated_processor_has_its_own_watts(tmp_path: Path) -> None:
         measured_at="2026-03-02T09:30:00+00:00",
     )
     write_calibration(path, found)
-    meter = estimate_meter({"HWPERF_WATTS": str(path)}, cpuinfo=str(cpuinfo))
+    meter = estimate_meter({"HWPERF_WATTS": str(path)}, root=tmp_path)
     told = "2.5 W idle to 6.5 W busy per vCPU (Xeon (family 6 model 85); calibrated by rapl:package-0 at 2026-03-02"
 
     assert f"estimate: {told}T09:30:00+00:00), so 4 J per CPU second" == meter.warnings[1]
@@ -250,9 +249,7 @@ def test_a_calibrated_processor_has_its_own_watts(tmp_path: Path) -> None:
 
 
 def test_without_watts_of_the_users_own_the_table_speaks(tmp_path: Path) -> None:
-    absent = str(tmp_path / "absent")
-
-    assert watts_of({}) == watts_here({}, cpuinfo=absent) == watts_here({"HWPERF_WATTS": ""}, cpuinfo=absent)
+    assert watts_of({}) == watts_here({}, root=tmp_path) == watts_here({"HWPERF_WATTS": ""}, root=tmp_path)
 
 
 def test_real_work_costs_something() -> None:

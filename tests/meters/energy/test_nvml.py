@@ -16,8 +16,8 @@ from fakes.nvml import (
     torch_with,
 )
 
-from pytest_hwperf.meters.energy.counter_ticks import Calibration
-from pytest_hwperf.meters.energy.nvml import BoardMeter, GpuHost, in_use, nvml_meter
+from pytest_hwperf.meters.energy.counter_check import CounterCheck
+from pytest_hwperf.meters.energy.nvml import BoardMeter, GpuAccess, in_use, nvml_meter
 
 OWN = 4000
 Opening = Callable[..., BoardMeter]
@@ -34,16 +34,16 @@ def nvml() -> FakeNvml:
     return FakeNvml(FakeBoard("GPU-a"), FakeBoard("GPU-b"))
 
 
-def host_of(nvml: FakeNvml, clock: HandClock, **parts: Any) -> GpuHost:
+def access_to(nvml: FakeNvml, clock: HandClock, **parts: Any) -> GpuAccess:
     """This process beside those boards, whose counters move every 20 ms; pauses pass no time."""
     usual: dict[str, Any] = {
         "modules": {},
         "pid": OWN,
         "pause": lambda _seconds: None,
         "wait": lambda ended, _seconds: ended.wait(),  # a thread that has no turn until it is ended
-        "calibrated": lambda _counters: Calibration(tick_s=0.02, spins=9),
+        "check": lambda _counters: CounterCheck(tick_s=0.02, spins=9),
     }
-    return GpuHost(bindings=nvml, clock=clock, asleep=lambda: 0.0, **(usual | parts))
+    return GpuAccess(bindings=nvml, clock=clock, suspended=lambda: 0.0, **(usual | parts))
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def meter_of(nvml: FakeNvml, clock: HandClock) -> Iterator[Opening]:
     opened: list[BoardMeter] = []
 
     def opening(environ: Mapping[str, str] | None = None, **parts: Any) -> BoardMeter:
-        opened.append(nvml_meter(environ or {}, host=host_of(nvml, clock, **parts), beside=True))
+        opened.append(nvml_meter(environ or {}, access=access_to(nvml, clock, **parts), beside=True))
         return opened[-1]
 
     yield opening
@@ -211,7 +211,7 @@ def test_other_processes_are_named_with_their_memory(nvml: FakeNvml, meter_of: O
 
     assert {
         "GPU 0 was shared with process 77 (1.20 GB): its energy is the whole board's",
-        "GPU 1 was shared with process 78 (memory not told): its energy is the whole board's",
+        "GPU 1 was shared with process 78 (memory not reported): its energy is the whole board's",
     } == set(meter.warnings)
 
 
@@ -236,7 +236,7 @@ def test_nobody_else_is_no_warning(nvml: FakeNvml, meter_of: Opening) -> None:
 def test_a_board_that_tells_no_processes_says_so(nvml: FakeNvml, meter_of: Opening) -> None:
     nvml.boards[1].errors["nvmlDeviceGetComputeRunningProcesses"] = NO_PERMISSION
 
-    assert ("GPU 1 does not tell which processes use it: its energy is the whole board's",) == meter_of().warnings
+    assert ("GPU 1 does not report which processes use it: its energy is the whole board's",) == meter_of().warnings
 
 
 def test_a_split_board_says_that_it_counts_as_a_whole(nvml: FakeNvml, meter_of: Opening) -> None:
@@ -285,32 +285,32 @@ def test_power_that_was_not_read_for_long_voids_the_window_and_not_the_next(
 def test_a_board_that_this_process_computes_on_is_in_use(nvml: FakeNvml, clock: HandClock) -> None:
     nvml.boards[1].processes = [Running(77, 1), Running(OWN, 1)]
 
-    assert in_use({}, host=host_of(nvml, clock))
-    assert not in_use({"CUDA_VISIBLE_DEVICES": "0"}, host=host_of(nvml, clock))
-    assert not in_use({"CUDA_VISIBLE_DEVICES": ""}, host=host_of(nvml, clock))
+    assert in_use({}, access=access_to(nvml, clock))
+    assert not in_use({"CUDA_VISIBLE_DEVICES": "0"}, access=access_to(nvml, clock))
+    assert not in_use({"CUDA_VISIBLE_DEVICES": ""}, access=access_to(nvml, clock))
     assert 0 == nvml.inits
 
 
 def test_torch_that_has_begun_is_enough(nvml: FakeNvml, clock: HandClock) -> None:
     """A container's own process has another number for the driver."""
-    assert in_use({}, host=host_of(nvml, clock, modules=torch_with(FakeTorchCuda())))
-    assert not in_use({}, host=host_of(nvml, clock, modules=torch_with(FakeTorchCuda(initialised=False))))
+    assert in_use({}, access=access_to(nvml, clock, modules=torch_with(FakeTorchCuda())))
+    assert not in_use({}, access=access_to(nvml, clock, modules=torch_with(FakeTorchCuda(initialised=False))))
 
 
 def test_nothing_is_in_use_where_there_is_no_driver(clock: HandClock) -> None:
-    assert not in_use({}, host=host_of(FakeNvml(broken=12), clock))
+    assert not in_use({}, access=access_to(FakeNvml(broken=12), clock))
 
 
 def test_a_board_that_tells_no_processes_is_not_in_use_by_any(nvml: FakeNvml, clock: HandClock) -> None:
     nvml.boards[0].errors["nvmlDeviceGetComputeRunningProcesses"] = NO_PERMISSION
 
-    assert not in_use({}, host=host_of(nvml, clock))
+    assert not in_use({}, access=access_to(nvml, clock))
 
 
 def test_boards_that_are_asked_for_by_name_are_the_energy_and_say_what_is_missing(
     nvml: FakeNvml, clock: HandClock
 ) -> None:
-    meter = nvml_meter({}, host=host_of(nvml, clock))
+    meter = nvml_meter({}, access=access_to(nvml, clock))
     meter.close()
 
     assert "energy" == meter.metric

@@ -21,24 +21,24 @@ from fakes.nvml import (
 )
 
 from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.meters.energy.counter_ticks import Calibration, calibrate
-from pytest_hwperf.meters.energy.nvml import GpuHost, nvml_meter
+from pytest_hwperf.meters.energy.counter_check import CounterCheck, check_counters
+from pytest_hwperf.meters.energy.counters import Counters
+from pytest_hwperf.meters.energy.nvml import GpuAccess, nvml_meter
 from pytest_hwperf.meters.energy.nvml_library import Library
-from pytest_hwperf.meters.energy.registers import Counters
 
 COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
 
 
-def host_of(nvml: FakeNvml, calibrated: Callable[[Counters], Calibration] | None = None) -> GpuHost:
-    def seen(_counters: Counters) -> Calibration:
-        return Calibration(tick_s=0.02, spins=9)
+def access_to(nvml: FakeNvml, check: Callable[[Counters], CounterCheck] | None = None) -> GpuAccess:
+    def seen(_counters: Counters) -> CounterCheck:
+        return CounterCheck(tick_s=0.02, spins=9)
 
-    return GpuHost(bindings=nvml, modules={}, calibrated=calibrated or seen, pause=lambda _seconds: None)
+    return GpuAccess(bindings=nvml, modules={}, check=check or seen, pause=lambda _seconds: None)
 
 
-def refusal(nvml: FakeNvml, environ: dict[str, str] | None = None, **parts: Callable[[Counters], Calibration]) -> str:
+def refusal(nvml: FakeNvml, environ: dict[str, str] | None = None, **parts: Callable[[Counters], CounterCheck]) -> str:
     with pytest.raises(MeterUnavailable) as caught:
-        nvml_meter(environ or {}, host=host_of(nvml, **parts))
+        nvml_meter(environ or {}, access=access_to(nvml, **parts))
     return str(caught.value)
 
 
@@ -101,7 +101,7 @@ def test_boards_that_tell_neither_energy_nor_power_are_refused(number: int, call
 
 def test_an_old_driver_serves_by_its_power() -> None:
     nvml = FakeNvml(FakeBoard("GPU-a", errors={COUNTER: FUNCTION_NOT_FOUND}))
-    meter = nvml_meter({}, host=host_of(nvml))
+    meter = nvml_meter({}, access=access_to(nvml))
     meter.close()
 
     assert ("nvml-power:0", 0) == (meter.source, nvml.inits)
@@ -110,7 +110,7 @@ def test_an_old_driver_serves_by_its_power() -> None:
 @pytest.mark.parametrize(("tick_s", "shortest_s"), [(0.001, 2.0), (0.02, 2.0), (0.05, 5.0), (0.1, 10.0)])
 def test_windows_hold_100_ticks_and_last_2_s_at_least(tick_s: float, shortest_s: float) -> None:
     nvml = FakeNvml(FakeBoard("GPU-a"))
-    meter = nvml_meter({}, host=host_of(nvml, lambda _: Calibration(tick_s=tick_s, spins=9)))
+    meter = nvml_meter({}, access=access_to(nvml, lambda _: CounterCheck(tick_s=tick_s, spins=9)))
     meter.close()
 
     assert tick_s == meter.tick_s
@@ -119,8 +119,8 @@ def test_windows_hold_100_ticks_and_last_2_s_at_least(tick_s: float, shortest_s:
 
 def test_a_counter_that_was_not_seen_to_move_gets_the_slowest_tick() -> None:
     nvml = FakeNvml(FakeBoard("GPU-a"))
-    host = host_of(nvml, lambda counters: Calibration(tick_s=0.2, spins=9, stuck=counters.registers))
-    meter = nvml_meter({}, host=host)
+    access = access_to(nvml, lambda counters: CounterCheck(tick_s=0.2, spins=9, stuck=counters.registers))
+    meter = nvml_meter({}, access=access)
     meter.close()
 
     assert (0.1, 10.0) == (meter.tick_s, meter.shortest_window_s)
@@ -129,10 +129,10 @@ def test_a_counter_that_was_not_seen_to_move_gets_the_slowest_tick() -> None:
 def test_a_counter_that_tells_nonsense_is_refused() -> None:
     nvml = FakeNvml(FakeBoard("GPU-a"))
 
-    def look(counters: Counters) -> Calibration:
-        return Calibration(tick_s=0.02, spins=9, absurd=((counters.registers[0], 40_000.0),))
+    def look(counters: Counters) -> CounterCheck:
+        return CounterCheck(tick_s=0.02, spins=9, absurd=((counters.registers[0], 40_000.0),))
 
-    assert "GPU 0 (0) reads 40000 W, which no board draws: its counter is not usable." == refusal(nvml, calibrated=look)
+    assert "GPU 0 (0) reads 40000 W, which no board draws: its counter is not usable." == refusal(nvml, check=look)
     assert 0 == nvml.inits
 
 
@@ -146,7 +146,7 @@ def test_the_tick_of_a_board_is_seen() -> None:
         board.millijoules = 5_000_000 + int(clock.now_s / 0.025) * 6250
         return clock.now_s
 
-    meter = nvml_meter({}, host=host_of(nvml, lambda counters: calibrate(counters, passing)))
+    meter = nvml_meter({}, access=access_to(nvml, lambda counters: check_counters(counters, passing)))
     meter.close()
 
     assert 0.025 == pytest.approx(meter.tick_s, abs=1e-9)
@@ -155,7 +155,7 @@ def test_the_tick_of_a_board_is_seen() -> None:
 
 def test_why_better_sources_were_refused_is_kept() -> None:
     nvml = FakeNvml(FakeBoard("GPU-a"))
-    meter = nvml_meter({}, refused=("rapl: only root\n  sudo so",), host=host_of(nvml))
+    meter = nvml_meter({}, refused=("rapl: only root\n  sudo so",), access=access_to(nvml))
     meter.close()
 
     assert "better source refused: rapl: only root" == meter.warnings[0]
@@ -165,7 +165,7 @@ def test_the_library_is_let_go_of_once() -> None:
     """The bindings count who holds it: somebody else's hold stays."""
     nvml = FakeNvml(FakeBoard("GPU-a"))
     nvml.nvmlInit()
-    meter = nvml_meter({}, host=host_of(nvml))
+    meter = nvml_meter({}, access=access_to(nvml))
     held = nvml.inits
     meter.close()
     meter.close()
@@ -177,7 +177,7 @@ def test_an_instance_that_is_gone_has_no_board() -> None:
     nvml = FakeNvml(FakeBoard("GPU-a", instances=["MIG-1"]))
     library = Library(nvml)
     library.open()
-    holders = (library.holder("MIG-1"), library.holder("MIG-2"))
+    holders = (library.board_of_mig("MIG-1"), library.board_of_mig("MIG-2"))
     library.close()
 
     assert ("GPU-a", "") == holders

@@ -10,19 +10,19 @@ from fakes.power_pmu import CONFIGS, Pmu, plant_pmu, tell_paranoia
 from fakes.powercap import bare_metal
 
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.meters.energy.counter import CounterMeter, Traits
-from pytest_hwperf.meters.energy.counter_ticks import Calibration
-from pytest_hwperf.meters.energy.diagnosis import Host
-from pytest_hwperf.meters.energy.perf import PerfCounters, perf_meter
+from pytest_hwperf.meters.energy.counter_check import CounterCheck
+from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Traits
+from pytest_hwperf.meters.energy.counters import Counters
+from pytest_hwperf.meters.energy.diagnosis import SystemAccess
+from pytest_hwperf.meters.energy.perf import perf_counters, perf_meter
 from pytest_hwperf.meters.energy.power_pmu import find_events
-from pytest_hwperf.meters.energy.registers import Counters
 
 PKG, RAM = CONFIGS["energy-pkg"], CONFIGS["energy-ram"]
-SEEN = Calibration(tick_s=0.001, spins=3)
+SEEN = CounterCheck(tick_s=0.001, spins=3)
 Opening = Callable[..., CounterMeter]
 
 
-def seen(_counters: Counters) -> Calibration:
+def seen(_counters: Counters) -> CounterCheck:
     return SEEN
 
 
@@ -42,9 +42,9 @@ def meter_of(pmu: Pmu, clock: HandClock) -> Iterator[Opening]:
     opened: list[CounterMeter] = []
 
     def opening(root: Path) -> CounterMeter:
-        counters = PerfCounters(find_events(str(root)), pmu.calls)
+        counters = perf_counters(find_events(str(root)), pmu.calls)
         traits = Traits(kind="perf", tick_s=0.001, shortest_window_s=0.5)
-        opened.append(CounterMeter(counters, traits, clock=clock, asleep=lambda: 0.0))
+        opened.append(CounterMeter(counters, traits, clock=clock, suspended=lambda: 0.0))
         return opened[-1]
 
     yield opening
@@ -52,9 +52,9 @@ def meter_of(pmu: Pmu, clock: HandClock) -> Iterator[Opening]:
         meter.close()
 
 
-def refusal(host: Host, pmu: Pmu, calibrated: Callable[[Counters], Calibration] = seen) -> str:
+def refusal(access: SystemAccess, pmu: Pmu, check: Callable[[Counters], CounterCheck] = seen) -> str:
     with pytest.raises(MeterUnavailable) as caught:
-        perf_meter({}, host=host, calls=pmu.calls, calibrated=calibrated)
+        perf_meter({}, access=access, calls=pmu.calls, check=check)
     return str(caught.value)
 
 
@@ -236,7 +236,7 @@ def test_perf_meter_opens_what_the_machine_has(tmp_path: Path, pmu: Pmu) -> None
     """With a tick of 1 ms, windows of 0.5 s; why better sources were refused in one line each."""
     plant_pmu(tmp_path)
     meter = perf_meter(
-        {}, refused=("rapl: only root\n  sudo so",), host=bare_metal(tmp_path), calls=pmu.calls, calibrated=seen
+        {}, refused=("rapl: only root\n  sudo so",), access=bare_metal(tmp_path), calls=pmu.calls, check=seen
     )
     meter.close()
 
@@ -247,7 +247,7 @@ def test_perf_meter_opens_what_the_machine_has(tmp_path: Path, pmu: Pmu) -> None
 def test_a_slow_counter_takes_windows_of_100_ticks(tmp_path: Path, pmu: Pmu) -> None:
     plant_pmu(tmp_path)
     meter = perf_meter(
-        {}, host=bare_metal(tmp_path), calls=pmu.calls, calibrated=lambda _: Calibration(tick_s=0.01, spins=3)
+        {}, access=bare_metal(tmp_path), calls=pmu.calls, check=lambda _: CounterCheck(tick_s=0.01, spins=3)
     )
     meter.close()
 
@@ -256,21 +256,21 @@ def test_a_slow_counter_takes_windows_of_100_ticks(tmp_path: Path, pmu: Pmu) -> 
 
 def test_noisy_firmware_takes_windows_of_a_second(tmp_path: Path, pmu: Pmu) -> None:
     plant_pmu(tmp_path)
-    meter = perf_meter({}, host=bare_metal(tmp_path, flags="fpu sgx"), calls=pmu.calls, calibrated=seen)
+    meter = perf_meter({}, access=bare_metal(tmp_path, flags="fpu sgx"), calls=pmu.calls, check=seen)
     meter.close()
 
     assert 1.0 == meter.shortest_window_s
     assert meter.warnings[0].startswith("this processor has SGX")
 
 
-def calibrating(*looks: tuple[tuple[int, ...], tuple[int, ...]]) -> Callable[[Counters], Calibration]:
+def calibrating(*looks: tuple[tuple[int, ...], tuple[int, ...]]) -> Callable[[Counters], CounterCheck]:
     """See at each look which positions are stuck and which absurd, and nothing odd after the last."""
     coming = iter(looks)
 
-    def look(counters: Counters) -> Calibration:
+    def look(counters: Counters) -> CounterCheck:
         stuck, absurd = next(coming, ((), ()))
         found = counters.registers
-        return Calibration(
+        return CounterCheck(
             seconds=0.2,
             tick_s=0.001,
             spins=3,
@@ -283,14 +283,14 @@ def calibrating(*looks: tuple[tuple[int, ...], tuple[int, ...]]) -> Callable[[Co
 
 def test_an_event_that_tells_nonsense_is_left_out_aloud(tmp_path: Path, pmu: Pmu) -> None:
     plant_pmu(tmp_path, cpumask="0,18")
-    meter = perf_meter({}, host=bare_metal(tmp_path), calls=pmu.calls, calibrated=calibrating(((1,), (3,))))
+    meter = perf_meter({}, access=bare_metal(tmp_path), calls=pmu.calls, check=calibrating(((1,), (3,))))
     held = pmu.held
     meter.close()
 
     assert "perf:pkg+pkg" == meter.source
     assert (
-        "energy-ram of CPU 0 (ram) did not move in 200 ms, so the event is left out.",
-        "energy-ram of CPU 18 (ram) reads 3763 W, which nothing draws, so the event is left out.",
+        "energy-ram of CPU 0 (ram) did not move in 200 ms: it is left out.",
+        "energy-ram of CPU 18 (ram) reads 3763 W, above 2000 W: wrong unit; it is left out.",
     ) == meter.warnings
     assert [(PKG, 0), (PKG, 18)] == held
     assert [] == pmu.held
@@ -300,19 +300,17 @@ def test_memory_alone_is_no_substitute(tmp_path: Path, pmu: Pmu) -> None:
     plant_pmu(tmp_path)
     text = refusal(bare_metal(tmp_path), pmu, calibrating(((0,), ())))
 
-    assert (
-        "energy-pkg of CPU 0 (pkg) did not move in 200 ms, so the event is left out. Nothing is left to read." == text
-    )
+    assert "energy-pkg of CPU 0 (pkg) did not move in 200 ms: it is left out. Nothing is left to read." == text
     assert [] == pmu.held
 
 
 def test_events_that_open_and_do_not_answer_are_no_source(tmp_path: Path, pmu: Pmu) -> None:
     plant_pmu(tmp_path)
 
-    def failing(_counters: Counters) -> Calibration:
+    def failing(_counters: Counters) -> CounterCheck:
         raise MeasurementError("energy-pkg of CPU 0 (pkg) answers EIO")
 
-    assert "The power PMU could be opened and not be read: energy-pkg of CPU 0 (pkg) answers EIO." == refusal(
+    assert "The counters could be opened and not be read: energy-pkg of CPU 0 (pkg) answers EIO." == refusal(
         bare_metal(tmp_path), pmu, failing
     )
     assert [] == pmu.held
@@ -342,7 +340,7 @@ def test_another_system_has_no_pmu(tmp_path: Path, pmu: Pmu) -> None:
     plant_pmu(tmp_path)
 
     assert "The power PMU is a part of Linux, this is Darwin." == refusal(
-        Host(root=str(tmp_path), system="Darwin", architecture="x86_64"), pmu
+        SystemAccess(root=str(tmp_path), system="Darwin", architecture="x86_64"), pmu
     )
 
 

@@ -1,12 +1,22 @@
-"""What sysfs tells of the power PMU, and what is made of what it should not tell."""
+"""What sysfs says of the power PMU, and the system call, tried on the clock that every kernel counts in software."""
 
+import os
+import platform
+import struct
 from pathlib import Path
 
 import pytest
 from fakes.power_pmu import KIND, SCALE, plant_pmu
 
 from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.meters.energy.power_pmu import find_events, parse_cpus
+from pytest_hwperf.meters.energy.power_pmu import attributes, find_events, open_event, parse_cpus
+
+_SOFTWARE, _CPU_CLOCK = 1, 0  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK: nanoseconds
+_NO_PMU = 2**31 - 1
+
+on_x86_64_linux = pytest.mark.skipif(
+    (platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="the call's number is that of x86-64 Linux"
+)
 
 
 def test_a_package_and_its_memory_are_found(tmp_path: Path) -> None:
@@ -16,7 +26,7 @@ def test_a_package_and_its_memory_are_found(tmp_path: Path) -> None:
 
     assert [("pkg", KIND, 2, 0), ("ram", KIND, 3, 0)] == [(e.register.name, e.kind, e.config, e.cpu) for e in events]
     assert [("energy-pkg of CPU 0", SCALE, None, True), ("energy-ram of CPU 0", SCALE, None, False)] == [
-        (e.register.id, e.register.joules, e.register.last, e.register.restless) for e in events
+        (e.register.id, e.register.joules, e.register.last, e.register.never_idle) for e in events
     ]
 
 
@@ -106,3 +116,35 @@ def test_what_is_no_list_of_cpus_is_refused(text: str) -> None:
 
 def test_an_empty_list_has_no_cpus() -> None:
     assert () == parse_cpus("\n")
+
+
+def test_the_attributes_name_pmu_size_and_event_and_nothing_else() -> None:
+    """Flags that exclude the kernel or the user would be refused by the power PMU."""
+    packed = attributes(23, 2)
+
+    assert 64 == len(packed)
+    assert (23, 64, 2) == struct.unpack_from("=IIQ", packed)
+    assert bytes(48) == packed[16:]
+
+
+@on_x86_64_linux
+def test_what_the_kernel_refuses_is_an_os_error() -> None:
+    """There is no such PMU; without the right to ask, that is told first."""
+    with pytest.raises(OSError, match="perf_event_open on CPU 0"):
+        open_event(_NO_PMU, 0, 0)
+
+
+@on_x86_64_linux
+def test_an_opened_event_counts_from_now_on() -> None:
+    """CPU 0's clock goes on by itself between two readings; the descriptor is not inherited."""
+    try:
+        descriptor = open_event(_SOFTWARE, _CPU_CLOCK, 0)
+    except OSError as error:
+        pytest.skip(f"this process may not count events of a whole CPU: {error}")
+    first, second = (int.from_bytes(os.read(descriptor, 8), "little") for _ in range(2))
+    inherited = os.get_inheritable(descriptor)
+    os.close(descriptor)
+
+    assert 0 < first < second
+    assert not inherited
+    assert not Path(f"/proc/self/fd/{descriptor}").exists()

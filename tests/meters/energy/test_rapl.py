@@ -26,10 +26,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.energy.counter import CounterMeter, Opening
+from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Opening
+from pytest_hwperf.meters.energy.counters import Register
 from pytest_hwperf.meters.energy.powercap import SYSTEM, Files, Zone, choose_zones, find_zones
-from pytest_hwperf.meters.energy.rapl import PowercapCounters
-from pytest_hwperf.meters.energy.registers import Register
+from pytest_hwperf.meters.energy.rapl import powercap_counters
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
@@ -247,7 +247,7 @@ def test_without_a_range_windows_stay_under_a_minute(
 
 def test_a_value_above_the_range_is_an_error() -> None:
     """Then the range is not the counter's, and a wrap could not be undone."""
-    register = Register(id="intel-rapl:0", name="package-0", joules=1e-6, last=1000, restless=True)
+    register = Register(id="intel-rapl:0", name="package-0", joules=1e-6, last=1000, never_idle=True)
 
     with pytest.raises(MeasurementError, match=r"intel-rapl:0 \(package-0\) reads 1001, above its range of 1000"):
         register.spent(5, 1001)
@@ -261,7 +261,7 @@ def test_a_value_above_the_range_is_an_error() -> None:
 def test_wraps_are_undone_within_one_unit(unit_nj: int, start: int, steps: list[int]) -> None:
     """The true counter has 2^32 steps of one unit; each window holds one wrap at most and is off by a unit at most."""
     last = (2**32 - 1) * unit_nj // 1000
-    register = Register(id="intel-rapl:0", name="package-0", joules=1e-6, last=last, restless=True)
+    register = Register(id="intel-rapl:0", name="package-0", joules=1e-6, last=last, never_idle=True)
     counts = start
     for step in steps:
         before, after = ((value % 2**32) * unit_nj // 1000 for value in (counts, counts + step))
@@ -350,7 +350,7 @@ def test_descriptors_are_given_back_when_one_cannot_be_opened(tmp_path: Path) ->
     before = sorted(Path("/proc/self/fd").iterdir())
 
     with pytest.raises(PermissionError):
-        PowercapCounters(chosen, refusing(errno.EACCES, "intel-rapl:0/energy_uj"))
+        powercap_counters(chosen, refusing(errno.EACCES, "intel-rapl:0/energy_uj"))
 
     assert before == sorted(Path("/proc/self/fd").iterdir())
 

@@ -9,6 +9,7 @@ import pytest
 from fakes.resident import FakeResident, Process
 
 from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.host.resident import resident
 from pytest_hwperf.meters.memory.peak_rss import MemoryMeter, PeakRss
 
 # Each answer in bytes: peak of a call that keeps nothing, what is left, peak after a reset, what a kept block leaves.
@@ -31,9 +32,13 @@ def process(tmp_path: Path) -> Process:
     return Process(tmp_path)
 
 
+def meter_of(process: Process) -> MemoryMeter:
+    return MemoryMeter(lambda: PeakRss(resident("linux", process.folder)))
+
+
 def test_peak_and_retained_are_counted_from_the_idle_process(process: Process) -> None:
     """1000 kB idle, 5000 kB at the peak, 1200 kB now."""
-    meter = MemoryMeter(process.folder)
+    meter = meter_of(process)
 
     assert meter.idle() == ""
     process.show(peak_kb=5000, now_kb=1200)
@@ -42,7 +47,7 @@ def test_peak_and_retained_are_counted_from_the_idle_process(process: Process) -
 
 def test_a_reset_keeps_the_idle_value(process: Process) -> None:
     """The process holds 200 kB more than idle when the peak is forgotten, and 300 kB more at the next one."""
-    meter = MemoryMeter(process.folder)
+    meter = meter_of(process)
     meter.idle()
     process.show(peak_kb=1200, now_kb=1200)
 
@@ -52,7 +57,7 @@ def test_a_reset_keeps_the_idle_value(process: Process) -> None:
 
 
 def test_a_process_that_shrank_retains_less_than_nothing(process: Process) -> None:
-    meter = MemoryMeter(process.folder)
+    meter = meter_of(process)
     meter.idle()
     process.show(peak_kb=1000, now_kb=900)
 
@@ -67,7 +72,7 @@ def test_without_a_peak_there_is_a_reason_and_no_number(process: Process, missin
         status.unlink()
     else:
         status.write_text(status.read_text().replace(missing, "Vm"))
-    meter = MemoryMeter(process.folder)
+    meter = meter_of(process)
 
     assert "memory cannot be measured here" in meter.idle()
     assert "memory cannot be measured here" in meter.reset()
@@ -78,12 +83,12 @@ def test_without_a_peak_there_is_a_reason_and_no_number(process: Process, missin
 
 
 def test_a_refusal_forgets_an_earlier_idle_value(process: Process) -> None:
-    meter = MemoryMeter(process.folder)
+    meter = meter_of(process)
     meter.idle()
     (process.folder / "status").unlink()
 
     assert meter.idle()
-    with pytest.raises(MeasurementError, match="heed its reason"):
+    with pytest.raises(MeasurementError, match="check its reason"):
         meter.peak()
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from pytest_hwperf.cli.doctor.layout import fitting, paragraph, table
+from pytest_hwperf.cli.doctor.text import fitting_width, paragraph, table
 
 
 @pytest.mark.parametrize(("columns", "width"), [(0, 80), (80, 80), (93, 93), (200, 100)])
 def test_the_width_reads_well_on_every_terminal(columns: int, width: int) -> None:
-    assert width == fitting(columns)
+    assert width == fitting_width(columns)
 
 
 def test_texts_are_aligned_and_notes_hang_below_them() -> None:

@@ -1,7 +1,7 @@
-"""The watts of a processor, measured once where its energy can be read, for machines of its kind where it cannot."""
+"""Watts of a processor, measured once where its energy can be read, for machines of its kind where it cannot."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,23 +11,24 @@ from pytest_hwperf.core.errors import MeasurementError, SerialisationError, Usag
 from pytest_hwperf.core.records import Record
 from pytest_hwperf.core.serialisation import from_plain, to_plain
 from pytest_hwperf.core.units import show_number
+from pytest_hwperf.host.files import replace_file
 
-# Keeps processors busy while it is open; what it gives tells the CPU seconds that this has taken so far.
+# Keeps processors busy while it is open; yields a function that returns the CPU seconds that this has taken so far.
 Work = Callable[[], AbstractContextManager[Callable[[], float]]]
 
 _WHAT, _SCHEMA = "pytest-hwperf watts", 1
 _LARGEST = 10_000  # bytes: what is written has 300
 _WINDOW_S = 2.0
-_SETTLE_S = 0.5  # until all processors are at work, or at rest
-_RESTLESS = 0.05  # of the power that work adds: more between two idle windows was somebody else's work
-_MOST_W = 2000.0  # per vCPU: what not even a whole package draws
-_COUNTERS = ("rapl:", "perf:")  # sources that tell of the processor alone
-_BUSY = 0.9  # of the cores: less means that others took turns on them
+_SETTLE_S = 0.5  # until all processors are busy, or idle
+_RESTLESS = 0.05  # of the power that work adds: a larger difference of two idle windows was other processes' work
+_MOST_W = 2000.0  # per vCPU: not even a whole package draws it
+_COUNTERS = ("rapl:", "perf:")  # sources that measure the processor alone
+_BUSY = 0.9  # of the cores: less means that other processes used them
 _AGAIN = "make one with hwperf calibrate FILE where RAPL can be read"
 
 
 class Calibration(Record, frozen=True, kw_only=True):
-    """Watts of one vCPU as a counter has shown them, and what has to be known about them."""
+    """Watts of one vCPU as a counter has measured them, and how."""
 
     cpu_model: str  # with family and model: clouds call several generations by one name
     idle_w: float  # of the idle machine, W per vCPU
@@ -40,20 +41,11 @@ class Calibration(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processors:
-    """Those of the machine to calibrate."""
+    """Processors of the machine to calibrate."""
 
-    model: str  # as `model_of` tells it
-    online: int  # whose idle power a counter shows
+    model: str  # as by `name_processor`
+    online: int  # of which a counter shows the idle power
     allotted: int  # to this process, to be kept busy
-
-
-def model_of(processor: Mapping[str, str]) -> str:
-    """Name a processor as /proc/cpuinfo describes it, with its family and model; "" where it has no name."""
-    name = processor.get("model name", "")
-    numbers = [
-        f"{word} {processor[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in processor
-    ]
-    return f"{name} ({' '.join(numbers)})" if name and numbers else name
 
 
 def calibrate_watts(
@@ -65,22 +57,22 @@ def calibrate_watts(
     sleep: Callable[[float], None],
     now: Callable[[], str],
 ) -> Calibration:
-    """Measure the idle machine, then with all its cores busy, then idle again: what work adds, by CPU second.
+    """Measure the idle machine, then with all its cores busy, then idle again: the power that work adds, per busy CPU.
 
-    The estimate multiplies CPU seconds by busy less idle watts. So the power that work has added is divided by the
-    CPU seconds that it took, whatever part of the machine this process may use.
+    The estimate multiplies CPU seconds by busy minus idle watts. So the power that work has added is divided by the
+    CPUs that it kept busy, whatever part of the machine this process may use.
 
     Args:
         meter: of energy, read from a counter.
-        processors: whose watts they are.
-        work: keeps all that are allotted busy.
+        processors: to calibrate.
+        work: keeps all allotted ones busy.
         clock: seconds, monotonic.
         sleep: waits so many seconds.
         now: ISO 8601, UTC.
 
     Raises:
-        MeasurementError: the source is no counter of the processor, a window told nothing, the machine was not quiet,
-            or what was found cannot be.
+        MeasurementError: the source is no counter of the processor, a window gave no value, the machine was not quiet,
+            or the result is not plausible.
     """
     if not meter.source.startswith(_COUNTERS):
         raise MeasurementError(
@@ -104,12 +96,12 @@ def calibrate_watts(
         measured_at=now(),
     )
     if wrong := _wrong(found):
-        raise MeasurementError(f"what was found has {wrong}")
+        raise MeasurementError(f"the result has {wrong}")
     return found
 
 
 class _Windows:
-    """Windows of one length, each some time after what was before it."""
+    """Windows of one length, each after a pause in which the power settles."""
 
     def __init__(self, meter: Meter, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
         self.window_s = max(_WINDOW_S, 1.25 * meter.shortest_window_s)
@@ -128,12 +120,12 @@ class _Windows:
         self._sleep(self.window_s)
         reading, seconds, spent_s = self._meter.end(started), self._clock() - began_s, cpu_seconds() - spent_s
         if reading.value is None:
-            raise MeasurementError(f"{self._meter.source} told nothing: {reading.reason}")
+            raise MeasurementError(f"{self._meter.source} gave no value: {reading.reason}")
         return reading.value / seconds, spent_s / seconds
 
 
 def _check_quiet(processors: Processors, *, cpus: float, added_w: float, restless_w: float) -> None:
-    """Refuse figures into which somebody else's work has gone.
+    """Refuse figures that include the work of other processes.
 
     Raises:
         MeasurementError: says what was seen and what to do.
@@ -151,7 +143,7 @@ def _check_quiet(processors: Processors, *, cpus: float, added_w: float, restles
 
 
 def _wrong(found: Calibration) -> str:
-    """Say what no calibration can have; "" where it may be one. It is shown, and may come from anyone."""
+    """Return what is not plausible, "" where all is. Texts are checked too: they are shown, whoever wrote them."""
     if not (found.source + found.measured_at).isprintable():
         return f"more than plain text in its source, {found.source!r}, or its time, {found.measured_at!r}"
     if not found.source.startswith(_COUNTERS):
@@ -163,39 +155,22 @@ def _wrong(found: Calibration) -> str:
     return ""
 
 
-def check_writable(path: Path) -> None:
-    """Try whether `write_calibration` could write there; nothing is left behind.
-
-    Raises:
-        OSError: it could not.
-    """
-    draft = _draft(path)
-    draft.touch()
-    draft.unlink()
-
-
 def write_calibration(path: Path, found: Calibration) -> None:
-    """Write a calibration as JSON; the file is replaced whole.
+    """Write a calibration as JSON; the file is replaced atomically.
 
     Raises:
         OSError: it cannot be written there.
     """
     text = json.dumps({"what": _WHAT, "schema": _SCHEMA, **to_plain(found)}, indent=1)
-    draft = _draft(path)
-    draft.write_text(text + "\n", encoding="utf-8")
-    draft.replace(path)
-
-
-def _draft(path: Path) -> Path:
-    return path.with_name(f".{path.name}.tmp")
+    replace_file(path, f"{text}\n".encode())
 
 
 def read_calibration(path: Path, cpu_model: str) -> Calibration:
-    """Read what `write_calibration` wrote; strictly, since it may come from anyone.
+    """Read a file of `write_calibration`, strictly: it may come from anyone.
 
     Args:
         path: the file.
-        cpu_model: of this machine, as `model_of` tells it.
+        cpu_model: of this machine, as by `name_processor`.
 
     Raises:
         UsageProblem: no such file, something else in it, or the watts of another processor; says what to do.
@@ -215,7 +190,7 @@ def read_calibration(path: Path, cpu_model: str) -> Calibration:
     try:
         found = from_plain(Calibration, plain)
     except SerialisationError as error:
-        raise UsageProblem(f"the file does not hold what a calibration holds ({error}): {_AGAIN}") from error
+        raise UsageProblem(f"the file holds no valid calibration ({error}): {_AGAIN}") from error
     if wrong := _wrong(found):
         raise UsageProblem(f"the file has {wrong}: {_AGAIN}")
     if not cpu_model or found.cpu_model != cpu_model:

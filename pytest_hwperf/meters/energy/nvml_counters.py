@@ -1,4 +1,4 @@
-"""Energy of boards that count none: their instant power, added up by the trapezoid rule."""
+"""Counters of NVIDIA boards: their own of energy, or their instant power added up by the trapezoid rule."""
 
 import threading
 import time
@@ -10,17 +10,43 @@ from pytest_hwperf.meters.energy.nvml_library import Board, Library
 
 EVERY_S = 0.02  # sensors give a new value every 20 to 100 ms
 _GAP_S = 0.25  # longer without a value, what lies between is a guess
-_MICRO = 1e-6  # J of one count
+_MILLI, _MICRO = 1e-3, 1e-6  # J of one count
+
+
+class EnergyCounters:
+    """Counts of mJ, kept by the driver.
+
+    Args:
+        library: opened; closed with the counters.
+        boards: those to add up.
+    """
+
+    def __init__(self, library: Library, boards: Sequence[Board]) -> None:
+        self.registers = tuple(board.register(_MILLI) for board in boards)
+        self._library = library
+        self._boards = tuple(boards)
+
+    def read(self) -> tuple[int, ...]:
+        """Return the millijoules of every board since its driver was loaded.
+
+        Raises:
+            MeasurementError: a board answers an error.
+        """
+        return tuple(map(self._library.millijoules, self._boards))
+
+    def close(self) -> None:
+        """Close the library; closing twice does nothing."""
+        self._library.close()
 
 
 class PowerCounters:
-    """Counts of µJ since the first reading, kept up by a thread that begins with it.
+    """Counts of µJ since the first reading, updated by a thread that starts with it.
 
     Args:
         library: opened; closed with the counters.
         boards: those to add up.
         clock: seconds, monotonic.
-        wait: sleeps for so many seconds unless the event comes first, and tells whether it came.
+        wait: sleeps for so many seconds unless the event comes first, and returns whether it came.
     """
 
     def __init__(
@@ -38,7 +64,7 @@ class PowerCounters:
         self._wait = wait
         self._lock = threading.Lock()
         self._joules = [0.0] * len(self._boards)
-        self._last: tuple[float, tuple[float, ...]] | None = None  # when the boards drew what, in s and W
+        self._last: tuple[float, tuple[float, ...]] | None = None  # time of the last powers, in s and W
         self._broken = ""  # why energy has been missed since the last reading
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -47,7 +73,7 @@ class PowerCounters:
         """Return the microjoules of every board.
 
         Raises:
-            MeasurementError: since the last reading a board gave no power, or was not asked for too long.
+            MeasurementError: since the last reading a board gave no power, or was not read for too long.
         """
         with self._lock:
             if self._thread is None:
@@ -60,7 +86,7 @@ class PowerCounters:
             return tuple(int(joules / _MICRO) for joules in self._joules)
 
     def close(self) -> None:
-        """End the thread and let go of the library; closing twice does nothing."""
+        """End the thread and close the library; closing twice does nothing."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -72,7 +98,7 @@ class PowerCounters:
                 self._add()
 
     def _add(self) -> None:
-        """Add the energy since the last values; an error and a gap are kept for whoever reads next."""
+        """Add the energy since the last powers; an error or a gap is reported by the next reading."""
         before_s = self._clock()
         try:
             watts = tuple(map(self._library.watts, self._boards))

@@ -7,7 +7,7 @@ import pytest
 from fakes.counters import Load, PassingClock, SteadyCounters
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.energy.totals import Totals, seconds_asleep
+from pytest_hwperf.meters.energy.counters import Totals, seconds_suspended
 
 DRAM_RANGE = 65712999613
 LONGEST_S = 32.8
@@ -35,7 +35,7 @@ class Waits:
 
 
 def totals_of(clock: PassingClock, counters: SteadyCounters, **changes: object) -> Totals:
-    return Totals(counters, longest_s=LONGEST_S, clock=clock, asleep=lambda: 0.0, **changes)  # type: ignore[arg-type]
+    return Totals(counters, longest_s=LONGEST_S, clock=clock, suspended=lambda: 0.0, **changes)  # type: ignore[arg-type]
 
 
 def test_a_thread_loses_nothing_in_200_seconds_of_400_watts() -> None:
@@ -129,7 +129,7 @@ def test_a_suspended_machine_voids_the_window() -> None:
     """Its counters stood still or went on, nobody knows."""
     clock, asleep = PassingClock(), [100.0]
     counters = SteadyCounters(clock, [Load(watts=5.0)])
-    totals = Totals(counters, longest_s=LONGEST_S, clock=clock, asleep=lambda: asleep[0])
+    totals = Totals(counters, longest_s=LONGEST_S, clock=clock, suspended=lambda: asleep[0])
     before = totals.read()
     asleep[0] += 0.01  # two clocks are never read at once
     still = totals.read()
@@ -154,10 +154,10 @@ def test_a_refused_reading_rises_and_voids_what_is_open() -> None:
 
 
 def test_this_machine_tells_how_long_it_slept() -> None:
-    assert 0.0 <= round(seconds_asleep(), 2)
+    assert 0.0 <= round(seconds_suspended(), 2)
 
 
 def test_a_system_without_that_clock_never_slept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("time.CLOCK_BOOTTIME", raising=False)
 
-    assert 0.0 == seconds_asleep()
+    assert 0.0 == seconds_suspended()

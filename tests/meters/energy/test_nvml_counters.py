@@ -8,7 +8,7 @@ from fakes.clocks import HandClock
 from fakes.nvml import GPU_IS_LOST, FakeBoard, FakeNvml
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.energy.board_power import EVERY_S, PowerCounters
+from pytest_hwperf.meters.energy.nvml_counters import EVERY_S, PowerCounters
 from pytest_hwperf.meters.energy.nvml_library import Library
 
 MICRO = 1_000_000

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_hwperf.core.contracts import CountingMeter
-from pytest_hwperf.meters.energy.counter import CounterMeter, Traits
-from pytest_hwperf.meters.energy.idle import Sleeper, idle_watts
-from pytest_hwperf.meters.energy.share import Share
+from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Share, Traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +23,7 @@ def steady(
     traits = Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5, spins=spins)
     if before:
         traits = Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5, before_reading=before)
-    return CounterMeter(SteadyCounters(lambda: clock.now_s, loads), traits, clock=clock, asleep=lambda: 0.0)
+    return CounterMeter(SteadyCounters(lambda: clock.now_s, loads), traits, clock=clock, suspended=lambda: 0.0)
 
 
 @given(
@@ -62,7 +60,7 @@ def test_a_window_begins_behind_a_change() -> None:
     counters.read = slow_read  # type: ignore[method-assign]
     clock.now_s = 1.0004
     traits = Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5, spins=100)
-    meter = CounterMeter(counters, traits, clock=lambda: clock.now_s, asleep=lambda: 0.0)
+    meter = CounterMeter(counters, traits, clock=lambda: clock.now_s, suspended=lambda: 0.0)
     meter.start()
 
     assert 1.001 == pytest.approx(clock.now_s, abs=0.00011)
@@ -73,7 +71,7 @@ def test_waiting_for_a_change_is_given_up() -> None:
     clock = PassingClock()
     counters = SteadyCounters(clock, [Load(watts=0.0)])
     meter = CounterMeter(
-        counters, Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5, spins=7), clock=clock, asleep=lambda: 0.0
+        counters, Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5, spins=7), clock=clock, suspended=lambda: 0.0
     )
     started = meter.start()
 
@@ -97,7 +95,7 @@ def test_a_reading_tells_our_share() -> None:
     counters = SteadyCounters(clock, [Load(watts=20.0)])
     share = Share(own=lambda: own[0], machine=lambda: machine[0])
     traits = Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5)
-    meter = CounterMeter(counters, traits, share=share, clock=clock, asleep=lambda: 0.0)
+    meter = CounterMeter(counters, traits, share=share, clock=clock, suspended=lambda: 0.0)
     started = meter.start()
     clock.now_s, own[0], machine[0] = 1.0, 0.8, 1.6
     reading = meter.end(started)
@@ -117,7 +115,7 @@ def test_counters_that_are_not_of_the_machine_tell_no_share() -> None:
 
 def test_a_meter_says_what_it_adds_up_and_how_finely() -> None:
     clock = PassingClock()
-    meter = steady(clock, Load(watts=1.0), Load(watts=1.0, name="dram", restless=False))
+    meter = steady(clock, Load(watts=1.0), Load(watts=1.0, name="dram", never_idle=False))
 
     assert isinstance(meter, CountingMeter)
     assert ("fake:package-0+dram", ("package-0", "dram"), "energy") == (meter.source, meter.domains, meter.metric)
@@ -134,50 +132,12 @@ def test_counters_that_never_start_again_need_not_be_attended() -> None:
     assert 2.0 * 86_400 == pytest.approx(meter.end(started).value)
 
 
-def sleeper_of(clock: PassingClock, *, busy_s: float | None = 0.0, slept: list[float] | None = None) -> Sleeper:
-    """Let the clock pass instead of sleeping, while others work for `busy_s` CPU seconds each second."""
-
-    def sleep(seconds: float) -> None:
-        clock.now_s += seconds
-        if slept is not None:
-            slept.append(seconds)
-
-    return Sleeper(sleep=sleep, clock=clock, busy=lambda: None if busy_s is None else 50.0 + busy_s * clock.now_s)
-
-
-@pytest.mark.parametrize("busy_s", [0.0, 0.19, None])
-def test_the_idle_power_is_that_of_two_seconds_asleep(busy_s: float | None) -> None:
-    """Up to 5 % of the cores at work are the system's own; where it does not tell, nobody is known to disturb."""
-    clock, slept = PassingClock(), list[float]()
-    sleeper = sleeper_of(clock, busy_s=busy_s, slept=slept)
-    reading = idle_watts(steady(clock, Load(watts=12.5)), 4, sleeper)
-
-    assert [2.0] == slept
-    assert 12.5 == pytest.approx(reading.value)
-
-
-def test_a_machine_on_which_others_work_is_not_idle() -> None:
-    """Taken off, its power would make the calls look cheaper than they are."""
-    clock = PassingClock()
-    reading = idle_watts(steady(clock, Load(watts=12.5)), 4, sleeper_of(clock, busy_s=2.0))
-
-    assert (None, "the machine was not idle: others used 50% of its cores") == (reading.value, reading.reason)
-
-
-def test_an_idle_power_that_cannot_be_read_has_a_reason() -> None:
-    clock = PassingClock()
-    reading = idle_watts(steady(clock, Load(watts=0.0)), 4, sleeper_of(clock))
-
-    assert reading.value is None
-    assert "did not move in 2.00 s" in reading.reason
-
-
 def test_what_went_wrong_between_windows_is_no_fault_of_the_next() -> None:
     """A counter of unknown range that started again voids what was open; the next window is whole."""
     clock = PassingClock()
     counters = SteadyCounters(clock, [Load(watts=20.0, start=5_000_000)])
     traits = Traits(kind="fake", tick_s=TICK_S, shortest_window_s=0.5)
-    meter = CounterMeter(counters, traits, clock=clock, asleep=lambda: 0.0)
+    meter = CounterMeter(counters, traits, clock=clock, suspended=lambda: 0.0)
     earlier = meter.start()
     counters._loads = [Load(watts=20.0, start=0)]
     clock.now_s += 0.01
@@ -186,3 +146,66 @@ def test_what_went_wrong_between_windows_is_no_fault_of_the_next() -> None:
 
     assert 20.0 == pytest.approx(meter.end(started).value)
     assert "went down" in meter.end(earlier).reason
+
+
+class Played:
+    """CPU seconds that a test moves."""
+
+    def __init__(self) -> None:
+        self.own_s = 5.0
+        self.machine_s: float | None = 100.0
+
+    def share(self) -> Share:
+        return Share(own=lambda: self.own_s, machine=lambda: self.machine_s)
+
+
+@pytest.mark.parametrize(("own_s", "machine_s", "expected"), [(0.9, 1.0, 0.9), (0.3, 1.2, 0.25), (0.0, 1.0, 0.0)])
+def test_it_is_our_part_of_the_busy_seconds(own_s: float, machine_s: float, expected: float) -> None:
+    played = Played()
+    share = played.share()
+    started = share.start()
+    played.own_s += own_s
+    played.machine_s = 100.0 + machine_s
+
+    assert expected == pytest.approx(share.end(started))
+
+
+def test_rounding_of_the_kernels_ticks_makes_it_no_more_than_all() -> None:
+    played = Played()
+    share = played.share()
+    started = share.start()
+    played.own_s += 1.01
+    played.machine_s = 101.0
+
+    assert 1.0 == share.end(started)
+
+
+def test_of_a_machine_that_hardly_worked_there_is_no_share() -> None:
+    """Below 20 ticks of 10 ms it would be mostly rounding."""
+    played = Played()
+    share = played.share()
+    started = share.start()
+    played.machine_s = 100.19
+
+    assert share.end(started) is None
+
+
+@pytest.mark.parametrize("known_at_first", [True, False])
+def test_a_system_that_does_not_tell_gives_none(*, known_at_first: bool) -> None:
+    played = Played()
+    played.machine_s = 100.0 if known_at_first else None
+    share = played.share()
+    started = share.start()
+    played.machine_s = None if known_at_first else 200.0
+
+    assert share.end(started) is None
+
+
+def test_real_work_is_ours() -> None:
+    """The first reading of this machine lies before the second."""
+    share = Share()
+    started = share.start()
+    sum(range(100_000))
+    ended = share.start()
+
+    assert started.own_s < ended.own_s

@@ -1,0 +1,16 @@
+"""A line on the terminal that shows the progress of a command; nothing where standard error is no terminal."""
+
+import sys
+
+_CLEAR = "\r\033[K"  # begin the line anew
+
+
+def show_progress(text: str) -> None:
+    """Replace the line by `text`."""
+    if sys.stderr.isatty():
+        print(f"{_CLEAR}{text}", end="", file=sys.stderr, flush=True)
+
+
+def clear_progress() -> None:
+    """Remove the line."""
+    show_progress("")

@@ -1,0 +1,65 @@
+"""A prepared scenario as a record, and the predictor that all forms of an estimator share."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_hwperf.core.contracts import Predictor
+from pytest_hwperf.scenarios.estimators import FittedEstimator
+from pytest_hwperf.scenarios.rows import split_batches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedScenario:
+    """A model in a runtime, converted and ready to load."""
+
+    name: str
+    imports: tuple[str, ...]  # modules that a fresh process imports before it loads the model
+    conditions: Mapping[str, str]
+    context: Mapping[str, str]
+    model_bytes: int
+    size_source: str
+    classifies: bool
+    load: Callable[[], Predictor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArenaScenario(PreparedScenario):
+    """A scenario whose runtime reports the peaks of its allocator."""
+
+    arena: Callable[[Any, int], Mapping[str, float]]  # rows and batch size → metric → B
+    arena_source: str = "onnxruntime profile"
+
+
+class EstimatorPredictor:
+    """A form of an estimator, ready to be called.
+
+    Args:
+        predict: the timed call: returns probabilities of shape (n, k), labels of shape (n,), or values of shape (n,) or
+            (n, 1).
+        fitted: the estimator.
+        scope: limits threads while calls are made, where the runtime does not do so itself.
+    """
+
+    def __init__(
+        self,
+        predict: Callable[[Any], Any],
+        fitted: FittedEstimator,
+        scope: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        self.predict = predict
+        self.scope = scope
+        self._fitted = fitted
+
+    def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
+        """Split `X` into C-contiguous float32 matrices of `batch_size` rows (the last may be shorter).
+
+        Raises:
+            MeasurementError: no rows, not numeric, NaN that the model refuses, or a batch size below 1.
+        """
+        return split_batches(self._fitted.rows(X), batch_size)
+
+    def labels(self, outputs: Any) -> Any:
+        """Return labels or values of shape (n,)."""
+        return self._fitted.labels(outputs)

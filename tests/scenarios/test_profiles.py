@@ -1,0 +1,187 @@
+"""Profiles: the executed operators decide what may be called INT8, and nodes report the peaks of the allocator."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.neural_network import MLPClassifier
+
+from pytest_hwperf.core.contracts import Arenas
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.scenarios.onnx import onnx_fp32
+from pytest_hwperf.scenarios.profiles import (
+    OperatorTime,
+    describe_operators,
+    parse_arena,
+    parse_operators,
+    profile_arena,
+    why_not_int8,
+)
+from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
+
+FLOAT = (("FusedGemm", 2, 900), ("Softmax", 1, 100))
+
+
+def operators(*rows: tuple[str, int, float]) -> tuple[OperatorTime, ...]:
+    """Write operators as name, calls, microseconds."""
+    return tuple(OperatorTime(operator=name, calls=calls, time=us * 1e-6) for name, calls, us in rows)
+
+
+@pytest.mark.parametrize(
+    "integer", ["DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QLinearMatMul", "QGemm"]
+)
+def test_integer_operators_that_carry_the_weights_are_int8(integer: str) -> None:
+    """The Softmax takes most of the time and holds no weight."""
+    quantised = operators(("Softmax", 1, 900), (integer, 2, 100))
+
+    assert "" == why_not_int8(quantised, operators(*FLOAT), same_outputs=False)
+
+
+@pytest.mark.parametrize(("integer_us", "accepted"), [(50, True), (49, False)])
+def test_half_of_the_weight_holders_time_is_the_bound(integer_us: float, *, accepted: bool) -> None:
+    quantised = operators(("Gemm", 1, 100 - integer_us), ("QGemm", 1, integer_us))
+
+    reason = why_not_int8(quantised, operators(*FLOAT), same_outputs=False)
+
+    assert accepted == (reason == "")
+    assert accepted or reason.startswith("not int8: integer operators take 49%")
+
+
+def test_trees_beside_an_int8_part_count_as_float() -> None:
+    quantised = operators(("TreeEnsembleClassifier", 1, 900), ("QLinearMatMul", 1, 10))
+
+    assert why_not_int8(quantised, operators(*FLOAT), same_outputs=False).startswith(
+        "not int8: integer operators take 1%"
+    )
+
+
+def test_weight_only_operators_are_not_int8_whatever_runs_beside_them() -> None:
+    quantised = operators(("QLinearMatMul", 1, 900), ("MatMulNBits", 1, 10))
+
+    assert why_not_int8(quantised, operators(*FLOAT), same_outputs=False).startswith("not int8: weight-only")
+
+
+def test_the_same_operators_and_outputs_mean_that_nothing_was_quantised() -> None:
+    """Times differ from run to run; counts do not."""
+    slower = operators(("FusedGemm", 2, 950), ("Softmax", 1, 90))
+
+    reason = why_not_int8(slower, operators(*FLOAT), same_outputs=True)
+
+    assert reason.startswith("not int8: quantisation changed nothing")
+
+
+def test_the_same_operators_with_other_outputs_are_refused_for_what_they_are() -> None:
+    reason = why_not_int8(operators(*FLOAT), operators(*FLOAT), same_outputs=False)
+
+    assert reason.startswith("not int8: integer operators take 0%")
+    assert "FusedGemm 90 %" in reason
+
+
+def test_no_weight_holder_at_all_is_not_int8() -> None:
+    assert why_not_int8(operators(("Scan", 1, 5)), operators(*FLOAT), same_outputs=False).startswith("not int8")
+
+
+def test_shares_are_of_the_whole_time() -> None:
+    assert "FusedGemm 90 %, Softmax 10 %" == describe_operators(operators(*FLOAT))
+
+
+def test_a_profile_is_summed_without_its_first_run() -> None:
+    def node(name: str, ts: int, dur: int, event: str = "kernel_time") -> dict[str, object]:
+        return {"cat": "Node", "name": f"n_{event}", "ts": ts, "dur": dur, "args": {"op_name": name}}
+
+    profile = [
+        {"cat": "Session", "name": "model_loading", "ts": 0, "dur": 5},
+        node("Gemm", 11, 999),
+        {"cat": "Session", "name": "model_run", "ts": 10, "dur": 1001},
+        node("Softmax", 1021, 0),
+        node("Gemm", 1022, 7),
+        node("Gemm", 1022, 50, event="fence_before"),
+        node("Gemm", 1030, 8),
+        {"cat": "Session", "name": "model_run", "ts": 1020, "dur": 20},
+    ]
+
+    found = parse_operators(json.dumps(profile))
+
+    # Gemm: 7 + 8 µs and half a microsecond for each of two calls; Softmax: half a microsecond.
+    assert ["Gemm", "Softmax"] == [one.operator for one in found]
+    assert [2, 1] == [one.calls for one in found]
+    assert pytest.approx([16e-6, 0.5e-6]) == [one.time for one in found]
+
+
+def arena_node(**args: str) -> dict[str, Any]:
+    return {"cat": "Node", "name": "a_kernel_time", "ts": 1, "dur": 1, "args": {"op_name": "Gemm", **args}}
+
+
+def test_the_largest_of_all_events_is_told_in_bytes() -> None:
+    """The runtime writes them as text; other events and nodes without a word of memory are passed over."""
+    profile = [
+        {"cat": "Session", "name": "model_run", "ts": 0, "dur": 9},
+        {**arena_node(mem_in_use_peak="999999"), "name": "a_fence_before"},
+        arena_node(mem_in_use_peak="100", mem_arena_held="4096"),
+        arena_node(mem_in_use_peak="2000", mem_arena_held="4096"),
+        arena_node(),
+    ]
+
+    assert {"arena_in_use": 2000.0, "arena_held": 4096.0} == parse_arena(json.dumps(profile))
+
+
+@pytest.mark.parametrize(
+    ("told", "missing"),
+    [({}, "mem_in_use_peak and no mem_arena_held"), ({"mem_in_use_peak": "5"}, "no mem_arena_held")],
+)
+def test_a_profile_without_them_is_a_reason_and_no_number(told: dict[str, str], missing: str) -> None:
+    """The arena is off, or the runtime is older."""
+    with pytest.raises(MeasurementError, match=missing):
+        parse_arena(json.dumps([arena_node(**told)]))
+
+
+def test_a_session_apart_is_called_and_its_profile_read(tmp_path: Path) -> None:
+    calls: list[Path] = []
+
+    class Session:
+        def end_profiling(self) -> str:
+            file = tmp_path / "profile.json"
+            file.write_text(
+                json.dumps([arena_node(mem_in_use_peak=str(len(calls)), mem_arena_held="7")]), encoding="utf-8"
+            )
+            return str(file)
+
+    found = profile_arena(lambda profile: (Session(), lambda: calls.append(profile)))
+
+    assert {"arena_in_use": 6.0, "arena_held": 7.0} == found
+    assert not calls[0].parent.exists()
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    coin = np.random.default_rng(0)
+    X = coin.normal(size=(200, 20)).astype(np.float32)
+    return MLPClassifier((64,), max_iter=3, tol=1.0, n_iter_no_change=1).fit(X, X[:, 0] > 0), X
+
+
+@pytest.mark.live
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_peaks_repeat_to_the_byte_and_grow_with_the_batch(model: Any) -> None:
+    estimator, X = model
+    scenario = onnx_fp32(estimator, X=X)
+    first, again, larger = (scenario.arena(X, batch_size) for batch_size in (8, 8, 200))
+
+    assert first == again
+    assert 0 < first["arena_in_use"] < larger["arena_in_use"] <= larger["arena_held"]
+
+
+@pytest.mark.live
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_only_scenarios_of_that_runtime_offer_it(model: Any) -> None:
+    estimator, X = model
+
+    assert isinstance(onnx_fp32(estimator, X=X), Arenas)
+    assert "onnxruntime profile" == onnx_fp32(estimator, X=X).arena_source
+    assert not isinstance(sklearn_fp32(estimator, X=X), Arenas)
+
+
+def test_a_profile_that_is_not_whole_is_no_measurement() -> None:
+    with pytest.raises(MeasurementError, match="profile is not whole"):
+        parse_arena('[{"cat": "Node", "na')
