@@ -71,7 +71,7 @@ def parse(path: Path, content: bytes) -> tuple[Entry, ...]:
     try:
         signed = from_plain(Heading, _plain(path, heading, content)).digest
         if signed != _digest(lines):
-            _refuse(path, "was edited by hand or half merged (its digest does not fit)")
+            _refuse(path, "was cut off, edited by hand or half merged (its digest does not fit)")
         entries = tuple(Entry(stored=from_json(StoredRun, line), line=line) for line in lines)
     except SerialisationError as error:
         _refuse(path, f"does not hold what a baseline holds ({error})")

@@ -252,8 +252,8 @@ def instead(put: Callable[[Path], object]) -> Callable[[Path], None]:
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "truncated": (lambda path: os.truncate(path, 60), r"is not whole JSON.*: restore it with `git checkout -- "),
-    "a line lost": (lambda path: path.write_text(path.read_text().partition("\n")[0]), "was edited by hand or half"),
-    "truncated later": (lambda path: os.truncate(path, path.stat().st_size - 9), "was edited by hand or half merged"),
+    "a line lost": (lambda path: path.write_text(path.read_text().partition("\n")[0]), "edited by hand or half"),
+    "truncated later": (lambda path: os.truncate(path, path.stat().st_size - 9), "edited by hand or half merged"),
     "empty": (lambda path: path.write_text(""), "is not whole JSON"),
     "merge conflict": (lambda path: path.write_text("<<<<<<< HEAD\n" + path.read_text()), "is not whole JSON"),
     "not text": (lambda path: path.write_bytes(b"\xff\x00\x80"), "is not whole JSON"),
@@ -275,7 +275,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "edited": (lambda path: path.write_text(path.read_text().replace("0.00631", "0.009")), "was edited by hand"),
     "not a number": (lambda path: path.write_text(path.read_text().replace("0.00631", "NaN")), "was edited by hand"),
-    "two merged": (lambda path: path.write_text(path.read_text() * 2), "was edited by hand or half merged"),
+    "two merged": (lambda path: path.write_text(path.read_text() * 2), "edited by hand or half merged"),
     "no runs": (lambda path: resign(path, lambda plain: plain.__delitem__(slice(1, None))), "holds no run"),
     "runs of numbers": (
         lambda path: resign(path, lambda plain: plain.append(5)),  # type: ignore[arg-type] # the damage
