@@ -273,8 +273,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: resign(path, lambda plain: plain[0].update(more=1)),
         r"does not hold what a baseline holds \(Heading: Object contains unknown field `more`\): restore it",
     ),
-    "edited": (lambda path: path.write_text(path.read_text().replace("0.00631", "0.009")), "was edited by hand"),
-    "not a number": (lambda path: path.write_text(path.read_text().replace("0.00631", "NaN")), "was edited by hand"),
+    "edited": (lambda path: path.write_text(path.read_text().replace("0.00631", "0.009")), "edited by hand"),
+    "not a number": (lambda path: path.write_text(path.read_text().replace("0.00631", "NaN")), "edited by hand"),
     "two merged": (lambda path: path.write_text(path.read_text() * 2), "edited by hand or half merged"),
     "no runs": (lambda path: resign(path, lambda plain: plain.__delitem__(slice(1, None))), "holds no run"),
     "runs of numbers": (
