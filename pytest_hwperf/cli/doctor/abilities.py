@@ -31,6 +31,7 @@ class Source:
 
     available: bool
     measured: bool  # False for an estimate
+    covers: str | None  # whose energy: "processors", "boards" or "estimate"
     metric: str | None  # what it counts, as "energy" or "gpu_energy"; None where it is not available
     label: str | None  # shown with every figure
     tick_s: float | None  # time between two changes of the counter; None where it has none
@@ -200,8 +201,9 @@ def _source(name: str, open_one: Open) -> Source:
     try:
         return Source(
             available=True,
-            measured=measured and not meter.source.startswith(f"{ESTIMATE}:"),
+            measured=measured and meter.covers != "estimate",
             metric=meter.metric,
+            covers=meter.covers,
             label=meter.source,
             tick_s=getattr(meter, "tick_s", None),
             shortest_window_s=meter.shortest_window_s,
@@ -217,6 +219,7 @@ def _missing(measured: bool, reason: str) -> Source:  # noqa: FBT001 - one of tw
         available=False,
         measured=measured,
         metric=None,
+        covers=None,
         label=None,
         tick_s=None,
         shortest_window_s=None,

@@ -154,8 +154,7 @@ def plain(found: Findings, required: Sequence[str]) -> dict[str, Any]:
 
 def _of_processors(source: Source) -> bool:
     """Whether it measures the processors; boards tell `energy` too where they were asked for by name."""
-    boards = (source.label or "").startswith("nvml")
-    return source.available and source.measured and source.metric == "energy" and not boards
+    return source.available and source.covers == "processors"
 
 
 def _line(label: str, text: str, notes: Iterable[str] = ()) -> Line:

@@ -202,6 +202,7 @@ def _meter(library: Library, boards: Sequence[Board], warnings: list[str], host:
     traits = Traits(
         kind=kind,
         metric=metric,
+        covers="boards",
         tick_s=tick_s,
         shortest_window_s=max(_SHORTEST_S, _TICKS * tick_s),
         before_reading=lambda: synchronise(host.modules),

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, SerialisationError, UsageProblem
-from pytest_hwperf.core.records import Record
 from pytest_hwperf.core.serialisation import from_plain, to_plain
+from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import show_number
 
 # Keeps processors busy while it is open; what it gives tells the CPU seconds that this has taken so far.
@@ -82,7 +82,7 @@ def calibrate_watts(
         MeasurementError: the source is no counter of the processor, a window told nothing, the machine was not quiet,
             or what was found cannot be.
     """
-    if not meter.source.startswith(_COUNTERS):
+    if meter.covers != "processors":
         raise MeasurementError(
             f"{meter.source} is no measurement of the processor alone: watts can be calibrated by RAPL or perf only"
         )

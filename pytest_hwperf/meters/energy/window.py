@@ -8,15 +8,15 @@ from pytest_hwperf.core.contracts import CountingMeter, Meter
 
 _OPEN = "the window is still open: read it after the block"
 _OFF = "energy is off (--hwperf-energy=off)"
-_ESTIMATE = "estimate:"  # sources that multiply CPU time
 _SHORTEST_S = 0.04  # ten steps of 4 ms, by which the CPU time of other threads grows
 
 
 class EnergyReading:
     """What one window measured; until it ends nothing is, and `reason` says so."""
 
-    def __init__(self, source: str, domains: tuple[str, ...], reason: str) -> None:
+    def __init__(self, source: str, domains: tuple[str, ...], reason: str, *, estimated: bool = False) -> None:
         """Begin without a figure; `source` and `domains` say what will be read, `reason` why nothing is yet."""
+        self.estimated = estimated  # from CPU time; nothing counts it
         self.source = source  # as `rapl:package-0+dram`, "" where energy is off
         self.domains = domains  # what is added up, as ("package-0", "dram"); () where the source has none
         self.joules: float | None = None  # None = unmeasured
@@ -34,7 +34,7 @@ class EnergyReading:
         """
         if self.joules is None or not self.window_s:
             return None
-        if self.source.startswith(_ESTIMATE) and self.window_s < _SHORTEST_S:
+        if self.estimated and self.window_s < _SHORTEST_S:
             return None
         return self.joules / self.window_s
 
@@ -66,7 +66,8 @@ class EnergyMeter:
             yield EnergyReading("", (), self._why_none)
             return
         counters = self._counters
-        reading = EnergyReading(self._meter.source, counters.domains if counters else (), _OPEN)
+        domains, estimated = counters.domains if counters else (), self._meter.covers == "estimate"
+        reading = EnergyReading(self._meter.source, domains, _OPEN, estimated=estimated)
         # Nobody knows how long the block takes, so that a counter could start again at 0 within it.
         with counters.attended() if counters else nullcontext():
             started = self._meter.start()
