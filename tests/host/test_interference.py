@@ -36,8 +36,13 @@ class Case:
         return iter([QUIET, after]).__next__
 
 
+def worded(watch: Interference) -> tuple[dict[str, str], tuple[str, ...]]:
+    context, warnings = watch.end()
+    return context, tuple(map(str, warnings))
+
+
 def watch(case: Case) -> tuple[dict[str, str], tuple[str, ...]]:
-    return Interference(case.reader(), cores=2).end()
+    return worded(Interference(case.reader(), cores=2))
 
 
 def test_a_quiet_machine_is_noted_without_a_warning() -> None:
@@ -100,7 +105,7 @@ def test_a_stat_that_is_absent_or_old_tells_no_ticks(tmp_path: Path, text: str |
 def held_back(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Watch a machine whose processor or quota did something, and that was quiet otherwise."""
     moments = [QUIET._replace(**before), QUIET._replace(wall_s=QUIET.wall_s + _SECONDS, **after)]
-    return Interference(iter(moments).__next__, cores=2).end()
+    return worded(Interference(iter(moments).__next__, cores=2))
 
 
 def test_a_quota_that_stopped_the_process_is_warned_of() -> None:

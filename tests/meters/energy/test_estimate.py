@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_hwperf.core.contracts import Covered
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
@@ -88,6 +89,7 @@ class Silent:
     """A CPU time that cannot be told, and which notes that it was closed."""
 
     metric = "cpu_time"
+    covers: Covered = "process"
     source = "nowhere"
     shortest_window_s = 0.0
     warnings: tuple[str, ...] = ()
