@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
-from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.metrics import METRICS, NO_REMEDY
 from pytest_hwperf.core.records import (
     Comparison,
     ComparisonOutcome,
@@ -16,11 +16,10 @@ from pytest_hwperf.core.records import (
     StoredRun,
     replace,
 )
+from pytest_hwperf.core.statements import Difference, Statement, differing, state
 from pytest_hwperf.core.stored_timings import compare_with_history
 
 Statistic = tuple[str, str]  # metric and statistic
-
-_ESTIMATE = "estimate:"  # sources that hold nothing beyond CPU time: an estimate is never gated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +68,7 @@ def compare_with_sessions(
     found = []
     for margin in criteria.margins:
         figure = _figure(figures, margin)
-        if figure is not None and not _is_estimate(figure):
+        if figure is not None and not figure.estimated:  # an estimate is never gated
             again = [f.estimate.value for group in repeats if (f := _figure(group, margin)) is not None]
             found.append(_compare(run, figure, stored, margin, alpha=criteria.alpha, repeats=again))
         elif (margin.metric, margin.statistic) in criteria.required:
@@ -83,7 +82,7 @@ def named_too(run: Run, criteria: Criteria, paired: Mapping[Statistic, Compariso
     for margin in criteria.margins:
         statistic = (margin.metric, margin.statistic)
         if statistic in criteria.required and statistic not in found:
-            why = run.unmeasured.get(margin.metric, "the pairs cannot tell")
+            why = run.unmeasured.get(margin.metric) or state("pairs cannot tell")
             found[statistic] = without(margin, "not comparable", why)
     return found
 
@@ -118,9 +117,9 @@ def choose(
     return tuple(answer for answer in answers if answer is not None)
 
 
-def not_compared(figures: Sequence[Figure], criteria: Criteria, reason: str) -> tuple[Comparison, ...]:
+def not_compared(figures: Sequence[Figure], criteria: Criteria, cause: Statement) -> tuple[Comparison, ...]:
     """Return the comparisons of a run that something kept from being made."""
-    return tuple(without(m, "not comparable", reason) for m in criteria.margins if _figure(figures, m) is not None)
+    return tuple(without(m, "not comparable", cause) for m in criteria.margins if _figure(figures, m) is not None)
 
 
 def _compare(
@@ -131,8 +130,8 @@ def _compare(
         return _absent(run, margin, stored.elsewhere)
     usable = [session for session in measured if not _differences(run, figure, session, margin)]
     if not usable:
-        differences = "; ".join(_differences(run, figure, measured[-1], margin))
-        return without(margin, "not comparable", f"{differences} (baseline, now): save a new baseline")
+        differences = _differences(run, figure, measured[-1], margin)
+        return without(margin, "not comparable", state("stored otherwise", differences))
     metric = run.metric(margin.metric)
     if metric.exact:
         return _compare_exact(run, usable[-1], margin, alpha)
@@ -153,34 +152,23 @@ def _compare_exact(run: Run, session: StoredRun, margin: Margin, alpha: float) -
     return compare_exact(METRICS[margin.metric], margin.statistic, stored, values, margin)
 
 
-def _differences(run: Run, figure: Figure, session: StoredRun, margin: Margin) -> list[str]:
-    """Name what makes this session another quantity than the run: its conditions or its source."""
-    then, now = session.run.conditions, run.conditions
-    changed = [
-        f"{key}: {then.get(key, 'absent')}, {now.get(key, 'absent')}"
-        for key in sorted({*then, *now})
-        if then.get(key) != now.get(key)
-    ]
+def _differences(run: Run, figure: Figure, session: StoredRun, margin: Margin) -> tuple[Difference, ...]:
+    """Return what makes this session another quantity than the run: its conditions or its source."""
     old = session.figure(margin.metric, margin.statistic)
-    if old is not None and old.source != figure.source:
-        changed.append(f"source: {old.source}, {figure.source}")
-    return changed
+    before, here = {"source": old.source if old is not None else figure.source}, {"source": figure.source}
+    return (*differing(session.run.conditions, run.conditions), *differing(before, here))
 
 
 def _absent(run: Run, margin: Margin, elsewhere: Sequence[Machine]) -> Comparison:
     others = [machine for machine in elsewhere if machine.fingerprint != run.machine.fingerprint]
     if not others:
-        return without(margin, "no baseline", "no baseline: save one with --hwperf-save")
+        return without(margin, "no baseline", state("no baseline"))
     nearest = min((machine.differences(run.machine) for machine in others), key=len)
-    return without(
-        margin,
-        "not comparable",
-        f"the baseline is of another machine ({'; '.join(nearest)}): save one here with --hwperf-save",
-    )
+    return without(margin, "not comparable", state("another machine", nearest))
 
 
-def without(margin: Margin, outcome: ComparisonOutcome, reason: str) -> Comparison:
-    """Return the comparison of a margin for which there is nothing to compare; `reason` says why."""
+def without(margin: Margin, outcome: ComparisonOutcome, cause: Statement | None) -> Comparison:
+    """Return the comparison of a margin for which there is nothing to compare, by some cause."""
     return Comparison(
         metric=margin.metric,
         statistic=margin.statistic,
@@ -190,21 +178,17 @@ def without(margin: Margin, outcome: ComparisonOutcome, reason: str) -> Comparis
         margin=margin.size,
         p_value=None,
         pairs=0,
-        method="",
+        method=None,
         detectable=None,
         baseline=None,
-        reason=reason,
+        cause=cause,
     )
 
 
-def _why_absent(run: Run, figure: Figure | None, margin: Margin) -> str:
+def _why_absent(run: Run, figure: Figure | None, margin: Margin) -> Statement:
     if figure is not None:
-        return f"{figure.source} holds nothing beyond CPU time and is never compared: name cpu_time instead"
-    return f"not measured: {run.unmeasured.get(margin.metric, 'this measurement does not give it')}"
-
-
-def _is_estimate(figure: Figure) -> bool:
-    return figure.source.startswith(_ESTIMATE)
+        return state("only estimated", source=figure.source)
+    return state("not measured", why=str(run.unmeasured.get(margin.metric) or state("not given", remedy=NO_REMEDY)))
 
 
 def _figure(figures: Sequence[Figure], margin: Margin) -> Figure | None:

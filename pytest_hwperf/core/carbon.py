@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pytest_hwperf.core.budgets import nearest, parse_assignments
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Sample
+from pytest_hwperf.core.statements import Statement, state
 
 CARBON_KEYS = (
     *("intensity_g_per_kwh", "intensity_source", "embodied_kg", "lifetime_years", "resource_share"),
@@ -25,7 +26,6 @@ _S_PER_YEAR = 365 * 24 * 3600
 _G_PER_KG = 1000
 _YEAR = re.compile(r"(?<!\d)(19|20)\d\d(?!\d)")
 _UNIT = re.compile(r"[A-Za-z][\w -]*")
-_NO_EMBODIED = "hwperf_carbon does not say embodied_kg and lifetime_years"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +148,8 @@ def _unit(text: str) -> str:
 
 
 def carbon_samples(
-    samples: Sequence[Sample], unmeasured: Mapping[str, str], inputs: CarbonInputs | None, *, rows: int | None
-) -> tuple[tuple[Sample, ...], dict[str, str]]:
+    samples: Sequence[Sample], unmeasured: Mapping[str, Statement], inputs: CarbonInputs | None, *, rows: int | None
+) -> tuple[tuple[Sample, ...], dict[str, Statement]]:
     """Tell the carbon of one functional unit, window by window: what was used, and what making the machine has cost.
 
     The two are never added up, and neither is judged or compared: they say of the machine and its grid what energy
@@ -167,28 +167,29 @@ def carbon_samples(
     if inputs is None:
         return (), {}
     measured = {sample.metric: sample for sample in samples}
-    found, missing = list[Sample](), dict[str, str]()
+    found, missing = list[Sample](), dict[str, Statement]()
     if why := _why_no_energy(measured, unmeasured):
         missing["carbon_operational"] = why
     else:
         found.append(_operational(measured, inputs, rows or 1))
     if inputs.machinery is None:
-        missing["carbon_embodied"] = _NO_EMBODIED
+        missing["carbon_embodied"] = state("no embodied carbon")
     else:
         found.append(_embodied(measured["throughput"], inputs.machinery, inputs))
     return tuple(found), missing
 
 
-def _why_no_energy(measured: Mapping[str, Sample], unmeasured: Mapping[str, str]) -> str:
+def _why_no_energy(measured: Mapping[str, Sample], unmeasured: Mapping[str, Statement]) -> Statement | None:
     """Say why the energy of a call is not known whole; a part of it is not told as the whole."""
     if _PROCESSORS not in measured:
-        return f"energy is unmeasured: {unmeasured.get(_PROCESSORS, 'no meter has counted it')}"
+        why = str(unmeasured.get(_PROCESSORS, "no meter has counted it"))
+        return state("part unmeasured", metric=_PROCESSORS, why=why)
     if _BOARDS in unmeasured:
-        return f"gpu_energy is unmeasured: {unmeasured[_BOARDS]}"
+        return state("part unmeasured", metric=_BOARDS, why=str(unmeasured[_BOARDS]))
     boards = measured.get(_BOARDS)
     if boards and len(boards.values) != len(measured[_PROCESSORS].values):
-        return "energy and gpu_energy were not counted in the same windows"
-    return ""
+        return state("other windows")
+    return None
 
 
 def _operational(measured: Mapping[str, Sample], inputs: CarbonInputs, rows: int) -> Sample:

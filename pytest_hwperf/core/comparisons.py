@@ -7,6 +7,7 @@ from statistics import median
 
 from pytest_hwperf.core.metrics import METRICS, Better, Metric
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, Margin, replace
+from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.units import show
 
 
@@ -55,7 +56,6 @@ def compare_exact(
     slack = max(margin.size * min(abs(before), abs(now)), margin.floor)
     change, detectable = _relative(base, cand, margin, metric.better) if before else (None, None)
     constant = base[0] == base[-1] and cand[0] == cand[-1]
-    how = "equal on each side, compared exactly" if constant else "all of one side against all of the other"
     return Comparison(
         metric=metric.name,
         statistic=statistic,
@@ -65,10 +65,12 @@ def compare_exact(
         margin=max(margin.size, margin.floor / abs(before)) if before else margin.size,
         p_value=None,
         pairs=len(cand),
-        method=f"{len(base)} stored and {len(cand)} new values, {how}, no p-value",
+        method=state("stored, equal" if constant else "stored, spread", baseline=len(base), candidate=len(cand)),
         detectable=detectable,
         baseline=before,
-        reason="" if before else f"{show(before, metric.unit)} in the baseline, {show(now, metric.unit)} now",
+        cause=None
+        if before
+        else state("baseline of nothing", baseline=show(before, metric.unit), candidate=show(now, metric.unit)),
     )
 
 
@@ -93,8 +95,8 @@ def compare_accuracy(baseline: Sequence[float], candidate: Sequence[float], marg
         McNemar, Psychometrika 12 (1947); Tango, Statistics in Medicine 17 (1998).
         Example: 30 examples of 2000 lost and 12 won give P(Bin(42, 1/2) >= 30) = 0.0040.
     """
-    if reason := _why_unpaired(baseline, candidate):
-        return _paired(margin, 0, outcome="not comparable", reason=reason)
+    if cause := _why_unpaired(baseline, candidate):
+        return replace(_paired(margin, 0, outcome="not comparable"), method=None, cause=cause)
     n, better, size = len(baseline), METRICS[margin.metric].better, margin.size
     rose = sum(old < new for old, new in zip(baseline, candidate, strict=True))
     fell = sum(old > new for old, new in zip(baseline, candidate, strict=True))
@@ -177,19 +179,16 @@ def _detectable(disagreeing: int, n: int, called: Callable[[int, int], bool]) ->
     return None if worse > n else (worse - max(0, disagreeing - worse)) / n
 
 
-def _why_unpaired(baseline: Sequence[float], candidate: Sequence[float]) -> str:
+def _why_unpaired(baseline: Sequence[float], candidate: Sequence[float]) -> Statement | None:
     if len(baseline) != len(candidate):
-        return f"{len(baseline)} examples in the baseline, {len(candidate)} now: save a new baseline"
+        return state("unequal examples", baseline=len(baseline), candidate=len(candidate))
     if not baseline:
-        return "no examples: compare at least one"
-    if not {*baseline, *candidate} <= {0.0, 1.0}:
-        return "values other than 0 and 1: give one correctness per example"
-    return ""
+        return state("no examples")
+    return None if {*baseline, *candidate} <= {0.0, 1.0} else state("no correctness")
 
 
-def _paired(margin: Margin, examples: int, *, outcome: ComparisonOutcome, reason: str = "") -> Comparison:
+def _paired(margin: Margin, examples: int, *, outcome: ComparisonOutcome) -> Comparison:
     """Begin an absolute comparison; its numbers are filled in where there are any."""
-    how = "Tango score bounds" if margin.size else "McNemar exact"
     return Comparison(
         metric=margin.metric,
         statistic=margin.statistic,
@@ -199,10 +198,9 @@ def _paired(margin: Margin, examples: int, *, outcome: ComparisonOutcome, reason
         margin=margin.size,
         p_value=None,
         pairs=examples,
-        method=f"{how}, paired on {examples} examples" if examples else "",
+        method=state("tango" if margin.size else "mcnemar", examples=examples),
         detectable=None,
         baseline=None,
-        reason=reason,
     )
 
 

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.records import Machine, Reading, StoredRun
+
+# Whose use a meter counts: of this process, of the processors, of boards; or of nothing, where it is an estimate.
+Covered = Literal["process", "processors", "boards", "estimate"]
 
 
 class Predictor(Protocol):
@@ -107,6 +110,11 @@ class Meter(Protocol):
     @property
     def metric(self) -> str:
         """Name of what it counts: "cpu_time", "energy"."""
+        ...
+
+    @property
+    def covers(self) -> Covered:
+        """Whose use it counts; an estimate is never compared."""
         ...
 
     @property

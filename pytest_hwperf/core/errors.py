@@ -2,7 +2,12 @@
 
 
 class HwperfError(Exception):
-    """Root of the package's errors; the text is one sentence for the user."""
+    """Root of the package's errors: one sentence for the user, and where there is more to see, a log below it."""
+
+    def __init__(self, sentence: str = "", *, log: str = "") -> None:
+        super().__init__(f"{sentence}\n{log}" if log else sentence)
+        self.sentence = sentence  # one line
+        self.log = log  # the last lines of a process, or commands to be copied
 
 
 class UsageProblem(HwperfError):  # noqa: N818 - it is the user's problem to mend, not an internal error

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.metrics import Better, Metric, metric_of
 from pytest_hwperf.core.records import Budget, Estimate, Figure, Run, Sample
+from pytest_hwperf.core.statements import Remark, state
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -52,7 +53,12 @@ def figures(run: Run, *, confidence: float = 0.90) -> tuple[Figure, ...]:
         statistics = metric_of(sample.metric).statistics
         for statistic, estimated in zip(statistics, _estimates(sample, statistics, confidence), strict=True):
             figure = Figure(
-                metric=sample.metric, statistic=statistic, estimate=estimated, source=sample.source, per=sample.per
+                metric=sample.metric,
+                statistic=statistic,
+                estimate=estimated,
+                source=sample.source,
+                per=sample.per,
+                estimated=sample.estimated,
             )
             found.append(figure)
     return tuple(found)
@@ -179,12 +185,13 @@ def _percentile(ordered: "NDArray[float64]", statistic: str, q: Fraction, confid
         float(ordered[low - 1]) if low >= 1 else None,
         float(ordered[high - 1]) if high <= n else None,
     )
-    warnings = []
+    warnings = list[Remark]()
     if n < math.ceil(1 / (1 - q)):
-        warnings.append(f"{statistic} of n={n} is the maximum: a rank below it needs n={math.ceil(1 / (1 - q))}")
+        warnings.append(state("maximum", statistic=statistic, n=n, needed=math.ceil(1 / (1 - q))))
     needed, side = needed_for_bound(max(q, 1 - q), confidence), "upper" if 2 * q >= 1 else "lower"
     if n < needed:
-        warnings.append(f"{statistic} has no {side} {50 * (1 + confidence):.3g} % bound below n={needed}, have n={n}")
+        level = 50 * (1 + confidence)
+        warnings.append(state("no bound", statistic=statistic, side=side, level=level, needed=needed, n=n))
     method = "nearest rank, order-statistic interval, this process only"
     return _result(ordered, bounds, confidence, method, *warnings)
 
@@ -202,9 +209,7 @@ def _ranks_around(n: int, q: float, confidence: float) -> tuple[int, int]:
 def _mean(ordered: "NDArray[float64]", confidence: float) -> Estimate:
     n = len(ordered)
     if n == 1:
-        return _result(
-            ordered, (float(ordered[0]), None, None), confidence, "single reading", "a mean has no interval below n=2"
-        )
+        return _result(ordered, (float(ordered[0]), None, None), confidence, "single reading", state("mean of one"))
     method = "mean, t interval, this process only"
     if ordered[0] == ordered[-1]:
         return _exactly(ordered, confidence, method)
@@ -240,8 +245,7 @@ def _processes(ordered: "NDArray[float64]", confidence: float) -> Estimate:
     n = len(ordered)
     value = float(median(ordered.tolist()))
     if n == 1:
-        warning = "one fresh process shows no spread: a range needs n=2"
-        return _result(ordered, (value, None, None), confidence, "one fresh process", warning)
+        return _result(ordered, (value, None, None), confidence, "one fresh process", state("lone process"))
     ends = (value, float(ordered[0]), float(ordered[-1]))
     return _result(ordered, ends, 1 - 2.0 ** (1 - n), f"median and range of {n} fresh processes")
 
@@ -267,7 +271,7 @@ def _result(
     value_low_high: tuple[float, float | None, float | None],
     confidence: float,
     method: str,
-    *warnings: str,
+    *warnings: Remark,
 ) -> Estimate:
     value, low, high = value_low_high
     return Estimate(

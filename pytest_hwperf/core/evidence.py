@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Literal
 
 from pytest_hwperf.core.metrics import Better
-from pytest_hwperf.core.records import Margin, Record, Values
+from pytest_hwperf.core.records import Margin, Values
+from pytest_hwperf.core.statements import Statement
+from pytest_hwperf.core.structs import Record
 
 Side = Literal["baseline", "candidate"]
 Stage = Literal["rehearsal", "screen", "confirm"]
@@ -64,7 +66,7 @@ class Pair(Record, frozen=True, kw_only=True):
     hash_seeds: Mapping[str, int]  # side → PYTHONHASHSEED, drawn
     assignments: tuple[Assignment, ...]
     observations: tuple[Observation, ...]
-    lost: str = ""  # why the pair ended early; what it had observed until then still counts
+    lost: Statement | None = None  # why the pair ended early; what it had observed until then still counts
 
 
 class FixedSample(Record, frozen=True, kw_only=True):
@@ -84,7 +86,7 @@ class Evidence(Record, frozen=True, kw_only=True):
     pairs: tuple[Pair, ...]
     fixed_samples: tuple[FixedSample, ...] = ()
     dropped: tuple[Hypothesis, ...] = ()  # of the hypotheses: gave no value again and again, and are waited for no more
-    stopped: str = ""  # why it ended before every hypothesis was decided: "the time of 600 s was up"
+    stopped: Statement | None = None  # why it ended before every hypothesis was decided
 
 
 class Gate(Record, frozen=True, kw_only=True):

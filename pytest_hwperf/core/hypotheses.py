@@ -9,10 +9,12 @@ from pytest_hwperf.core.comparisons import compare_exact
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, Side
 from pytest_hwperf.core.metrics import METRICS, Better, Taken
 from pytest_hwperf.core.ranks import fewest_pairs
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, Record, Sample
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, Sample
+from pytest_hwperf.core.statements import Difference, Kind, Statement, differing, state
+from pytest_hwperf.core.structs import Record
 
 Key = tuple[Measurement, str, str]  # the same of one measurement
-Reason = tuple[ComparisonOutcome, str]  # why there is nothing to compare
+Reason = tuple[ComparisonOutcome, Statement | None]  # why there is nothing to compare
 
 SIDES: tuple[Side, Side] = ("baseline", "candidate")
 FEWEST_PROCESSES = 3  # a side: where their values agree, no more are needed
@@ -136,7 +138,7 @@ class PairedAnswers:
         if why is None and (measured or named):
             why = self.questions.tests.get(measurement.test) or parts.get((measurement, "", ""))
         if why is None and measured and measurement not in self.met:
-            why = ("not comparable", "the pairs did not meet this measurement: its label differs between processes")
+            why = ("not comparable", state("not met"))
         return without(margin, *why) if why else None
 
 
@@ -168,7 +170,7 @@ def questions_of(
         for measurement, side in rehearsal.uneven.items():
             if measurement.test == test.node:
                 label = f" {measurement.label!r}" if measurement.label else ""
-                found.parts[measurement, "", ""] = ("no baseline", f"only the {side} makes the measurement{label}")
+                found.parts[measurement, "", ""] = ("no baseline", state("one side only", side=side, label=label))
         _ask_recorded(found, test.node, rehearsal)
     return found
 
@@ -194,18 +196,19 @@ def key_of(hypothesis: Hypothesis) -> Key:
 def _why_not(node: str, rehearsal: Rehearsal, name: str) -> Reason | None:
     """Say why nothing of a test can be compared; None where something can."""
     if node not in rehearsal.collected.get("candidate", ()):
-        return "not comparable", "a fresh process of the candidate does not collect this test"
+        return "not comparable", state("not collected")
     if node not in rehearsal.collected["baseline"]:
         file = node.partition("::")[0]
         errors = rehearsal.errors["baseline"]
         why = errors.get(file) or next((text for place, text in errors.items() if file.startswith(place)), "")
-        return "no baseline", f"{name} cannot run this test: {why}" if why else f"{name} does not have this test"
+        return "no baseline", state("not runnable" if why else "no such test", baseline=name, why=why)
     for side in ("candidate", "baseline"):
         ended = rehearsal.outcomes.get(node, {}).get(side, SideOutcome(outcome="lost"))
         if ended.outcome != "passed":
             outcome: ComparisonOutcome = "no baseline" if side == "baseline" else "not comparable"
             where = name if side == "baseline" else "a fresh process of the candidate"
-            return outcome, f"{ended.outcome} in {where}: {ended.reason}".rstrip(": ")
+            why = f": {ended.reason}".rstrip(": ")
+            return outcome, state("test ended", outcome=ended.outcome, where=where, why=why)
     return None
 
 
@@ -220,34 +223,24 @@ def _ask(
         hypothesis = Hypothesis(measurement=measurement, margin=margin, better=metric.better)
         key = key_of(hypothesis)
         if differences:
-            found.parts[key] = ("not comparable", _differing(differences))
+            kind: Kind = "other data" if [one.name for one in differences] == ["data"] else "other conditions"
+            found.parts[key] = ("not comparable", state(kind, differences))
         elif metric.taken in _FIXED:
             found.fixed_samples.extend(_fixed_sample(hypothesis, exact))
         elif metric.in_processes:
             found.processes.extend([hypothesis] * (margin.metric in test.metrics))
         elif reciprocal := _reciprocal(margin, test.named):
-            why = f"{reciprocal}, its reciprocal, is compared: both would be one question asked twice"
-            found.parts[key] = ("not comparable", why)
+            found.parts[key] = ("not comparable", state("reciprocal", other=reciprocal))
         elif metric.in_turns == "window":
             _ask_energy(found, hypothesis, energy if margin.metric in test.metrics else None)
         elif metric.in_turns:
             found.hypotheses.append(hypothesis)
 
 
-def _differences(facts: Mapping[Side, Facts]) -> list[tuple[str, str, str]]:
-    """Return what makes both sides another quantity, as name, baseline and candidate: conditions and scenario."""
+def _differences(facts: Mapping[Side, Facts]) -> tuple[Difference, ...]:
+    """Return what makes both sides another quantity: conditions and scenario."""
     then, now = ({**facts[side].conditions, "scenario": facts[side].scenario} for side in SIDES)
-    return [
-        (name, then.get(name, "absent"), now.get(name, "absent"))
-        for name in sorted({*then, *now})
-        if then.get(name) != now.get(name)
-    ]
-
-
-def _differing(differences: Sequence[tuple[str, str, str]]) -> str:
-    listed = "; ".join(f"{name}: {then}, {now}" for name, then, now in differences)
-    hint = ": other rows, or rows drawn without a seed" if [name for name, *_ in differences] == ["data"] else ""
-    return f"{listed} (baseline, now){hint}"
+    return differing(then, now)
 
 
 def _reciprocal(margin: Margin, named: Collection[Statistic]) -> str:
@@ -270,8 +263,8 @@ def _ask_energy(found: Questions, hypothesis: Hypothesis, energy: EnergySource |
     if size >= least:
         found.hypotheses.append(hypothesis)
         return
-    why = f"{energy.source} can tell margins of {100 * least:.3g} % or more, not {100 * size:.3g} %"
-    found.parts[key_of(hypothesis)] = ("inconclusive", f"meter too coarse: {why}")
+    why = state("coarse meter", source=energy.source, least=100 * least, asked=100 * size)
+    found.parts[key_of(hypothesis)] = ("inconclusive", why)
 
 
 def _ask_recorded(found: Questions, node: str, rehearsal: Rehearsal) -> None:
@@ -280,7 +273,7 @@ def _ask_recorded(found: Questions, node: str, rehearsal: Rehearsal) -> None:
     for name, recorded in sides["candidate"].items():
         measurement = Measurement(test=node, label=recorded.label)
         if name not in sides["baseline"]:
-            found.parts[measurement, name, "p50"] = ("no baseline", "the baseline does not record it")
+            found.parts[measurement, name, "p50"] = ("no baseline", state("not recorded"))
             continue
         margin = Margin(metric=name, statistic="p50", size=recorded.margin)
         found.hypotheses.append(Hypothesis(measurement=measurement, margin=margin, better=recorded.better))

@@ -19,6 +19,8 @@ InTurns = Literal["", "seconds", "rate", "CPU seconds", "window"]
 # What the total of a window is divided by: its calls, their rows, or the seconds of the allotted cores.
 Spread = Literal["call", "row", "core second"]
 
+NO_REMEDY = "this measurement does not give it"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetKeyword:
@@ -61,7 +63,7 @@ class Metric:
     reciprocal: str = ""  # metric that this is one over, where calls follow each other; comparing both asks twice
     between_models: bool = False  # whether it can be compared between two models
     has_sites: bool = False  # whether the lines of code that cause it can be named
-    remedy: str = "this measurement does not give it"  # what to do where it is unmeasured and nobody says why
+    remedy: str = NO_REMEDY  # what to do where it is unmeasured and nobody says why
 
     @property
     def is_rate(self) -> bool:

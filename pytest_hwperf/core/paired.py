@@ -18,6 +18,7 @@ from pytest_hwperf.core.ranks import (
     walsh_bounds,
 )
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, replace
+from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.units import counted, show
 
 MOST_PAIRS = 60  # of processes that a build may ask for
@@ -90,7 +91,7 @@ def compare_pairs(
         margin=size,
         p_value=worse,
         pairs=len(values),
-        method=f"{counted(len(values), 'fresh pair')}, exact signed-rank, interleaved",
+        method=state("signed-rank", pairs=len(values)),
         detectable=None if reach is None else _expm1(_for_the_worse(hypothesis, margin + reach)),
         baseline=baseline,
         interference=interference,
@@ -153,8 +154,8 @@ def compare_processes(
     before, now = median(baseline), median(candidate)
     margin = max(hypothesis.margin.size * min(abs(before), abs(now)), hypothesis.margin.floor)
     if len(baseline) != len(candidate) or len(candidate) > MOST_FLIPPED:
-        counts = f"{len(baseline)} processes of the baseline and {len(candidate)} of the candidate"
-        return not_comparable(hypothesis, f"{counts}: the exact test pairs equally many, at most {MOST_FLIPPED}")
+        counts = {"baseline": len(baseline), "candidate": len(candidate), "most": MOST_FLIPPED}
+        return not_comparable(hypothesis, state("unequal processes", **counts))
     changes = [new - old for old, new in zip(baseline, candidate, strict=True)]
     low, high = bounds = sign_flip_bounds(changes, level)
     rising, falling = sign_flip_p(changes, margin), sign_flip_p([-change for change in changes], margin)
@@ -179,10 +180,10 @@ def compare_processes(
         margin=margin / whole if whole else hypothesis.margin.size,
         p_value=worse,
         pairs=len(changes),
-        method=f"{counted(len(changes), 'pair')} of fresh processes, exact sign-flip",
+        method=state("sign-flip", pairs=len(changes)),
         detectable=_for_the_worse(hypothesis, (margin + reach) / whole) if whole and reach is not None else None,
         baseline=before,
-        reason="" if whole else _from_nothing(hypothesis, now),
+        cause=None if whole else _from_nothing(hypothesis, now),
     )
 
 
@@ -213,8 +214,8 @@ def pairs_needed(values: Sequence[float], change: float, level: float, margin: f
     return needed if needed <= MOST_PAIRS else None
 
 
-def not_comparable(hypothesis: Hypothesis, reason: str) -> Comparison:
-    """Return the comparison of a hypothesis whose values cannot be compared; `reason` says why."""
+def not_comparable(hypothesis: Hypothesis, cause: Statement) -> Comparison:
+    """Return the comparison of a hypothesis whose values cannot be compared, by some cause."""
     return Comparison(
         metric=hypothesis.margin.metric,
         statistic=hypothesis.margin.statistic,
@@ -224,10 +225,10 @@ def not_comparable(hypothesis: Hypothesis, reason: str) -> Comparison:
         margin=hypothesis.margin.size,
         p_value=None,
         pairs=0,
-        method="",
+        method=None,
         detectable=None,
         baseline=None,
-        reason=reason,
+        cause=cause,
     )
 
 
@@ -277,9 +278,9 @@ def _for_the_worse(hypothesis: Hypothesis, size: float) -> float:
     return size if hypothesis.better == "lower" else -size
 
 
-def _from_nothing(hypothesis: Hypothesis, now: float) -> str:
+def _from_nothing(hypothesis: Hypothesis, now: float) -> Statement:
     unit = metric_of(hypothesis.margin.metric).unit
-    return f"{show(0.0, unit)} in the baseline, {show(now, unit)} now"
+    return state("baseline of nothing", baseline=show(0.0, unit), candidate=show(now, unit))
 
 
 def _expm1(log_change: float) -> float:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import msgspec
 
 from pytest_hwperf.core.metrics import METRICS, Better, Metric, Scale, metric_of, taken_by
+from pytest_hwperf.core.statements import Difference, Remark, Statement, differing, state
+from pytest_hwperf.core.structs import Record
 
 if TYPE_CHECKING:
     Values = array[float]
@@ -22,11 +24,7 @@ ComparisonOutcome = Literal["regressed", "improved", "equivalent", "inconclusive
 
 SCHEMA = 2  # of every record that is written; raised when a reader of the old schema would misread the new
 
-R = TypeVar("R", bound="Record")
-
-
-class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Named values that never change: what the parts of the program give each other and what files keep."""
+R = TypeVar("R", bound=Record)
 
 
 def replace(record: R, /, **changes: Any) -> R:
@@ -64,26 +62,19 @@ class Machine(Record, frozen=True, kw_only=True):
         ]
         return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
 
-    def differences(self, other: "Machine") -> tuple[str, ...]:
-        """Name each field in which `other` differs, as `field: mine, theirs`."""
-        found = []
-        for name in ("cpu_model", "architecture", "cores", "memory_gb", "system", "python"):
-            mine, theirs = getattr(self, name), getattr(other, name)
-            if mine != theirs:
-                found.append(f"{name}: {mine}, {theirs}")
-        for mine_map, theirs_map in ((self.libraries, other.libraries), (self.threads, other.threads)):
-            for key in sorted({*mine_map, *theirs_map}):
-                mine, theirs = mine_map.get(key, "absent"), theirs_map.get(key, "absent")
-                if mine != theirs:
-                    found.append(f"{key}: {mine}, {theirs}")
-        return tuple(found)
+    def differences(self, other: "Machine") -> tuple[Difference, ...]:
+        """Return each field in which `other`, the candidate's, differs from this one."""
+        names = ("cpu_model", "architecture", "cores", "memory_gb", "system", "python")
+        values = ((name, str(getattr(self, name)), str(getattr(other, name))) for name in names)
+        found = [Difference(name=name, baseline=mine, candidate=new) for name, mine, new in values if mine != new]
+        return (*found, *differing(self.libraries, other.libraries), *differing(self.threads, other.threads))
 
 
 class Reading(Record, frozen=True, kw_only=True):
     """What a meter counted over one window."""
 
     value: float | None  # in the metric's base unit, over the whole window; None = unmeasured
-    reason: str = ""  # why it is unmeasured
+    reason: str = ""  # why it is unmeasured, in the meter's words
     share: float | None = None  # of the machine's busy CPU time that was this process's; None = not known
 
 
@@ -94,7 +85,8 @@ class Sample(Record, frozen=True, kw_only=True):
     values: Values  # typecode "d", base units; one per call, batch of calls, window, process or example
     per: str  # the unit of replication: "call", "batch of 16 calls", "window", "fresh process", "example"
     source: str  # what measured it: "perf_counter", "rapl:package-0+dram", "estimate:cpu-time", …
-    warnings: tuple[str, ...] = ()
+    estimated: bool = False  # it holds nothing that was measured, and is never compared
+    warnings: tuple[Remark, ...] = ()
 
 
 class Run(Record, frozen=True, kw_only=True, dict=True):
@@ -105,11 +97,12 @@ class Run(Record, frozen=True, kw_only=True, dict=True):
     scenario: str  # "" for a plain callable
     machine: Machine
     revision: str  # version-control revision, "" where there is none
+    changed: bool = False  # whether files differed from it
     started_at: str  # ISO 8601, UTC
     samples: tuple[Sample, ...]
     conditions: Mapping[str, str]  # must agree for a comparison: batch size, load, threads, precision …
     context: Mapping[str, str]  # for information: interference, model digest, provider …
-    unmeasured: Mapping[str, str] = {}  # metric → why it was not measured
+    unmeasured: Mapping[str, Statement] = {}  # metric → why it was not measured
     directions: Mapping[str, Better] = {}  # the user's own metrics → what is better
 
     @property
@@ -126,6 +119,11 @@ class Run(Record, frozen=True, kw_only=True, dict=True):
     def sample(self, metric: str) -> Sample | None:
         """Return the sample of `metric`, None where it was not measured."""
         return next((sample for sample in self.samples if sample.metric == metric), None)
+
+    @property
+    def shown_revision(self) -> str:
+        """The revision, with `+changes` where files differed from it."""
+        return f"{self.revision}+changes" if self.changed else self.revision
 
     @property
     def is_timed(self) -> bool:
@@ -170,7 +168,7 @@ class Estimate(Record, frozen=True, kw_only=True):
     confidence: float  # two-sided; each bound alone holds at (1 + confidence) / 2
     n: int
     method: str
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Remark, ...] = ()
 
 
 class Figure(Record, frozen=True, kw_only=True):
@@ -181,6 +179,7 @@ class Figure(Record, frozen=True, kw_only=True):
     estimate: Estimate
     source: str
     per: str
+    estimated: bool = False  # as of its sample
 
 
 class StoredRun(Record, frozen=True, kw_only=True):
@@ -205,19 +204,30 @@ class Comparison(Record, frozen=True, kw_only=True, tag=True):
     margin: float  # same scale as `change`
     p_value: float | None
     pairs: int  # units compared: pairs, stored sessions, examples
-    method: str
+    method: Statement | None  # how the change was found; None: nothing to compare
     detectable: float | None  # the smallest change for the worse that could have been called, same scale
     baseline: float | None  # the baseline's value in base units
-    reason: str = ""  # why there is no baseline, or what made it not comparable
+    promise: Statement | None = None  # how often such an answer is wrong
+    cause: Statement | None = None  # why there is no baseline, what made it not comparable, why it is undecided
     warnings: tuple[str, ...] = ()
     interference: float | None = None  # share of the timed blocks that were preempted; None: not known
 
     @property
-    def disturbance(self) -> str:
-        """Of an undecided comparison, what the user can do something about; "" where nothing is known."""
+    def reason(self) -> str:
+        """The cause in words, "" where there is none."""
+        return str(self.cause or "")
+
+    @property
+    def how(self) -> str:
+        """How the change was found and how often that is wrong, in words; "" where there is nothing to compare."""
+        return ", ".join(str(part) for part in (self.method, self.promise) if part)
+
+    @property
+    def disturbance(self) -> Statement | None:
+        """Of an undecided comparison, what the user can do something about; None where nothing is known."""
         if self.outcome != "inconclusive" or not self.interference:
-            return ""
-        return f"{100 * self.interference:.0f} % of turns preempted"
+            return None
+        return state("turns preempted", percent=100 * self.interference)
 
 
 class Verdict(Record, frozen=True, kw_only=True):
@@ -226,6 +236,7 @@ class Verdict(Record, frozen=True, kw_only=True):
     subject: Budget | Comparison
     outcome: BudgetOutcome | ComparisonOutcome
     reason: str  # one line: observed with interval, limit or margin, n, source
+    cause: Statement | None = None  # why a budget is unmeasured
     fails: bool  # whether it fails the test under the user's settings
 
 
@@ -255,8 +266,13 @@ class Judgement(Record, frozen=True, kw_only=True):
 
 
 class Skip(Record, frozen=True, kw_only=True):
-    """A scenario that has no such form, with the reason; it is listed, never ranked."""
+    """A scenario that the model has no form for; it is listed, never ranked."""
 
     test: str
     scenario: str
-    reason: str
+    cause: Statement
+
+    @property
+    def reason(self) -> str:
+        """The cause in words."""
+        return str(self.cause)

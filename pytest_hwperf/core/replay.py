@@ -8,9 +8,10 @@ from itertools import zip_longest
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Gate, Measurement
 from pytest_hwperf.core.paired import is_ratio, pair_value
-from pytest_hwperf.core.records import Budget, Comparison, Judgement, Policy, Record, Verdict
+from pytest_hwperf.core.records import Budget, Comparison, Judgement, Policy, Verdict
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.verdicts import judge_budget, judge_comparison
 
 _CLOSE = 1e-9  # relative: another C library may round a logarithm otherwise in its last digit

@@ -3,7 +3,8 @@
 from typing import Literal
 
 from pytest_hwperf.core.evidence import Gate
-from pytest_hwperf.core.records import SCHEMA, Judgement, Machine, Policy, Record, Skip
+from pytest_hwperf.core.records import SCHEMA, Judgement, Machine, Policy, Skip
+from pytest_hwperf.core.structs import Record
 
 
 class ReportPart(Record, frozen=True, kw_only=True):
@@ -18,7 +19,8 @@ class Report(Record, frozen=True, kw_only=True):
     """What a session measured, judged and rests its judgement on."""
 
     machine: Machine
-    revision: str
+    revision: str  # of the tests, "" where there is none
+    changed: bool = False  # whether files differed from it
     started_at: str  # ISO 8601, UTC
     baseline: str  # name of the baseline compared with or saved to, "" for none
     judgements: tuple[Judgement, ...]

@@ -25,6 +25,7 @@ from pytest_hwperf.core.paired import (
 )
 from pytest_hwperf.core.ranks import fewest_pairs, signed_rank_p
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, replace
+from pytest_hwperf.core.statements import Kind, state
 from pytest_hwperf.core.units import counted
 
 SCREEN_PAIRS = 6
@@ -34,7 +35,7 @@ SHARES = (0.4, 0.3, 0.3)  # of alpha, one for each look
 _FEWEST = 8  # pairs at the first look
 _DISTANCES = (5, 7)  # pairs from look to look
 _SCREEN_LEVEL = 2.0**-SCREEN_PAIRS  # the narrowest that six pairs can give: from the smallest to the largest
-_NO_RATIO = "not every value is positive and finite, as the ratio of candidate to baseline needs"
+_NO_RATIO = state("no ratio")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,10 +161,9 @@ class _Course:
 
     def worded(self, comparison: Comparison) -> Comparison:
         """Say what the level of a comparison promises."""
-        others = f" and {counted(len(self.testable), 'other')}" if self.testable else ""
-        promise = f"at most {100 * self.alpha:g} % false alarms per build"
-        how = f"Holm, {len(self.screened)} of {self.hypotheses} screened{others}"
-        return replace(comparison, method=f"{comparison.method}, {promise} ({how})")
+        kind: Kind = "error rate with others" if self.testable else "error rate"
+        facts = {"alpha": 100 * self.alpha, "screened": len(self.screened), "asked": self.hypotheses}
+        return replace(comparison, promise=state(kind, **facts, others=len(self.testable)))
 
 
 def _course(evidence: Evidence, seen: Mapping[Hypothesis, _Seen]) -> _Course:
@@ -241,12 +241,11 @@ def _cleared(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Com
         exact = compare_exact(
             _metric(hypothesis), hypothesis.margin.statistic, *_sides(observations), hypothesis.margin
         )
-        method = f"{counted(len(observations), 'pair')}, equal on each side, compared exactly, no p-value"
-        return replace(exact, method=method, pairs=len(observations))
+        return replace(exact, method=state("equal pairs", pairs=len(observations)), pairs=len(observations))
     if not all(map(is_ratio, observations)):
         return not_comparable(hypothesis, _NO_RATIO)
-    method = f"screen of {len(observations)} pairs: no sign of a slowdown"
-    return replace(compare_observations(hypothesis, observations, _SCREEN_LEVEL), method=method)
+    found = compare_observations(hypothesis, observations, _SCREEN_LEVEL)
+    return replace(found, method=state("screen", pairs=len(observations)))
 
 
 def _undecided(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hypothesis) -> Comparison:
@@ -264,11 +263,11 @@ def _undecided(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hyp
             compare_observations(hypothesis, observations, _SCREEN_LEVEL),
             outcome="inconclusive",
             p_value=None,  # the same pairs have chosen it
-            method=f"screen of {counted(len(observations), 'pair')}, not confirmed",
+            method=state("unconfirmed screen", pairs=len(observations)),
         )
     needed = next((look for look in course.looks if look > pairs), 0) if hypothesis in course.screened else SCREEN_PAIRS
     missing = needed - len(seen.confirm if hypothesis in course.screened else seen.screen)
-    return replace(found, reason=evidence.stopped or f"pairs still missing: {missing}")
+    return replace(found, cause=evidence.stopped or state("pairs missing", missing=missing))
 
 
 def _is_testable(fixed: FixedSample, found: Comparison, alpha: float) -> bool:
@@ -289,14 +288,14 @@ def _compare_fixed(fixed: FixedSample, level: float) -> Comparison:
     if fixed.per == "example":
         return compare_accuracy(*sides, hypothesis.margin, level)
     found = compare_exact(_metric(hypothesis), hypothesis.margin.statistic, *sides, hypothesis.margin)
-    counts = f"{len(fixed.baseline)} and {counted(len(fixed.candidate), fixed.per)}"
+    counts = {"baseline": len(fixed.baseline), "candidate": len(fixed.candidate)}
     if fixed.per == "fresh process" and not _is_constant(*sides):
         if 2.0 ** -len(fixed.candidate) <= level:
             return compare_processes(hypothesis, *sides, level)
         # Too few to fail anything; they may still show that nothing is worse.
         outcome: ComparisonOutcome = "inconclusive" if found.outcome == "regressed" else found.outcome
-        return replace(found, outcome=outcome, method=f"screen of {counts}, all of one side against all of the other")
-    return replace(found, method=f"{counts}, equal on each side, compared exactly, no p-value")
+        return replace(found, outcome=outcome, method=state("screened values", per=fixed.per, **counts))
+    return replace(found, method=state("equal values", per=fixed.per, **counts))
 
 
 def _is_constant(*sides: Sequence[float]) -> bool:

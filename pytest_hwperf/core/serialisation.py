@@ -16,7 +16,8 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from pytest_hwperf.core.errors import SerialisationError
-from pytest_hwperf.core.records import SCHEMA, Record, Values
+from pytest_hwperf.core.records import SCHEMA, Values
+from pytest_hwperf.core.structs import Record
 
 R = TypeVar("R", bound=Record)
 _UNUSABLE = (ValueError, TypeError, OverflowError, RecursionError)

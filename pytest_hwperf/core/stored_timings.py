@@ -6,12 +6,12 @@ from statistics import fmean, median, stdev
 
 from pytest_hwperf.core.metrics import Metric, metric_of
 from pytest_hwperf.core.records import Comparison, Estimate, Margin, replace
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import show_change
 
-HISTORICAL = "historical; false-alarm rate not guaranteed"
 REPEATS = 2  # further fresh processes that an alarm has to survive: bursts of a neighbour pass, slow code stays
 
-_BEYOND_ONCE = f"beyond the limit, not repeated: {REPEATS} further fresh processes decide"
+_HISTORICAL = ("historical", "historical limit", "historical repeats")  # kinds of its methods
 _ROBUST_FROM = 3  # sessions: of two, the median is the mean and one burst spoils either
 _MAD_TO_SD = 1.4826  # of a normal distribution
 _LARGEST_LOG = 700.0  # a float overflows a little above e^709
@@ -104,13 +104,12 @@ def compare_with_history(  # noqa: PLR0913, PLR0917 - a comparison has as many i
         margin=margin.size,
         p_value=None,
         pairs=len(history),
-        method=HISTORICAL,
+        method=state("historical"),
         detectable=None,
         baseline=None,
     )
     if not all(math.isfinite(one) and one > 0 for one in (*history, value, *repeats)):
-        reason = "not every value is positive: the ratio to stored sessions needs that"
-        return replace(found, outcome="not comparable", reason=reason)
+        return replace(found, outcome="not comparable", cause=state("no ratio to sessions"))
     centre, limit = history_limit([math.log(one) for one in history], alpha)
     least = max(margin.size, margin.floor / math.exp(centre))
     bar, worse = max(limit, math.log1p(least)), 1 if metric.better == "lower" else -1
@@ -118,7 +117,7 @@ def compare_with_history(  # noqa: PLR0913, PLR0917 - a comparison has as many i
         found,
         change=_change(math.log(value) - centre, limit, len(history), alpha),
         margin=least,
-        method=f"{HISTORICAL}: limit {show_change(_expm1(worse * bar), 'relative')}, sessions: {len(history)}",
+        method=state("historical limit", limit=_expm1(worse * bar), sessions=len(history)),
         detectable=_expm1(worse * bar),
         baseline=math.exp(centre),
     )
@@ -126,9 +125,14 @@ def compare_with_history(  # noqa: PLR0913, PLR0917 - a comparison has as many i
     return _with_alarm(found, shifts, bar) if abs(shifts[0]) > bar else found
 
 
+def is_historical(comparison: Comparison) -> bool:
+    """Say whether a comparison was made with stored sessions, whose false-alarm rate nobody knows."""
+    return comparison.method is not None and comparison.method.kind in _HISTORICAL
+
+
 def needs_repeats(comparison: Comparison) -> bool:
     """Say whether a comparison with history was alarmed by its single value, and waits for `REPEATS` more."""
-    return comparison.reason == _BEYOND_ONCE
+    return comparison.cause is not None and comparison.cause.kind == "not repeated"
 
 
 def machine_drift(comparisons: Sequence[Comparison]) -> str | None:
@@ -156,7 +160,7 @@ def machine_drift(comparisons: Sequence[Comparison]) -> str | None:
 def _slowdown(comparison: Comparison) -> tuple[float, float] | None:
     """Log change of the seconds and its margin; None for what is no timing or was not held against history."""
     metric, change = metric_of(comparison.metric), comparison.change
-    if change is None or HISTORICAL not in comparison.method or metric.unit not in ("s", "1/s"):
+    if change is None or not is_historical(comparison) or metric.unit not in ("s", "1/s"):
         return None
     return math.log1p(change.value) * (1 if metric.unit == "s" else -1), math.log1p(comparison.margin)
 
@@ -166,8 +170,10 @@ def _with_alarm(found: Comparison, shifts: Sequence[float], bar: float) -> Compa
     side = math.copysign(1, shifts[0])
     beyond = sum(side * shift > bar for shift in shifts)
     if len(shifts) <= REPEATS:
-        return replace(found, reason=_BEYOND_ONCE)
-    found = replace(found, method=f"{found.method}, {beyond} of {len(shifts)} processes beyond it")
+        return replace(found, cause=state("not repeated", repeats=REPEATS))
+    if found.method is not None:
+        numbers = {**found.method.numbers, "beyond": beyond, "processes": len(shifts)}
+        found = replace(found, method=state("historical repeats", **numbers))
     if beyond < len(shifts):
         return found
     return replace(found, outcome="regressed" if side > 0 else "improved")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pytest_hwperf.core.estimates import clear_of
 from pytest_hwperf.core.metrics import Metric
 from pytest_hwperf.core.records import Budget, BudgetOutcome, Comparison, Estimate, Figure, Policy, Run, Verdict
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
 
 
@@ -28,10 +29,10 @@ def judge_budget(run: Run, figures: Sequence[Figure], budget: Budget, policy: Po
     metric = run.metric(budget.metric)
     limit = show_limit(budget.limit, metric.unit, metric.better)
     if figure is None:
-        reason = run.unmeasured.get(budget.metric) or metric.remedy
-        line = f"{budget.metric} {budget.statistic}: unmeasured, budget {limit}: {reason}"
+        cause = run.unmeasured.get(budget.metric) or state("not given", remedy=metric.remedy)
+        line = f"{budget.metric} {budget.statistic}: unmeasured, budget {limit}: {cause}"
         fails = policy.undecided != "pass" and not budget.default
-        return Verdict(subject=budget, outcome="unmeasured", reason=line, fails=fails)
+        return Verdict(subject=budget, outcome="unmeasured", reason=line, cause=cause, fails=fails)
     clear = clear_of(figure.estimate, budget.limit, metric.better)
     outcome: BudgetOutcome = "inconclusive" if clear is None else "passed" if clear else "failed"
     answer = _word(outcome, figure.estimate, policy)
@@ -70,7 +71,7 @@ def _undecided_fails(figure: Figure, budget: Budget, metric: Metric, policy: Pol
 def _word(outcome: BudgetOutcome, estimate: Estimate, policy: Policy) -> str:
     if outcome != "inconclusive":
         return outcome
-    needed = "; ".join(estimate.warnings) or "the interval holds the limit"
+    needed = "; ".join(map(str, estimate.warnings)) or "the interval holds the limit"
     decided = {"point": "judged by its point", "pass": "let pass as asked", "fail": "failed as asked"}
     return f"inconclusive ({needed}), {decided[policy.undecided]}"
 
@@ -94,9 +95,9 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
         f"margin {show_change(comparison.margin, comparison.scale)}",
         f"p={comparison.p_value:.2g}" if comparison.p_value is not None else "",
         _detectable(metric, comparison),
-        comparison.disturbance,
+        str(comparison.disturbance or ""),
         comparison.reason,
-        comparison.method,
+        comparison.how,
     ]
     return ", ".join(part for part in parts if part)
 

@@ -35,12 +35,12 @@ def compare_with_itself(model: str, X: Any, settings: CompareSettings) -> SelfCo
         began = monotonic()
         while monotonic() < until:
             # A round ends when the gate would have decided; what it saw is kept, and the next begins anew.
-            seen = conductor.conduct(evidence, until, "")
+            seen = conductor.conduct(evidence, until, None)
             observed = [one for pair in seen.pairs for one in pair.observations]
             changes += [one.change for one in observed if one.change is not None]
             latencies += [value for one in observed for value in one.baseline]
             if seen.stopped or seen.dropped or not seen.pairs:
-                lost = seen.stopped or next(iter(conductor.dropped.values()), "")
+                lost = str(seen.stopped or next(iter(conductor.dropped.values()), ""))
                 break
         seconds = monotonic() - began
     return SelfComparison(

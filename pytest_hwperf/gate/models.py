@@ -17,6 +17,7 @@ from pytest_hwperf.core.evidence import Evidence, FixedSample, Gate, Hypothesis,
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Comparison, Margin
 from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.model_worker import MODULE
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.processes import Command, untraced
@@ -62,7 +63,7 @@ def compare_models(
     """
     with rehearsed(old, new, X, y, settings) as (conductor, asked, seed):
         until = monotonic() + settings.time_s
-        evidence = conductor.conduct(asked, until, f"the time of {settings.time_s:g} s was up")
+        evidence = conductor.conduct(asked, until, state("out of time", limit=settings.time_s))
     gate = Gate(against=old, revision="", seed=seed, evidence=evidence, shared={}, seconds=conductor.seconds)
     return tuple(decide(evidence).values()), gate
 

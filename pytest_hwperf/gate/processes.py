@@ -10,6 +10,7 @@ from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Side
 from pytest_hwperf.core.hypotheses import FEWEST_PROCESSES, SIDES, Questions, is_open, key_of, processes_needed
 from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.statements import said
 from pytest_hwperf.host.one_shot import ask_each
 from pytest_hwperf.host.processes import Command
 from pytest_hwperf.host.worker_protocol import WorkerTask
@@ -36,7 +37,7 @@ class ProcessSampler:
                 if is_open(hypothesis, values):  # fresh ones: those that raised the question cannot answer it
                     values = self._values(hypothesis, needed)
             except HwperfError as error:
-                questions.parts[key_of(hypothesis)] = ("not comparable", str(error).partition("\n")[0])
+                questions.parts[key_of(hypothesis)] = ("not comparable", said(error.sentence))
                 continue
             yield FixedSample(
                 hypothesis=hypothesis,

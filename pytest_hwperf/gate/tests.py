@@ -23,6 +23,7 @@ from pytest_hwperf.core.hypotheses import (
     questions_of,
 )
 from pytest_hwperf.core.sequence import check_alpha, decide
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.processes import ProcessSampler
 from pytest_hwperf.host.processes import PytestCommand
 from pytest_hwperf.pairs.conductor import Conductor, Progress
@@ -122,7 +123,7 @@ def _rehearsed(conductor: Conductor, request: GateRequest) -> tuple[PairTrace, Q
             break
         if not trace.unfinished or len(lost) == _CRASHES:
             raise UsageProblem(f"the rehearsal of {request.name} beside the present code failed: {trace.lost}")
-        ours = trace.lost.startswith("candidate")
+        ours = trace.lost.texts["side"] == "candidate"
         lost[trace.unfinished] = ("not comparable" if ours else "no baseline", trace.lost)
     questions = questions_of(request.tests, trace, lost, request.name, request.energy)
     _refuse_nothing(request.tests, questions)
@@ -149,7 +150,7 @@ def _measured(conductor: Conductor, request: GateRequest, questions: Questions, 
     if questions.processes:
         conductor.seconds["processes"] = sampler.seconds
     asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
-    return conductor.conduct(asked, until, f"the time of {request.time_s:g} s was up")
+    return conductor.conduct(asked, until, state("out of time", limit=request.time_s))
 
 
 def _answers(evidence: Evidence, questions: Questions, trace: PairTrace) -> PairedAnswers:

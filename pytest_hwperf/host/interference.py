@@ -7,7 +7,7 @@ from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
-from pytest_hwperf.core.units import counted, show
+from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.host.clock_rate import current_hz, heat_events
 from pytest_hwperf.host.control_groups import Throttling, read_throttling
 from pytest_hwperf.host.system_state import MachineCpuTime, load_average, machine_cpu_time
@@ -40,23 +40,23 @@ class Interference:
         self._cores = cores or os.cpu_count() or 1
         self._before = self._read()
 
-    def end(self) -> tuple[dict[str, str], tuple[str, ...]]:
+    def end(self) -> tuple[dict[str, str], tuple[Statement, ...]]:
         """Take the second snapshot; return entries for the run's context, and warnings about what was much."""
         before, after = self._before, self._read()
         seconds = after.wall_s - before.wall_s
         switches = after.switches - before.switches
-        context, warnings = {"involuntary_switches": str(switches)}, list[str]()
+        context, warnings = {"involuntary_switches": str(switches)}, list[Statement]()
         if seconds > 0 and switches / seconds > _SWITCHES_PER_S:
-            warnings.append(f"preempted {switches / seconds:.0f} times a second: other work wanted the same cores")
+            warnings.append(state("preempted", times=switches / seconds))
         if after.load is not None:
             context["load_1min"] = f"{after.load:.2f}"
             if after.load > _HIGH_LOAD * self._cores:
-                warnings.append(f"load {after.load:.1f} on {self._cores} cores: other work disturbed the timings")
+                warnings.append(state("load", load=after.load, cores=self._cores))
         steal = _steal(before.cpu, after.cpu)
         if steal is not None:
             context["steal"] = f"{steal:.1%}"
             if steal > _HIGH_STEAL:
-                warnings.append(f"the host took {steal:.0%} of the CPU time for others (steal)")
+                warnings.append(state("steal", share=steal))
         slowed, more = _slowed(before, after)
         return {**context, **slowed}, (*warnings, *more)
 
@@ -79,29 +79,24 @@ def snapshot(root: str | Path = "/", groups: Iterable[Path] = ()) -> Snapshot:
     )
 
 
-def _slowed(before: Snapshot, after: Snapshot) -> tuple[dict[str, str], list[str]]:
+def _slowed(before: Snapshot, after: Snapshot) -> tuple[dict[str, str], list[Statement]]:
     """Return what slowed the processor or this process, as context and warnings."""
-    context, warnings = dict[str, str](), list[str]()
+    context, warnings = dict[str, str](), list[Statement]()
     if before.throttling is not None and after.throttling is not None:
         periods = after.throttling.periods - before.throttling.periods
         seconds = after.throttling.seconds - before.throttling.seconds
         context["quota_stops"] = str(periods)
         if periods > 0:
-            warnings.append(
-                f"the control group's quota of CPU time stopped its processes in {counted(periods, 'period')}, "
-                f"{show(seconds, 's')} of CPU time in all: use fewer threads, or raise the quota"
-            )
+            warnings.append(state("quota", periods=periods, seconds=seconds))
     if before.heat is not None and after.heat is not None:
         rises = after.heat - before.heat
         context["heat_throttles"] = str(rises)
         if rises > 0:
-            warnings.append(f"the processor was slowed down for heat or power: its counters rose by {rises}")
+            warnings.append(state("heat", rises=rises))
     if before.hz and after.hz:
         context["clock_rate"] = f"{before.hz / _GIGA:.2f} .. {after.hz / _GIGA:.2f} GHz"
         if after.hz < before.hz * (1 - _RATE_LOSS):
-            warnings.append(
-                f"the clock rate fell from {before.hz / _GIGA:.2f} to {after.hz / _GIGA:.2f} GHz during the measurement"
-            )
+            warnings.append(state("clock rate", before=before.hz / _GIGA, after=after.hz / _GIGA))
     return context, warnings
 
 

@@ -67,5 +67,5 @@ def _wait(worker: Launched, reply: Path, deadline_s: float) -> WorkerResult:
     except subprocess.TimeoutExpired:
         ending = f"gave no answer within {deadline_s:g} s"
     if not reply.exists():
-        raise WorkerError(f"a fresh process {ending}.\n{worker.log_tail()}")
+        raise WorkerError(f"a fresh process {ending}.", log=worker.log_tail())
     return decode_result(reply.read_text(encoding="utf-8"))  # whole, whatever it still does

@@ -7,8 +7,9 @@ from typing import Literal
 
 from pytest_hwperf.core.errors import SerialisationError, WorkerError
 from pytest_hwperf.core.evidence import Side
-from pytest_hwperf.core.records import Record, Run
+from pytest_hwperf.core.records import Run
 from pytest_hwperf.core.serialisation import from_json, to_json
+from pytest_hwperf.core.structs import Record
 
 PROTOCOL = 3  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker

@@ -8,12 +8,13 @@ from statistics import median
 
 from pytest_hwperf.core.leaks import Growth, growth, is_leak, least
 from pytest_hwperf.core.records import Sample
-from pytest_hwperf.core.units import show, show_interval
+from pytest_hwperf.core.statements import Statement, said, state
+from pytest_hwperf.core.units import show_interval
 from pytest_hwperf.host.resident import COUNTED, EXACT, resolution
 from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.measure.isolated import GROWTH
 
-Found = tuple[list[Sample], dict[str, str]]
+Found = tuple[list[Sample], dict[str, Statement]]
 
 _PEAK, _LEAK = "memory", "memory_leak"
 _PER = "fresh process"
@@ -34,7 +35,7 @@ def memory_samples(metrics: Sequence[str], answers: Sequence[WorkerResult], *, l
         answers: one a process.
         limits: of budgets: metric → B; without one of the growth per call, a leak is a warning beside the peak.
     """
-    reasons = {metric: reason for answer in answers for metric, reason in answer.reasons.items()}
+    reasons = {metric: said(reason) for answer in answers for metric, reason in answer.reasons.items()}
     peaks, leak, limit = _notes(answers), "", limits.get(_LEAK)
     found = []
     if _LEAK not in reasons:
@@ -56,21 +57,17 @@ def memory_samples(metrics: Sequence[str], answers: Sequence[WorkerResult], *, l
     return sorted(found, key=lambda sample: metrics.index(sample.metric)), reasons
 
 
-def _undecided(grown: Sequence[Growth], limit: float | None) -> str:
-    """Say why growth can neither be held to keep the limit nor to break it; "" where it can.
+def _undecided(grown: Sequence[Growth], limit: float | None) -> Statement | None:
+    """Say why growth can neither be held to keep the limit nor to break it; None where it can.
 
     Steps that are rarer than the calls of one half leave the lasting growth at 0, as a cache does that fills up.
     """
     if limit is None:
-        return ""
+        return None
     lasting, mean = median(one.lasting for one in grown), median(one.mean for one in grown)
     if not lasting <= limit < mean:
-        return ""
-    calls = min(one.calls for one in grown)
-    return (
-        f"grew by {show(mean, 'B')} a call over {calls} calls, but not steadily: a leak in steps cannot be told from a "
-        "cache that fills up; fill it before the measurement, or let one call do the work of many"
-    )
+        return None
+    return state("growth in steps", mean=mean, calls=min(one.calls for one in grown))
 
 
 def _leak(grown: Sequence[Growth], lag: int) -> str:

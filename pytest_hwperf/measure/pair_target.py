@@ -9,6 +9,7 @@ from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Sample
+from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show
 from pytest_hwperf.measure.accuracy import correctness, flips
 from pytest_hwperf.measure.planting import planted
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 ARENA = taken_by("session")
 
 _ABOUT = 0.9  # of the reserved window: what the calls are expected to take is an estimate itself
-_ESTIMATE = "estimate:"  # holds nothing beyond CPU time, and is never compared
 
 
 class PairTarget:
@@ -79,7 +79,7 @@ class PairTarget:
         how long, with a reserve for calls that have got faster.
         """
         meter = self._open_energy()
-        if meter is None or meter.source.startswith(_ESTIMATE):
+        if meter is None or meter.covers == "estimate":
             return EnergyWindow(reason="energy is not measured here")
         needed_s = 1.25 * meter.shortest_window_s
         if seconds < needed_s * _ABOUT:
@@ -92,30 +92,30 @@ class PairTarget:
         return EnergyWindow(joules=reading.value / (calls * (self._subject.rows or 1)), source=meter.source)
 
 
-def exact_samples(subject: "Subject", predicted: object) -> tuple[list[Sample], dict[str, str]]:
+def exact_samples(subject: "Subject", predicted: object) -> tuple[list[Sample], dict[str, Statement]]:
     """Take what needs no clock: accuracy and flips on every example, and the model's size."""
-    found, missing = list[Sample](), dict[str, str]()
+    found, missing = list[Sample](), dict[str, Statement]()
     if predicted is not None and subject.y_true is not None:
         found.append(correctness(predicted, subject.y_true, source=subject.scenario or "callable"))
     if predicted is not None and subject.reference_labels is not None:
         try:
             found.append(flips(predicted, subject.reference_labels(), source=f"against {subject.reference}"))
         except ScenarioUnavailable as reason:
-            missing["flip_rate"] = f"no reference scenario {subject.reference}: {reason}"
+            missing["flip_rate"] = state("no reference", reference=subject.reference, why=str(reason))
     if subject.model_bytes is not None:
         values = array("d", [subject.model_bytes])
         found.append(Sample(metric="model_size", values=values, per="model", source=subject.size_source))
     return found, missing
 
 
-def arena_samples(subject: "Subject") -> tuple[list[Sample], dict[str, str]]:
+def arena_samples(subject: "Subject") -> tuple[list[Sample], dict[str, Statement]]:
     """Take the peaks of the runtime's own allocator, in a session apart; nothing where the runtime has none."""
     if subject.arena is None:
         return [], {}
     try:
         peaks = subject.arena()
     except MeasurementError as error:
-        return [], dict.fromkeys(ARENA, str(error))
+        return [], dict.fromkeys(ARENA, said(error))
     samples = [
         Sample(metric=metric, values=array("d", [peak]), per="session", source=subject.arena_source)
         for metric, peak in peaks.items()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.metrics import METRICS, Spread
 from pytest_hwperf.core.records import Reading, Sample, replace
-from pytest_hwperf.core.units import counted, show, show_number
+from pytest_hwperf.core.statements import Remark, Statement, said, state
+from pytest_hwperf.core.units import show_number
 from pytest_hwperf.measure.plan import FEWEST_WINDOWS
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ _IDLE_AGREES = 0.05  # relative difference of two idle powers up to which their 
 
 
 def samples_of(
-    measured: "Measured", meters: Sequence["Meter"], *, rows: int | None, cores: int, warnings: Sequence[str] = ()
-) -> tuple[tuple[Sample, ...], dict[str, str]]:
+    measured: "Measured", meters: Sequence["Meter"], *, rows: int | None, cores: int, warnings: Sequence[Remark] = ()
+) -> tuple[tuple[Sample, ...], dict[str, Statement]]:
     """Turn one measurement into samples, and name the metrics that could not be measured.
 
     Args:
@@ -39,22 +40,20 @@ def samples_of(
     """
     timings = (*warnings, *measured.warnings)
     found = [_latency(measured, timings), _first_call(measured), *_throughputs(measured, rows, timings)]
-    unmeasured = {}
+    unmeasured = dict[str, Statement]()
     for position, meter in enumerate(meters):
         refusals = [w.readings[position].reason for w in measured.windows if w.readings[position].value is None]
         if refusals:  # an error in one window voids the sample: the others would tell half the truth
-            unmeasured[meter.metric] = refusals[0]
+            unmeasured[meter.metric] = said(refusals[0])
         elif isinstance(meter, CountingMeter) and len(measured.windows) < FEWEST_WINDOWS:
-            unmeasured[meter.metric] = (
-                f"{counted(len(measured.windows), 'window')} of {show(meter.shortest_window_s, 's')} or more fitted, "
-                f"{FEWEST_WINDOWS} needed: raise --hwperf-max-time"
-            )
+            fitted = {"windows": len(measured.windows), "shortest_s": meter.shortest_window_s}
+            unmeasured[meter.metric] = state("few windows", needed=FEWEST_WINDOWS, **fitted)
         else:
             found.extend(_counted(measured, meter, position, rows=rows, cores=cores))
     return tuple(found), unmeasured
 
 
-def _latency(measured: "Measured", warnings: tuple[str, ...]) -> Sample:
+def _latency(measured: "Measured", warnings: tuple[Remark, ...]) -> Sample:
     size = measured.calls_per_value
     if size > 1:
         warnings = (*warnings, "calls under 20 µs are timed in batches: percentiles are of batch means, not of calls")
@@ -71,7 +70,7 @@ def _first_call(measured: "Measured") -> Sample:
     return Sample(metric="first_call", values=array("d", [measured.first_call_s]), per="call", source=CLOCK)
 
 
-def _throughputs(measured: "Measured", rows: int | None, warnings: tuple[str, ...]) -> list[Sample]:
+def _throughputs(measured: "Measured", rows: int | None, warnings: tuple[Remark, ...]) -> list[Sample]:
     """Completed over wall, window by window; windows hold equally many calls."""
     rates = array("d", (window.calls / window.wall_s for window in measured.windows))
     found = [Sample(metric="throughput", values=rates, per="window", source=CLOCK, warnings=warnings)]
@@ -87,7 +86,7 @@ def _counted(measured: "Measured", meter: "Meter", position: int, *, rows: int |
     Where a call has one row, what is told of both is the same, and is told once.
     """
     totals = [(w, w.readings[position].value) for w in measured.windows]
-    warnings = (*meter.warnings, *_exactness(measured, meter, position))
+    warnings: tuple[Remark, ...] = (*meter.warnings, *_exactness(measured, meter, position))
     found = dict[Spread, Sample]()
     for metric in METRICS.values():
         over: Spread = "call" if metric.spread == "row" and rows in (None, 1) else metric.spread
@@ -95,7 +94,12 @@ def _counted(measured: "Measured", meter: "Meter", position: int, *, rows: int |
             spread = partial(_spread, over, rows=rows or 1, cores=cores)
             values = array("d", (spread(total, window) for window, total in totals if total is not None))
             found[over] = Sample(
-                metric=metric.name, values=values, per="window", source=meter.source, warnings=warnings
+                metric=metric.name,
+                values=values,
+                per="window",
+                source=meter.source,
+                estimated=meter.covers == "estimate",
+                warnings=warnings,
             )
     return list(found.values())
 
@@ -106,27 +110,20 @@ def _spread(over: Spread, total: float, window: "Window", *, rows: int, cores: i
     return total / window.calls / (rows if over == "row" else 1)
 
 
-def _exactness(measured: "Measured", meter: "Meter", position: int) -> Iterator[str]:
+def _exactness(measured: "Measured", meter: "Meter", position: int) -> Iterator[Statement]:
     """Say how far a counter's steps may have put a window off, and whether others' work is in it."""
     if not isinstance(meter, CountingMeter):
         return
     window_s = min(window.wall_s for window in measured.windows)
-    bound = show_number(100 * meter.tick_s / window_s, 2)
-    yield (
-        f"windows of {show(window_s, 's')} or more, each exact within {bound} %: "
-        f"the counter moves every {show(meter.tick_s, 's')}"
-    )
+    yield state("step", shortest_s=window_s, bound=100 * meter.tick_s / window_s, tick_s=meter.tick_s)
     shares = [share for w in measured.windows if (share := w.readings[position].share) is not None]
     if shares and median(shares) < _OURS:
-        yield (
-            f"contaminated: {median(shares):.0%} of the machine's busy CPU time was this process's, and the counter "
-            "takes all of it: measure on a quiet machine"
-        )
+        yield state("shared", share=median(shares))
 
 
 def net_energy(
     measured: "Measured", energy: Sample, idle_w: Sequence[Reading], *, rows: int | None
-) -> tuple[list[Sample], dict[str, str]]:
+) -> tuple[list[Sample], dict[str, Statement]]:
     """Take the idle machine off an energy sample, as a second figure.
 
     Args:
@@ -141,13 +138,12 @@ def net_energy(
     powers = [reading.value for reading in idle_w if reading.value is not None]
     if len(powers) < len(idle_w):
         reasons = dict.fromkeys(reading.reason for reading in idle_w if reading.value is None)
-        return [], {"energy_net": f"no idle power: {'; '.join(reasons)}"}
+        return [], {"energy_net": state("no idle power", why="; ".join(reasons))}
     least, most = min(powers), max(powers)
     if most - least > _IDLE_AGREES * most:
-        shown = f"{show_number(least)} and {show_number(most)} W"
-        return [], {"energy_net": f"the idle machine drew {shown} before and after: more than 5 % apart"}
+        return [], {"energy_net": state("idle power moved", least=show_number(least), most=show_number(most))}
     idle = sum(powers) / len(powers)
     seconds = (window.wall_s / (window.calls * (rows or 1)) for window in measured.windows)
     values = array("d", (joules - idle * s for joules, s in zip(energy.values, seconds, strict=True)))
-    note = f"above the idle machine's {show_number(idle)} W (asleep before and after): noisier than the total"
+    note = state("idle machine", watts=idle)
     return [replace(energy, metric="energy_net", values=values, warnings=(*energy.warnings, note))], {}

@@ -9,6 +9,8 @@ from time import monotonic
 from typing import Protocol
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.evidence import Side
+from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.host.processes import Launched
 from pytest_hwperf.host.worker_protocol import PROTOCOL
 from pytest_hwperf.pairs.messages import Frame, Hello, ToWorker, pack, unpack
@@ -19,7 +21,16 @@ _GREETING_S = 10.0  # for a stranger that connects and says nothing
 
 
 class WorkerLostError(WorkerError):
-    """A process of a pair crashed, hung, or speaks something else."""
+    """A process of a pair crashed, hung, or speaks something else; `side` says which, None where both have part."""
+
+    def __init__(self, sentence: str, *, side: Side | None = None, log: str = "") -> None:
+        super().__init__(f"{side}: {sentence}" if side else sentence, log=log)
+        self.side = side
+
+
+def loss(error: WorkerLostError) -> Statement:
+    """Return why a pair was lost, with the side that was."""
+    return state("lost", why=str(error), side=error.side or "")
 
 
 class Endpoint(Protocol):

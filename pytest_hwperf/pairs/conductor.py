@@ -19,10 +19,11 @@ from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.paired import is_ratio, pair_value
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import next_step
+from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.processes import Command, Launched, launch
 from pytest_hwperf.host.worker_protocol import WorkerTask
-from pytest_hwperf.pairs.channel import Endpoint, Listener, WorkerLostError
+from pytest_hwperf.pairs.channel import Endpoint, Listener, WorkerLostError, loss
 from pytest_hwperf.pairs.interleaving import BlockPlan
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
 
@@ -66,7 +67,9 @@ class Conductor:
     progress: Callable[[Progress], None] = lambda _: None
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
-    dropped: dict[Hypothesis, str] = field(default_factory=dict)  # hypotheses that gave no value again and again → why
+    dropped: dict[Hypothesis, Statement] = field(
+        default_factory=dict
+    )  # hypotheses that gave no value again and again → why
     _misses: Counter[Hypothesis] = field(default_factory=Counter)
     _started: int = 0
 
@@ -87,7 +90,7 @@ class Conductor:
         self.progress(_progress("rehearsal", 1, 1, ""))
         return self._hold("rehearsal", program).trace
 
-    def conduct(self, evidence: Evidence, until: float, why_late: str) -> Evidence:
+    def conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
         """Run pairs until every hypothesis is decided.
 
         Args:
@@ -107,7 +110,7 @@ class Conductor:
             evidence = self._without_silent(evidence, step.measurements, pair, trace)
             lost += bool(pair.lost)
             if lost >= _PATIENCE:
-                return replace(evidence, stopped=f"{lost} pairs were lost, the last one as {pair.lost}")
+                return replace(evidence, stopped=state("pairs lost", lost=lost, why=str(pair.lost)))
         return evidence
 
     def _without_silent(
@@ -123,7 +126,8 @@ class Conductor:
                 continue
             self._misses[hypothesis] += 1
             if self._misses[hypothesis] >= _MISSES:
-                self.dropped[hypothesis] = f"gave no value in {_MISSES} pairs: {_why_silent(pair, trace, hypothesis)}"
+                why = str(_why_silent(pair, trace, hypothesis))
+                self.dropped[hypothesis] = state("no value", pairs=_MISSES, why=why)
         return replace(evidence, dropped=tuple(self.dropped))
 
     def _pair(
@@ -176,9 +180,9 @@ class Conductor:
                 with _lines(launched) as lines:
                     trace = Pairing(lines, program, self._toss).run()
             except WorkerLostError as error:
-                trace = PairTrace(lost=str(error))
+                trace = PairTrace(lost=loss(error))
             if trace.lost:
-                trace.lost = f"{trace.lost} (log: {self._kept(place, launched)})"
+                trace.lost = state("lost, logged", log=str(self._kept(place, launched)), **trace.lost.texts)
         self.seconds[stage] = self.seconds.get(stage, 0.0) + self.clock() - began
         return _Held(first=order[0], hash_seeds=seeds, trace=trace)
 
@@ -232,7 +236,7 @@ def recorded(
             )
 
 
-def _why_silent(pair: Pair, trace: PairTrace, hypothesis: Hypothesis) -> str:
+def _why_silent(pair: Pair, trace: PairTrace, hypothesis: Hypothesis) -> Statement:
     """Say why a hypothesis got no value in this pair."""
     if pair.lost:
         return pair.lost
@@ -241,7 +245,7 @@ def _why_silent(pair: Pair, trace: PairTrace, hypothesis: Hypothesis) -> str:
     if interleaving is not None and key in interleaving.refused:
         return interleaving.refused[key]
     failures = [f"{side}: {ended.reason}" for side, ended in trace.outcomes.get(test, {}).items() if ended.reason]
-    return "; ".join(failures) or "it was not measured there"
+    return said("; ".join(failures) or "it was not measured there")
 
 
 def _wanted(
@@ -265,7 +269,7 @@ def _lines(launched: Mapping[Side, tuple[Launched, Listener]]) -> Iterator[dict[
             try:
                 line = listener.accept(side, process, _START_S)
             except WorkerLostError as error:
-                raise WorkerLostError(f"{side}: {error}.\n{process.log_tail()}") from error
+                raise WorkerLostError(f"{error}.", side=side, log=process.log_tail()) from error
             stack.callback(line.close)
             lines[side] = line
         yield lines

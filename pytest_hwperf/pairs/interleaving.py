@@ -14,6 +14,7 @@ from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.paired import least_calls, pooled_percentile
 from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.statements import Difference, Statement, said, state
 from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
 from pytest_hwperf.pairs.messages import (
     AskEnergy,
@@ -78,7 +79,9 @@ class Interleaving:
 
     assignment: Assignment
     observations: list[Observation]
-    refused: dict[tuple[str, str], str] = field(default_factory=dict)  # metric and statistic → why it has no value
+    refused: dict[tuple[str, str], Statement] = field(
+        default_factory=dict
+    )  # metric and statistic → why it has no value
 
 
 class Interleaver:
@@ -220,9 +223,9 @@ class Interleaver:
         frame = self._receive(side, deadline_s)
         taken_ns = frame.numbers
         if len(taken_ns) != calls:
-            raise WorkerLostError(f"{side}: answered with {len(taken_ns)} times where {calls} were due")
+            raise WorkerLostError(f"answered with {len(taken_ns)} times where {calls} were due", side=side)
         if min(taken_ns) < 0 or not sum(taken_ns):
-            raise WorkerLostError(f"{side}: answered with calls that took no time at all")
+            raise WorkerLostError("answered with calls that took no time at all", side=side)
         return _expected(side, frame, BlockTimes), taken_ns
 
     def _answer(self, side: Side, kind: type[M], deadline_s: float) -> M:
@@ -233,10 +236,10 @@ class Interleaver:
         try:
             frame = self._lines[side].receive(deadline_s)
         except WorkerError as error:
-            raise WorkerLostError(f"{side}: {error}") from error
+            raise WorkerLostError(str(error), side=side) from error
         if isinstance(frame.message, Ended):
             reason = frame.message.ended.reason
-            raise WorkerLostError(f"{side}: the measured call failed in the middle of its turn: {reason}")
+            raise WorkerLostError(f"the measured call failed in the middle of its turn: {reason}", side=side)
         return frame
 
     def _observed(self, measurement: Measurement, blocks: Mapping[Side, Sequence[Block]]) -> Iterator[Observation]:
@@ -262,11 +265,11 @@ class Interleaver:
         for side in SIDES if self._toss() else SIDES[::-1]:
             window = self._window(side, call_s)
             if window.joules is None:
-                interleaving.refused[asked] = f"{side}: {window.reason}"
+                interleaving.refused[asked] = said(f"{side}: {window.reason}")
                 return
             readings[side], sources[side] = window.joules, window.source
         if sources["baseline"] != sources["candidate"]:
-            interleaving.refused[asked] = f"source: {sources['baseline']}, {sources['candidate']} (baseline, now)"
+            interleaving.refused[asked] = state("other conditions", (Difference(name="source", **sources),))
             return
         yield Observation(
             measurement=interleaving.assignment.measurement,
@@ -294,7 +297,7 @@ def _expected(side: Side, frame: Frame, kind: type[M]) -> M:
     """Return the message of a frame, which has to be of one kind."""
     if not isinstance(frame.message, kind):
         given = type(frame.message).__name__
-        raise WorkerLostError(f"{side}: sent {given!r} where {kind.__name__!r} was due")
+        raise WorkerLostError(f"sent {given!r} where {kind.__name__!r} was due", side=side)
     return frame.message
 
 

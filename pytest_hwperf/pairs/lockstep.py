@@ -7,7 +7,8 @@ from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Measurement, Side
 from pytest_hwperf.core.hypotheses import SIDES, Rehearsal, SideOutcome
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
+from pytest_hwperf.core.statements import Statement
+from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError, loss
 from pytest_hwperf.pairs.interleaving import BlockPlan, Interleaver, Interleaving
 from pytest_hwperf.pairs.messages import Bye, Collected, Ended, Finish, Message, Ready, Select
 
@@ -24,7 +25,7 @@ class PairTrace(Rehearsal):
     selected: list[str] = field(default_factory=list)  # node ids that both sides were told to run
     interleavings: dict[Measurement, Interleaving] = field(default_factory=dict)
     files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
-    lost: str = ""  # why it ended early
+    lost: Statement | None = None  # why it ended early
 
     @property
     def unfinished(self) -> str:
@@ -61,7 +62,7 @@ class Pairing:
             self._select()
             self._follow()
         except WorkerLostError as error:
-            self._trace.lost = str(error)
+            self._trace.lost = loss(error)
         return self._trace
 
     def _select(self) -> None:
@@ -139,11 +140,11 @@ class Pairing:
         try:
             return self._lines[side].receive(self._program.silence_s).message
         except WorkerError as error:
-            raise WorkerLostError(f"{side}: {error}") from error
+            raise WorkerLostError(str(error), side=side) from error
 
 
 def _out_of_turn(side: Side, message: Message, due: str) -> WorkerLostError:
-    return WorkerLostError(f"{side}: sent {type(message).__name__!r} where {due} was due")
+    return WorkerLostError(f"sent {type(message).__name__!r} where {due} was due", side=side)
 
 
 def _cut(ended: SideOutcome) -> SideOutcome:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from pytest_hwperf.core.errors import SerialisationError, WorkerError
 from pytest_hwperf.core.evidence import EnergyWindow, Side
 from pytest_hwperf.core.hypotheses import Facts, SideOutcome
-from pytest_hwperf.core.records import Count, Record, Sample
+from pytest_hwperf.core.records import Count, Sample
 from pytest_hwperf.core.serialisation import from_json, to_json
+from pytest_hwperf.core.structs import Record
 
 if TYPE_CHECKING:
     Numbers = array[int]

@@ -9,6 +9,7 @@ from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.hypotheses import EnergySource, MeasuredTest
 from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.records import Run
 from pytest_hwperf.core.sequence import check_alpha
 from pytest_hwperf.gate.tests import GateRequest, run_gate, summary
 from pytest_hwperf.plugin.command_line import pytest_command
@@ -17,7 +18,6 @@ from pytest_hwperf.plugin.session import is_measured, session_of, test_of
 from pytest_hwperf.trees.revision import has_commit, resolve
 
 _SHORT = 10  # digits of a commit, as shown
-_ESTIMATE = "estimate:"
 
 
 def rerun(session: pytest.Session) -> None:
@@ -79,11 +79,9 @@ def _against(config: pytest.Config, items: Sequence[pytest.Item]) -> tuple[str, 
     tests = {item.nodeid for item in items}
     stored = state.store.newest(settings.baseline)
     chosen = [one.run for one in stored if one.run.test in tests or _workers(config)]
-    revisions = {run.started_at: run.revision for run in chosen}
-    newest = revisions[max(revisions)] if revisions else ""
-    name = f"baseline {settings.baseline}"
-    if not revisions:
+    if not chosen:
         return "", ""  # the first run: each comparison says that there is no baseline
+    newest, name = max(chosen, key=lambda run: run.started_at), f"baseline {settings.baseline}"
     reason = _why_not_rerun(config, newest)
     if reason:
         ProgressLine(config).say(
@@ -91,13 +89,14 @@ def _against(config: pytest.Config, items: Sequence[pytest.Item]) -> tuple[str, 
             "without a guaranteed false-alarm rate"
         )
         return "", ""
-    return newest, f"{name} ({newest[:_SHORT]})"
+    return newest.revision, f"{name} ({newest.revision[:_SHORT]})"
 
 
-def _why_not_rerun(config: pytest.Config, revision: str) -> str:
+def _why_not_rerun(config: pytest.Config, run: Run) -> str:
+    revision = run.revision
     if not revision:
         return "it was saved outside of git"
-    if revision.endswith("+changes"):
+    if run.changed:
         return "it was saved with changes that were not committed"
     if not has_commit(config.rootpath, revision):
         return f"this repository does not have its revision {revision[:_SHORT]} (git fetch --unshallow)"
@@ -147,7 +146,7 @@ def _measured_test(item: pytest.Item) -> MeasuredTest:
 def _energy(config: pytest.Config) -> EnergySource | None:
     """Return the counter that energy is compared by; None where there is none, or an estimate only."""
     meter = session_of(config).energy
-    if meter is None or meter.source.startswith(_ESTIMATE):
+    if meter is None or meter.covers == "estimate":
         return None
     step = meter.tick_s / meter.shortest_window_s if isinstance(meter, CountingMeter) else 0.0
     return EnergySource(source=meter.source, step=step)

@@ -13,6 +13,7 @@ from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Policy, Run, replace
 from pytest_hwperf.core.report import ReportPart
 from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.core.stored_timings import needs_repeats
 from pytest_hwperf.core.verdicts import explain, judge
 from pytest_hwperf.plugin.allocation_sites import lines_of_sites
@@ -54,8 +55,8 @@ def plain_result(item: pytest.Item, judgements: Sequence[Judgement]) -> str:
 
 def _nothing_measured(item: pytest.Item) -> Run:
     """Return the run of a test that has budgets and never measured: they are unmeasured, never passed."""
-    reason = "the test never called hwperf(...)"
-    return replace(empty_run(item), unmeasured={budget.metric: reason for budget in test_of(item).markers.budgets})
+    cause = state("never called")
+    return replace(empty_run(item), unmeasured={budget.metric: cause for budget in test_of(item).markers.budgets})
 
 
 def _judged(
@@ -69,7 +70,7 @@ def _judged(
             compared = _compared(item, run, found, again)
         except HwperfError as error:
             trouble = str(error)
-            compared = not_compared(found, _criteria(item, run), trouble.partition("\n")[0])
+            compared = not_compared(found, _criteria(item, run), said(error.sentence))
     policy = Policy(undecided=settings.undecided, strict=settings.strict)
     budgets = _budgets_of(run, all_runs, markers.budgets)
     return Judgement(run=run, figures=found, verdicts=judge(run, found, compared, budgets, policy)), trouble
@@ -85,15 +86,15 @@ def _compared(
     item: pytest.Item, run: Run, found: Sequence[Figure], again: Callable[[], list[list[Run]]]
 ) -> tuple[Comparison, ...]:
     """Compare with what was rerun and with what is stored; each margin is answered by the better of both."""
-    state, criteria = session_of(item.config), _criteria(item, run)
+    session, criteria = session_of(item.config), _criteria(item, run)
     paired = dict[tuple[str, str], Comparison]()
-    if state.gate is not None:
+    if session.gate is not None:
         here = Measurement(test=run.test, label=run.label)
         measured = {(figure.metric, figure.statistic) for figure in found}
-        paired = named_too(run, criteria, state.gate.answers.of(here, criteria.margins, measured, criteria.required))
-    if not state.settings.compare:
+        paired = named_too(run, criteria, session.gate.answers.of(here, criteria.margins, measured, criteria.required))
+    if not session.settings.compare:
         return tuple(paired.values())
-    blind = state.gate is not None and state.gate.is_blind_to(item.path)
+    blind = session.gate is not None and session.gate.is_blind_to(item.path)
     stored = _stored(item, run, found, criteria, again, decided=() if blind else paired.keys())
     return choose(run, criteria.margins, stored, paired, blind=blind)
 

@@ -16,6 +16,7 @@ from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Reading, Run, Sample, replace
+from pytest_hwperf.core.statements import Remark, Statement, said, state
 from pytest_hwperf.core.stored_timings import REPEATS
 from pytest_hwperf.host.control_groups import control_groups
 from pytest_hwperf.host.interference import Interference, snapshot
@@ -93,7 +94,8 @@ def empty_run(item: pytest.Item, label: str = "") -> Run:
         label=label,
         scenario="",
         machine=shared.machine,
-        revision=shared.revision,
+        revision=shared.revision.commit,
+        changed=shared.revision.changed,
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         samples=(),
         conditions={},
@@ -126,7 +128,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         context, disturbed = watch.end()
         predicted = loaded.labels() if loaded.labels else None
     crowd = oversubscription(subject.conditions.get("threads"), machine.cores)
-    warnings = [*filter(None, [subject.context.get("warning"), shared.neighbours, crowd]), *disturbed]
+    warnings: list[Remark] = [*filter(None, [subject.context.get("warning"), shared.neighbours, crowd]), *disturbed]
     idle.watch()
     samples, unmeasured = samples_of(measured, meters, rows=rows, cores=machine.cores, warnings=warnings)
     net, withheld = idle.taken_off(measured, samples, rows)
@@ -142,7 +144,9 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
 
 
-def _ask_for(item: pytest.Item, role: Literal["memory", "cold"], label: str) -> tuple[list[Sample], dict[str, str]]:
+def _ask_for(
+    item: pytest.Item, role: Literal["memory", "cold"], label: str
+) -> tuple[list[Sample], dict[str, Statement]]:
     """Measure the memory or cold starts of one measurement of a test in fresh processes.
 
     Returns:
@@ -161,26 +165,26 @@ def _ask_for(item: pytest.Item, role: Literal["memory", "cold"], label: str) -> 
     return memory_samples(taken_by(role), results, limits=limits)
 
 
-def _meters(item: pytest.Item) -> "tuple[list[Meter], dict[str, str]]":
+def _meters(item: pytest.Item) -> "tuple[list[Meter], dict[str, Statement]]":
     """Return the meters of a measurement, and metric → why there is none.
 
     Each is read within the window of those before it: what pauses or waits for its counter comes first, and CPU time
     last, since waiting is no work of the calls.
     """
-    shared, absent = session_of(item.config), dict[str, str]()
+    shared, absent = session_of(item.config), dict[str, Statement]()
     found: list[Meter] = [CpuTimeMeter()]
     if shared.energy is None:
-        absent["energy"] = "energy is off (--hwperf-energy=off)"
+        absent["energy"] = state("energy off")
         return found, absent
     if isinstance(shared.energy, CountingMeter) and not _energy_is_asked(item):  # five windows of half a second
-        absent["energy"] = f"{shared.energy.source} takes seconds: name energy in a budget or a margin, or save"
+        absent["energy"] = state("energy takes seconds", source=shared.energy.source)
         return found, absent
     found.insert(0, shared.energy)
     if _energy_is_asked(item):  # windows of a board take seconds too
         try:
             boards = shared.boards()
         except MeterUnavailable as reason:
-            absent["gpu_energy"] = str(reason)
+            absent["gpu_energy"] = said(reason)
         else:
             found[:0] = [boards] if boards else []
     return found, absent
@@ -202,7 +206,7 @@ class _Idle:
     def __init__(self, item: pytest.Item) -> None:
         meter = session_of(item.config).energy
         self._meter: CountingMeter | None = None
-        if isinstance(meter, CountingMeter) and not meter.source.startswith("nvml") and _asks(item, ("energy",)):
+        if isinstance(meter, CountingMeter) and meter.covers == "processors" and _asks(item, ("energy",)):
             self._meter = meter
         self._watts = list[Reading]()
 
@@ -213,7 +217,7 @@ class _Idle:
 
     def taken_off(
         self, measured: Measured, samples: Sequence[Sample], rows: int | None
-    ) -> tuple[list[Sample], dict[str, str]]:
+    ) -> tuple[list[Sample], dict[str, Statement]]:
         """Return the net energy as a sample, or why there is none; nothing at all where nobody asked."""
         energy = next((sample for sample in samples if self._meter and sample.metric == self._meter.metric), None)
         if self._meter is None or energy is None:
@@ -226,5 +230,5 @@ def _asks(item: pytest.Item, metrics: Sequence[str]) -> bool:
     return any(map(test_of(item).markers.ask_for, metrics))
 
 
-def _extended(run: Run, samples: Sequence[Sample], unmeasured: Mapping[str, str]) -> Run:
+def _extended(run: Run, samples: Sequence[Sample], unmeasured: Mapping[str, Statement]) -> Run:
     return replace(run, samples=(*run.samples, *samples), unmeasured={**run.unmeasured, **unmeasured})

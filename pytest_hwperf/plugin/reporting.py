@@ -49,7 +49,8 @@ def report_of(config: pytest.Config, results: Mapping[str, str], *, partial: boo
     comparisons = [comparison for judgement in judgements for comparison in judgement.comparisons]
     return Report(
         machine=shared.machine,
-        revision=shared.revision,
+        revision=shared.revision.commit,
+        changed=shared.revision.changed,
         started_at=shared.started_at,
         baseline=settings.baseline if settings.save or settings.compare else "",
         judgements=tuple(judgements),

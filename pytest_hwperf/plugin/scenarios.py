@@ -11,6 +11,7 @@ from pytest_hwperf import registry
 from pytest_hwperf.core.contracts import Scenario
 from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.records import Skip
+from pytest_hwperf.core.statements import said
 from pytest_hwperf.measure.subjects import REFERENCE
 from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS
 from pytest_hwperf.plugin.session import test_of
@@ -67,7 +68,7 @@ def ready_scenarios(
                 else partial(_convert, name, model)(X=X, X_calibration=X_calibration, threads=threads)
             )
         except ScenarioUnavailable as reason:
-            skips.append(Skip(test=test, scenario=name, reason=str(reason)))
+            skips.append(Skip(test=test, scenario=name, cause=said(reason)))
         else:
             found[name] = ReadyScenario(name=name, scenario=scenario, X=X, y=y, reference=reference)
     return found, tuple(skips)

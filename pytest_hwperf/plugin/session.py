@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.measure.subjects import Subject
     from pytest_hwperf.meters.memory.peak_rss import PeakRss
     from pytest_hwperf.plugin.options import Settings
+    from pytest_hwperf.trees.revision import Revision
 
 _MARKS = ("hwbudget", "hwregression", "hwscenarios")
 # Tried in this order; the last one always works, and is labelled an estimate.
@@ -79,7 +80,7 @@ class SessionState:
         return describe_machine()
 
     @cached_property
-    def revision(self) -> str:
+    def revision(self) -> "Revision":
         """The revision of the tests' repository, "" where there is none."""
         from pytest_hwperf.trees.revision import revision_of
 

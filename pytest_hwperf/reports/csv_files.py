@@ -102,7 +102,7 @@ def _run_cells(run: Run) -> dict[str, Cell]:
         "test": run.test,
         "label": run.label,
         "scenario": run.scenario,
-        "revision": run.revision,
+        "revision": run.shown_revision,
         "started_at": run.started_at,
         "machine": run.machine.fingerprint,
     }
@@ -117,8 +117,8 @@ def _sample_rows(run: Run) -> list[Record]:
     common = {**_run_cells(run), "conditions": _conditions(run)}
     measured = [{**common, **_sample_cells(run, sample)} for sample in run.samples]
     missing = [
-        {**common, "metric": metric, "unit": _unit(run, metric)[0] or "1", "reason": reason}
-        for metric, reason in run.unmeasured.items()
+        {**common, "metric": metric, "unit": _unit(run, metric)[0] or "1", "reason": str(cause)}
+        for metric, cause in run.unmeasured.items()
     ]
     return [*measured, *missing]
 
@@ -134,7 +134,7 @@ def _sample_cells(run: Run, sample: Sample) -> dict[str, Cell]:
         "n": n,
         "per": sample.per,
         "source": sample.source,
-        "warnings": "; ".join(sample.warnings),
+        "warnings": "; ".join(map(str, sample.warnings)),
     }
     if not n:
         return {**cells, "reason": "no reading"}
@@ -164,7 +164,7 @@ def _summary_row(judgement: Judgement, names: Mapping[FigureKey, str]) -> Record
         if figure:
             row |= {name + end: cell for end, cell in zip(_FIGURE_ENDINGS, _figure_cells(run, figure), strict=True)}
         else:
-            row[f"{name}_reason"] = run.unmeasured.get(key[0], "not among the figures of this run")
+            row[f"{name}_reason"] = str(run.unmeasured.get(key[0], "not among the figures of this run"))
     return row
 
 
@@ -179,7 +179,7 @@ def _open_end(estimate: Estimate) -> str:
     """Say why an end of an interval is empty; "" where both are there."""
     if estimate.low is not None and estimate.high is not None:
         return ""
-    return "; ".join(estimate.warnings) or f"no bound at n={estimate.n} ({estimate.method})"
+    return "; ".join(map(str, estimate.warnings)) or f"no bound at n={estimate.n} ({estimate.method})"
 
 
 def _comparison_row(report: Report, judgement: Judgement, verdict: Verdict, comparison: Comparison) -> Record:
@@ -207,13 +207,13 @@ def _comparison_row(report: Report, judgement: Judgement, verdict: Verdict, comp
         "confidence": change.confidence if change else None,
         "margin": comparison.margin,
         "pairs": comparison.pairs,
-        "method": comparison.method,
+        "method": comparison.how,
         "p_value": comparison.p_value,
         "detectable": comparison.detectable,
         "outcome": comparison.outcome,
         "fails": "yes" if verdict.fails else "no",
         "reason": comparison.reason or (_open_end(change) if change else ""),
-        "warnings": "; ".join([*comparison.warnings, *(change.warnings if change else ())]),
+        "warnings": "; ".join(map(str, [*comparison.warnings, *(change.warnings if change else ())])),
     }
 
 

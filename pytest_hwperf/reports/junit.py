@@ -27,4 +27,4 @@ def properties(judgement: Judgement) -> list[tuple[str, str]]:
 
 def _metric(figure: Figure) -> str:
     """Name an estimate as one: a number that is read alone must not pass for a measured one."""
-    return f"{figure.metric}_estimate" if figure.source.startswith("estimate:") else figure.metric
+    return f"{figure.metric}_estimate" if figure.estimated else figure.metric

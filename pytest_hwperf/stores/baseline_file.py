@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from pytest_hwperf.core.errors import SerialisationError, StoreError
-from pytest_hwperf.core.records import SCHEMA, Record, Run, StoredRun
+from pytest_hwperf.core.records import SCHEMA, Run, StoredRun
 from pytest_hwperf.core.serialisation import foreign, from_json, from_plain, to_json
+from pytest_hwperf.core.structs import Record
 
 WHAT = "pytest-hwperf baseline"
 SUFFIX, EARLIER_SUFFIX = ".jsonl", ".json"  # the second of versions that read schema 1

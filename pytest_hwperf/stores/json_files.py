@@ -296,5 +296,5 @@ def _matches(test: str, pattern: str) -> bool:
 
 
 def _newest_revision(entries: Entries) -> Entries:
-    revision = entries[-1].stored.run.revision
-    return tuple(entry for entry in entries if entry.stored.run.revision == revision)
+    newest = entries[-1].stored.run.shown_revision
+    return tuple(entry for entry in entries if entry.stored.run.shown_revision == newest)

@@ -3,6 +3,7 @@
 import difflib
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.trees.git import Done, git
@@ -10,13 +11,20 @@ from pytest_hwperf.trees.git import Done, git
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # SHA-1, SHA-256
 
 
-def revision_of(folder: Path | str) -> str:
-    """Return the commit checked out in `folder`, with `+changes` where files differ from it; "" without git."""
+class Revision(NamedTuple):
+    """The code that a folder holds."""
+
+    commit: str  # "" without git
+    changed: bool = False  # whether files differ from it
+
+
+def revision_of(folder: Path | str) -> Revision:
+    """Return the commit checked out in `folder`, and whether files differ from it."""
     head = git(folder, "rev-parse", "--verify", "HEAD")
     if head.code:
-        return ""
+        return Revision("")
     changes = git(folder, "status", "--porcelain", "--untracked-files=no")
-    return f"{head.output}+changes" if changes.output else head.output
+    return Revision(head.output, changed=bool(changes.output))
 
 
 def resolve(folder: Path, ref: str) -> str:

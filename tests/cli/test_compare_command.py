@@ -185,7 +185,7 @@ def test_the_exit_code_tells_undecided_from_equal(outcomes: list[ComparisonOutco
     found = tuple(
         Comparison(
             metric="latency", statistic="p50", outcome=outcome, change=None, scale="relative", margin=0.02,
-            p_value=None, pairs=0, method="", detectable=None, baseline=None,
+            p_value=None, pairs=0, method=None, detectable=None, baseline=None,
         )
         for outcome in outcomes
     )  # fmt: skip

@@ -10,6 +10,7 @@ from pytest_hwperf.core.baselines import Criteria, Stored, compare_with_sessions
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Comparison, Judgement, Machine, Run, Sample, replace
+from pytest_hwperf.core.statements import said
 
 LATENCY, ACCURACY, MEMORY = (DEFAULT_MARGINS[name] for name in ("latency_p50", "accuracy", "memory"))
 ENERGY, COLD, FLIPS = (DEFAULT_MARGINS[name] for name in ("energy", "cold_start", "flip_rate"))
@@ -135,7 +136,7 @@ def test_examples_are_compared_in_pairs(margin: object, name: str) -> None:
 
 def test_an_estimate_is_never_compared() -> None:
     """It holds nothing beyond CPU time; left out unless the user named energy, who is then told."""
-    now = measured(sample("energy", [0.1] * 5, source="estimate:cpu-time"))
+    now = measured(replace(sample("energy", [0.1] * 5, source="estimate:cpu-time"), estimated=True))
     unnamed = compare_with_sessions(now, figures(now), stored(now), Criteria(margins=[ENERGY]))
     named = compared(now, stored(now), Criteria(margins=[ENERGY], required={("energy", "mean")}))
 
@@ -145,7 +146,7 @@ def test_an_estimate_is_never_compared() -> None:
 
 
 def test_what_was_named_and_not_measured_is_said() -> None:
-    now = replace(measured(), unmeasured={"energy": "the counter is stuck"})
+    now = replace(measured(), unmeasured={"energy": said("the counter is stuck")})
     criteria = Criteria(margins=[ENERGY, MEMORY], required={("energy", "mean"), ("memory", "p50")})
     found = compare_with_sessions(now, figures(now), stored(now), criteria)
 

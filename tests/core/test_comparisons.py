@@ -101,7 +101,7 @@ def test_memory(baseline: list[float], candidate: list[float], outcome: Comparis
 
     assert outcome == found.outcome
     assert found.p_value is None
-    assert "no p-value" in found.method
+    assert "no p-value" in found.how
 
 
 def test_change_of_memory_lies_between_the_most_distant_processes() -> None:
@@ -113,7 +113,7 @@ def test_change_of_memory_lies_between_the_most_distant_processes() -> None:
     # 6 processes in order: one of C(6, 3) = 20 orders puts a given side wholly above the other
     assert pytest.approx(0.9) == found.change.confidence
     assert ("regressed", 0.01, 100e6) == (found.outcome, found.margin, found.baseline)
-    assert "3 stored and 3 new values, all of one side against all of the other, no p-value" == found.method
+    assert "3 stored and 3 new values, all of one side against all of the other, no p-value" == found.how
 
 
 def test_equal_processes_are_compared_exactly() -> None:
@@ -121,7 +121,7 @@ def test_equal_processes_are_compared_exactly() -> None:
 
     assert found.change is not None
     assert 1.0 == found.change.confidence
-    assert "3 stored and 3 new values, equal on each side, compared exactly, no p-value" == found.method
+    assert "3 stored and 3 new values, equal on each side, compared exactly, no p-value" == found.how
 
 
 @pytest.mark.parametrize(("better", "sign"), [("lower", 1), ("higher", -1)])
@@ -179,7 +179,7 @@ def test_margin_of_0_is_mcnemar_exact(counts: tuple[int, int, int]) -> None:
 
     assert outcome == found.outcome
     assert pytest.approx(p_won if outcome == "improved" else p_lost) == found.p_value
-    assert f"McNemar exact, paired on {lost + won + same} examples" == found.method
+    assert f"McNemar exact, paired on {lost + won + same} examples" == found.how
 
 
 def test_accuracy_known_answer() -> None:
@@ -212,7 +212,7 @@ def test_accuracy_at_a_margin_of_a_point(lost: int, won: int, outcome: Compariso
     found = disagreeing(lost, won, 2000, 0.01)
 
     assert outcome == found.outcome
-    assert "Tango score bounds, paired on 2000 examples" == found.method
+    assert "Tango score bounds, paired on 2000 examples" == found.how
 
 
 def test_more_flips_are_for_the_worse() -> None:

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from fakes import records as fake
@@ -15,6 +16,7 @@ from pytest_hwperf.core.hypotheses import (
     MeasuredTest,
     PairedAnswers,
     Questions,
+    Reason,
     Recorded,
     Rehearsal,
     SideOutcome,
@@ -25,6 +27,7 @@ from pytest_hwperf.core.hypotheses import (
 )
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Margin, Sample
+from pytest_hwperf.core.statements import said as words
 
 NODE = "tests/test_a.py::test_one"
 HERE = Measurement(test=NODE, label="")
@@ -92,6 +95,15 @@ def test_sizes_are_those_of_files() -> None:
     assert one.per == "file"
 
 
+def worded(reason: Reason) -> tuple[str, str]:
+    outcome, cause = reason
+    return outcome, str(cause)
+
+
+def in_words(reasons: Mapping[Any, Reason]) -> dict[Any, tuple[str, str]]:
+    return {about: worded(reason) for about, reason in reasons.items()}
+
+
 @pytest.mark.parametrize(
     ("test", "count"),
     [(asking(MEMORY), 0), (asking(MEMORY, named=[MEMORY]), 1), (asking(MEMORY, budgeted=["memory"]), 1)],
@@ -118,7 +130,7 @@ def test_latency_and_its_reciprocal_are_one_question(
     assert (
         "not comparable",
         f"{why}: both would be one question asked twice",
-    ) == found.parts[HERE, metric, statistic]
+    ) == worded(found.parts[HERE, metric, statistic])
 
 
 @pytest.mark.parametrize(
@@ -140,7 +152,7 @@ def test_a_margin_of_energy_needs_a_counter_that_can_tell_it(energy: EnergySourc
     found = asked(asking(margin, budgeted=["energy"]), energy=energy)
 
     assert [margin] * (not why) == [one.margin for one in found.hypotheses]
-    assert [("inconclusive", why)] * bool(why) == [*found.parts.values()]
+    assert [("inconclusive", why)] * bool(why) == [*map(worded, found.parts.values())]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +185,7 @@ def test_another_quantity_is_not_compared(then: Facts, now: Facts, why: str) -> 
     found = asked(asking(LATENCY), rehearsal(facts={"baseline": then, "candidate": now}))
 
     assert [] == found.hypotheses
-    assert {(HERE, "latency", "p50"): ("not comparable", why)} == found.parts
+    assert {(HERE, "latency", "p50"): ("not comparable", why)} == in_words(found.parts)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +217,7 @@ def test_a_test_that_one_side_does_not_collect_is_not_compared(
     seen.collected = collected
     seen.errors = {"baseline": errors, "candidate": {}}
 
-    assert {NODE: why} == asked(asking(LATENCY), seen).tests
+    assert {NODE: why} == in_words(asked(asking(LATENCY), seen).tests)
 
 
 @pytest.mark.parametrize(
@@ -226,12 +238,12 @@ def test_a_test_that_one_side_does_not_collect_is_not_compared(
 def test_a_test_that_one_side_does_not_pass_is_not_compared(
     outcomes: Mapping[Side, SideOutcome], why: tuple[str, str]
 ) -> None:
-    assert {NODE: why} == asked(asking(LATENCY), rehearsal(outcomes)).tests
+    assert {NODE: why} == in_words(asked(asking(LATENCY), rehearsal(outcomes)).tests)
 
 
 def test_a_test_that_was_lost_before_keeps_its_reason() -> None:
-    lost = ("no baseline", "baseline: ended with code -9")
-    found = questions_of([asking(LATENCY)], rehearsal(), {NODE: lost}, "origin/main", None)  # type: ignore[dict-item]
+    lost: Reason = ("no baseline", words("baseline: ended with code -9"))
+    found = questions_of([asking(LATENCY)], rehearsal(), {NODE: lost}, "origin/main", None)
 
     assert ({NODE: lost}, []) == (found.tests, found.hypotheses)
 
@@ -252,7 +264,7 @@ def test_a_measurement_of_one_side_only_has_nothing_beside_it() -> None:
             "only the candidate makes the measurement 'extra'",
         ),
         (HERE, "", ""): ("no baseline", "only the baseline makes the measurement"),
-    } == found.parts
+    } == in_words(found.parts)
 
 
 def test_a_users_own_metric_is_asked_where_both_sides_record_it() -> None:
@@ -264,7 +276,7 @@ def test_a_users_own_metric_is_asked_where_both_sides_record_it() -> None:
     there = Measurement(test=NODE, label="x")
     margin = Margin(metric="rouge", statistic="p50", size=0.05)
     assert [Hypothesis(measurement=there, margin=margin, better="higher")] == found.hypotheses
-    assert {(there, "fresh", "p50"): ("no baseline", "the baseline does not record it")} == found.parts
+    assert {(there, "fresh", "p50"): ("no baseline", "the baseline does not record it")} == in_words(found.parts)
 
 
 @pytest.mark.parametrize(("family", "count"), [(1, 7), (100, 14), (0, 7)])
@@ -286,7 +298,7 @@ def test_processes_leave_a_question_open_unless_none_is_worse(now: Sequence[floa
     assert suspect is is_open(hypothesis, {"baseline": [64e6] * 3, "candidate": now})
 
 
-COMPARED = without(LATENCY, "inconclusive", "decided")
+COMPARED = without(LATENCY, "inconclusive", words("decided"))
 
 
 def answers(questions: Questions, *, met: bool = True, compared: bool = False) -> PairedAnswers:
@@ -306,10 +318,10 @@ def said(found: PairedAnswers, *, measured: bool = True, named: bool = False) ->
 
 def test_the_reason_that_speaks_of_a_statistic_comes_first() -> None:
     whole = Questions(
-        tests={NODE: ("no baseline", "of the test")},
+        tests={NODE: ("no baseline", words("of the test"))},
         parts={
-            (HERE, "", ""): ("no baseline", "of the measurement"),
-            (HERE, "latency", "p50"): ("not comparable", "its own"),
+            (HERE, "", ""): ("no baseline", words("of the measurement")),
+            (HERE, "latency", "p50"): ("not comparable", words("its own")),
         },
     )
     assert said(answers(whole, compared=True)) == "decided"

@@ -24,6 +24,7 @@ from pytest_hwperf.core.paired import (
     pooled_percentile,
 )
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, replace
+from pytest_hwperf.core.statements import said
 
 UNTIMED = settings(deadline=None)  # a busy machine fails no test
 MIRROR: dict[ComparisonOutcome, ComparisonOutcome] = {"regressed": "improved", "improved": "regressed"}
@@ -104,7 +105,7 @@ def test_eight_pairs_beyond_the_margin_are_a_regression() -> None:
     found = decided(EIGHT)
 
     assert ("regressed", 2**-8, 8) == (found.outcome, found.p_value, found.pairs)
-    assert found.method == "8 fresh pairs, exact signed-rank, interleaved"
+    assert found.how == "8 fresh pairs, exact signed-rank, interleaved"
     assert found.change is not None
     assert [math.expm1(0.027), math.expm1(0.035)] == [found.change.low, found.change.high]
     assert (0.992, 8, "Walsh averages") == (found.change.confidence, found.change.n, found.change.method)
@@ -220,7 +221,7 @@ def test_seven_processes_that_all_need_more_are_a_regression() -> None:
     assert found.change is not None
     assert [0.2] * 3 == pytest.approx([found.change.value, found.change.low, found.change.high])
     assert found.detectable == pytest.approx(0.1)
-    assert found.method == "7 pairs of fresh processes, exact sign-flip"
+    assert found.how == "7 pairs of fresh processes, exact sign-flip"
 
 
 @pytest.mark.parametrize(
@@ -281,7 +282,7 @@ def test_processes_that_cannot_be_paired_are_not_comparable(old: int, new: int) 
 
 
 def test_what_cannot_be_compared_keeps_its_question() -> None:
-    found = not_comparable(hypothesis("energy", "mean", 0.05), "why")
+    found = not_comparable(hypothesis("energy", "mean", 0.05), said("why"))
 
     assert ("energy", "mean", 0.05, "why", None) == (
         found.metric,

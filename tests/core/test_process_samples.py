@@ -41,7 +41,7 @@ def test_a_screen_of_processes_has_no_p_value() -> None:
     found = weighed(0.0, 3)
 
     assert found.p_value is None
-    assert found.method == "screen of 3 and 3 fresh processes, all of one side against all of the other"
+    assert found.how == "screen of 3 and 3 fresh processes, all of one side against all of the other"
 
 
 def test_what_was_dropped_still_counts_as_asked() -> None:

@@ -13,6 +13,7 @@ from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measu
 from pytest_hwperf.core.metrics import Better
 from pytest_hwperf.core.records import Comparison, Margin, replace
 from pytest_hwperf.core.sequence import SCREEN_PAIRS, Step, check_alpha, decide, looks, next_step
+from pytest_hwperf.core.statements import said
 
 MB = 1e6
 VARYING = [10 * MB + i for i in range(7)]  # no two processes alike
@@ -73,7 +74,7 @@ def evidence(
         hypotheses=tuple(hypotheses),
         pairs=tuple(one for group in groups for one in group),
         fixed_samples=tuple(fixed_samples),
-        stopped=stopped,
+        stopped=said(stopped) if stopped else None,
     )
 
 
@@ -178,7 +179,7 @@ def test_what_the_screen_clears_needs_no_more_pairs() -> None:
 
     assert Step(stage=None) == next_step(quiet)
     assert ["equivalent", "improved"] == [found[A].outcome, found[B].outcome]
-    assert found[A].method == "screen of 6 pairs: no sign of a slowdown"
+    assert found[A].how == "screen of 6 pairs: no sign of a slowdown"
     assert (1 - 2 / 64, 6) == (confidence(found[A]), found[A].pairs)
 
 
@@ -227,7 +228,7 @@ def test_eight_slow_fresh_pairs_are_a_regression() -> None:
     found = decide(evidence(SCREENED_A, pairs("confirm", {A: SLOW}, 8, 7)))
 
     assert ("regressed", 2**-8, 8) == (found[A].outcome, found[A].p_value, found[A].pairs)
-    assert found[A].method == (
+    assert found[A].how == (
         "8 fresh pairs, exact signed-rank, interleaved, at most 1 % false alarms per build (Holm, 1 of 2 screened)"
     )
     assert 1 - 2 * 0.004 == confidence(found[A])
@@ -280,7 +281,7 @@ def test_out_of_time_before_the_first_look_the_screen_is_shown_and_decides_nothi
     found = decide(stopped)[A]
 
     assert ("inconclusive", "late", 6, None) == (found.outcome, found.reason, found.pairs, found.p_value)
-    assert found.method == "screen of 6 pairs, not confirmed"
+    assert found.how == "screen of 6 pairs, not confirmed"
     assert "pairs still missing: 1" == decide(replace(stopped, stopped=""))[A].reason
 
 
@@ -363,7 +364,7 @@ def test_recorded_values_that_never_vary_are_compared_exactly(baseline: float, c
     found = only(decide(evidence(constant, hypotheses=[tokens])))
 
     assert (outcome, None, 6) == (found.outcome, found.p_value, found.pairs)
-    assert found.method == "6 pairs, equal on each side, compared exactly, no p-value"
+    assert found.how == "6 pairs, equal on each side, compared exactly, no p-value"
     assert Step(stage=None) == next_step(evidence(constant, hypotheses=[tokens]))
 
 
@@ -389,7 +390,7 @@ def test_lone_match_has_the_whole_level() -> None:
     alone = only(decide(evidence(hypotheses=[], fixed_samples=[examples(7, 0)])))
 
     assert ("regressed", 2**-7) == (alone.outcome, alone.p_value)
-    assert alone.method.endswith("at most 1 % false alarms per build (Holm, 0 of 0 screened and 1 other)")
+    assert alone.how.endswith("at most 1 % false alarms per build (Holm, 0 of 0 screened and 1 other)")
 
 
 def test_matches_share_the_level_and_pass_it_on() -> None:
@@ -427,7 +428,7 @@ def test_match_that_no_chance_can_reject_takes_no_share(fixed: FixedSample) -> N
     found = decide(evidence(SCREENED_A, fixed_samples=[fixed]))[fixed.hypothesis]
 
     assert next_step(evidence(SCREENED_A, fixed_samples=[fixed])).pairs == 8
-    assert "Holm" not in found.method
+    assert "Holm" not in found.how
 
 
 @pytest.mark.parametrize(
@@ -451,7 +452,7 @@ def test_exact_match_says_how_it_was_compared() -> None:
 
     assert (
         "3 and 3 fresh processes, equal on each side, compared exactly, no p-value"
-        == only(decide(evidence(hypotheses=[], fixed_samples=[same]))).method
+        == only(decide(evidence(hypotheses=[], fixed_samples=[same]))).how
     )
 
 

@@ -21,13 +21,14 @@ from pytest_hwperf.core import evidence, records, report
 from pytest_hwperf.core.errors import SerialisationError
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.serialisation import foreign, from_json, from_plain, to_json, to_plain
+from pytest_hwperf.core.structs import Record
 
 RECORDS = sorted(
     {
         value
         for module in (records, evidence, report)
         for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, records.Record) and value is not records.Record
+        if isinstance(value, type) and issubclass(value, Record) and value is not Record
     },
     key=lambda cls: cls.__name__,
 )
@@ -43,7 +44,7 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
     """Draw values of a field's type, small ones: depth makes a report large enough."""
     if hint in {float, str, array}:
         return {float: finite, str: words, array: arrays}[hint]
-    if isinstance(hint, type) and issubclass(hint, records.Record):
+    if isinstance(hint, type) and issubclass(hint, Record):
         return st.builds(hint, **{name: of_type(kind) for name, kind in get_type_hints(hint).items()})
     arguments = [of_type(argument) for argument in get_args(hint) if get_origin(hint) is not Literal]
     if get_origin(hint) is tuple:
@@ -63,12 +64,12 @@ def builtin_only(plain: object) -> bool:
 
 
 @pytest.mark.parametrize("cls", RECORDS, ids=lambda cls: cls.__name__)
-def test_every_record_comes_back_through_json(cls: type[records.Record]) -> None:
+def test_every_record_comes_back_through_json(cls: type[Record]) -> None:
     """Also -0.0, the largest and the smallest numbers, and lone surrogates in text."""
 
     @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(of_type(cls))
-    def round_trip(record: records.Record) -> None:
+    def round_trip(record: Record) -> None:
         plain = to_plain(record)
 
         assert builtin_only(plain)
@@ -204,7 +205,7 @@ def test_whole_numbers_are_read_as_floats() -> None:
         ),
     ],
 )
-def test_wrong_records_are_refused_on_the_way_out(record: records.Record, problem: str) -> None:
+def test_wrong_records_are_refused_on_the_way_out(record: Record, problem: str) -> None:
     """What was written can be read: so what could not be read is not written."""
     for write in (to_plain, to_json):
         with pytest.raises(SerialisationError) as raised:

@@ -10,8 +10,8 @@ from scipy import stats
 
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, replace
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.stored_timings import (
-    HISTORICAL,
     compare_with_history,
     history_limit,
     machine_drift,
@@ -90,7 +90,9 @@ def test_within_the_limit_is_inconclusive_and_tells_the_limit() -> None:
     assert pytest.approx(0.10) == found.change.value
     assert pytest.approx(0.00100) == found.baseline
     assert 0.15 < found.detectable < 0.20
-    assert f"{HISTORICAL}: limit {100 * found.detectable:+.1f} %, sessions: 8" == found.method
+    assert (
+        f"historical; false-alarm rate not guaranteed: limit {100 * found.detectable:+.1f} %, sessions: 8" == found.how
+    )
 
 
 def test_an_alarm_asks_for_repeats_first() -> None:
@@ -122,7 +124,7 @@ def test_repeats_decide(
     found = against(value, repeats, metric=metric)
 
     assert (outcome, "") == (found.outcome, found.reason)
-    assert found.method.endswith(f", {counted} processes beyond it")
+    assert found.how.endswith(f", {counted} processes beyond it")
     assert not needs_repeats(found)
 
 
@@ -236,7 +238,7 @@ def test_only_timings_held_against_history_speak_of_the_machine() -> None:
     others = [
         moved(0.12, "energy"),
         replace(slower, metric="bleu"),
-        replace(slower, method="signed-rank"),
+        replace(slower, method=state("signed-rank", pairs=8)),
         replace(slower, change=None),
     ]
 

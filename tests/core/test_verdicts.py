@@ -14,6 +14,7 @@ from pytest_hwperf.core.records import (
     Verdict,
     replace,
 )
+from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.core.verdicts import explain, judge, judge_budget, judge_comparison
 
 BUDGET = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
@@ -36,7 +37,7 @@ def comparison(outcome: ComparisonOutcome = "regressed", **changes: object) -> C
         margin=0.02,
         p_value=None,
         pairs=8,
-        method="8 sessions, historical",
+        method=said("8 sessions, historical"),
         detectable=0.18,
         baseline=0.006,
     )
@@ -201,7 +202,7 @@ def test_an_undecided_comparison_says_how_often_it_was_disturbed(
     disturbed = replace(comparison(outcome), interference=share)
     verdict = judge_comparison(run().metric("latency"), disturbed, Policy())
 
-    assert said == disturbed.disturbance
+    assert said == str(disturbed.disturbance or "")
     assert said in verdict.reason
     assert ("preempted" in verdict.reason) == bool(said)
 
@@ -221,7 +222,7 @@ def test_an_open_interval_is_shown_open() -> None:
 
 
 def test_a_comparison_with_nothing_says_why() -> None:
-    made = comparison("no baseline", change=None, reason="no baseline: save one with --hwperf-save")
+    made = comparison("no baseline", change=None, cause=state("no baseline"))
     verdict = judge_comparison(run().metric("latency"), made, Policy())
 
     assert explain(verdict) == "NO BASELINE  latency p50: no baseline: save one with --hwperf-save"

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from fakes.clocks import HandClock
 
+from pytest_hwperf.core.contracts import Covered
 from pytest_hwperf.core.records import Reading
 
 
@@ -12,6 +13,7 @@ class Idling:
     """Draws `idle_w`, and `each_w` more for each processor that is kept busy; all of it is a meter's to count."""
 
     metric = "energy"
+    covers: Covered = "processors"
     source = "rapl:package-0+dram"
     shortest_window_s = 0.5
     warnings: tuple[str, ...] = ()

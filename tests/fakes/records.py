@@ -20,6 +20,7 @@ from pytest_hwperf.core.records import (
     replace,
 )
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.statements import Remark, Statement, said, state
 
 TEST = "tests/test_iris.py::test_classifier"
 STARTED = "2026-03-02T09:30:00+00:00"
@@ -45,7 +46,7 @@ def sample(
     *,
     per: str = "call",
     source: str = "perf_counter",
-    warnings: tuple[str, ...] = (),
+    warnings: tuple[Remark, ...] = (),
 ) -> Sample:
     return Sample(metric=metric, values=array("d", values), per=per, source=source, warnings=warnings)
 
@@ -70,7 +71,7 @@ def run(  # noqa: PLR0913 - a run has as many independent facts
         samples=samples or (sample(),),
         conditions={"batch_size": "16", "load": "single_stream", "precision": "fp32", "threads": "1"},
         context={"model": "sha256:9d1f", "steal": "0.1 %"},
-        unmeasured=unmeasured or {},
+        unmeasured={metric: said(why) for metric, why in (unmeasured or {}).items()},
     )
 
 
@@ -94,6 +95,7 @@ def figure(
         estimate=at or estimate(0.00631, 0.0062, 0.00645, 412),
         source=source,
         per=per,
+        estimated=source.startswith("estimate:"),
     )
 
 
@@ -153,10 +155,10 @@ def comparison_verdict(  # noqa: PLR0913 - a comparison has as many independent 
             margin=margin,
             p_value=p_value,
             pairs=pairs if change else 0,
-            method=_method(metric, pairs) if change else "none",
+            method=_method(metric, pairs) if change else said("none"),
             detectable=detectable,
             baseline=baseline,
-            reason=reason,
+            cause=said(reason) if reason else None,
             warnings=warnings,
         ),
         outcome=outcome,
@@ -165,8 +167,8 @@ def comparison_verdict(  # noqa: PLR0913 - a comparison has as many independent 
     )
 
 
-def _method(metric: str, pairs: int) -> str:
-    return f"McNemar exact, paired on {pairs} examples" if metric == "accuracy" else "signed-rank, pairs of processes"
+def _method(metric: str, pairs: int) -> Statement:
+    return state("mcnemar", examples=pairs) if metric == "accuracy" else said("signed-rank, pairs of processes")
 
 
 def sklearn_judgement() -> Judgement:
@@ -273,7 +275,7 @@ def report() -> Report:
             Skip(
                 test=f"{TEST}[onnx_int8]",
                 scenario="onnx_int8",
-                reason="no INT8 form: the graph has only TreeEnsembleClassifier, which has no integer kernel",
+                cause=said("no INT8 form: the graph has only TreeEnsembleClassifier, which has no integer kernel"),
             ),
         ),
         warnings=("the machine was 14 % slower at the end of the session than at its start",),

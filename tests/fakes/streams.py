@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 
+from pytest_hwperf.core.contracts import Covered
 from pytest_hwperf.core.records import Reading
 
 
@@ -43,9 +44,11 @@ class FakeMeter:
         *,
         source: str = "fake",
         shortest_window_s: float = 0,
+        covers: Covered = "processors",
     ) -> None:
         self.metric = metric
         self.source = source
+        self.covers = covers
         self.shortest_window_s = shortest_window_s
         self._readings = iter(readings if readings is not None else repeat(Reading(value=1.0)))
 

@@ -28,7 +28,7 @@ class PlayedConductor:
         self.begun = list[Evidence]()
 
     def conduct(self, evidence: Evidence, until: float, why_late: str) -> Evidence:
-        assert "" == why_late
+        assert why_late is None
         self.begun.append(evidence)
         seen = next(self._rounds)
         self._clock.pass_time(PAIR_S * len(seen.pairs))

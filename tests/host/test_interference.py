@@ -32,8 +32,13 @@ class Case:
         return iter([QUIET, after]).__next__
 
 
+def worded(watch: Interference) -> tuple[dict[str, str], tuple[str, ...]]:
+    context, warnings = watch.end()
+    return context, tuple(map(str, warnings))
+
+
 def watch(case: Case) -> tuple[dict[str, str], tuple[str, ...]]:
-    return Interference(case.reader(), cores=2).end()
+    return worded(Interference(case.reader(), cores=2))
 
 
 def test_a_quiet_machine_is_noted_without_a_warning() -> None:
@@ -80,7 +85,7 @@ def test_a_measurement_of_no_length_divides_by_nothing() -> None:
 def held_back(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Watch a machine whose processor or quota did something, and that was quiet otherwise."""
     moments = [QUIET._replace(**before), QUIET._replace(wall_s=QUIET.wall_s + _SECONDS, **after)]
-    return Interference(iter(moments).__next__, cores=2).end()
+    return worded(Interference(iter(moments).__next__, cores=2))
 
 
 def test_a_quota_that_stopped_the_process_is_warned_of() -> None:

@@ -16,6 +16,7 @@ from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.host.processes import Command
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
@@ -65,7 +66,7 @@ def asking(*hypotheses: Hypothesis) -> Evidence:
 
 
 def for_ever(found: Conductor, evidence: Evidence) -> Evidence:
-    return found.conduct(evidence, found.clock() + 600, "the time was up")
+    return found.conduct(evidence, found.clock() + 600, said("the time was up"))
 
 
 def test_a_slower_candidate_is_screened_and_confirmed(conductor: Make) -> None:
@@ -76,7 +77,7 @@ def test_a_slower_candidate_is_screened_and_confirmed(conductor: Make) -> None:
     assert comparison.outcome == "regressed"
     assert comparison.change is not None
     assert comparison.change.value == pytest.approx(0.1)
-    assert evidence.stopped == ""
+    assert evidence.stopped is None
 
 
 def test_the_record_holds_what_chance_decided(conductor: Make) -> None:
@@ -113,8 +114,9 @@ def test_a_pair_that_is_lost_is_repeated_and_its_log_kept(conductor: Make) -> No
 
     lost = [pair for pair in evidence.pairs if pair.lost]
     assert len(lost) == 1
-    assert "candidate: ended with code -9 in the middle of the pair (log: " in lost[0].lost
-    log = Path(lost[0].lost.rpartition("log: ")[2].rstrip(")")) / "candidate.log"
+    assert "candidate: ended with code -9 in the middle of the pair (log: " in str(lost[0].lost)
+    assert lost[0].lost is not None
+    log = Path(lost[0].lost.texts["log"]) / "candidate.log"
     assert "the worker has begun" in log.read_text(encoding="utf-8")
     assert decide(evidence)[TRIAL].outcome == "equivalent"
 
@@ -124,29 +126,31 @@ def test_a_test_that_takes_its_process_down_again_and_again_is_dropped(conductor
     evidence = for_ever(found, asking())
 
     assert (TRIAL,) == evidence.dropped
-    assert found.dropped[TRIAL].startswith("gave no value in 2 pairs: baseline: ended with code -9")
+    assert str(found.dropped[TRIAL]).startswith("gave no value in 2 pairs: baseline: ended with code -9")
 
 
 def test_lost_pairs_end_the_build(conductor: Make) -> None:
     """Before any test is reached there is nobody to drop."""
     evidence = for_ever(conductor(baseline={"early_exit": True}), asking())
 
-    assert "3 pairs were lost, the last one as baseline: ended with code 1 before it had greeted" in evidence.stopped
-    assert "no module named x" in evidence.stopped
+    assert "3 pairs were lost, the last one as baseline: ended with code 1 before it had greeted" in str(
+        evidence.stopped
+    )
+    assert "no module named x" in str(evidence.stopped)
 
 
 def test_no_pair_is_begun_when_the_time_is_up(conductor: Make) -> None:
     found = conductor()
-    evidence = found.conduct(asking(), found.clock() - 1, "the time of 5 s was up")
+    evidence = found.conduct(asking(), found.clock() - 1, state("out of time", limit=5))
 
-    assert ((), "the time of 5 s was up") == (evidence.pairs, evidence.stopped)
+    assert ((), "the time of 5 s was up") == (evidence.pairs, str(evidence.stopped))
 
 
 def test_a_child_of_a_test_does_not_outlive_its_pair(conductor: Make, tmp_path: Path) -> None:
     note = tmp_path / "orphan"
     trace = conductor(candidate={"orphan": str(note)}).rehearse([NODE])
 
-    assert trace.lost == ""
+    assert trace.lost is None
     assert ends(int(note.read_text(encoding="ascii")))
 
 
@@ -158,8 +162,8 @@ def test_a_trial_without_values_is_not_waited_for(conductor: Make) -> None:
     assert (energy,) == evidence.dropped
     assert decide(evidence)[TRIAL].outcome == "equivalent"
     (reason,) = found.dropped.values()
-    assert reason.startswith("gave no value in 2 pairs: ")
-    assert "no meter for " in reason  # the words of the side that refused
+    assert str(reason).startswith("gave no value in 2 pairs: ")
+    assert "no meter for " in str(reason)  # the words of the side that refused
 
 
 def test_a_test_that_measures_on_one_side_only_is_dropped(conductor: Make) -> None:

@@ -14,6 +14,7 @@ from fakes.processes import left_in
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.core.statements import said
 from pytest_hwperf.host.processes import Command
 from pytest_hwperf.pairs.conductor import Conductor
 from pytest_hwperf.pairs.interleaving import BlockPlan
@@ -68,10 +69,10 @@ def test_a_pair_with_a_hard_end_is_repeated(conductor: Make, end: str, told: str
     """The second pair is lost, says why and where its log is; the six that the screen needs are had all the same."""
     found = conductor(**{end: [1]})
     asked = Evidence(alpha=0.01, hypotheses=(TRIAL,), pairs=())
-    evidence = found.conduct(asked, found.clock() + 600, "the time was up")
+    evidence = found.conduct(asked, found.clock() + 600, said("the time was up"))
 
     lost = [pair for pair in evidence.pairs if pair.lost]
     assert [2] == [pair.number for pair in lost]
-    assert lost[0].lost.startswith(f"{told} (log: ")
+    assert str(lost[0].lost).startswith(f"{told} (log: ")
     assert len(evidence.pairs) == 7
     assert "equivalent" == decide(evidence)[TRIAL].outcome

@@ -12,6 +12,7 @@ import pytest
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.core.statements import said
 from pytest_hwperf.host.processes import Command
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.interleaving import BlockPlan
@@ -59,7 +60,7 @@ def cut_off(folder: Path, candidate: Sequence[int], pair: int) -> Evidence:
         progress=tell,
         clock=clock,
     )
-    return conductor.conduct(Evidence(alpha=0.01, hypotheses=(TRIAL,), pairs=()), clock() + 60, LATE)
+    return conductor.conduct(Evidence(alpha=0.01, hypotheses=(TRIAL,), pairs=()), clock() + 60, said(LATE))
 
 
 def test_between_the_looks_the_last_complete_one_counts(tmp_path: Path) -> None:
@@ -78,4 +79,4 @@ def test_before_the_first_look_nothing_is_decided(tmp_path: Path) -> None:
 
     assert 6 + 7 == len(evidence.pairs)
     assert ("inconclusive", None, LATE) == (found.outcome, found.p_value, found.reason)
-    assert "screen of 6 pairs, not confirmed" in found.method
+    assert "screen of 6 pairs, not confirmed" in found.how

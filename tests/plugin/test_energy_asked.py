@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_hwperf.core.contracts import Covered
 from pytest_hwperf.core.hypotheses import EnergySource
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.plugin.gate import _energy
@@ -17,8 +18,9 @@ class Simple:
     shortest_window_s = 0.5
     warnings: tuple[str, ...] = ()
 
-    def __init__(self, source: str = "bench:supply") -> None:
+    def __init__(self, source: str = "bench:supply", covers: Covered = "processors") -> None:
         self.source = source
+        self.covers = covers
 
     def start(self) -> object:
         return None
@@ -66,7 +68,7 @@ def test_a_meter_without_steps_is_exact(pytester: pytest.Pytester, monkeypatch: 
     assert EnergySource(source=meter.source, step=0.0) == source(pytester, monkeypatch, meter)
 
 
-@pytest.mark.parametrize("meter", [None, Simple("estimate:cpu-time")])
+@pytest.mark.parametrize("meter", [None, Simple("estimate:cpu-time", "estimate")])
 def test_what_does_not_measure_is_not_asked(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, meter: object
 ) -> None:

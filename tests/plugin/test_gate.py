@@ -540,7 +540,7 @@ def test_a_stored_baseline_is_rerun_where_git_has_it(project: pytest.Pytester) -
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.re_match_lines([r"hwperf: baseline main \([0-9a-f]{10}\).* rerun beside the present code.*"])
-    assert "signed-rank" in compared(project, "test_slow").method
+    assert "signed-rank" in compared(project, "test_slow").how
 
 
 def test_a_test_that_itself_got_slower_is_found_by_its_history(project: pytest.Pytester, git: Git) -> None:
@@ -554,7 +554,7 @@ def test_a_test_that_itself_got_slower_is_found_by_its_history(project: pytest.P
 
     result.assert_outcomes(failed=1, deselected=2)
     result.stdout.fnmatch_lines(["hwperf: changed since the baseline, *: tests/test_body.py"])
-    assert "historical" in compared(project, "test_body").method
+    assert "historical" in compared(project, "test_body").how
 
 
 def test_a_stored_baseline_is_history_where_it_cannot_be_rerun(project: pytest.Pytester) -> None:
@@ -564,7 +564,7 @@ def test_a_stored_baseline_is_history_where_it_cannot_be_rerun(project: pytest.P
 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["hwperf: baseline main is not rerun, since it was saved with changes that were not *"])
-    assert "historical" in compared(project, "test_slow").method
+    assert "historical" in compared(project, "test_slow").how
 
 
 def test_a_rerun_can_be_declined(project: pytest.Pytester) -> None:
@@ -572,7 +572,7 @@ def test_a_rerun_can_be_declined(project: pytest.Pytester) -> None:
     result = run(project, "--hwperf-compare", "--hwperf-rerun=never", against="")
 
     result.stdout.no_fnmatch_line("*rehearsal*")
-    assert "historical" in compared(project, "test_slow").method
+    assert "historical" in compared(project, "test_slow").how
 
 
 def test_tests_without_any_code_of_the_trees_are_warned_about(pytester: pytest.Pytester, git: Git) -> None:

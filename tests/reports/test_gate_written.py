@@ -20,6 +20,7 @@ from pytest_hwperf.core.records import Margin, replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.serialisation import from_plain
+from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.reports.json_file import render
 
 HERE = Measurement(test="tests/test_text.py::test_tokenise", label="long text")
@@ -54,7 +55,7 @@ LOST = Pair(
     hash_seeds={"baseline": 1, "candidate": 2},
     assignments=(),
     observations=(),
-    lost="candidate: ended with code -9 in the middle of the pair (log: /tmp/hwperf-logs/pair-3)",
+    lost=said("candidate: ended with code -9 in the middle of the pair (log: /tmp/hwperf-logs/pair-3)"),
 )
 GATE = Gate(
     against="origin/main",
@@ -73,7 +74,7 @@ GATE = Gate(
             ),
         ),
         dropped=(ENERGY,),
-        stopped="the time of 600 s was up",
+        stopped=state("out of time", limit=600),
     ),
     shared={"weights.bin": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
     seconds={"checkout": 0.25, "rehearsal": 1.5, "processes": 3.0, "screen": 12.5},

@@ -18,6 +18,7 @@ from pytest_hwperf.core.records import (
     replace,
 )
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.core.units import _SCALES, counted
 from pytest_hwperf.reports.cells import COLUMNS, metric_of, unit_of, visible
 from pytest_hwperf.reports.order import sorted_keys
@@ -177,7 +178,7 @@ def test_a_skip_stands_with_its_test_whether_or_not_its_id_names_the_scenario() 
 
 
 def test_a_test_of_which_everything_was_skipped_is_still_named() -> None:
-    skip = Skip(test="t.py::t[int8]", scenario="int8", reason="no such form")
+    skip = Skip(test="t.py::t[int8]", scenario="int8", cause=said("no such form"))
     table = rows(replace(fake.empty_report(), skips=(skip,)))
 
     assert ["t.py::t[int8]"] == [group.title for group in table.groups]
@@ -256,27 +257,28 @@ def test_without_a_recorded_reason_the_verdict_gives_it() -> None:
 def test_a_footnote_does_not_repeat_what_its_row_says() -> None:
     line = "energy mean: unmeasured, budget <= 2.00 mJ: no counter: it is hidden"
     verdict = fake.budget_verdict("energy_budget_mj", "energy", "mean", 0.002, "unmeasured", reason=line)
+    verdict = replace(verdict, cause=said("no counter: it is hidden"))
     table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
 
     assert ("no counter: it is hidden",) == table.footnotes
 
 
 def test_notes_that_differ_in_numbers_only_are_one_footnote_with_their_range() -> None:
-    def disturbed(scenario: str, times: str) -> Judgement:
-        sample = fake.sample(warnings=(f"preempted {times} times a second on 2 cores",))
+    def disturbed(scenario: str, load: float) -> Judgement:
+        sample = fake.sample(warnings=(state("load", load=load, cores=2),))
         run = fake.run(test=f"t.py::t[{scenario}]", scenario=scenario, samples=(sample,))
         return Judgement(run=run, figures=(fake.figure(),), verdicts=())
 
-    table = rows(report_of(disturbed("a", "154"), disturbed("b", "9.5"), disturbed("c", "104")))
+    table = rows(report_of(disturbed("a", 15.4), disturbed("b", 9.5), disturbed("c", 10.4)))
 
-    assert ("preempted 9.5 .. 154 times a second on 2 cores",) == table.footnotes
+    assert ("load 9.5 .. 15.4 on 2 cores: other work disturbed the timings",) == table.footnotes
     assert [(1,), (1,), (1,)] == [row.notes for section in sections(table) for row in section.rows]
 
 
 def historical(limit: float, stored: int) -> Verdict:
     verdict = fake.comparison_verdict("latency", "p50", "inconclusive", (0.01, -0.4, 0.6), detectable=limit)
     assert isinstance(verdict.subject, Comparison)
-    method = f"historical; false-alarm rate not guaranteed: limit +{limit * 100:.1f} %, sessions: {stored}"
+    method = state("historical limit", limit=limit, sessions=stored)
     return replace(verdict, subject=replace(verdict.subject, method=method, pairs=stored))
 
 
@@ -440,12 +442,12 @@ def test_texts_from_outside_are_escaped_everywhere() -> None:
     report = fake.report()
     judgement = report.judgements[0]
     run = replace(
-        judgement.run, test=evil, label=evil, scenario=evil, conditions={evil: evil}, unmeasured={"energy": evil}
+        judgement.run, test=evil, label=evil, scenario=evil, conditions={evil: evil}, unmeasured={"energy": said(evil)}
     )
     figure = replace(judgement.figures[0], source=evil, per=evil, metric=evil, statistic=evil)
     figure = replace(figure, estimate=replace(figure.estimate, warnings=(evil,)))
     judgement = Judgement(run=run, figures=(figure,), verdicts=judgement.verdicts)
-    skip = replace(report.skips[0], test=evil, scenario=evil, reason=evil)
+    skip = replace(report.skips[0], test=evil, scenario=evil, cause=said(evil))
     table = rows(replace(report, judgements=(judgement,), skips=(skip,), warnings=(evil,)), detail="verbose")
 
     for group in table.groups:

@@ -17,20 +17,20 @@ def test_the_revision_is_the_commit(repository: Path) -> None:
     clean = revision_of(repository)
     (repository / "model.py").write_text("new")
 
-    assert len(clean) == 40
-    assert revision_of(repository) == f"{clean}+changes"
+    assert (40, False) == (len(clean.commit), clean.changed)
+    assert revision_of(repository) == (clean.commit, True)
 
 
 def test_a_repository_without_a_commit_has_no_revision(tmp_path: Path) -> None:
     git(tmp_path, "init")
 
-    assert revision_of(tmp_path) == ""
+    assert revision_of(tmp_path).commit == ""
 
 
 def test_a_machine_without_git_has_no_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    assert revision_of(tmp_path) == ""
+    assert revision_of(tmp_path).commit == ""
     with pytest.raises(UsageProblem, match="git is not installed: install it, or give the folder"):
         resolve(tmp_path, "main")
 

@@ -226,7 +226,7 @@ def test_the_environment_of_a_hook_leads_nowhere(
     monkeypatch.setenv("GIT_WORK_TREE", str(other))
 
     assert resolve(repository, "main") == head
-    assert revision_of(repository) == head
+    assert revision_of(repository).commit == head
     assert top_of(repository) == repository.resolve()
     with worktree(repository, head) as tree:
         assert ["model.py"] == [path.name for path in tree.iterdir() if path.name != ".git"]

@@ -29,6 +29,7 @@ class Source:
 
     available: bool
     measured: bool  # False for an estimate
+    covers: str | None = None  # whose energy: "processors", "boards" or "estimate"; None where it is not available
     metric: str | None = None  # what it counts, as "energy" or "gpu_energy"; None where it is not available
     label: str | None = None  # shown with every figure
     tick_s: float | None = None  # time between two changes of the counter; None where it has none
@@ -183,8 +184,9 @@ def _source(name: str, open_one: Open) -> Source:
     try:
         return Source(
             available=True,
-            measured=measured and not meter.source.startswith(f"{ESTIMATE}:"),
+            measured=measured and meter.covers != "estimate",
             metric=meter.metric,
+            covers=meter.covers,
             label=meter.source,
             tick_s=getattr(meter, "tick_s", None),
             shortest_window_s=meter.shortest_window_s,

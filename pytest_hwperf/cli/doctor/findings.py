@@ -124,8 +124,7 @@ def plain_data(found: Findings, required: Sequence[str]) -> dict[str, Any]:
 
 def _measures_processors(source: Source) -> bool:
     """Whether it measures the processors; boards count `energy` too where they were asked for by name."""
-    boards = (source.label or "").startswith("nvml")
-    return source.available and source.measured and source.metric == "energy" and not boards
+    return source.available and source.covers == "processors"
 
 
 def _plain_conditions(found: Conditions) -> dict[str, Any]:

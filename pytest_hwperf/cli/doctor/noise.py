@@ -59,7 +59,7 @@ def read_noise(read: "Callable[[], SelfComparison]", snapshot: Callable[[], Snap
         seen.changes,
         seconds=seen.seconds,
         latency_s=seen.latency_s,
-        disturbances=watch.end()[1],
+        disturbances=tuple(map(str, watch.end()[1])),
         reason=seen.lost,
     )
 

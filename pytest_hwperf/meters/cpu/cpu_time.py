@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from pytest_hwperf.core.contracts import Covered
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.host.clocks import cpu_seconds
 
@@ -10,6 +11,7 @@ class CpuTimeMeter:
     """Counts CPU seconds; blind to GPUs and to children that still run."""
 
     metric = "cpu_time"
+    covers: Covered = "process"
     source = "rusage:self+children"
     shortest_window_s = 0.0  # exact where no other thread is running at either end
     warnings: tuple[str, ...] = ()

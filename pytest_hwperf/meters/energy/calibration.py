@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, SerialisationError, UsageProblem
-from pytest_hwperf.core.records import Record
 from pytest_hwperf.core.serialisation import from_plain, to_plain
+from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import show_number
 from pytest_hwperf.host.files import replace_file
 
@@ -74,7 +74,7 @@ def calibrate_watts(
         MeasurementError: the source is no counter of the processor, a window gave no value, the machine was not quiet,
             or the result is not plausible.
     """
-    if not meter.source.startswith(_COUNTERS):
+    if meter.covers != "processors":
         raise MeasurementError(
             f"{meter.source} is no measurement of the processor alone: watts can be calibrated by RAPL or perf only"
         )

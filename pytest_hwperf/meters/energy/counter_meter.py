@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pytest_hwperf.core.contracts import Covered
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.core.units import show, show_number
@@ -65,6 +66,7 @@ class Traits:
 
     kind: str  # the label is `kind:name+name`
     metric: str = "energy"
+    covers: Covered = "processors"
     tick_s: float  # time between two changes of a counter; a window is exact within one of it
     shortest_window_s: float  # shorter windows are refused: one tick would be too large a part of them
     longest_window_s: float = math.inf  # then a counter may have started again at 0 unseen, unless attended
@@ -95,6 +97,7 @@ class CounterMeter:
             suspended: seconds that the machine has been suspended.
         """
         self.metric = traits.metric
+        self.covers = traits.covers
         self.domains = tuple(register.name for register in counters.registers)
         self.source = f"{traits.kind}:{'+'.join(self.domains)}"
         self.tick_s = traits.tick_s

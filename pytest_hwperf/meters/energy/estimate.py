@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_hwperf.core.contracts import Meter
+from pytest_hwperf.core.contracts import Covered, Meter
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.host.machine import name_processor, read_processor
@@ -92,6 +92,7 @@ class EstimateMeter:
     """Joules that the CPU time of a window would take on a typical server: nothing but CPU time enters it."""
 
     metric = "energy"
+    covers: Covered = "estimate"
     source = "estimate:cpu-time"
     shortest_window_s = 0.0
 

@@ -170,6 +170,7 @@ def _meter(library: Library, boards: Sequence[Board], notes: list[str], access: 
     traits = Traits(
         kind="nvml-power" if reason else "nvml",
         metric=metric,
+        covers="boards",
         tick_s=tick_s,
         shortest_window_s=max(_SHORTEST_S, _TICKS * tick_s),
         before_reading=lambda: synchronise(access.modules),

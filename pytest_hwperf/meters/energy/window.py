@@ -9,7 +9,6 @@ from pytest_hwperf.core.contracts import CountingMeter, Meter
 
 _OPEN = "the window is still open: read it after the block"
 _OFF = "energy is off (--hwperf-energy=off)"
-_ESTIMATE = "estimate:"  # sources that multiply CPU time
 _SHORTEST_S = 0.04  # ten steps of 4 ms, by which the CPU time of other threads grows
 
 
@@ -20,6 +19,7 @@ class EnergyReading:
     source: str  # as `rapl:package-0+dram`, "" where energy is off
     domains: tuple[str, ...]  # what is added up, as ("package-0", "dram"); () where the source has none
     reason: str  # why it is unmeasured, "" where it is not
+    estimated: bool = False  # from CPU time; nothing counts it
     joules: float | None = None  # None = unmeasured
     window_s: float | None = None
     bound: float | None = None  # largest relative error by the counter's tick; None without tick or figure
@@ -34,7 +34,7 @@ class EnergyReading:
         """
         if self.joules is None or not self.window_s:
             return None
-        if self.source.startswith(_ESTIMATE) and self.window_s < _SHORTEST_S:
+        if self.estimated and self.window_s < _SHORTEST_S:
             return None
         return self.joules / self.window_s
 
@@ -66,7 +66,8 @@ class EnergyMeter:
             yield EnergyReading("", (), self._why_none)
             return
         counters = self._counters
-        reading = EnergyReading(self._meter.source, counters.domains if counters else (), _OPEN)
+        domains, estimated = counters.domains if counters else (), self._meter.covers == "estimate"
+        reading = EnergyReading(self._meter.source, domains, _OPEN, estimated)
         # The block may take so long that a counter starts again at 0 within it.
         with counters.attended() if counters else nullcontext():
             started = self._meter.start()

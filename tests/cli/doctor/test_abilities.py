@@ -268,6 +268,7 @@ def test_a_source_is_a_record_of_base_units() -> None:
     source = Source(
         available=True,
         measured=True,
+        covers="boards",
         metric="gpu_energy",
         label="nvml:0",
         tick_s=0.05,

@@ -180,7 +180,7 @@ def test_the_data_have_stable_keys_with_units(server: Probes, capsys: pytest.Cap
         *("conditions", "judgements", "noise"),
     } == found.keys()
     assert {
-        *("available", "measured", "metric", "label", "tick_s", "shortest_window_s", "warnings", "reason"),
+        *("available", "measured", "covers", "metric", "label", "tick_s", "shortest_window_s", "warnings", "reason"),
     } == found["energy"]["rapl"].keys()
     assert {"id", "name", "max_energy_range_uj", "answers", "role"} == found["rapl_zones"][0].keys()
     assert {

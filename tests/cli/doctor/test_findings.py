@@ -12,7 +12,7 @@ from fakes.powercap import bare_metal, plant
 
 from pytest_hwperf.cli.doctor.command import MISSING, OK, run
 from pytest_hwperf.cli.doctor.findings import Probes
-from pytest_hwperf.core.contracts import Meter
+from pytest_hwperf.core.contracts import Covered, Meter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.records import Reading
 
@@ -35,8 +35,9 @@ class Boards:
     shortest_window_s = 2.0
     warnings: tuple[str, ...] = ()
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, covers: Covered = "boards") -> None:
         self.source = source
+        self.covers = covers
 
     def start(self) -> object:
         return None
@@ -50,13 +51,13 @@ class Boards:
 
 @pytest.mark.parametrize(
     ("name", "label", "code"),
-    [("nvml", "nvml:0+2", MISSING), ("nvml", "nvml-power:0", MISSING), ("psys", "psys:platform", OK)],
+    [("nvml", "nvml:0+2", MISSING), ("nvml", "nvml-power:0", MISSING), ("psys", "rapl:psys", OK)],
 )
 def test_boards_alone_are_not_the_energy_of_the_processors(cloud: Probes, name: str, label: str, code: int) -> None:
     """Though they can be measured; the counter of the whole platform holds the processors."""
 
     def open_one(asked: str) -> Meter:
-        return Boards(label) if asked == name else cloud.open_one(asked)
+        return Boards(label, "boards" if name == "nvml" else "processors") if asked == name else cloud.open_one(asked)
 
     place = replace(cloud, open_one=open_one)
 

@@ -62,7 +62,7 @@ def test_windows_are_long_enough_for_the_counter() -> None:
 
 def test_an_estimate_cannot_be_calibrated_by_an_estimate() -> None:
     machine = Idling()
-    machine.source = "estimate:cpu-time"
+    machine.source, machine.covers = "estimate:cpu-time", "estimate"
 
     with pytest.raises(MeasurementError, match="estimate:cpu-time is no measurement"):
         calibrated(machine)

@@ -9,6 +9,7 @@ from fakes.hosts import settle_in
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_hwperf.core.contracts import Covered
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
@@ -89,6 +90,7 @@ class Silent:
     """A CPU time that cannot be told, and which notes that it was closed."""
 
     metric = "cpu_time"
+    covers: Covered = "process"
     source = "nowhere"
     shortest_window_s = 0.0
     warnings: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import pytest
 from fakes.clocks import HandClock
 
+from pytest_hwperf.core.contracts import Covered
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.estimate import EstimateMeter, Watts, estimate_meter
@@ -16,6 +17,7 @@ class ScriptedMeter:
     """Counts the joules that a test adds, or refuses with a reason; with a tick of 1 ms and one domain."""
 
     metric = "energy"
+    covers: Covered = "processors"
     source = "rapl:package-0"
     shortest_window_s = 0.5
     warnings: tuple[str, ...] = ()

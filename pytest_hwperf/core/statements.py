@@ -1,0 +1,227 @@
+"""What there is to say about a measurement or comparison, as a kind with its facts; put into words here alone.
+
+Whoever has to know what happened asks for the kind or a fact. The words serve the reader only and may change.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.units import counted, show, show_change, show_number
+
+# Why a metric was not measured; "said": in the words of a meter, a runtime or whatever else was asked.
+Unmeasured = Literal[
+    "said", "not given", "energy off", "energy takes seconds", "few windows", "no idle power",
+    "idle power moved", "no reference", "part unmeasured", "other windows", "no embodied carbon",
+    "growth in steps", "never called",
+]  # fmt: skip
+# Why there is nothing to compare, or why it is undecided.
+Incomparable = Literal[
+    "no baseline", "another machine", "other conditions", "other data", "stored otherwise", "not measured",
+    "only estimated", "baseline of nothing", "unequal examples", "no examples", "no correctness", "unequal processes",
+    "no ratio", "no ratio to sessions", "not repeated", "pairs missing", "out of time", "pairs lost", "lost",
+    "lost, logged", "one side only", "not collected", "not runnable", "no such test", "test ended", "reciprocal",
+    "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell",
+]  # fmt: skip
+# How a change was found.
+Method = Literal[
+    "stored, equal", "stored, spread", "mcnemar", "tango", "signed-rank", "sign-flip", "screen",
+    "unconfirmed screen", "equal pairs", "equal values", "screened values", "historical", "historical limit",
+    "historical repeats",
+]  # fmt: skip
+# What else has to be known of a value.
+Doubt = Literal[
+    "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
+    "heat", "clock rate", "step", "shared", "idle machine", "count",
+]  # fmt: skip
+Kind = Unmeasured | Incomparable | Method | Doubt | Literal["error rate", "error rate with others"]
+
+_SENTENCES: Mapping[Kind, str] = {
+    "said": "{text}",
+    "not given": "{remedy}",
+    "energy off": "energy is off (--hwperf-energy=off)",
+    "energy takes seconds": "{source} takes seconds: name energy in a budget or a margin, or save",
+    "few windows": "{windows:window} of {shortest_s:s} or more fitted, {needed} needed: raise --hwperf-max-time",
+    "no idle power": "no idle power: {why}",
+    "idle power moved": "the idle machine drew {least} and {most} W before and after: more than 5 % apart",
+    "no reference": "no reference scenario {reference}: {why}",
+    "part unmeasured": "{metric} is unmeasured: {why}",
+    "other windows": "energy and gpu_energy were not counted in the same windows",
+    "no embodied carbon": "hwperf_carbon does not say embodied_kg and lifetime_years",
+    "growth in steps": "grew by {mean:B} a call over {calls} calls, but not steadily: a leak in steps cannot be told "
+    "from a cache that fills up; fill it before the measurement, or let one call do the work of many",
+    "never called": "the test never called hwperf(...)",
+    "no baseline": "no baseline: save one with --hwperf-save",
+    "another machine": "the baseline is of another machine ({differences}): save one here with --hwperf-save",
+    "other conditions": "{differences} (baseline, now)",
+    "other data": "{differences} (baseline, now): other rows, or rows drawn without a seed",
+    "stored otherwise": "{differences} (baseline, now): save a new baseline",
+    "not measured": "not measured: {why}",
+    "only estimated": "{source} holds nothing beyond CPU time and is never compared: name cpu_time instead",
+    "baseline of nothing": "{baseline} in the baseline, {candidate} now",
+    "unequal examples": "{baseline} examples in the baseline, {candidate} now: save a new baseline",
+    "no examples": "no examples: compare at least one",
+    "no correctness": "values other than 0 and 1: give one correctness per example",
+    "unequal processes": "{baseline} processes of the baseline and {candidate} of the candidate: the exact test pairs "
+    "equally many, at most {most}",
+    "no ratio": "not every value is positive and finite, as the ratio of candidate to baseline needs",
+    "no ratio to sessions": "not every value is positive: the ratio to stored sessions needs that",
+    "not repeated": "beyond the limit, not repeated: {repeats} further fresh processes decide",
+    "pairs missing": "pairs still missing: {missing}",
+    "out of time": "the time of {limit:.6g} s was up",
+    "pairs lost": "{lost} pairs were lost, the last one as {why}",
+    "lost": "{why}",
+    "lost, logged": "{why} (log: {log})",
+    "one side only": "only the {side} makes the measurement{label}",
+    "not collected": "a fresh process of the candidate does not collect this test",
+    "not runnable": "{baseline} cannot run this test: {why}",
+    "no such test": "{baseline} does not have this test",
+    "test ended": "{outcome} in {where}{why}",
+    "reciprocal": "{other}, its reciprocal, is compared: both would be one question asked twice",
+    "coarse meter": "meter too coarse: {source} can tell margins of {least:.3g} % or more, not {asked:.3g} %",
+    "not recorded": "the baseline does not record it",
+    "not met": "the pairs did not meet this measurement: its label differs between processes",
+    "no value": "gave no value in {pairs} pairs: {why}",
+    "pairs cannot tell": "the pairs cannot tell",
+    "stored, equal": "{baseline} stored and {candidate} new values, equal on each side, compared exactly, no p-value",
+    "stored, spread": "{baseline} stored and {candidate} new values, all of one side against all of the other, "
+    "no p-value",
+    "mcnemar": "McNemar exact, paired on {examples} examples",
+    "tango": "Tango score bounds, paired on {examples} examples",
+    "signed-rank": "{pairs:fresh pair}, exact signed-rank, interleaved",
+    "sign-flip": "{pairs:pair} of fresh processes, exact sign-flip",
+    "screen": "screen of {pairs} pairs: no sign of a slowdown",
+    "unconfirmed screen": "screen of {pairs:pair}, not confirmed",
+    "equal pairs": "{pairs:pair}, equal on each side, compared exactly, no p-value",
+    "equal values": "{baseline} and {candidate:{per}}, equal on each side, compared exactly, no p-value",
+    "screened values": "screen of {baseline} and {candidate:{per}}, all of one side against all of the other",
+    "historical": "historical; false-alarm rate not guaranteed",
+    "historical limit": "historical; false-alarm rate not guaranteed: limit {limit:change}, sessions: {sessions}",
+    "historical repeats": "historical; false-alarm rate not guaranteed: limit {limit:change}, sessions: {sessions}, "
+    "{beyond} of {processes} processes beyond it",
+    "error rate": "at most {alpha:.6g} % false alarms per build (Holm, {screened} of {asked} screened)",
+    "error rate with others": "at most {alpha:.6g} % false alarms per build "
+    "(Holm, {screened} of {asked} screened and {others:other})",
+    "maximum": "{statistic} of n={n} is the maximum: a rank below it needs n={needed}",
+    "no bound": "{statistic} has no {side} {level:.3g} % bound below n={needed}, have n={n}",
+    "mean of one": "a mean has no interval below n=2",
+    "lone process": "one fresh process shows no spread: a range needs n=2",
+    "turns preempted": "{percent:.0f} % of turns preempted",
+    "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
+    "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
+    "steal": "the host took {share:.0%} of the CPU time for others (steal)",
+    "quota": "the control group's quota of CPU time stopped its processes in {periods:period}, {seconds:s} of CPU time "
+    "in all: use fewer threads, or raise the quota",
+    "heat": "the processor was slowed down for heat or power: its counters rose by {rises}",
+    "clock rate": "the clock rate fell from {before:.2f} to {after:.2f} GHz during the measurement",
+    "idle machine": "above the idle machine's {watts:3} W (asleep before and after): noisier than the total",
+    "count": "n={n}",
+    "step": "windows of {shortest_s:s} or more, each exact within {bound:2} %: the counter moves every {tick_s:s}",
+    "shared": "contaminated: {share:.0%} of the machine's busy CPU time was this process's, and the counter takes all "
+    "of it: measure on a quiet machine",
+}
+
+
+class Difference(Record, frozen=True, kw_only=True):
+    """A fact that is not the same in the baseline and now."""
+
+    name: str
+    baseline: str
+    candidate: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.baseline}, {self.candidate}"
+
+
+class Statement(Record, frozen=True, kw_only=True):
+    """One thing to say: why something is not there, how a change was found, what has to be known of a value."""
+
+    kind: Kind
+    texts: Mapping[str, str] = {}
+    numbers: Mapping[str, float] = {}
+    differences: tuple[Difference, ...] = ()
+
+    def __str__(self) -> str:
+        return sentence(self)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, *sorted(self.texts.items()), *sorted(self.numbers.items()), *self.differences))
+
+
+Remark = Statement | str  # what has to be known of a value: text comes from outside, and nothing asks what it says
+
+
+def state(kind: Kind, differences: tuple[Difference, ...] = (), /, **facts: str | float) -> Statement:
+    """Make a statement; its facts are texts and numbers by their type."""
+    return Statement(
+        kind=kind,
+        texts={name: fact for name, fact in facts.items() if isinstance(fact, str)},
+        numbers={name: float(fact) for name, fact in facts.items() if not isinstance(fact, str)},
+        differences=differences,
+    )
+
+
+def said(text: object) -> Statement:
+    """Take over what something else has said."""
+    return state("said", text=str(text))
+
+
+def differing(then: Mapping[str, str], now: Mapping[str, str]) -> tuple[Difference, ...]:
+    """Return what is not the same in two mappings, by name."""
+    return tuple(
+        Difference(name=name, baseline=then.get(name, "absent"), candidate=now.get(name, "absent"))
+        for name in sorted({*then, *now})
+        if then.get(name) != now.get(name)
+    )
+
+
+def sentence(first: Statement, *alike: Statement) -> str:
+    """Put a statement into words; a number in which `alike` ones differ from it is a range, as `104 .. 154`."""
+    facts = _Facts({name: _Word(text) for name, text in first.texts.items()})
+    for name, number in first.numbers.items():
+        facts[name] = _Range(one.numbers.get(name, number) for one in (first, *alike))
+    facts["differences"] = _Word("; ".join(map(str, first.differences)))
+    return _SENTENCES[first.kind].format_map(facts)
+
+
+class _Facts(dict[str, object]):
+    """What a sentence speaks of; what somebody's file has left out is a question mark."""
+
+    def __missing__(self, name: str) -> "_Word":
+        return _Word("?")
+
+
+class _Word(str):
+    """A text that stands as it is where a number was expected."""
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+
+class _Range:
+    """The values of one number, written as one where they look the same."""
+
+    def __init__(self, values: Iterable[float]) -> None:
+        found = sorted(values)
+        self._least, self._most = found[0], found[-1]
+
+    def __format__(self, spec: str) -> str:
+        least, most = _written(self._least, spec), _written(self._most, spec)
+        if least == most:
+            return least
+        (low, _, unit), (_, _, other) = least.partition(" "), most.partition(" ")
+        return f"{low if unit == other else least} .. {most.removeprefix('+')}"
+
+
+def _written(number: float, spec: str) -> str:
+    if spec in ("s", "B"):
+        return show(number, spec)
+    if spec == "change":
+        return show_change(number, "relative")
+    if spec.replace(" ", "").isalpha():
+        return counted(int(number), spec)
+    if not spec:
+        return f"{number:.0f}" if number.is_integer() else f"{number:g}"
+    return show_number(number, int(spec)) if spec.isdigit() else format(number, spec)
