@@ -197,7 +197,7 @@ class JsonStore:
     def _read(self, path: Path) -> Entries:
         """Read one file; () where there is none."""
         try:
-            if not os.path.realpath(path).startswith(os.path.join(self._home, "")):
+            if not os.path.realpath(path).startswith(f"{self._home}{os.sep}"):
                 raise StoreError(f"{path} leaves {self._root} through a link: put the file itself there")
             if not os.path.lexists(path):
                 path = path.with_suffix(EARLIER_SUFFIX)
