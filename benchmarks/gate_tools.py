@@ -63,7 +63,7 @@ def _ours(project: Project, answer: Answer) -> None:
     for judgement in json.loads(report.read_text())["report"]["judgements"]:
         name = judgement["run"]["test"].rpartition("test_")[2]
         for verdict in judgement["verdicts"]:
-            comparison = verdict["subject"]["Comparison"]
+            comparison = verdict["subject"]
             what = f"{name} {comparison['metric']} {comparison['statistic']}: {verdict['outcome']}"
             if verdict["fails"]:
                 failed.add(name)

@@ -88,6 +88,16 @@ def measure(folder: Path, results: int, stored: int, repeats: int, seed: int) ->
     return [*rows, Row(quantity=scale, target="", hwperf=f"{flushed:.2f} s", benchmark="")]
 
 
+def judged_report(results: int, stored: int, seed: int) -> Report:
+    """Return the report of made-up results, each judged against `stored` runs; nothing is written."""
+    chance, here = random.Random(seed), machine.describe()
+    runs = [_run(f"tests/test_many.py::test_{i}", here, chance) for i in range(results)]
+    found = [figures(run) for run in runs]
+    before = [tuple(_stored(_run(run.test, here, chance)) for _ in range(stored)) for run in runs]
+    judged = _judged(runs, found, _compared(runs, found, before, [()] * results))
+    return _report([to_json(judgement) for judgement in judged])
+
+
 def _passes(folder: Path, results: int, stored: int, repeats: int, seed: int) -> list[list[Stage]]:
     chance, here = random.Random(seed), machine.describe_machine()
     runs = [_run(f"tests/test_many.py::test_{i}", here, chance) for i in range(results)]
@@ -154,11 +164,15 @@ def _filled(folder: Path, before: Sequence[Sequence[Run]]) -> Path:
     """Write the stored sessions without the flushes of `save`, which would take most of the benchmark's time."""
     folder.mkdir(parents=True)
     for runs in filter(None, before):
-        sessions = tuple(stored_run_of(Judgement(run=run, figures=figures(run), verdicts=())) for run in runs)
+        sessions = tuple(map(_stored, runs))
         path = folder / "main" / place(runs[0])
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(render(entries_of(sessions)))
     return folder
+
+
+def _stored(run: Run) -> StoredRun:
+    return stored_run_of(Judgement(run=run, figures=figures(run), verdicts=()))
 
 
 def _copied(filled: Path, place: Path) -> JsonStore:

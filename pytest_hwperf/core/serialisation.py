@@ -177,7 +177,7 @@ def _read(_: type, plain: Any) -> Values:
         case list() if {*map(type, plain)} <= {int, float}:
             return array("d", plain)
         case {"bits": str(bits), **others} if not others and not bits.strip("01"):
-            return array("d", map(float, bits))
+            return _of_bytes(bits.encode("ascii").replace(b"1", _ONE).replace(b"0", _ZERO))
         case {"f8le": str(text), "n": int(length), **others} if not others:
             return _unpack(text, length)
     raise ValueError("expected a list of numbers, bits, or f8le with n")
@@ -197,13 +197,18 @@ def _pack(values: Values) -> list[float] | dict[str, Any]:
 
 
 def _unpack(text: str, length: int) -> Values:
-    packed, values = base64.b64decode(text, validate=True), array("d")
-    if len(packed) != values.itemsize * length:
-        raise ValueError(f"n is {length}, but there are {len(packed) / values.itemsize:g} values")
-    values.frombytes(packed)
-    values = _little_endian(values)
+    packed = base64.b64decode(text, validate=True)
+    if len(packed) != len(_ONE) * length:
+        raise ValueError(f"n is {length}, but there are {len(packed) / len(_ONE):g} values")
+    values = _little_endian(_of_bytes(packed))
     if not _all_finite(values):
         raise ValueError("holds a number that is not finite")
+    return values
+
+
+def _of_bytes(packed: bytes) -> Values:
+    values = array("d")
+    values.frombytes(packed)
     return values
 
 

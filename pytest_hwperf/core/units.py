@@ -49,9 +49,8 @@ def show_number(value: float, digits: int = 3) -> str:
     """Write `value` with `digits` significant digits and no exponent; whole digits are never rounded away."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    rounded = float(f"{value:.{digits - 1}e}")  # 0.9999 has its first digit before the point
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
-    return f"{value:.{decimals}f}"
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # of the rounded value: 0.9999 is 1.00
+    return f"{value:.{max(0, digits - 1 - exponent)}f}"
 
 
 def show(value: float, unit: str) -> str:

@@ -251,6 +251,9 @@ def _without_empty_columns(groups: Sequence[Group]) -> tuple[tuple[Column, ...],
     used = [any(row.cells[i] for row in rows) for i in range(len(COLUMNS))]
     used[-1] |= any(row.notes for row in rows)
 
+    if all(used):
+        return COLUMNS, [*groups]
+
     def kept(row: Row) -> Row:
         return replace(row, cells=tuple(compress(row.cells, used)))
 

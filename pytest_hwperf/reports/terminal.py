@@ -4,6 +4,7 @@ import math
 import re
 import textwrap
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
@@ -17,6 +18,7 @@ Line = tuple[str, Style]
 _INDENT = "  "
 _ROW_INDENT = _INDENT * 2
 _GAP = "  "
+_FIRST_COMBINING = "\u0300"  # no letter before it is wide or combines with another
 _TIE = "\xa0"  # a space at which no line breaks; in texts from outside it is escaped
 _STYLES: Mapping[Tone, Style] = {"bad": {"red": True}, "doubtful": {"yellow": True}, "good": {"green": True}}
 _BOLD: Style = {"bold": True}
@@ -123,13 +125,15 @@ def _fitting(table: Table, widths: Sequence[int], width: int) -> list[int]:
     columns = table.columns
     every = range(len(columns))
     free = [i for i in every if columns[i].rank]
-    rows = [(row.cells, _cells(_marked(row))) for group in table.groups for s in group.sections for row in s.rows]
+    rows = Counter(
+        (tuple(map(bool, row.cells)), _cells(_marked(row))) for g in table.groups for s in g.sections for row in s.rows
+    )  # what is filled, and the width with the marks: few of all rows differ in these
 
     def cost(inside: Sequence[int]) -> tuple[int, float, int]:
         outside = [i for i in free if i not in inside]
         told = [i for i in outside if not columns[i].implied]
         room = width - _total(inside, widths) + widths[-1]
-        below = sum(last > room or any(cells[i] for i in told) for cells, last in rows)
+        below = sum(n for (filled, last), n in rows.items() if last > room or any(filled[i] for i in told))
         return below, -min((columns[i].rank for i in outside), default=math.inf), len(outside)
 
     sets = ([i for i in every if i not in left] for size in range(len(free)) for left in combinations(free, size))
@@ -148,7 +152,7 @@ def _aligned(texts: Sequence[str], widths: Sequence[int], inside: Sequence[int])
 
 def _cells(text: str) -> int:
     """Return how many cells of a terminal a text takes: two for a wide letter, none for a combining one."""
-    if text.isascii():  # nearly always, and a hundred times faster
+    if text.isascii() or max(text) < _FIRST_COMBINING:  # nearly always, and a hundred times faster
         return len(text)
     return sum(
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
@@ -158,6 +162,8 @@ def _cells(text: str) -> int:
 
 def _wrapped(text: str, width: int, style: Style = _PLAIN, indent: str = "") -> list[Line]:
     """Break a text between words; a long word, such as a test id, stays whole so that it can be copied."""
+    if len(indent) + len(text) <= width:  # nearly always
+        return [(indent + text.replace(_TIE, " "), style)] if text else []
     lines = textwrap.wrap(
         text,
         width,

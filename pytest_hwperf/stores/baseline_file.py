@@ -78,9 +78,17 @@ def parse(path: Path, content: bytes) -> tuple[Entry, ...]:
         _refuse(path, f"does not hold what a baseline holds ({error})")
     if not entries:
         _refuse(path, "holds no run")
-    for belongs in {place(entry.stored.run) for entry in entries} - {f"{path.parent.name}/{path.name}"}:
-        raise StoreError(f"{path} holds what belongs at {belongs} of its baseline: move it back, or delete it")
+    _check_place(path, [entry.stored.run for entry in entries])
     return entries
+
+
+def _check_place(path: Path, runs: Sequence[Run]) -> None:
+    """Refuse runs of other tests and machines: their file was moved, or a line of another one was put into it."""
+    first, here = runs[0], f"{path.parent.name}/{path.name}"
+    strange = [run for run in runs if (run.test, run.label, run.machine) != (first.test, first.label, first.machine)]
+    for run in (first, *strange):
+        if place(run) != here:
+            raise StoreError(f"{path} holds what belongs at {place(run)} of its baseline: move it back, or delete it")
 
 
 def _plain(path: Path, heading: bytes, content: bytes) -> object:
