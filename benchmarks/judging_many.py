@@ -90,7 +90,7 @@ def measure(folder: Path, results: int, stored: int, repeats: int, seed: int) ->
 
 def judged_report(results: int, stored: int, seed: int) -> Report:
     """Return the report of made-up results, each judged against `stored` runs; nothing is written."""
-    chance, here = random.Random(seed), machine.describe()
+    chance, here = random.Random(seed), machine.describe_machine()
     runs = [_run(f"tests/test_many.py::test_{i}", here, chance) for i in range(results)]
     found = [figures(run) for run in runs]
     before = [tuple(_stored(_run(run.test, here, chance)) for _ in range(stored)) for run in runs]
