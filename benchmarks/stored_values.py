@@ -14,7 +14,7 @@ from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Machine, Run, Sample
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.measure.samples import samples_of
-from pytest_hwperf.measure.sampling import Measured, Window
+from pytest_hwperf.measure.sampling import RawSamples, Window
 
 TARGET_B = 8.05  # 8 B a value and, spread over all of them, the records around them
 _VALUES = 20_000
@@ -65,7 +65,7 @@ def _kept(make: Callable[[], object], values: list[float]) -> float:
 
 def _sample(values: list[float]) -> Sample:
     """Go the way of a measurement: windows extend one array, and a sample is made of it."""
-    measured = Measured(result=None, first_call_s=1e-3, calls_per_value=1, latency_s=array("d"))
+    measured = RawSamples(result=None, first_call_s=1e-3, calls_per_value=1, latency_s=array("d"))
     for start in range(0, len(values), 50):
         measured.latency_s.extend(values[start : start + 50])
         measured.windows.append(Window(calls=50, wall_s=0.05, readings=()))

@@ -1,4 +1,4 @@
-"""Accuracy on all examples: one correctness per example, with every mismatch of shapes refused."""
+"""Accuracy and flips: one value per example, with every mismatch of shapes refused."""
 
 import hashlib
 from array import array
@@ -14,7 +14,7 @@ def correctness(predicted: Any, y_true: Any, source: str) -> Sample:
     Args:
         predicted: labels, shape (n,).
         y_true: true labels, shape (n,).
-        source: what predicted, for the report.
+        source: of the predictions, for the report.
 
     Raises:
         MeasurementError: no examples, another length, another shape, or NaN among the predictions.
@@ -54,7 +54,7 @@ def flips(predicted: Any, reference: Any, source: str) -> Sample:
 
 
 def digest(*parts: Any) -> str:
-    """Return sixteen hexadecimal digits over data: other rows make another comparison."""
+    """Return sixteen hexadecimal digits over data, so that runs on other data are not compared."""
     import numpy as np
 
     total = hashlib.sha256()
@@ -69,7 +69,7 @@ def digest(*parts: Any) -> str:
 
 
 def _labels(values: Any, name: str) -> Any:
-    """Check that `values` is one label per example, none of them NaN."""
+    """Return `values` as an array, checked to have one label per example and no NaN."""
     import numpy as np
 
     labels = np.asarray(values)

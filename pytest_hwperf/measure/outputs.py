@@ -1,4 +1,4 @@
-"""What a call has returned: whether it can be the work of a model that is whole."""
+"""Outputs of a call: NaN, which only a broken model returns."""
 
 import sys
 
@@ -6,11 +6,11 @@ from pytest_hwperf.core.errors import MeasurementError
 
 
 def is_numeric(output: object) -> bool:
-    """Whether it is a plain array of floating-point numbers, in which NaN marks nothing.
+    """Whether it is a plain array of floating-point numbers, in which NaN is an error.
 
-    A list, a data frame or a masked array may hold NaN on purpose, for what is missing.
+    A list, a data frame or a masked array may hold NaN on purpose, for missing values.
     """
-    if "numpy" not in sys.modules:  # then nobody has made an array
+    if "numpy" not in sys.modules:  # then there is no array
         return False
     import numpy as np
 
@@ -18,7 +18,7 @@ def is_numeric(output: object) -> bool:
 
 
 def refuse_nan(output: object) -> None:
-    """Refuse an array of numbers that holds NaN; of anything else nothing is known.
+    """Refuse an array of numbers with NaN; other outputs are not looked at.
 
     Raises:
         MeasurementError: says how many of how many.
@@ -27,6 +27,6 @@ def refuse_nan(output: object) -> None:
         return
     import numpy as np
 
-    missing = np.isnan(output)  # type: ignore[call-overload] # an array, as was asked
+    missing = np.isnan(output)  # type: ignore[call-overload] # an array, as checked
     if bad := int(missing.sum()):
         raise MeasurementError(f"{bad} of {missing.size} outputs of one batch are NaN: the model is broken here")

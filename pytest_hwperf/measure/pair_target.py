@@ -12,14 +12,14 @@ from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show
 from pytest_hwperf.measure.accuracy import correctness, flips
-from pytest_hwperf.measure.planting import planted
+from pytest_hwperf.measure.planted_work import planted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_hwperf.core.contracts import Meter
     from pytest_hwperf.measure.sampling import Stream
-    from pytest_hwperf.measure.subjects import Loaded, Subject
+    from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 
 ARENA = taken_by("session")
 
@@ -32,7 +32,7 @@ class PairTarget:
     def __init__(
         self,
         subject: "Subject",
-        loaded: "Loaded",
+        loaded: "LoadedSubject",
         stream: "Stream",
         energy: "Callable[[], Meter | None]",
         plant: float = 0.0,

@@ -1,4 +1,4 @@
-"""How long and how finely to measure: what is asked for, and what the meters need."""
+"""How long and how finely to sample, and the windows that the meters need."""
 
 import math
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from pytest_hwperf.core.contracts import CountingMeter
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
 
-FEWEST_WINDOWS = 5  # of counters that need long ones, whatever the time: fewer give no interval worth the name
-_PATIENCE = 3  # planned lengths of a window after which it is cut off
+FEWEST_WINDOWS = 5  # of counters that need long ones, whatever the time: fewer give no useful interval
+_PATIENCE = 3  # planned lengths of a window after which it is ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How long and how finely to measure; all durations in seconds."""
+class SamplingLimits:
+    """How long and how finely to sample; all durations in seconds."""
 
     max_time_s: float = 2.0  # cap of the sampling; warm-up may take as much again, half of it at most
     min_time_s: float = 0.25  # a shorter sample sees no scheduler and no clock change
@@ -30,21 +30,21 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """How windows are made for some meters."""
+class WindowPlan:
+    """Windows that some meters accept."""
 
     values: int  # timed values of one window
-    least_s: float  # a shorter window would be refused by a meter
+    least_s: float  # a meter refuses shorter windows
     fewest: int  # windows
     planned_s: float  # length of one window
     max_time_s: float
-    longest_s: float  # of the whole, even if the windows are too few then
+    longest_s: float  # of the sampling, even if the windows are too few then
 
     @classmethod
-    def of(cls, pace: Pace, value_s: float, meters: Sequence["Meter"]) -> "Plan":
-        """Plan windows of whole values, each of which takes `value_s` seconds, that all `meters` accept."""
+    def of(cls, limits: SamplingLimits, value_s: float, meters: Sequence["Meter"]) -> "WindowPlan":
+        """Plan windows of whole values of `value_s` seconds each, accepted by all `meters`."""
         least_s = max((meter.shortest_window_s for meter in meters), default=0.0)
-        window_s = max(pace.window_s, 1.25 * least_s)
+        window_s = max(limits.window_s, 1.25 * least_s)
         values = max(1, math.ceil(window_s / max(value_s, 1e-9)))
         fewest = FEWEST_WINDOWS if least_s else 1
         return cls(
@@ -52,21 +52,21 @@ class Plan:
             least_s=least_s,
             fewest=fewest,
             planned_s=max(window_s, values * value_s),
-            max_time_s=pace.max_time_s,
-            longest_s=max(pace.max_time_s, 2 * fewest * 1.25 * least_s),
+            max_time_s=limits.max_time_s,
+            longest_s=max(limits.max_time_s, 2 * fewest * 1.25 * least_s),
         )
 
     @property
     def patience_s(self) -> float:
-        """After which a window is cut off."""
+        """Time after which a window is ended."""
         return _PATIENCE * self.planned_s
 
     def is_over(self, elapsed_s: float, windows: int) -> bool:
-        """Whether sampling ends even if it could go on."""
+        """Whether the time is up."""
         return elapsed_s >= (self.max_time_s if windows >= self.fewest else self.longest_s)
 
     def watched(self, meters: Sequence["Meter"]) -> ExitStack:
-        """Let counters be attended that could start again at 0 within a window."""
+        """Keep those counters read regularly that could start again at 0 within a window."""
         with ExitStack() as stack:
             for meter in meters:
                 if isinstance(meter, CountingMeter) and self.patience_s > meter.longest_window_s:

@@ -1,4 +1,4 @@
-"""Raw readings → samples: what was counted, per what, and why something was not."""
+"""Samples from raw readings, and why a metric is unmeasured."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -15,25 +15,25 @@ from pytest_hwperf.measure.plan import FEWEST_WINDOWS
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
-    from pytest_hwperf.measure.sampling import Measured, Window
+    from pytest_hwperf.measure.sampling import RawSamples, Window
 
 CLOCK = "perf_counter"
 
-_OURS = 0.90  # share of the machine's busy CPU time from which on its energy is called ours
-_IDLE_AGREES = 0.05  # relative difference of two idle powers up to which their mean is one
+_OURS = 0.90  # share of the machine's busy CPU time from which on its energy is this process's
+_IDLE_AGREES = 0.05  # largest relative difference of two idle powers that are averaged
 
 
 def samples_of(
-    measured: "Measured", meters: Sequence["Meter"], *, rows: int | None, cores: int, warnings: Sequence[Remark] = ()
+    measured: "RawSamples", meters: Sequence["Meter"], *, rows: int | None, cores: int, warnings: Sequence[Remark] = ()
 ) -> tuple[tuple[Sample, ...], dict[str, Statement]]:
-    """Turn one measurement into samples, and name the metrics that could not be measured.
+    """Turn raw readings into samples.
 
     Args:
-        measured: what the sampler returned.
-        meters: those it was given, in the same order.
-        rows: samples per call; None where a call has no rows that are known.
+        measured: of the sampler.
+        meters: of the sampler, in the same order.
+        rows: samples per call; None where it is not known.
         cores: allotted to this process, for the utilisation.
-        warnings: true of every timing of this run, such as neighbours at work.
+        warnings: of every timing of this run, such as interference.
 
     Returns:
         The samples, and metric → reason for each meter that refused a window.
@@ -43,7 +43,7 @@ def samples_of(
     unmeasured = dict[str, Statement]()
     for position, meter in enumerate(meters):
         refusals = [w.readings[position].reason for w in measured.windows if w.readings[position].value is None]
-        if refusals:  # an error in one window voids the sample: the others would tell half the truth
+        if refusals:  # an error in one window voids the sample: the others would be biased
             unmeasured[meter.metric] = said(refusals[0])
         elif isinstance(meter, CountingMeter) and len(measured.windows) < FEWEST_WINDOWS:
             fitted = {"windows": len(measured.windows), "shortest_s": meter.shortest_window_s}
@@ -53,7 +53,7 @@ def samples_of(
     return tuple(found), unmeasured
 
 
-def _latency(measured: "Measured", warnings: tuple[Remark, ...]) -> Sample:
+def _latency(measured: "RawSamples", warnings: tuple[Remark, ...]) -> Sample:
     size = measured.calls_per_value
     if size > 1:
         warnings = (*warnings, "calls under 20 µs are timed in batches: percentiles are of batch means, not of calls")
@@ -66,12 +66,12 @@ def _latency(measured: "Measured", warnings: tuple[Remark, ...]) -> Sample:
     )
 
 
-def _first_call(measured: "Measured") -> Sample:
+def _first_call(measured: "RawSamples") -> Sample:
     return Sample(metric="first_call", values=array("d", [measured.first_call_s]), per="call", source=CLOCK)
 
 
-def _throughputs(measured: "Measured", rows: int | None, warnings: tuple[Remark, ...]) -> list[Sample]:
-    """Completed over wall, window by window; windows hold equally many calls."""
+def _throughputs(measured: "RawSamples", rows: int | None, warnings: tuple[Remark, ...]) -> list[Sample]:
+    """Completed calls over wall time, window by window; windows hold equally many calls."""
     rates = array("d", (window.calls / window.wall_s for window in measured.windows))
     found = [Sample(metric="throughput", values=rates, per="window", source=CLOCK, warnings=warnings)]
     if rows is not None:
@@ -80,10 +80,10 @@ def _throughputs(measured: "Measured", rows: int | None, warnings: tuple[Remark,
     return found
 
 
-def _counted(measured: "Measured", meter: "Meter", position: int, *, rows: int | None, cores: int) -> list[Sample]:
-    """Spread what a meter counted in each window, as the metrics that are made of it say.
+def _counted(measured: "RawSamples", meter: "Meter", position: int, *, rows: int | None, cores: int) -> list[Sample]:
+    """Divide what a meter counted in each window, by call, row or core second as its metrics say.
 
-    Where a call has one row, what is told of both is the same, and is told once.
+    Where a call has one row, both are the same, and are reported once.
     """
     totals = [(w, w.readings[position].value) for w in measured.windows]
     warnings: tuple[Remark, ...] = (*meter.warnings, *_exactness(measured, meter, position))
@@ -110,8 +110,8 @@ def _spread(over: Spread, total: float, window: "Window", *, rows: int, cores: i
     return total / window.calls / (rows if over == "row" else 1)
 
 
-def _exactness(measured: "Measured", meter: "Meter", position: int) -> Iterator[Statement]:
-    """Say how far a counter's steps may have put a window off, and whether others' work is in it."""
+def _exactness(measured: "RawSamples", meter: "Meter", position: int) -> Iterator[Statement]:
+    """Yield warnings: the largest error by a counter's steps, and whether other processes' work is in it."""
     if not isinstance(meter, CountingMeter):
         return
     window_s = min(window.wall_s for window in measured.windows)
@@ -122,18 +122,18 @@ def _exactness(measured: "Measured", meter: "Meter", position: int) -> Iterator[
 
 
 def net_energy(
-    measured: "Measured", energy: Sample, idle_w: Sequence[Reading], *, rows: int | None
+    measured: "RawSamples", energy: Sample, idle_w: Sequence[Reading], *, rows: int | None
 ) -> tuple[list[Sample], dict[str, Statement]]:
-    """Take the idle machine off an energy sample, as a second figure.
+    """Subtract the power of the idle machine from an energy sample.
 
     Args:
-        measured: what `energy` was made of.
+        measured: raw readings of `energy`.
         energy: joules per sample of each of its windows.
         idle_w: power of the idle machine before and after, in W, or why it is not known.
         rows: samples per call.
 
     Returns:
-        The sample, or metric → reason: two idle powers that differ by more than 5 % are none.
+        The sample, or metric → reason: two idle powers that differ by more than 5 % are not averaged.
     """
     powers = [reading.value for reading in idle_w if reading.value is not None]
     if len(powers) < len(idle_w):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.measure.outputs import refuse_nan
-from pytest_hwperf.measure.plan import Pace, Plan
+from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter
@@ -26,7 +26,7 @@ _SLOWED = "calls became three times slower within a window, which was cut off: t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What happened between two meter readings."""
+    """Calls between two meter readings."""
 
     calls: int
     wall_s: float
@@ -34,8 +34,8 @@ class Window:
 
 
 @dataclass(slots=True, kw_only=True)
-class Measured:
-    """Raw readings of one measured call, before they become samples."""
+class RawSamples:
+    """Raw readings of one measured call."""
 
     result: object  # of the first call
     first_call_s: float
@@ -104,24 +104,24 @@ class Stream:
 
 
 class Sampler:
-    """Measures one stream; keeps the clock and the pace together and nothing else."""
+    """Samples one stream of calls."""
 
-    def __init__(self, stream: Stream, pace: Pace, clock_ns: Callable[[], int] = perf_counter_ns) -> None:
-        """Measure `stream` at `pace`; `clock_ns` is monotonic and may be a fake."""
+    def __init__(self, stream: Stream, limits: SamplingLimits, clock_ns: Callable[[], int] = perf_counter_ns) -> None:
+        """Sample `stream`; `clock_ns` is monotonic."""
         self._stream = stream
-        self._pace = pace
+        self._limits = limits
         self._clock_ns = clock_ns
 
-    def measure(self, meters: Sequence["Meter"], enough: Callable[[Measured], bool]) -> Measured:
+    def measure(self, meters: Sequence["Meter"], enough: Callable[[RawSamples], bool]) -> RawSamples:
         """Warm up and sample until `enough` agrees, or the time is up.
 
         Args:
             meters: read at both ends of every window, outside the timed calls.
-            enough: asked when the number of windows has doubled; told everything measured so far.
+            enough: called with all raw samples whenever the number of windows has doubled.
 
         Raises:
             UsageProblem: the first call makes a coroutine.
-            MeasurementError: it gives NaN.
+            MeasurementError: it returns NaN.
             Exception: whatever the measured function raises.
         """
         before = self._clock_ns()
@@ -131,14 +131,14 @@ class Sampler:
         refuse_nan(result)
         with _repetition_explained(), collection_held():
             call_s, warning = self._warm_up(first_s)
-            measured = Measured(
+            measured = RawSamples(
                 result=result,
                 first_call_s=first_s,
                 calls_per_value=self._calls_per_value(call_s),
                 latency_s=array("d"),
             )
             measured.warnings.extend(filter(None, [warning]))
-            plan = Plan.of(self._pace, call_s * measured.calls_per_value, meters)
+            plan = WindowPlan.of(self._limits, call_s * measured.calls_per_value, meters)
             with plan.watched(meters):
                 self._sample(measured, plan, meters, enough)
         return measured
@@ -146,28 +146,28 @@ class Sampler:
     def _warm_up(self, first_s: float) -> tuple[float, str]:
         """Call in blocks until three successive medians agree; return seconds per call and a warning."""
         call_s, medians = first_s, list[float]()
-        deadline = self._clock_ns() + round(self._pace.max_time_s / 2 * _SECOND)
+        deadline = self._clock_ns() + round(self._limits.max_time_s / 2 * _SECOND)
         while self._clock_ns() + call_s * _SECOND < deadline:
-            count = max(1, min(round(self._pace.block_s / call_s), 10_000)) if call_s else 10_000
+            count = max(1, min(round(self._limits.block_s / call_s), 10_000)) if call_s else 10_000
             taken = self._stream.times(count, self._clock_ns, deadline)
             gc.collect()
             call_s = median(taken) / _SECOND
             medians.append(call_s)
             latest = medians[-3:]
-            if len(latest) == 3 and max(latest) <= min(latest) * self._pace.steady_ratio:  # noqa: PLR2004
+            if len(latest) == 3 and max(latest) <= min(latest) * self._limits.steady_ratio:  # noqa: PLR2004
                 return call_s, ""
-        return call_s, f"no steady state after {len(medians)} warm-up blocks ({self._pace.max_time_s / 2:g} s)"
+        return call_s, f"no steady state after {len(medians)} warm-up blocks ({self._limits.max_time_s / 2:g} s)"
 
     def _calls_per_value(self, call_s: float) -> int:
-        if call_s >= self._pace.batch_below_s:
+        if call_s >= self._limits.batch_below_s:
             return 1
-        # The loop itself takes some 10 ns a turn, so that even a call of no measurable length gets a bounded batch.
-        return max(2, round(self._pace.batch_s / max(call_s, 10e-9)))
+        # The loop itself takes some 10 ns an iteration: even a call of no measurable length gets a bounded batch.
+        return max(2, round(self._limits.batch_s / max(call_s, 10e-9)))
 
     def _sample(
-        self, measured: Measured, plan: Plan, meters: Sequence["Meter"], enough: Callable[[Measured], bool]
+        self, measured: RawSamples, plan: WindowPlan, meters: Sequence["Meter"], enough: Callable[[RawSamples], bool]
     ) -> None:
-        pace, size, values = self._pace, measured.calls_per_value, plan.values
+        limits, size, values = self._limits, measured.calls_per_value, plan.values
         loop_ns = self._loop_ns(size) if size > 1 else 0.0
         started, look_at = self._clock_ns(), 1
         while True:
@@ -178,28 +178,28 @@ class Sampler:
                 # Windows hold equally many calls, or their mean rate would not be completed over wall.
                 measured.warnings.append(_SLOWED)
             elapsed_s = (self._clock_ns() - started) / _SECOND
-            gc.collect()  # garbage of the calls is swept between windows, the same for every side
+            gc.collect()  # garbage of the calls is collected between windows, the same for both sides
             if plan.is_over(elapsed_s, len(measured.windows)):
                 return
             if measured.windows[-1].wall_s < plan.least_s:
-                # Calls got faster than in the warm-up. One refused window voids a sample, and windows hold equally
+                # Calls have become faster since the warm-up. One refused window voids a sample, and all hold equally
                 # many calls, so sampling begins again with longer ones.
                 values = math.ceil(values * 1.5 * plan.least_s / max(measured.windows[-1].wall_s, 1e-9))
                 measured.windows.clear()
                 del measured.latency_s[:]
                 look_at = 1
-            long_enough = elapsed_s >= pace.min_time_s and len(measured.latency_s) >= pace.min_calls
+            long_enough = elapsed_s >= limits.min_time_s and len(measured.latency_s) >= limits.min_calls
             if long_enough and len(measured.windows) >= max(look_at, plan.fewest):
                 if enough(measured):
                     return
                 look_at = 2 * len(measured.windows)
 
     def _window(
-        self, measured: Measured, values: int, loop_ns: float, meters: Sequence["Meter"], deadline: float
+        self, measured: RawSamples, values: int, loop_ns: float, meters: Sequence["Meter"], deadline: float
     ) -> Window:
-        """Fill one window with `values` timed values, meters read just outside."""
+        """Fill one window with `values` timed values; meters are read just outside."""
         size = measured.calls_per_value
-        # The last to start is the first to end: waiting for a counter's change is no CPU time of the calls.
+        # The last to start is the first to end: a wait for a counter's change is no CPU time of the calls.
         started = [meter.start() for meter in meters]
         before = self._clock_ns()
         if size == 1:
@@ -215,12 +215,12 @@ class Sampler:
         return Window(calls=len(taken) * size, wall_s=wall_s, readings=readings)
 
     def _loop_ns(self, size: int) -> float:
-        """Nanoseconds of one empty turn of the batch loop: the median of 25 empty batches."""
+        """Nanoseconds of one empty iteration of the batch loop: the median of 25 empty batches."""
         return median(self._stream.empty_batch(size, self._clock_ns) for _ in range(25)) / size
 
 
 def refuse_coroutine(result: object) -> None:
-    """Refuse what a call of an async function returns.
+    """Refuse the result of an async function.
 
     Raises:
         UsageProblem: says what to measure instead.
@@ -235,7 +235,7 @@ def refuse_coroutine(result: object) -> None:
 
 @contextmanager
 def _repetition_explained() -> Iterator[None]:
-    """Tell the author of a call that worked once and fails later what is done with it."""
+    """Add a note to the error of a call that succeeded once and fails later."""
     try:
         yield
     except Exception as error:
@@ -245,13 +245,13 @@ def _repetition_explained() -> Iterator[None]:
 
 @contextmanager
 def collection_held() -> Iterator[None]:
-    """Keep the garbage collector out of timed calls: what exists is frozen, what the calls leave is swept between.
+    """Keep the garbage collector out of timed calls: existing objects are frozen, garbage is collected between windows.
 
-    Frozen objects are not scanned again, so that a sweep costs the same however much the session holds.
+    Frozen objects are not scanned again, so that a collection costs the same however many objects the session has.
     """
     was_enabled, was_frozen = gc.isenabled(), gc.get_freeze_count() > 0
     gc.collect()
-    if not was_frozen:  # else the user's own freeze would be undone with ours
+    if not was_frozen:  # else the user's own freeze would be undone too
         gc.freeze()
     gc.disable()
     try:

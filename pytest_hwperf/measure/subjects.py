@@ -1,4 +1,4 @@
-"""What is measured, as one shape: a scenario on a data set, or any callable with its arguments."""
+"""What is measured, in one form: a scenario on a data set, or a callable with its arguments."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Predictor, Scenario
 
 
-REFERENCE = "onnx_fp32"  # the scenario that others are held against
-_MOST_BATCHES = 1000  # of a callable without labels that are looked at: its rows may be millions
+REFERENCE = "onnx_fp32"  # the scenario whose labels flips are counted from
+_MOST_BATCHES = 1000  # of a callable without labels that are checked for NaN: it may have millions of rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedSubject:
     """Ready to be called."""
 
     function: Callable[..., Any]
     inputs: Sequence[Any] | None  # None: the function takes no argument
     scope: Callable[[], AbstractContextManager[object]] = nullcontext
-    labels: Callable[[], Any] | None = None  # goes over every row and refuses NaN; shape (n,), None without labels
+    labels: Callable[[], Any] | None = None  # predicts every row and refuses NaN; shape (n,), None without labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,8 @@ class Subject:
     """One thing to measure, before anything of it is loaded."""
 
     scenario: str  # "" for a plain callable
-    load: Callable[[], Loaded]
-    load_one: Callable[[], Loaded]  # the same with a single prepared input: for weighing and cold starts
+    load: Callable[[], LoadedSubject]
+    load_one: Callable[[], LoadedSubject]  # the same with a single prepared input: for memory and cold starts
     rows: int | None  # samples per call
     y_true: Any | None = None
     imports: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ def subject_of_callable(
     conditions: dict[str, str] = {"load": "single_stream"}
     if y_true is None and batch_size is None:
         call = partial(function, *args, **kwargs) if args or kwargs else function
-        load = partial(Loaded, function=call, inputs=None)
+        load = partial(LoadedSubject, function=call, inputs=None)
         return Subject(scenario="", load=load, load_one=load, rows=None, conditions=conditions)
     X, rest = args[0], args[1:]
     rows = _row_count(X)
@@ -122,7 +122,7 @@ def subject_of_callable(
     return Subject(
         scenario="",
         load=load,
-        load_one=partial(Loaded, function=call, inputs=[_cut(X, 0, size)]),
+        load_one=partial(LoadedSubject, function=call, inputs=[_cut(X, 0, size)]),
         rows=size,
         y_true=y_true,
         conditions={**conditions, **_data_conditions(X, y_true, size)},
@@ -130,20 +130,20 @@ def subject_of_callable(
 
 
 def _with_rest(function: Callable[..., Any], rest: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
-    """Bind what follows the rows; the bare function where nothing does, which costs nothing per call."""
+    """Bind the arguments after the rows; without any, return the function itself, which costs nothing per call."""
     if not rest and not kwargs:
         return function
     return lambda rows: function(rows, *rest, **kwargs)
 
 
-def _load_scenario(scenario: "Scenario", X: Any, size: int) -> Loaded:
+def _load_scenario(scenario: "Scenario", X: Any, size: int) -> LoadedSubject:
     predictor = scenario.load()
     batches = predictor.batches(X, size)
-    return Loaded(
+    return LoadedSubject(
         function=predictor.predict,
-        inputs=_whole(batches),
+        inputs=_equal_batches(batches),
         scope=predictor.scope,
-        labels=partial(_predict_all if scenario.classifies else _go_over, predictor, batches),
+        labels=partial(_predict_all if scenario.classifies else _check_all, predictor, batches),
     )
 
 
@@ -153,17 +153,17 @@ def _labels_of(reference: "Callable[[], Scenario]", X: Any, size: int) -> Any:
         return _predict_all(predictor, predictor.batches(X, size))
 
 
-def _load_callable(call: Callable[..., Any], X: Any, size: int, *, labelled: bool) -> Loaded:
+def _load_callable(call: Callable[..., Any], X: Any, size: int, *, labelled: bool) -> LoadedSubject:
     batches = [_cut(X, start, start + size) for start in range(0, _row_count(X), size)]
-    return Loaded(
+    return LoadedSubject(
         function=call,
-        inputs=_whole(batches),
-        labels=partial(_call_all if labelled else _try_all, call, batches),
+        inputs=_equal_batches(batches),
+        labels=partial(_call_all if labelled else _check_first, call, batches),
     )
 
 
-def _whole(batches: Sequence[Any]) -> Sequence[Any]:
-    """Leave out a shorter last batch: calls of another size would be another quantity."""
+def _equal_batches(batches: Sequence[Any]) -> Sequence[Any]:
+    """Leave out a shorter last batch: its calls would take another time."""
     return batches[:-1] if len(batches) > 1 and len(batches[-1]) != len(batches[0]) else batches
 
 
@@ -173,8 +173,8 @@ def _predict_all(predictor: "Predictor", batches: Sequence[Any]) -> Any:
     return np.concatenate([predictor.labels(output) for output in _outputs(predictor, batches)])
 
 
-def _go_over(predictor: "Predictor", batches: Sequence[Any]) -> None:
-    """Look at every output of what has no labels."""
+def _check_all(predictor: "Predictor", batches: Sequence[Any]) -> None:
+    """Check every output of a scenario without labels."""
     for _ in _outputs(predictor, batches):
         pass
 
@@ -199,8 +199,8 @@ def _call_all(call: Callable[..., Any], batches: Sequence[Any]) -> Any:
     return np.concatenate(outputs)
 
 
-def _try_all(call: Callable[..., Any], batches: Sequence[Any]) -> None:
-    """Look at the outputs of the first batches, if they are such as can be looked at."""
+def _check_first(call: Callable[..., Any], batches: Sequence[Any]) -> None:
+    """Check the outputs of the first batches, if they are arrays of numbers."""
     for batch in batches[:_MOST_BATCHES]:
         output = call(batch)
         if not is_numeric(output):
@@ -221,7 +221,7 @@ def _row_count(X: Any) -> int:
 
 
 def _cut(X: Any, start: int, stop: int) -> Any:
-    """Take rows by position; a data frame's own brackets may go by label."""
+    """Take rows by position; brackets of a data frame may select by label."""
     return X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]
 
 

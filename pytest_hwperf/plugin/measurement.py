@@ -24,9 +24,9 @@ from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
-from pytest_hwperf.measure.plan import Pace
+from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.samples import net_energy, samples_of
-from pytest_hwperf.measure.sampling import Measured, Sampler, Stream
+from pytest_hwperf.measure.sampling import RawSamples, Sampler, Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
@@ -114,7 +114,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     idle = _Idle(item)
     machine = shared.machine
 
-    def satisfied(measured: Measured) -> bool:
+    def satisfied(measured: RawSamples) -> bool:
         samples, _ = samples_of(measured, meters, rows=rows, cores=machine.cores)
         return enough(samples, budgets)
 
@@ -123,7 +123,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     idle.watch()
     watch = Interference(partial(snapshot, groups=tuple(control_groups())))
     with loaded.scope():
-        sampler = Sampler(Stream(loaded.function, loaded.inputs), Pace(max_time_s=shared.settings.max_time_s))
+        sampler = Sampler(Stream(loaded.function, loaded.inputs), SamplingLimits(max_time_s=shared.settings.max_time_s))
         measured = sampler.measure(meters, satisfied)
         context, disturbed = watch.end()
         predicted = loaded.labels() if loaded.labels else None
@@ -216,7 +216,7 @@ class _Idle:
             self._watts.append(idle_watts(self._meter, os.cpu_count() or 1))
 
     def taken_off(
-        self, measured: Measured, samples: Sequence[Sample], rows: int | None
+        self, measured: RawSamples, samples: Sequence[Sample], rows: int | None
     ) -> tuple[list[Sample], dict[str, Statement]]:
         """Return the net energy as a sample, or why there is none; nothing at all where nobody asked."""
         energy = next((sample for sample in samples if self._meter and sample.metric == self._meter.metric), None)

@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _planted(function: Callable[..., Any], _: object, share: float) -> Callable[..., Any]:
-    """Stand for `planting.planted`."""
+    """Stand for `planted_work.planted`."""
 
     def slower(*arguments: Any) -> Any:
         before = _state["now_ns"]

@@ -9,14 +9,16 @@ import pytest
 
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.measure.pair_target import PairTarget
-from pytest_hwperf.measure.planting import planted
+from pytest_hwperf.measure.planted_work import planted
 from pytest_hwperf.measure.sampling import Stream
-from pytest_hwperf.measure.subjects import Loaded, subject_of_callable
+from pytest_hwperf.measure.subjects import LoadedSubject, subject_of_callable
 
 
 def on_turn(function: Callable[[], object], plant: float = 0.0) -> PairTarget:
     subject = subject_of_callable(function, (), {}, y_true=None, batch_size=None)
-    return PairTarget(subject, Loaded(function=function, inputs=None), Stream(function, None), lambda: None, plant)
+    return PairTarget(
+        subject, LoadedSubject(function=function, inputs=None), Stream(function, None), lambda: None, plant
+    )
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from fakes.streams import FakeClock, FakeMeter, TimedCall, never
 
-from pytest_hwperf.measure.plan import Pace, Plan
+from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan
 from pytest_hwperf.measure.sampling import Sampler, Stream
 
 MS = 1_000_000
@@ -31,21 +31,21 @@ class Wrapping(FakeMeter):
 
 
 def test_a_meter_without_a_shortest_window_takes_the_paces() -> None:
-    plan = Plan.of(Pace(window_s=0.05), 0.001, [FakeMeter("cpu_time")])
+    plan = WindowPlan.of(SamplingLimits(window_s=0.05), 0.001, [FakeMeter("cpu_time")])
 
     assert (50, 0, 1, 2.0) == (plan.values, plan.least_s, plan.fewest, plan.longest_s)
 
 
 def test_a_counter_needs_five_windows_of_half_a_second() -> None:
     """A quarter more than the shortest, so that calls may get a little faster."""
-    plan = Plan.of(Pace(max_time_s=2.0), 0.001, [FakeMeter("energy", shortest_window_s=0.5)])
+    plan = WindowPlan.of(SamplingLimits(max_time_s=2.0), 0.001, [FakeMeter("energy", shortest_window_s=0.5)])
 
     assert (625, 5, 6.25) == (plan.values, plan.fewest, plan.longest_s)
 
 
 @pytest.mark.parametrize(("elapsed_s", "windows", "over"), [(2.0, 4, False), (2.0, 5, True), (6.25, 2, True)])
 def test_sampling_goes_on_for_five_windows_but_not_for_ever(elapsed_s: float, windows: int, *, over: bool) -> None:
-    plan = Plan.of(Pace(max_time_s=2.0), 0.001, [FakeMeter("energy", shortest_window_s=0.5)])
+    plan = WindowPlan.of(SamplingLimits(max_time_s=2.0), 0.001, [FakeMeter("energy", shortest_window_s=0.5)])
 
     assert over == plan.is_over(elapsed_s, windows)
 
@@ -55,7 +55,7 @@ def test_five_windows_are_made_beyond_the_longest_time(call_ms: int) -> None:
     clock = FakeClock()
     meter = FakeMeter("energy", shortest_window_s=0.5)
     stream = Stream(TimedCall(clock, call_ms * MS), None)
-    measured = Sampler(stream, Pace(max_time_s=1.0), clock).measure([meter], never)
+    measured = Sampler(stream, SamplingLimits(max_time_s=1.0), clock).measure([meter], never)
 
     assert 5 == len(measured.windows)
     assert all(window.wall_s >= 0.5 for window in measured.windows)
@@ -65,7 +65,7 @@ def test_calls_of_seconds_end_with_fewer_windows() -> None:
     """Five calls of 5 s would be 25 s for a measurement of 2 s."""
     clock = FakeClock()
     meter = FakeMeter("energy", shortest_window_s=0.5)
-    measured = Sampler(Stream(TimedCall(clock, 5000 * MS), None), Pace(), clock).measure([meter], never)
+    measured = Sampler(Stream(TimedCall(clock, 5000 * MS), None), SamplingLimits(), clock).measure([meter], never)
 
     assert 2 == len(measured.windows)
 
@@ -75,7 +75,7 @@ def test_only_windows_that_could_hide_a_wrap_are_attended(longest_s: float, atte
     """Windows of 0.625 s are cut off after three times as long."""
     clock = FakeClock()
     meter = Wrapping(longest_s)
-    Sampler(Stream(TimedCall(clock, MS), None), Pace(), clock).measure([meter], never)
+    Sampler(Stream(TimedCall(clock, MS), None), SamplingLimits(), clock).measure([meter], never)
 
     assert attended == meter.attended_for
 
@@ -94,6 +94,6 @@ def test_meters_end_in_the_opposite_order() -> None:
             return super().end(started)
 
     meters = [Noting("energy"), Noting("cpu_time")]
-    Sampler(Stream(TimedCall(clock, MS), None), Pace(), clock).measure(meters, never)  # type: ignore[arg-type]
+    Sampler(Stream(TimedCall(clock, MS), None), SamplingLimits(), clock).measure(meters, never)  # type: ignore[arg-type]
 
     assert ["start energy", "start cpu_time", "end cpu_time", "end energy"] == order[:4]

@@ -9,11 +9,11 @@ from fakes.streams import FakeMeter
 from pytest_hwperf.core.records import Reading, Sample
 from pytest_hwperf.core.statements import Statement, said
 from pytest_hwperf.measure.samples import net_energy, samples_of
-from pytest_hwperf.measure.sampling import Measured, Window
+from pytest_hwperf.measure.sampling import RawSamples, Window
 
 
-def measured(*windows: Window, calls_per_value: int = 1) -> Measured:
-    return Measured(
+def measured(*windows: Window, calls_per_value: int = 1) -> RawSamples:
+    return RawSamples(
         result=None,
         first_call_s=0.5,
         calls_per_value=calls_per_value,

@@ -7,14 +7,14 @@ import pytest
 from fakes.streams import FakeClock, FakeMeter, TimedCall, at_once, never
 
 from pytest_hwperf.core.records import Reading
-from pytest_hwperf.measure.plan import Pace
-from pytest_hwperf.measure.sampling import Measured, Sampler, Stream
+from pytest_hwperf.measure.plan import SamplingLimits
+from pytest_hwperf.measure.sampling import RawSamples, Sampler, Stream
 
 MS = 1_000_000  # ns
-PACE = Pace(max_time_s=2.0)
+PACE = SamplingLimits(max_time_s=2.0)
 
 
-def measure(call: TimedCall, clock: FakeClock, *, pace: Pace = PACE, enough: object = at_once) -> Measured:
+def measure(call: TimedCall, clock: FakeClock, *, pace: SamplingLimits = PACE, enough: object = at_once) -> RawSamples:
     return Sampler(Stream(call, None), pace, clock).measure([], enough)  # type: ignore[arg-type] # a fake of it
 
 
@@ -69,7 +69,7 @@ def test_it_is_asked_again_only_when_the_windows_have_doubled() -> None:
     """Looking after every window would give a false stop more chances."""
     clock, looks = FakeClock(), list[int]()
 
-    def look(measured: Measured) -> bool:
+    def look(measured: RawSamples) -> bool:
         looks.append(len(measured.windows))
         return False
 
@@ -102,7 +102,7 @@ def test_short_calls_are_timed_in_batches_without_their_loop() -> None:
 def test_a_call_of_no_measurable_time_is_not_divided_by() -> None:
     """A clock coarser than the call sees zero: the batch stays bounded, and so do the windows."""
     clock = FakeClock()
-    pace = Pace(max_time_s=1e-6, min_time_s=0.0, min_calls=1, window_s=1e-9)
+    pace = SamplingLimits(max_time_s=1e-6, min_time_s=0.0, min_calls=1, window_s=1e-9)
 
     class Slipping(FakeClock):
         """Moves a nanosecond at every thousandth look, so that the warm-up ends."""
@@ -130,7 +130,7 @@ def test_the_loop_of_a_batch_is_subtracted() -> None:
             return self.now_ns
 
     clock = Ticking()
-    pace = Pace(max_time_s=1e-2, min_time_s=1e-4, min_calls=10, window_s=1e-4)
+    pace = SamplingLimits(max_time_s=1e-2, min_time_s=1e-4, min_calls=10, window_s=1e-4)
     measured = measure(TimedCall(clock, 0), clock, pace=pace)
 
     assert measured.calls_per_value > 1
@@ -180,7 +180,7 @@ def test_windows_are_as_long_as_the_coarsest_meter_needs(call_ms: int, faster: i
     meter = FakeMeter("energy", shortest_window_s=0.5)
     warm_up = 1 + 1000 // call_ms
     call = TimedCall(clock, *[call_ms * MS] * warm_up, call_ms * MS // faster)
-    measured = Sampler(Stream(call, None), Pace(max_time_s=4.0), clock).measure([meter], never)
+    measured = Sampler(Stream(call, None), SamplingLimits(max_time_s=4.0), clock).measure([meter], never)
 
     assert min(window.wall_s for window in measured.windows) >= 0.5
     assert len({window.calls for window in measured.windows}) == 1

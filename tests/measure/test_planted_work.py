@@ -2,12 +2,12 @@
 
 import pytest
 
-from pytest_hwperf.measure.planting import planted
+from pytest_hwperf.measure.planted_work import planted
 
 
 @pytest.mark.parametrize(("share", "turns"), [(0.05, 5), (0.10, 10), (0.0, 0)])
 def test_the_loop_takes_its_share_of_the_call(share: float, turns: int) -> None:
-    """A call takes 2000 ns and a turn of the loop 20 ns: 5 % are five turns."""
+    """A call takes 2000 ns and an iteration of the loop 20 ns: 5 % are five iterations."""
     calls: list[object] = []
 
     def function(row: object) -> object:
