@@ -12,7 +12,7 @@ from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.metrics import METRICS, BudgetKeyword, DefaultMargin, Metric, metric_of, taken_by
 from pytest_hwperf.core.records import Judgement, Margin, Reading, replace
 from pytest_hwperf.measure.samples import samples_of
-from pytest_hwperf.measure.sampling import Measured, Window
+from pytest_hwperf.measure.sampling import RawSamples, Window
 from pytest_hwperf.reports.table import rows
 
 BYTES_READ = Metric(
@@ -43,7 +43,7 @@ def test_a_new_row_and_its_meter_are_measured_and_shown(monkeypatch: pytest.Monk
     monkeypatch.setitem(METRICS, "bytes_read", BYTES_READ)
     meter = FakeMeter("bytes_read", iter(()))
     windows = [Window(calls=10, wall_s=0.5, readings=(Reading(value=value),)) for value in (4e3, 8e3)]
-    measured = Measured(
+    measured = RawSamples(
         result=None,
         first_call_s=0.5,
         calls_per_value=1,
