@@ -62,12 +62,7 @@ class Interference:
 
 
 def snapshot(root: str | Path = "/", groups: Iterable[Path] = ()) -> Snapshot:
-    """Read this machine's counters.
-
-    Args:
-        root: parent of /sys.
-        groups: folders of the control groups that this process belongs to, whose quotas may throttle it.
-    """
+    """Read this machine's counters; `groups` are this process's control groups, whose quotas may throttle it."""
     return Snapshot(
         switches=resource.getrusage(getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)).ru_nivcsw,
         cpu=machine_cpu_time(),

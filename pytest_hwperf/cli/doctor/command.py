@@ -49,12 +49,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def run(
     options: argparse.Namespace, probes: Probes | None = None, noise: Callable[[float], Noise] | None = None
 ) -> int:
-    """Examine the machine, print the findings, and return the exit code.
-
-    Args:
-        options: of the command line.
-        probes: of this machine where None.
-        noise: reads it for so many seconds; where None, by equal processes in pairs.
+    """Examine the machine, print the findings, and return the exit code; `noise` is read for so many seconds.
 
     Raises:
         UsageProblem: an unknown ability, or an invalid number of seconds.

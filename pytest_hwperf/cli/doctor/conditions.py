@@ -56,16 +56,7 @@ class Fact:
 def read_conditions(
     access: SystemAccess, *, usable: int, online: int, allotted: int, threads: Threads, system: SystemState
 ) -> Conditions:
-    """Read the conditions of a machine; nothing is waited for.
-
-    Args:
-        access: to the machine.
-        usable: cores that the affinity allows.
-        online: cores of the machine.
-        allotted: cores that affinity and quota leave.
-        threads: of the libraries.
-        system: its present state.
-    """
+    """Read the conditions of a machine with the given cores, threads and state; nothing is waited for."""
     flags = access.flags
     return Conditions(
         virtual="hypervisor" in flags if flags else None,

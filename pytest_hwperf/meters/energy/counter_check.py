@@ -89,21 +89,17 @@ def check_counters(counters: Counters, clock: Callable[[], float] = time.perf_co
 def open_checked(
     sources: Sequence[Source],
     open_counters: Callable[[Sequence[Source]], Counters],
-    ids_of: Callable[[Source], Collection[str]],
     check: Check,
+    *,
+    ids_of: Callable[[Source], Collection[str]],
 ) -> tuple[Counters, CounterCheck, tuple[str, ...]]:
-    """Open counters and check them; open them again without those that report nonsense.
+    """Open the counters of `sources` and check them; open them again without those that report nonsense.
 
-    Args:
-        sources: one of each counter.
-        open_counters: raises MeterUnavailable where it cannot.
-        ids_of: registers that must be sound for a source to count: its own, and that of what contains it.
-        check: `check_counters`, or a fake.
-
-    Returns:
-        The open counters, what the check of them has found, and why others are left out.
+    A source counts if the registers that `ids_of` names are sound: its own, and that of what contains it. Returned are
+    the open counters, the check of them, and why others are left out.
 
     Raises:
+        OSError: a counter cannot be opened.
         MeterUnavailable: they do not answer, or no package is left.
     """
     counters = open_counters(sources)

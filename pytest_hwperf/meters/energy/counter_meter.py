@@ -87,15 +87,7 @@ class CounterMeter:
         clock: Callable[[], float] = time.monotonic,
         suspended: Callable[[], float] = seconds_suspended,
     ) -> None:
-        """Read `counters`, which are closed with the meter.
-
-        Args:
-            counters: held open.
-            traits: properties of the source.
-            share: of this process; None for counters that are not of the whole machine.
-            clock: seconds, monotonic.
-            suspended: seconds that the machine has been suspended.
-        """
+        """Read `counters`, which are closed with the meter; `share` is None where they are not of the whole machine."""
         self.metric = traits.metric
         self.covers = traits.covers
         self.domains = tuple(register.name for register in counters.registers)

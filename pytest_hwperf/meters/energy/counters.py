@@ -134,12 +134,7 @@ def errno_name(error: OSError) -> str:
 class Totals:
     """Adds up readings of counters through their wraps, from any thread.
 
-    Args:
-        counters: to be read.
-        longest_s: between two readings; after more, a counter may have started again at 0 twice.
-        clock: seconds, monotonic.
-        suspended: seconds that the machine has been suspended.
-        wait: sleeps for so many seconds unless the event comes first, and returns whether it came.
+    After more than `longest_s` between two readings, a counter may have started again at 0 twice.
     """
 
     def __init__(

@@ -21,15 +21,8 @@ def idle_watts(
 ) -> Reading:
     """Sleep for 2 s and return the mean power of the machine meanwhile, in W.
 
-    Args:
-        meter: counts joules of the whole machine.
-        cores: of the machine, all of them.
-        sleep: waits so many seconds.
-        clock: seconds, monotonic.
-        busy: CPU seconds of the whole machine, None where the system does not report them.
-
-    Returns:
-        No value where the counters gave none, or where other processes worked: that is no idle power.
+    There is no value where `meter`, which counts the whole machine, gave none, or where more than 5 % of its `cores`
+    were `busy` with other processes: that is no idle power.
     """
     started, busy_before = meter.start(), busy()
     before_s = clock()

@@ -63,14 +63,7 @@ class BoardMeter(CounterMeter):
     def __init__(
         self, counters: Counters, traits: Traits, *, neighbours: Callable[[], Mapping[str, str]], access: GpuAccess
     ) -> None:
-        """Read `counters`, which are closed with the meter.
-
-        Args:
-            counters: held open.
-            traits: their properties.
-            neighbours: returns what to warn of for every other process on the boards, by process and board.
-            access: has the clock and the pauses.
-        """
+        """Read `counters`, which are closed with the meter; `neighbours` returns warnings by process and board."""
         super().__init__(counters, traits, clock=access.clock, suspended=access.suspended)
         self._own_warnings = traits.warnings
         self._neighbours = neighbours

@@ -14,12 +14,7 @@ _MILLI, _MICRO = 1e-3, 1e-6  # J of one count
 
 
 class EnergyCounters:
-    """Counts of mJ, kept by the driver.
-
-    Args:
-        library: opened; closed with the counters.
-        boards: those to add up.
-    """
+    """Counts of mJ, kept by the driver; the open `library` is closed with them."""
 
     def __init__(self, library: Library, boards: Sequence[Board]) -> None:
         self.registers = tuple(board.register(_MILLI) for board in boards)
@@ -42,11 +37,7 @@ class EnergyCounters:
 class PowerCounters:
     """Counts of µJ since the first reading, updated by a thread that starts with it.
 
-    Args:
-        library: opened; closed with the counters.
-        boards: those to add up.
-        clock: seconds, monotonic.
-        wait: sleeps for so many seconds unless the event comes first, and returns whether it came.
+    The open `library` is closed with them.
     """
 
     def __init__(

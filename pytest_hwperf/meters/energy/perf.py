@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.meters.energy.counter_check import Check, check_counters, open_checked, processor_meter
 from pytest_hwperf.meters.energy.counter_meter import CounterMeter, refusal_warnings
-from pytest_hwperf.meters.energy.counters import Counters, DescriptorCounters, errno_name
+from pytest_hwperf.meters.energy.counters import DescriptorCounters, errno_name
 from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 from pytest_hwperf.meters.energy.power_pmu import Event, find_events, open_event
 
@@ -77,14 +77,11 @@ def perf_meter(
     events = find_events(access.root)
     if not events:
         raise MeterUnavailable(_why_no_pmu(access))
-
-    def opened(some: Sequence[Event]) -> Counters:
-        try:
-            return perf_counters(some, calls)
-        except OSError as error:
-            raise MeterUnavailable(_why_refused(error, access)) from error
-
-    counters, seen, faults = open_checked(events, opened, lambda event: (event.register.id,), check)
+    opened = partial(perf_counters, calls=calls)
+    try:
+        counters, seen, faults = open_checked(events, opened, check, ids_of=lambda event: (event.register.id,))
+    except OSError as error:
+        raise MeterUnavailable(_why_refused(error, access)) from error
     warnings = [*refusal_warnings(refused), *faults]
     return processor_meter("perf", counters, seen, flags=access.flags, warnings=warnings)
 

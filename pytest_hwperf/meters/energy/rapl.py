@@ -8,7 +8,7 @@ from functools import partial
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.meters.energy.counter_check import Check, check_counters, open_checked, processor_meter
 from pytest_hwperf.meters.energy.counter_meter import CounterMeter, refusal_warnings
-from pytest_hwperf.meters.energy.counters import Counters, DescriptorCounters, Register
+from pytest_hwperf.meters.energy.counters import DescriptorCounters, Register
 from pytest_hwperf.meters.energy.diagnosis import (
     SystemAccess,
     left_out,
@@ -109,14 +109,11 @@ def _zones(access: SystemAccess, environ: Mapping[str, str]) -> tuple[Zone, ...]
 
 
 def _meter(zones: Sequence[Zone], access: SystemAccess, warnings: Sequence[str], check: Check) -> CounterMeter:
-    def opened(some: Sequence[Zone]) -> Counters:
-        try:
-            return powercap_counters(some, access.files)
-        except OSError as error:
-            raise MeterUnavailable(f"A counter could be read and not be held open: {error}.") from error
-
-    # Memory of a package that is left out would look like the next one's.
-    counters, seen, faults = open_checked(zones, opened, lambda zone: (zone.id, zone.parent), check)
+    opened = partial(powercap_counters, files=access.files)
+    try:  # memory of a package that is left out would look like the next one's
+        counters, seen, faults = open_checked(zones, opened, check, ids_of=lambda zone: (zone.id, zone.parent))
+    except OSError as error:
+        raise MeterUnavailable(f"A counter could be read and not be held open: {error}.") from error
     return processor_meter(
         "rapl",
         counters,
