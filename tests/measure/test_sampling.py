@@ -252,6 +252,24 @@ def test_batches_that_get_slower_end_with_the_time() -> None:
     assert measured.calls_per_value == 100
 
 
+def test_what_exists_is_frozen_during_calls_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where Python itself has frozen a few objects, as 3.12 does when it starts."""
+    clock, frozen = FakeClock(), list[str]()
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 375)
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append("freeze"))
+    monkeypatch.setattr(gc, "unfreeze", lambda: frozen.append("unfreeze"))
+
+    def call() -> None:
+        frozen.append("call")
+        clock.now_ns += 1000 * MS
+
+    Sampler(Stream(call, None), PACE, clock).measure([], at_once)
+
+    assert ["call", "freeze", "call"] == frozen[:3]
+    assert ["call", "unfreeze"] == frozen[-2:]
+    assert [1, 1] == [frozen.count("freeze"), frozen.count("unfreeze")]
+
+
 def test_a_freeze_of_the_users_own_is_kept() -> None:
     clock = FakeClock()
     gc.freeze()
