@@ -1,9 +1,8 @@
 """Small system files as text, and files that are replaced atomically: a reader finds the old content or the new one."""
 
 import os
-import secrets
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent import futures
 from pathlib import Path
 
 _WRITERS = 8  # a flush waits for the disk, and a disk serves several at once
@@ -75,7 +74,7 @@ def replace_files(contents: Mapping[Path, bytes], create: Callable[[Path], int])
 
 
 def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    return path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
 
 
 def _attempt(action: Callable[[Path], object], paths: Iterable[Path]) -> dict[Path, OSError]:
@@ -92,7 +91,7 @@ def _attempt(action: Callable[[Path], object], paths: Iterable[Path]) -> dict[Pa
 def _write_all(contents: Mapping[Path, bytes], create: Callable[[Path], int]) -> dict[Path, OSError]:
     """Write new files, several at once; return the errors."""
     paths = list(contents)
-    with ThreadPoolExecutor(_WRITERS) as writers:
+    with futures.ThreadPoolExecutor(_WRITERS) as writers:
         parts = [
             writers.submit(_attempt, lambda path: _write(path, contents[path], create), paths[first::_WRITERS])
             for first in range(min(_WRITERS, len(paths)))

@@ -10,6 +10,7 @@ from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.records import Run
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Record
+from pytest_hwperf.host.files import replace_file
 
 PROTOCOL = 3  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker
@@ -104,10 +105,7 @@ def decode_result(text: str) -> WorkerResult:
 
 def reply(result: WorkerResult, task: WorkerTask) -> None:
     """Leave the result where the asking process looks for it; it appears whole or not at all."""
-    target = Path(task.reply_to)
-    draft = target.with_suffix(".part")
-    draft.write_text(encode(result), encoding="utf-8")
-    draft.replace(target)
+    replace_file(Path(task.reply_to), encode(result).encode())
 
 
 def _check_protocol(text: str) -> None:
