@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import os
 import signal
 import sys
@@ -38,6 +39,15 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, bytes], None]:
             pytest.fail(f"differs from {path}: compare with {beside}, accept with --update-golden", pytrace=False)
 
     return compare
+
+
+@pytest.fixture
+def frozen_heap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let garbage be collected of what a test makes alone: measuring collects often, and this process holds a lot."""
+    gc.freeze()
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: 1_000_000)  # to count them takes as long
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Warm-up, windows and stopping on a fake clock: no wall clock decides here."""
 
-import gc
 from itertools import pairwise
 
 import pytest
@@ -9,6 +8,8 @@ from fakes.streams import FakeClock, FakeMeter, TimedCall, at_once, never
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.sampling import RawSamples, Sampler, Stream
+
+pytestmark = pytest.mark.usefixtures("frozen_heap")
 
 MS = 1_000_000  # ns
 PACE = SamplingLimits(max_time_s=2.0)
@@ -187,45 +188,6 @@ def test_windows_are_as_long_as_the_coarsest_meter_needs(call_ms: int, faster: i
     assert len(measured.latency_s) == sum(window.calls for window in measured.windows)
 
 
-def test_what_the_call_raises_rises_and_collection_goes_on() -> None:
-    """An error in the call is the test's own; the garbage collector is given back."""
-    clock = FakeClock()
-
-    def broken() -> None:
-        clock.now_ns += MS
-        if clock.now_ns > 5 * MS:
-            raise ValueError("out of range")
-
-    with pytest.raises(ValueError, match="out of range"):
-        Sampler(Stream(broken, None), PACE, clock).measure([], at_once)
-
-    assert gc.isenabled()
-    assert gc.get_freeze_count() == 0
-
-
-def test_a_collector_that_was_off_stays_off() -> None:
-    clock = FakeClock()
-    gc.disable()
-    try:
-        measure(TimedCall(clock, MS), clock)
-
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
-
-
-def test_collection_is_held_during_calls() -> None:
-    clock, states = FakeClock(), list[bool]()
-
-    def call() -> None:
-        states.append(gc.isenabled())
-        clock.now_ns += MS
-
-    Sampler(Stream(call, None), PACE, clock).measure([], at_once)
-
-    assert not any(states[1:])  # the first call comes before warm-up
-
-
 def test_a_value_takes_eight_bytes() -> None:
     clock = FakeClock()
 
@@ -250,32 +212,3 @@ def test_batches_that_get_slower_end_with_the_time() -> None:
 
     assert clock.now_ns < 4_000 * MS
     assert measured.calls_per_value == 100
-
-
-def test_what_exists_is_frozen_during_calls_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where Python itself has frozen a few objects, as 3.12 does when it starts."""
-    clock, frozen = FakeClock(), list[str]()
-    monkeypatch.setattr(gc, "get_freeze_count", lambda: 375)
-    monkeypatch.setattr(gc, "freeze", lambda: frozen.append("freeze"))
-    monkeypatch.setattr(gc, "unfreeze", lambda: frozen.append("unfreeze"))
-
-    def call() -> None:
-        frozen.append("call")
-        clock.now_ns += 1000 * MS
-
-    Sampler(Stream(call, None), PACE, clock).measure([], at_once)
-
-    assert ["call", "freeze", "call"] == frozen[:3]
-    assert ["call", "unfreeze"] == frozen[-2:]
-    assert [1, 1] == [frozen.count("freeze"), frozen.count("unfreeze")]
-
-
-def test_a_freeze_of_the_users_own_is_kept() -> None:
-    clock = FakeClock()
-    gc.freeze()
-    try:
-        measure(TimedCall(clock, MS), clock)
-
-        assert gc.get_freeze_count() > 0
-    finally:
-        gc.unfreeze()

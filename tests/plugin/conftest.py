@@ -4,13 +4,11 @@ Such a run drops the modules that it was first to import. The plugin's lazy part
 every run sees one and the same copy of each, and what a test patches is the one that runs.
 """
 
-import gc
 import importlib
 import os
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np  # noqa: F401 - see above
@@ -45,19 +43,11 @@ def _rewritten(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def _alone(monkeypatch: pytest.MonkeyPatch, frozen_heap: None) -> None:  # noqa: ARG001 - inner runs collect garbage too
     """Let an inner run not take itself for a worker of the outer one."""
     for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "HWPERF_WORKER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "200")  # nothing is cut in the short summary
-
-
-@pytest.fixture(autouse=True)
-def _frozen() -> Iterator[None]:
-    """Let an inner run collect its own garbage alone: measuring collects often, and this process holds a lot."""
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture
