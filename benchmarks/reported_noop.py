@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.intervals import Row, answer_about, middle
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.serialisation import from_plain
+from pytest_hwperf.core.report import ReportFile
+from pytest_hwperf.core.serialisation import from_json
 
 TARGET_S = 10e-9
 _TESTS = Path(__file__).with_name("noop_session.py")
@@ -80,11 +80,10 @@ def _reported(folder: Path, names: list[str]) -> Reported:
     )
     if done.returncode != 0:
         raise SystemExit(f"the session of the no-op ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    ours, theirs, plain = (
-        json.loads((folder / name).read_text(encoding="utf-8"))
-        for name in ("hwperf.json", "benchmark.json", "timeit.json")
+    theirs, plain = (
+        json.loads((folder / name).read_text(encoding="utf-8")) for name in ("benchmark.json", "timeit.json")
     )
-    (judgement,) = from_plain(Report, ours["report"]).judgements
+    (judgement,) = from_json(ReportFile, (folder / "hwperf.json").read_bytes()).report.judgements
     (p50,) = (f.estimate.value for f in judgement.figures if (f.metric, f.statistic) == ("latency", "p50"))
     median_s = theirs["benchmarks"][0]["stats"]["median"]
     return Reported(hwperf=p50, benchmark=median_s, timeit=plain["call"], loop=plain["loop"])

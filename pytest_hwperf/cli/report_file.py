@@ -1,18 +1,17 @@
-"""Reports of earlier runs, read strictly: they may come from anyone."""
+"""Files that the command line reads: reports of earlier runs."""
 
-import json
 from pathlib import Path
 
 from pytest_hwperf.core.errors import SerialisationError, UsageProblem
 from pytest_hwperf.core.report import Report, ReportFile
-from pytest_hwperf.core.serialisation import foreign, from_plain
+from pytest_hwperf.core.serialisation import from_file
 
 _LARGEST = 512 * 2**20  # bytes
-_GIVE = "give a file of pytest --hwperf-json"
+_OTHER, _OLDER = "give a file of pytest --hwperf-json", "write it anew with pytest --hwperf-json"
 
 
 def read_report(path: str) -> Report:
-    """Read a file of `pytest --hwperf-json`.
+    """Read what `pytest --hwperf-json` wrote; strictly, since it may come from anyone.
 
     Raises:
         UsageProblem: no such file, or something else in it; says what.
@@ -21,14 +20,8 @@ def read_report(path: str) -> Report:
     try:
         if file.stat().st_size > _LARGEST:
             raise UsageProblem(f"{path} has over {_LARGEST / 1e6:.0f} MB, more than any report of pytest-hwperf")
-        plain = json.loads(file.read_bytes())
+        return from_file(ReportFile, file.read_bytes(), other=_OTHER, older=_OLDER).report
     except OSError as error:
-        raise UsageProblem(f"{path} cannot be read ({error.strerror}): {_GIVE}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageProblem(f"{path} is not whole JSON: {_GIVE}") from error
-    if problem := foreign(plain, "pytest-hwperf report", other=_GIVE, older="write it anew with pytest --hwperf-json"):
-        raise UsageProblem(f"{path} {problem}")
-    try:
-        return from_plain(ReportFile, plain).report
+        raise UsageProblem(f"{path} cannot be read ({error.strerror}): {_OTHER}") from error
     except SerialisationError as error:
-        raise UsageProblem(f"{path} holds no valid report ({error})") from error
+        raise UsageProblem(f"{path} {error}") from error

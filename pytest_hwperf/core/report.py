@@ -1,7 +1,5 @@
 """Everything a session has to say, for any surface."""
 
-from typing import Literal
-
 from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.records import SCHEMA, Judgement, Machine, Policy, Skip
 from pytest_hwperf.core.structs import Record
@@ -31,9 +29,8 @@ class Report(Record, frozen=True, kw_only=True):
     gates: tuple[Gate, ...] = ()  # how the paired comparisons were decided; none where no pairs ran
 
 
-class ReportFile(Record, frozen=True, kw_only=True):
+class ReportFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf report"):
     """A report as a file for other programs."""
 
-    what: Literal["pytest-hwperf report"] = "pytest-hwperf report"
     schema: int = SCHEMA
     report: Report

@@ -4,29 +4,25 @@ The first line says what the file is and signs the others; each of those is one 
 """
 
 import hashlib
-import json
 import re
 import shlex
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from pytest_hwperf.core.errors import SerialisationError, StoreError
 from pytest_hwperf.core.records import SCHEMA, Run, StoredRun
-from pytest_hwperf.core.serialisation import foreign, from_json, from_plain, to_json
+from pytest_hwperf.core.serialisation import from_file, from_json, to_json
 from pytest_hwperf.core.structs import Record
 
-WHAT = "pytest-hwperf baseline"
 SUFFIX, EARLIER_SUFFIX = ".jsonl", ".json"  # the second of versions that read schema 1
+_OLDER = "delete it, and save the baseline anew with pytest --hwperf-save"
 _LONGEST_SLUG = 80  # characters: with the digits and the ending far below the 255 bytes of a file name
 
 
-class Heading(Record, frozen=True, kw_only=True):
+class Heading(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf baseline"):
     """The first line of a file."""
 
-    what: str = WHAT
     schema: int = SCHEMA
     digest: str  # SHA-256 of the other lines: finds edits by hand and half merges, and is no protection against intent
 
@@ -68,16 +64,22 @@ def parse(path: Path, content: bytes) -> tuple[Entry, ...]:
     Raises:
         StoreError: cut off, foreign, of another schema, edited by hand, or moved from its place; says what to do.
     """
+    restore = f"restore it with `git checkout -- {shlex.quote(str(path))}`, or delete it to start anew"
     heading, *lines = [line for line in content.splitlines() if line] or [b""]
+    if path.suffix == EARLIER_SUFFIX:
+        heading = content  # then the whole file was one object
     try:
-        signed = from_plain(Heading, _plain(path, heading, content)).digest
-        if signed != _digest(lines):
-            _refuse(path, "was cut off, edited by hand or half merged (its digest does not fit)")
+        signed = from_file(Heading, heading, other=restore, older=_OLDER).digest
+    except SerialisationError as error:
+        raise StoreError(f"{path} {error}") from error
+    if signed != _digest(lines):
+        raise StoreError(f"{path} was edited by hand or half merged (its digest does not fit): {restore}")
+    try:
         entries = tuple(Entry(stored=from_json(StoredRun, line), line=line) for line in lines)
     except SerialisationError as error:
-        _refuse(path, f"does not hold what a baseline holds ({error})")
+        raise StoreError(f"{path} holds no valid run ({error}): {restore}") from error
     if not entries:
-        _refuse(path, "holds no run")
+        raise StoreError(f"{path} holds no run: {restore}")
     _check_place(path, [entry.stored.run for entry in entries])
     return entries
 
@@ -89,28 +91,6 @@ def _check_place(path: Path, runs: Sequence[Run]) -> None:
     for run in (first, *strange):
         if place(run) != here:
             raise StoreError(f"{path} holds what belongs at {place(run)} of its baseline: move it back, or delete it")
-
-
-def _plain(path: Path, heading: bytes, content: bytes) -> object:
-    """Return the fields of the heading, which was the whole file before schema 2."""
-    plain = None
-    for text in (heading, content):
-        with suppress(ValueError, RecursionError):
-            plain = plain or json.loads(text)
-    if plain is None:
-        _refuse(path, "is not whole JSON (cut off, or with the marks of a merge conflict)")
-    older = "delete it, and save the baseline anew with pytest --hwperf-save"
-    if problem := foreign(plain, WHAT, other=_restore(path), older=older):
-        raise StoreError(f"{path} {problem}")
-    return plain
-
-
-def _refuse(path: Path, problem: str) -> NoReturn:
-    raise StoreError(f"{path} {problem}: {_restore(path)}") from None
-
-
-def _restore(path: Path) -> str:
-    return f"restore it with `git checkout -- {shlex.quote(str(path))}`, or delete it to start anew"
 
 
 def _digest(lines: Sequence[bytes]) -> str:

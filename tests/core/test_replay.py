@@ -1,6 +1,5 @@
 """A report judged again from its own values: it agrees, and a changed value is noticed."""
 
-import json
 from array import array
 from collections.abc import Callable
 
@@ -12,14 +11,14 @@ from pytest_hwperf.core.evidence import Observation
 from pytest_hwperf.core.records import Judgement, Verdict, replace
 from pytest_hwperf.core.replay import differing, recompute
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.serialisation import from_plain, to_plain
+from pytest_hwperf.core.serialisation import from_json, to_json
 
 Change = Callable[[Observation], Observation]
 
 
 def written(report: Report) -> Report:
     """As it comes back from a file."""
-    return from_plain(Report, json.loads(json.dumps(to_plain(report))))
+    return from_json(Report, to_json(report))
 
 
 def with_observation(report: Report, change: Change) -> Report:

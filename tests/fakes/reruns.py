@@ -1,6 +1,5 @@
 """A project in a real repository, and the paired gate on it."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,8 @@ from fakes.repositories import commit, git
 
 from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.records import Comparison
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.serialisation import from_plain
+from pytest_hwperf.core.report import Report, ReportFile
+from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.pairs.interleaving import BlockPlan
 
 QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
@@ -60,7 +59,7 @@ class Project:
     def report(self, folder: str = ".") -> Report:
         """Return the report of the last run that was started in `folder`."""
         text = (self.path / folder / "report.json").read_text(encoding="utf-8")
-        return from_plain(Report, json.loads(text)["report"])
+        return from_json(ReportFile, text).report
 
     def gate(self) -> Gate:
         """Return what the pairs of the last run were."""

@@ -1,12 +1,10 @@
 """`hwperf.compare(...)`: two models of the user's from within a test."""
 
-import json
-
 import pytest
 
 from pytest_hwperf.cli import main
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.serialisation import from_plain
+from pytest_hwperf.core.report import ReportFile
+from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.pairs.cpu_pin import processors
 
 MODELS = """
@@ -38,7 +36,7 @@ def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
 
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines([r"\[v2 against v1\] REGRESSED  latency p50 ×.*\d+ fresh pairs, exact signed-rank.*"])
-    found = from_plain(Report, json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"])
+    found = from_json(ReportFile, (pytester.path / "report.json").read_text(encoding="utf-8")).report
     assert [gate.against for gate in found.gates] == ["models:quick"]
     shared = {coin.processor for pair in found.gates[0].evidence.pairs for coin in pair.assignments}
     assert shared <= set[int | None](processors() or [None])

@@ -1,6 +1,5 @@
 """Memory, cold starts and repeats in fresh pytest processes, each started for real."""
 
-import json
 import os
 from pathlib import Path
 
@@ -9,8 +8,8 @@ import pytest
 from fakes.processes import ends
 
 from pytest_hwperf.core.records import Judgement
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.serialisation import from_plain
+from pytest_hwperf.core.report import Report, ReportFile
+from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.plugin import measurement
 from pytest_hwperf.plugin.command_line import drop
 
@@ -28,7 +27,7 @@ def report(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, 
 
 
 def read(pytester: pytest.Pytester) -> Report:
-    return from_plain(Report, json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"])
+    return from_json(ReportFile, (pytester.path / "report.json").read_text(encoding="utf-8")).report
 
 
 def values(found: Report, metric: str) -> list[float]:

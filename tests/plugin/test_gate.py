@@ -3,7 +3,6 @@
 Pairs take few and short turns here, so that a build is quick, and calls take simulated time.
 """
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,8 +13,8 @@ from fakes.reruns import REHEARSED, SIMULATED, UP
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.core.records import Comparison
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.serialisation import from_plain
+from pytest_hwperf.core.report import Report, ReportFile
+from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.pairs.cpu_pin import processors
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs", "fakes_in_reach")]
@@ -96,7 +95,7 @@ def run(
 
 
 def report(pytester: pytest.Pytester) -> Report:
-    return from_plain(Report, json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"])
+    return from_json(ReportFile, (pytester.path / "report.json").read_text(encoding="utf-8")).report
 
 
 def compared(pytester: pytest.Pytester, test: str, metric: str = "latency") -> Comparison:

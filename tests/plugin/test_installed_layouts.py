@@ -1,7 +1,6 @@
 """Projects that pip has really installed, each in a virtual environment of its own, through the whole gate."""
 
 import importlib.metadata
-import json
 import os
 import site
 import subprocess
@@ -13,8 +12,8 @@ import pytest
 from fakes.repositories import commit, git
 from fakes.reruns import REHEARSED, UP
 
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.serialisation import from_plain
+from pytest_hwperf.core.report import ReportFile
+from pytest_hwperf.core.serialisation import from_json
 
 _ALONE = (70, 1)  # the first setuptools that builds wheels by itself
 
@@ -92,7 +91,7 @@ def rehearse(project: Path) -> "subprocess.CompletedProcess[str]":
 def test_an_editable_install_is_led_to_the_code_of_each_side(project: Path) -> None:
     install(project, "--editable", ".")
     done = rehearse(project)
-    report = from_plain(Report, json.loads((project / "report.json").read_text(encoding="utf-8"))["report"])
+    report = from_json(ReportFile, (project / "report.json").read_text(encoding="utf-8")).report
     (judgement,) = report.judgements
     notes = (project / "notes").read_text(encoding="ascii").splitlines()
 

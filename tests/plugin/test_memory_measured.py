@@ -1,14 +1,13 @@
 """Leaks, the runtime's own allocator, sites and the user's own blocks, each in real processes."""
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from pytest_hwperf.core.records import Sample
-from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.serialisation import from_plain
+from pytest_hwperf.core.report import ReportFile
+from pytest_hwperf.core.serialisation import from_json
 
 MIB = 2**20
 GROWING = ("--hwperf-max-time=0.2", "--hwperf-energy=off", "--hwperf-json=report.json")
@@ -46,8 +45,7 @@ class FileReader:
 
 def samples(pytester: pytest.Pytester) -> list[dict[str, Sample]]:
     """Return the samples of each measurement by metric."""
-    plain = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
-    found: Report = from_plain(Report, plain)
+    found = from_json(ReportFile, (pytester.path / "report.json").read_bytes()).report
     return [{sample.metric: sample for sample in judgement.run.samples} for judgement in found.judgements]
 
 

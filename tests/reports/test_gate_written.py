@@ -1,6 +1,5 @@
 """The block that says how pairs decided: written as agreed, and enough to decide again."""
 
-import json
 from array import array
 from collections.abc import Callable
 
@@ -17,9 +16,9 @@ from pytest_hwperf.core.evidence import (
     Pair,
 )
 from pytest_hwperf.core.records import Margin, replace
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.report import ReportFile
 from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.core.serialisation import from_plain
+from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.reports.json_file import render
 
@@ -89,7 +88,7 @@ def test_how_it_was_decided_is_written_as_agreed(golden: Callable[[str, bytes], 
 
 def test_how_it_was_decided_comes_back_and_decides_the_same() -> None:
     """Coins, seeds and pair values to the last bit; what is asked again of them has the same answers."""
-    (gate,) = from_plain(Report, json.loads(render(REPORT))["report"]).gates
+    (gate,) = from_json(ReportFile, render(REPORT)).report.gates
     found = decide(gate.evidence)
 
     assert GATE == gate

@@ -9,8 +9,8 @@ from fakes import records as fake
 
 from pytest_hwperf.core.errors import SerialisationError
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.report import Report, ReportFile
-from pytest_hwperf.core.serialisation import from_json, from_plain
+from pytest_hwperf.core.report import ReportFile
+from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.reports.json_file import render
 
 
@@ -18,7 +18,6 @@ def test_report_comes_back() -> None:
     whole = json.loads(render(fake.report()))
 
     assert (2, "pytest-hwperf report") == (whole["schema"], whole["what"])
-    assert fake.report() == from_plain(Report, whole["report"])
     assert fake.report() == from_json(ReportFile, render(fake.report())).report
 
 

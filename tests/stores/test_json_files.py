@@ -258,20 +258,16 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "merge conflict": (lambda path: path.write_text("<<<<<<< HEAD\n" + path.read_text()), "is not whole JSON"),
     "not text": (lambda path: path.write_bytes(b"\xff\x00\x80"), "is not whole JSON"),
     "endlessly nested": (lambda path: path.write_text("[" * 100_000), "is not whole JSON"),
-    "foreign": (lambda path: path.write_text('{"benchmarks": []}'), "is not a pytest-hwperf baseline"),
-    "foreign list": (lambda path: path.write_text("[]"), "is not a pytest-hwperf baseline: restore"),
+    "foreign": (lambda path: path.write_text('{"benchmarks": []}'), "holds no pytest-hwperf baseline"),
+    "foreign list": (lambda path: path.write_text("[]"), "holds no pytest-hwperf baseline: restore"),
     "newer": (
         lambda path: resign(path, lambda plain: plain[0].update(schema=3, more=1)),
         r"was written by a newer pytest-hwperf \(schema 3, this one reads 2\): upgrade pytest-hwperf",
     ),
-    "earlier": (
-        of_schema_1,
-        r"was written by an earlier pytest-hwperf \(schema 1, this one reads 2\): delete it, and save .* --hwperf-save",
-    ),
-    "no schema": (lambda path: resign(path, lambda plain: plain[0].pop("schema")), "is not a pytest-hwperf baseline"),
+    "no schema": (lambda path: resign(path, lambda plain: plain[0].pop("schema")), "holds no pytest-hwperf baseline"),
     "more fields": (
         lambda path: resign(path, lambda plain: plain[0].update(more=1)),
-        r"does not hold what a baseline holds \(Heading: Object contains unknown field `more`\): restore it",
+        r"holds no valid pytest-hwperf baseline \(Heading: Object contains unknown field `more`\): restore it",
     ),
     "edited": (lambda path: path.write_text(path.read_text().replace("0.00631", "0.009")), "edited by hand"),
     "not a number": (lambda path: path.write_text(path.read_text().replace("0.00631", "NaN")), "edited by hand"),
@@ -279,11 +275,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no runs": (lambda path: resign(path, lambda plain: plain.__delitem__(slice(1, None))), "holds no run"),
     "runs of numbers": (
         lambda path: resign(path, lambda plain: plain.append(5)),  # type: ignore[arg-type] # the damage
-        r"does not hold what a baseline holds \(StoredRun: Expected `object`, got `int`\)",
+        r"holds no valid run \(StoredRun: Expected `object`, got `int`\)",
     ),
     "another record": (
         lambda path: resign(path, lambda plain: plain[1]["run"].pop("context")),
-        r"does not hold what a baseline holds \(StoredRun: Object missing required field `context` - at `\$.run`\)",
+        r"holds no valid run \(StoredRun: Object missing required field `context` - at `\$.run`\)",
     ),
     "another test's": (
         lambda path: resign(path, lambda plain: plain[1]["run"].update(test="x")),

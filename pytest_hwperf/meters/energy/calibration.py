@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, SerialisationError, UsageProblem
-from pytest_hwperf.core.serialisation import from_plain, to_plain
+from pytest_hwperf.core.serialisation import from_file, to_json
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import show_number
 from pytest_hwperf.host.files import replace_file
@@ -16,7 +16,6 @@ from pytest_hwperf.host.files import replace_file
 # Keeps processors busy while it is open; yields a function that returns the CPU seconds that this has taken so far.
 Work = Callable[[], AbstractContextManager[Callable[[], float]]]
 
-_WHAT, _SCHEMA = "pytest-hwperf watts", 1
 _LARGEST = 10_000  # bytes: what is written has 300
 _WINDOW_S = 2.0
 _SETTLE_S = 0.5  # until all processors are busy, or idle
@@ -27,9 +26,10 @@ _BUSY = 0.9  # of the cores: less means that other processes used them
 _AGAIN = "make one with hwperf calibrate FILE where RAPL can be read"
 
 
-class Calibration(Record, frozen=True, kw_only=True):
+class Calibration(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf watts"):
     """Watts of one vCPU as a counter has measured them, and how."""
 
+    schema: int = 1
     cpu_model: str  # with family and model: clouds call several generations by one name
     idle_w: float  # of the idle machine, W per vCPU
     busy_w: float  # the same and what one busy vCPU adds, W
@@ -161,7 +161,7 @@ def write_calibration(path: Path, found: Calibration) -> None:
     Raises:
         OSError: it cannot be written there.
     """
-    text = json.dumps({"what": _WHAT, "schema": _SCHEMA, **to_plain(found)}, indent=1)
+    text = json.dumps(json.loads(to_json(found)), indent=1)
     replace_file(path, f"{text}\n".encode())
 
 
@@ -177,20 +177,11 @@ def read_calibration(path: Path, cpu_model: str) -> Calibration:
     """
     try:
         with path.open("rb") as file:
-            plain = json.loads(file.read(_LARGEST))
+            found = from_file(Calibration, file.read(_LARGEST), other=_AGAIN, older=_AGAIN)
     except OSError as error:
         raise UsageProblem(f"the file cannot be read ({error.strerror}): {_AGAIN}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageProblem(f"the file is not whole JSON: {_AGAIN}") from error
-    if not isinstance(plain, dict) or plain.pop("what", None) != _WHAT:
-        raise UsageProblem(f"the file holds no watts of pytest-hwperf: {_AGAIN}")
-    schema = plain.pop("schema", None)
-    if schema != _SCHEMA:
-        raise UsageProblem(f"the file has schema {schema!r}, this version reads {_SCHEMA}: {_AGAIN}")
-    try:
-        found = from_plain(Calibration, plain)
     except SerialisationError as error:
-        raise UsageProblem(f"the file holds no valid calibration ({error}): {_AGAIN}") from error
+        raise UsageProblem(f"the file {error}") from error
     if wrong := _wrong(found):
         raise UsageProblem(f"the file has {wrong}: {_AGAIN}")
     if not cpu_model or found.cpu_model != cpu_model:

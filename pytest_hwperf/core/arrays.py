@@ -1,0 +1,74 @@
+"""Arrays of numbers as JSON holds them: 0/1 values as bits, few as a list, many as base64 of little-endian doubles."""
+
+import base64
+import math
+import sys
+from array import array
+from typing import Any
+
+from pytest_hwperf.core.records import Values
+
+_ONE, _ZERO = array("d", [1.0]).tobytes(), array("d", [0.0]).tobytes()  # neither holds the byte of a digit
+_LONGEST_LIST = 64  # values: a longer array is packed, since text costs up to 24 bytes a value and base64 10.7
+
+
+def pack(values: Values) -> list[float] | dict[str, Any]:
+    """Return the plain data of an array of doubles.
+
+    Raises:
+        ValueError: an array of another type, or a number that is not finite.
+    """
+    if values.typecode != "d" or not _all_finite(values):
+        raise ValueError('expected an array("d") of finite numbers')
+    stored = values.tobytes()  # compared by their bytes, since -0.0 equals 0.0
+    bits = stored.replace(_ONE, b"1").replace(_ZERO, b"0")
+    if values and len(bits) == len(values):  # then nothing but ones and zeros was there
+        return {"bits": bits.decode("ascii")}
+    if len(values) <= _LONGEST_LIST:
+        return values.tolist()
+    return {"f8le": base64.b64encode(_little_endian(values).tobytes()).decode("ascii"), "n": len(values)}
+
+
+def unpack(plain: object) -> Values:
+    """Return the array that `pack` wrote.
+
+    Raises:
+        ValueError: something else, another length, or a number that is not finite.
+    """
+    match plain:
+        case list() if {*map(type, plain)} <= {int, float}:
+            return array("d", plain)
+        case {"bits": str(bits), **others} if not others and not bits.strip("01"):
+            return _of_bytes(bits.encode("ascii").replace(b"1", _ONE).replace(b"0", _ZERO))
+        case {"f8le": str(text), "n": int(length), **others} if not others:
+            return _of_base64(text, length)
+    raise ValueError("expected a list of numbers, bits, or f8le with n")
+
+
+def _of_base64(text: str, length: int) -> Values:
+    packed = base64.b64decode(text, validate=True)
+    if len(packed) != len(_ONE) * length:
+        raise ValueError(f"n is {length}, but there are {len(packed) / len(_ONE):g} values")
+    values = _little_endian(_of_bytes(packed))
+    if not _all_finite(values):
+        raise ValueError("holds a number that is not finite")
+    return values
+
+
+def _of_bytes(packed: bytes) -> Values:
+    values = array("d")
+    values.frombytes(packed)
+    return values
+
+
+def _little_endian(values: Values) -> Values:
+    """Swap the bytes on a big-endian machine; the same way back."""
+    if sys.byteorder == "big":
+        values = values[:]
+        values.byteswap()
+    return values
+
+
+def _all_finite(values: Values) -> bool:
+    """Their sum is finite only if all are; where it is not, it may still have overflowed."""
+    return math.isfinite(sum(values)) or all(map(math.isfinite, values))
