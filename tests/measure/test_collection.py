@@ -5,11 +5,11 @@ import gc
 import pytest
 from fakes.streams import FakeClock, TimedCall, at_once
 
-from pytest_hwperf.measure.plan import Pace
+from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.sampling import Sampler, Stream
 
 MS = 1_000_000  # ns
-PACE = Pace(max_time_s=2.0)
+PACE = SamplingLimits(max_time_s=2.0)
 
 
 def test_what_the_call_raises_rises_and_collection_goes_on() -> None:
