@@ -7,7 +7,6 @@ from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
 from pytest_hwperf.core.metrics import METRICS, NO_REMEDY
 from pytest_hwperf.core.records import (
     Comparison,
-    ComparisonOutcome,
     Figure,
     Judgement,
     Machine,
@@ -15,6 +14,7 @@ from pytest_hwperf.core.records import (
     Run,
     StoredRun,
     replace,
+    uncompared,
 )
 from pytest_hwperf.core.statements import Difference, Statement, differing, state
 from pytest_hwperf.core.stored_timings import compare_with_history
@@ -72,7 +72,7 @@ def compare_with_sessions(
             again = [f.estimate.value for group in repeats if (f := _figure(group, margin)) is not None]
             found.append(_compare(run, figure, stored, margin, alpha=criteria.alpha, repeats=again))
         elif (margin.metric, margin.statistic) in criteria.required:
-            found.append(without(margin, "not comparable", _why_absent(run, figure, margin)))
+            found.append(uncompared(margin, "not comparable", _why_absent(run, figure, margin)))
     return tuple(found)
 
 
@@ -83,7 +83,7 @@ def named_too(run: Run, criteria: Criteria, paired: Mapping[Statistic, Compariso
         statistic = (margin.metric, margin.statistic)
         if statistic in criteria.required and statistic not in found:
             why = run.unmeasured.get(margin.metric) or state("pairs cannot tell")
-            found[statistic] = without(margin, "not comparable", why)
+            found[statistic] = uncompared(margin, "not comparable", why)
     return found
 
 
@@ -119,7 +119,7 @@ def choose(
 
 def not_compared(figures: Sequence[Figure], criteria: Criteria, cause: Statement) -> tuple[Comparison, ...]:
     """Return the comparisons of a run that something kept from being made."""
-    return tuple(without(m, "not comparable", cause) for m in criteria.margins if _figure(figures, m) is not None)
+    return tuple(uncompared(m, "not comparable", cause) for m in criteria.margins if _figure(figures, m) is not None)
 
 
 def _compare(
@@ -131,7 +131,7 @@ def _compare(
     usable = [session for session in measured if not _differences(run, figure, session, margin)]
     if not usable:
         differences = _differences(run, figure, measured[-1], margin)
-        return without(margin, "not comparable", state("stored otherwise", differences))
+        return uncompared(margin, "not comparable", state("stored otherwise", differences))
     metric = run.metric(margin.metric)
     if metric.exact:
         return _compare_exact(run, usable[-1], margin, alpha)
@@ -162,27 +162,9 @@ def _differences(run: Run, figure: Figure, session: StoredRun, margin: Margin) -
 def _absent(run: Run, margin: Margin, elsewhere: Sequence[Machine]) -> Comparison:
     others = [machine for machine in elsewhere if machine.fingerprint != run.machine.fingerprint]
     if not others:
-        return without(margin, "no baseline", state("no baseline"))
+        return uncompared(margin, "no baseline", state("no baseline"))
     nearest = min((machine.differences(run.machine) for machine in others), key=len)
-    return without(margin, "not comparable", state("another machine", nearest))
-
-
-def without(margin: Margin, outcome: ComparisonOutcome, cause: Statement | None) -> Comparison:
-    """Return the comparison of a margin for which there is nothing to compare, by some cause."""
-    return Comparison(
-        metric=margin.metric,
-        statistic=margin.statistic,
-        outcome=outcome,
-        change=None,
-        scale=margin.scale,
-        margin=margin.size,
-        p_value=None,
-        pairs=0,
-        method=None,
-        detectable=None,
-        baseline=None,
-        cause=cause,
-    )
+    return uncompared(margin, "not comparable", state("another machine", nearest))
 
 
 def _why_absent(run: Run, figure: Figure | None, margin: Margin) -> Statement:

@@ -63,7 +63,6 @@ def compare_exact(
         change=change,
         scale="relative",
         margin=max(margin.size, margin.floor / abs(before)) if before else margin.size,
-        p_value=None,
         pairs=len(cand),
         method=state("stored, equal" if constant else "stored, spread", baseline=len(base), candidate=len(cand)),
         detectable=detectable,
@@ -193,14 +192,10 @@ def _paired(margin: Margin, examples: int, *, outcome: ComparisonOutcome) -> Com
         metric=margin.metric,
         statistic=margin.statistic,
         outcome=outcome,
-        change=None,
         scale="absolute",
         margin=margin.size,
-        p_value=None,
         pairs=examples,
         method=state("tango" if margin.size else "mcnemar", examples=examples),
-        detectable=None,
-        baseline=None,
     )
 
 

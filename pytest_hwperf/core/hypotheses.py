@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pytest_hwperf.core.baselines import Statistic, without
+from pytest_hwperf.core.baselines import Statistic
 from pytest_hwperf.core.comparisons import compare_exact
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, Side
 from pytest_hwperf.core.metrics import METRICS, Better, Taken
 from pytest_hwperf.core.ranks import fewest_pairs
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, Sample
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, Sample, uncompared
 from pytest_hwperf.core.statements import Difference, Kind, Statement, differing, state
 from pytest_hwperf.core.structs import Record
 
@@ -139,7 +139,7 @@ class PairedAnswers:
             why = self.questions.tests.get(measurement.test) or parts.get((measurement, "", ""))
         if why is None and measured and measurement not in self.met:
             why = ("not comparable", state("not met"))
-        return without(margin, *why) if why else None
+        return uncompared(margin, *why) if why else None
 
 
 def questions_of(

@@ -17,7 +17,7 @@ from pytest_hwperf.core.ranks import (
     signed_rank_p,
     walsh_bounds,
 )
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, replace
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, replace, uncompared
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.units import counted, show
 
@@ -155,7 +155,7 @@ def compare_processes(
     margin = max(hypothesis.margin.size * min(abs(before), abs(now)), hypothesis.margin.floor)
     if len(baseline) != len(candidate) or len(candidate) > MOST_FLIPPED:
         counts = {"baseline": len(baseline), "candidate": len(candidate), "most": MOST_FLIPPED}
-        return not_comparable(hypothesis, state("unequal processes", **counts))
+        return uncompared(hypothesis.margin, "not comparable", state("unequal processes", **counts))
     changes = [new - old for old, new in zip(baseline, candidate, strict=True)]
     low, high = bounds = sign_flip_bounds(changes, level)
     rising, falling = sign_flip_p(changes, margin), sign_flip_p([-change for change in changes], margin)
@@ -212,24 +212,6 @@ def pairs_needed(values: Sequence[float], change: float, level: float, margin: f
     needed = math.ceil(len(values) * ((hodges_lehmann(values) - low) / room) ** 2)
     needed = max(needed, fewest_pairs(level))
     return needed if needed <= MOST_PAIRS else None
-
-
-def not_comparable(hypothesis: Hypothesis, cause: Statement) -> Comparison:
-    """Return the comparison of a hypothesis whose values cannot be compared, by some cause."""
-    return Comparison(
-        metric=hypothesis.margin.metric,
-        statistic=hypothesis.margin.statistic,
-        outcome="not comparable",
-        change=None,
-        scale=hypothesis.margin.scale,
-        margin=hypothesis.margin.size,
-        p_value=None,
-        pairs=0,
-        method=None,
-        detectable=None,
-        baseline=None,
-        cause=cause,
-    )
 
 
 def pooled_percentile(calls: Sequence[float], statistic: str) -> float:

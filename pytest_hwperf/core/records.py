@@ -199,14 +199,14 @@ class Comparison(Record, frozen=True, kw_only=True, tag=True):
     metric: str
     statistic: str
     outcome: ComparisonOutcome
-    change: Estimate | None  # candidate relative to baseline (or minus it, by `scale`); None: nothing to compare
+    change: Estimate | None = None  # candidate relative to baseline (or minus it, by `scale`); None: nothing to compare
     scale: Scale
     margin: float  # same scale as `change`
-    p_value: float | None
-    pairs: int  # units compared: pairs, stored sessions, examples
-    method: Statement | None  # how the change was found; None: nothing to compare
-    detectable: float | None  # the smallest change for the worse that could have been called, same scale
-    baseline: float | None  # the baseline's value in base units
+    p_value: float | None = None
+    pairs: int = 0  # units compared: pairs, stored runs, examples
+    method: Statement | None = None  # how the change was found; None: nothing to compare
+    detectable: float | None = None  # the smallest change for the worse that could have been called, same scale
+    baseline: float | None = None  # the baseline's value in base units
     promise: Statement | None = None  # how often such an answer is wrong
     cause: Statement | None = None  # why there is no baseline, what made it not comparable, why it is undecided
     warnings: tuple[str, ...] = ()
@@ -228,6 +228,18 @@ class Comparison(Record, frozen=True, kw_only=True, tag=True):
         if self.outcome != "inconclusive" or not self.interference:
             return None
         return state("turns preempted", percent=100 * self.interference)
+
+
+def uncompared(margin: Margin, outcome: ComparisonOutcome, cause: Statement | None) -> Comparison:
+    """Return the comparison of a margin for which there is nothing to compare; `cause` says why."""
+    return Comparison(
+        metric=margin.metric,
+        statistic=margin.statistic,
+        outcome=outcome,
+        scale=margin.scale,
+        margin=margin.size,
+        cause=cause,
+    )
 
 
 class Verdict(Record, frozen=True, kw_only=True):

@@ -20,11 +20,10 @@ from pytest_hwperf.core.paired import (
     compare_observations,
     compare_processes,
     is_ratio,
-    not_comparable,
     pair_value,
 )
 from pytest_hwperf.core.ranks import fewest_pairs, signed_rank_p
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, replace
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, replace, uncompared
 from pytest_hwperf.core.statements import Kind, state
 from pytest_hwperf.core.units import counted
 
@@ -194,7 +193,7 @@ def _look(course: _Course, seen: Mapping[Hypothesis, _Seen], pairs: int, share: 
     }
     for hypothesis, observations in ready.items():
         if not all(map(is_ratio, observations)):
-            course.decided[hypothesis] = not_comparable(hypothesis, _NO_RATIO)
+            course.decided[hypothesis] = uncompared(hypothesis.margin, "not comparable", _NO_RATIO)
     found: dict[Hypothesis, Comparison] = {}
     while course.left:
         level = course.alpha / course.left
@@ -243,7 +242,7 @@ def _cleared(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Com
         )
         return replace(exact, method=state("equal pairs", pairs=len(observations)), pairs=len(observations))
     if not all(map(is_ratio, observations)):
-        return not_comparable(hypothesis, _NO_RATIO)
+        return uncompared(hypothesis.margin, "not comparable", _NO_RATIO)
     found = compare_observations(hypothesis, observations, _SCREEN_LEVEL)
     return replace(found, method=state("screen", pairs=len(observations)))
 
@@ -258,7 +257,7 @@ def _undecided(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hyp
     if found is None:
         observations = seen.screen[:SCREEN_PAIRS]
         if not all(map(is_ratio, observations)):
-            return not_comparable(hypothesis, _NO_RATIO)
+            return uncompared(hypothesis.margin, "not comparable", _NO_RATIO)
         found = replace(
             compare_observations(hypothesis, observations, _SCREEN_LEVEL),
             outcome="inconclusive",

@@ -99,14 +99,10 @@ def compare_with_history(  # noqa: PLR0913, PLR0917 - a comparison has as many i
         metric=metric.name,
         statistic=statistic,
         outcome="inconclusive",
-        change=None,
         scale="relative",
         margin=margin.size,
-        p_value=None,
         pairs=len(history),
         method=state("historical"),
-        detectable=None,
-        baseline=None,
     )
     if not all(math.isfinite(one) and one > 0 for one in (*history, value, *repeats)):
         return replace(found, outcome="not comparable", cause=state("no ratio to sessions"))

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.baselines import without
 from pytest_hwperf.core.evidence import Hypothesis, Measurement, Side
 from pytest_hwperf.core.hypotheses import (
     SIDES,
@@ -26,7 +25,7 @@ from pytest_hwperf.core.hypotheses import (
     questions_of,
 )
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Margin, Sample
+from pytest_hwperf.core.records import Margin, Sample, uncompared
 from pytest_hwperf.core.statements import said as words
 
 NODE = "tests/test_a.py::test_one"
@@ -298,7 +297,7 @@ def test_processes_leave_a_question_open_unless_none_is_worse(now: Sequence[floa
     assert suspect is is_open(hypothesis, {"baseline": [64e6] * 3, "candidate": now})
 
 
-COMPARED = without(LATENCY, "inconclusive", words("decided"))
+COMPARED = uncompared(LATENCY, "inconclusive", words("decided"))
 
 
 def answers(questions: Questions, *, met: bool = True, compared: bool = False) -> PairedAnswers:

@@ -18,13 +18,11 @@ from pytest_hwperf.core.paired import (
     compare_processes,
     is_ratio,
     least_calls,
-    not_comparable,
     pair_value,
     pairs_needed,
     pooled_percentile,
 )
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, replace
-from pytest_hwperf.core.statements import said
 
 UNTIMED = settings(deadline=None)  # a busy machine fails no test
 MIRROR: dict[ComparisonOutcome, ComparisonOutcome] = {"regressed": "improved", "improved": "regressed"}
@@ -279,18 +277,6 @@ def test_processes_that_cannot_be_paired_are_not_comparable(old: int, new: int) 
 
     assert found.outcome == "not comparable"
     assert found.reason.startswith(f"{old} processes of the baseline and {new} of the candidate: ")
-
-
-def test_what_cannot_be_compared_keeps_its_question() -> None:
-    found = not_comparable(hypothesis("energy", "mean", 0.05), said("why"))
-
-    assert ("energy", "mean", 0.05, "why", None) == (
-        found.metric,
-        found.statistic,
-        found.margin,
-        found.reason,
-        found.change,
-    )
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import pytest
 from fakes.records import machine, onnx_judgement, run, sample
 
 from pytest_hwperf.core.metrics import METRICS, Metric
-from pytest_hwperf.core.records import StoredRun, replace
+from pytest_hwperf.core.records import Margin, StoredRun, replace, uncompared
+from pytest_hwperf.core.statements import said
 
 
 def test_a_fingerprint_depends_on_every_stable_field() -> None:
@@ -81,3 +82,15 @@ def test_the_result_goes_with_a_run_and_is_no_part_of_it() -> None:
     assert plain.result is None
     assert replace(plain, label="long") == measured
     assert repr(replace(plain, label="long")) == repr(measured)
+
+
+def test_what_cannot_be_compared_keeps_its_question() -> None:
+    found = uncompared(Margin(metric="energy", statistic="mean", size=0.05), "not comparable", said("why"))
+
+    assert ("energy", "mean", 0.05, "why", None) == (
+        found.metric,
+        found.statistic,
+        found.margin,
+        found.reason,
+        found.change,
+    )
