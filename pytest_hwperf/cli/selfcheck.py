@@ -1,35 +1,33 @@
 """`hwperf selfcheck`: the user's own tests compared with themselves, without and with planted work."""
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from pytest_hwperf.cli.doctor.noise import CHANGES, pairs_for
 from pytest_hwperf.cli.report_file import read_report
 from pytest_hwperf.core.budgets import parse_size
-from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.errors import SerialisationError, UsageProblem
 from pytest_hwperf.core.estimates import share_interval
 from pytest_hwperf.core.evidence import Observation
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import Comparison
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import SHARES
+from pytest_hwperf.core.serialisation import from_json, to_json
+from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import counted, parse_rate
 from pytest_hwperf.host.files import replace_file
 
 OK, TOO_MANY = 0, 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Build:
+class Build(Record, frozen=True, kw_only=True):
     """One build of the self-check."""
 
     alpha: float  # stated rate of false alarms
@@ -37,6 +35,13 @@ class Build:
     questions: int  # paired comparisons of latency
     alarms: int  # of them called regressed
     tests: tuple[str, ...]  # that raised one
+
+
+class BuildRecord(Record, frozen=True, kw_only=True):
+    """All builds on one machine, as they are stored."""
+
+    written: str  # ISO 8601, UTC
+    builds: tuple[Build, ...]
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -137,29 +142,15 @@ def read_record(path: Path) -> list[Build]:
     if not path.exists():
         return []
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-        return [_build_from(one) for one in plain["builds"]]
-    except (OSError, ValueError, LookupError, TypeError) as error:
+        return [*from_json(BuildRecord, path.read_bytes()).builds]
+    except (OSError, SerialisationError) as error:
         raise UsageProblem(f"{path} is no record of hwperf selfcheck: begin anew with --forget ({error})") from error
 
 
 def write_record(path: Path, builds: Sequence[Build]) -> None:
     """Replace the record atomically."""
-    plain = {
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
-        "builds": [asdict(one) for one in builds],
-    }
-    replace_file(path, f"{json.dumps(plain, indent=1)}\n".encode())
-
-
-def _build_from(plain: Any) -> Build:
-    return Build(
-        alpha=float(plain["alpha"]),
-        planted=float(plain["planted"]),
-        questions=int(plain["questions"]),
-        alarms=int(plain["alarms"]),
-        tests=tuple(map(str, plain["tests"])),
-    )
+    written = datetime.now(UTC).isoformat(timespec="seconds")
+    replace_file(path, to_json(BuildRecord(written=written, builds=tuple(builds))) + b"\n")
 
 
 def _record(fingerprint: str) -> Path:

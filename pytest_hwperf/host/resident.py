@@ -31,7 +31,7 @@ def resolution(cpus: int | None = None) -> int:
 
 
 class Resident(Protocol):
-    """Resident bytes of this process."""
+    """Resident memory of this process, in B; whatever the system does not report raises MeasurementError."""
 
     @property
     def source(self) -> str:
@@ -44,19 +44,11 @@ class Resident(Protocol):
         ...
 
     def high(self) -> int:
-        """Return the most bytes held since the process began, or since the last `clear`.
-
-        Raises:
-            MeasurementError: the system does not report it.
-        """
+        """Return the most bytes held since the process began, or since the last `clear`."""
         ...
 
     def now(self) -> tuple[int, str]:
-        """Return the bytes held now, and what they were read from.
-
-        Raises:
-            MeasurementError: the system does not report it.
-        """
+        """Return the bytes held now, and what they were read from."""
         ...
 
     def clear(self) -> str:
@@ -167,11 +159,7 @@ def resident(
 
 
 def _field(file: Path, name: bytes) -> int:
-    """Read one field, which is in kB of 1024 bytes; nothing large is allocated for it.
-
-    Raises:
-        MeasurementError: the kernel gives no such file or field.
-    """
+    """Read one field, which is in kB of 1024 bytes; nothing large is allocated for it."""
     try:
         descriptor = os.open(file, os.O_RDONLY)
         try:

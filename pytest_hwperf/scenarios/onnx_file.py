@@ -47,11 +47,7 @@ def onnx_file(path: Path, threads: int = 1) -> PreparedScenario:
 
 
 def _load(path: Path, threads: int) -> "OnnxFilePredictor":
-    """Open a session on the file.
-
-    Raises:
-        UsageProblem: not a model that ONNX Runtime takes, or one with several inputs.
-    """
+    """Open a session on the file."""
     try:
         session = open_session(path, threads)
     except rejection_errors() as error:

@@ -187,11 +187,7 @@ def _build(request: Request, checked: Any, quantise: Quantiser) -> tuple[bytes, 
 
 
 def _require_quantisable(fitted: FittedEstimator, model: bytes, form: str) -> None:
-    """Refuse a model whose weights are in operators that no quantiser knows.
-
-    Raises:
-        ScenarioUnavailable: names these operators.
-    """
+    """Refuse a model whose weights are in operators that no quantiser knows."""
     kinds = operators_in(model)
     if not set(kinds) & set(MATMUL_OPERATORS):
         held = ", ".join(kind for kind in kinds if kind in FLOAT_OPERATORS)

@@ -125,11 +125,7 @@ class _Windows:
 
 
 def _check_quiet(processors: Processors, *, cpus: float, added_w: float, restless_w: float) -> None:
-    """Refuse figures that include the work of other processes.
-
-    Raises:
-        MeasurementError: says what was seen and what to do.
-    """
+    """Refuse figures that include the work of other processes."""
     if cpus < _BUSY * processors.allotted:
         raise MeasurementError(
             f"only {show_number(cpus)} of {processors.allotted} cores could be kept busy: other work, or a quota, took "

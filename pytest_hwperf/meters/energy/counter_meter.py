@@ -150,11 +150,7 @@ class CounterMeter:
                 return
 
     def _joules(self, started: Instant, ended: Instant) -> float:
-        """Add up what all counters have counted.
-
-        Raises:
-            MeasurementError: the window is too short, something went wrong within it, or its power is not plausible.
-        """
+        """Add up what all counters have counted."""
         window_s = ended.at_s - started.at_s
         if ended.voids > started.voids:
             raise MeasurementError(self._totals.reason)

@@ -173,11 +173,7 @@ def _meter(library: Library, boards: Sequence[Board], notes: list[str], access: 
 
 
 def _counters(library: Library, boards: Sequence[Board], access: GpuAccess) -> tuple[Counters, float, str]:
-    """Return counters of energy where all boards have one, else of power; their tick, and why it is power, or "".
-
-    Raises:
-        MeterUnavailable: a board reports neither.
-    """
+    """Return counters of energy where all boards have one, else of power; their tick, and why it is power, or ""."""
     try:
         counting = EnergyCounters(library, boards)
         counting.read()
