@@ -29,10 +29,10 @@ class ClockRate:
     turbo: bool | None  # whether the processor may run above its nominal rate
     turbo_switch: str  # the file that turns it off, as users see it, "" = none
     turbo_off: str  # what to write into it
-    smt: bool | None  # whether two threads of a core are on
-    now_hz: float | None  # of the CPU that runs fastest at this moment
-    max_hz: float | None  # of the fastest CPU, by its hardware
-    heat_events: int | None  # slow-downs for heat or power since the machine started, of all CPUs
+    sibling_threads: bool | None  # whether two threads of a core are on
+    clock_rate_hz: float | None  # of the CPU that runs fastest at this moment
+    highest_clock_rate_hz: float | None  # of the fastest CPU, by its hardware
+    heat_throttle_count: int | None  # slow-downs for heat or power since the machine started, of all CPUs
 
 
 def read_clock_rate(root: str | Path = "/") -> ClockRate:
@@ -44,10 +44,10 @@ def read_clock_rate(root: str | Path = "/") -> ClockRate:
         turbo=turbo,
         turbo_switch=switch,
         turbo_off=off,
-        smt={"1": True, "0": False}.get(read_text(place / _CPUS / "smt/active")),
-        now_hz=current_hz(place),
-        max_hz=_fastest(place, "cpufreq/cpuinfo_max_freq"),
-        heat_events=heat_events(place),
+        sibling_threads={"1": True, "0": False}.get(read_text(place / _CPUS / "smt/active")),
+        clock_rate_hz=current_hz(place),
+        highest_clock_rate_hz=_fastest(place, "cpufreq/cpuinfo_max_freq"),
+        heat_throttle_count=heat_events(place),
     )
 
 

@@ -29,7 +29,7 @@ class SystemState:
     """What the system reports; None where it does not."""
 
     load_1min: float | None  # running processes, mean of the last minute, of the whole machine
-    steal: float | None  # share of all CPU time since the start that the host gave to others
+    steal_share: float | None  # of all CPU time since the start that the host gave to others
     swap_bytes: int | None  # of swap
     swap_used_bytes: int | None
     huge_pages: str | None  # transparent ones: "always", "madvise" or "never"
@@ -90,7 +90,7 @@ def read_system_state(
     chosen = _CHOSEN.search(read_text(Path(root, "sys/kernel/mm/transparent_hugepage/enabled")))
     return SystemState(
         load_1min=load_average(load),
-        steal=spent.stolen_s / spent.total_s if spent and spent.stolen_s is not None and spent.total_s else None,
+        steal_share=spent.stolen_s / spent.total_s if spent and spent.stolen_s is not None and spent.total_s else None,
         swap_bytes=total,
         swap_used_bytes=used,
         huge_pages=chosen[1] if chosen else None,

@@ -19,11 +19,11 @@ from pytest_hwperf.meters.energy.perf import perf_meter
 from pytest_hwperf.meters.energy.rapl import rapl_meter
 
 ONE_THREAD = Threads(
-    blas={"openblas 0.3": 1},
+    blas_threads={"openblas 0.3": 1},
     onnxruntime_version="1.31",
-    onnxruntime_default=0,
-    onnxruntime_scenario=1,
-    settings={},
+    onnxruntime_default_threads=0,
+    onnxruntime_scenario_threads=1,
+    thread_settings={},
 )
 
 

@@ -10,7 +10,14 @@ from pytest_hwperf.host.clock_rate import ClockRate, current_hz, heat_events, re
 CPU = "sys/devices/system/cpu"
 NO_TURBO, BOOST = f"{CPU}/intel_pstate/no_turbo", f"{CPU}/cpufreq/boost"
 NOTHING = ClockRate(
-    governors=(), turbo=None, turbo_switch="", turbo_off="", smt=None, now_hz=None, max_hz=None, heat_events=None
+    governors=(),
+    turbo=None,
+    turbo_switch="",
+    turbo_off="",
+    sibling_threads=None,
+    clock_rate_hz=None,
+    highest_clock_rate_hz=None,
+    heat_throttle_count=None,
 )
 
 
@@ -21,10 +28,10 @@ def test_a_laptop_is_read_whole(tmp_path: Path) -> None:
         turbo=True,
         turbo_switch=f"/{NO_TURBO}",
         turbo_off="1",
-        smt=True,
-        now_hz=3.4e9,
-        max_hz=4.7e9,
-        heat_events=7,
+        sibling_threads=True,
+        clock_rate_hz=3.4e9,
+        highest_clock_rate_hz=4.7e9,
+        heat_throttle_count=7,
     )
 
     assert expected == read_clock_rate(settle_in(tmp_path))

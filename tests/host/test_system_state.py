@@ -30,16 +30,18 @@ def test_what_is_reported_is_read(tmp_path: Path) -> None:
         swap=lambda: swap_memory(total=2_048_000, used=1_536_000),
     )
 
-    assert found.steal == pytest.approx(0.03)
-    assert replace(found, steal=None) == SystemState(
-        load_1min=3.5, steal=None, swap_bytes=2_048_000, swap_used_bytes=1_536_000, huge_pages="always"
+    assert found.steal_share == pytest.approx(0.03)
+    assert replace(found, steal_share=None) == SystemState(
+        load_1min=3.5, steal_share=None, swap_bytes=2_048_000, swap_used_bytes=1_536_000, huge_pages="always"
     )
 
 
 def test_what_is_not_reported_is_unknown(tmp_path: Path) -> None:
     found = read(tmp_path, load=refuse, cpu_times=refuse, swap=refuse)
 
-    assert found == SystemState(load_1min=None, steal=None, swap_bytes=None, swap_used_bytes=None, huge_pages=None)
+    assert found == SystemState(
+        load_1min=None, steal_share=None, swap_bytes=None, swap_used_bytes=None, huge_pages=None
+    )
 
 
 def test_states_are_told_apart() -> None:
@@ -54,7 +56,7 @@ def test_states_are_told_apart() -> None:
 def test_a_system_that_counts_no_steal_has_none(tmp_path: Path) -> None:
     """Unknown is not 0: macOS and Windows have no such state."""
     assert machine_cpu_time(MacTimes) == MachineCpuTime(busy_s=6.0, stolen_s=None, total_s=10.0)
-    assert read(tmp_path, cpu_times=MacTimes).steal is None
+    assert read(tmp_path, cpu_times=MacTimes).steal_share is None
 
 
 def test_psutils_warning_about_pages_it_cannot_count_is_no_error(tmp_path: Path) -> None:

@@ -20,11 +20,11 @@ _GIGA = 1e9
 class Threads:
     """Threads that the libraries of this process would use."""
 
-    blas: Mapping[str, int]  # pool → threads, as "openblas 0.3.31" → 8; {} = none loaded
+    blas_threads: Mapping[str, int]  # pool → threads, as "openblas 0.3.31" → 8; {} = none loaded
     onnxruntime_version: str
-    onnxruntime_default: int  # intra-op threads of a session that sets none; 0 = one for each core
-    onnxruntime_scenario: int  # those of a scenario without threads=
-    settings: Mapping[str, str]  # of the environment, as OMP_NUM_THREADS
+    onnxruntime_default_threads: int  # intra-op threads of a session that sets none; 0 = one for each core
+    onnxruntime_scenario_threads: int  # those of a scenario without threads=
+    thread_settings: Mapping[str, str]  # of the environment, as OMP_NUM_THREADS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +82,11 @@ def read_threads(settings: Mapping[str, str]) -> Threads:
 
     pools = threadpoolctl.threadpool_info()
     return Threads(
-        blas={f"{pool['internal_api']} {pool['version'] or ''}".strip(): pool["num_threads"] for pool in pools},
+        blas_threads={f"{pool['internal_api']} {pool['version'] or ''}".strip(): pool["num_threads"] for pool in pools},
         onnxruntime_version=version("onnxruntime"),
-        onnxruntime_default=onnxruntime.SessionOptions().intra_op_num_threads,
-        onnxruntime_scenario=int(session_conditions(1)["threads"]),
-        settings=settings,
+        onnxruntime_default_threads=onnxruntime.SessionOptions().intra_op_num_threads,
+        onnxruntime_scenario_threads=int(session_conditions(1)["threads"]),
+        thread_settings=settings,
     )
 
 
@@ -97,9 +97,9 @@ def facts_of(found: Conditions) -> list[Fact]:
 
 def _processor(found: Conditions) -> list[Fact]:
     rate = found.rate
-    hz = "unknown" if rate.now_hz is None else f"{rate.now_hz / _GIGA:.2f} GHz"
-    if rate.max_hz is not None:
-        hz += f" now, at most {rate.max_hz / _GIGA:.2f} GHz"
+    hz = "unknown" if rate.clock_rate_hz is None else f"{rate.clock_rate_hz / _GIGA:.2f} GHz"
+    if rate.highest_clock_rate_hz is not None:
+        hz += f" now, at most {rate.highest_clock_rate_hz / _GIGA:.2f} GHz"
     virtual = "the host's clock rate, heat, sibling threads and neighbours are not shown here"
     governor = (
         "the clock rate follows the load, so that short calls may run slower than long ones; "
@@ -114,16 +114,16 @@ def _processor(found: Conditions) -> list[Fact]:
         "keep one thread of each core by taskset, or echo off | sudo tee /sys/devices/system/cpu/smt/control"
     )
     heat = "it has happened since the machine started: mind the cooling, and warnings beside timings"
-    heated = "unknown" if rate.heat_events is None else f"counters at {rate.heat_events}"
+    heated = "unknown" if rate.heat_throttle_count is None else f"counters at {rate.heat_throttle_count}"
     return [
         Fact("virtual", "virtual machine", _yes(found.virtual), virtual if found.virtual else ""),
         Fact(
             "governor", "governor", ", ".join(rate.governors) or "unknown", governor if _varies(rate.governors) else ""
         ),
         Fact("turbo", "turbo", _on(rate.turbo), turbo if rate.turbo else ""),
-        Fact("smt", "sibling threads", _on(rate.smt), smt if rate.smt else ""),
+        Fact("smt", "sibling threads", _on(rate.sibling_threads), smt if rate.sibling_threads else ""),
         Fact("clock_rate", "clock rate", hz),
-        Fact("heat_throttles", "slowed for heat", heated, heat if rate.heat_events else ""),
+        Fact("heat_throttles", "slowed for heat", heated, heat if rate.heat_throttle_count else ""),
     ]
 
 
@@ -146,7 +146,7 @@ def _allotted(found: Conditions) -> list[Fact]:
 
 
 def _state(state: SystemState, online: int) -> list[Fact]:
-    load, steal, total, used = state.load_1min, state.steal, state.swap_bytes, state.swap_used_bytes
+    load, steal, total, used = state.load_1min, state.steal_share, state.swap_bytes, state.swap_used_bytes
     shown_load = "unknown" if load is None else f"{load:.2f} on {counted(online, 'core')}"
     shown_steal = "unknown" if steal is None else f"{100 * steal:.2f} % of the CPU time since the start"
     swap = "unknown" if total is None or used is None else f"{show(used, 'B')} of {show(total, 'B')} used"
@@ -165,19 +165,20 @@ def _state(state: SystemState, online: int) -> list[Fact]:
 def _libraries(found: Conditions) -> list[Fact]:
     threads, cores = found.threads, found.cores_allotted
     crowded = ""
-    if max(threads.blas.values(), default=0) > cores:
+    if max(threads.blas_threads.values(), default=0) > cores:
         crowded = (
             f"more than the {counted(cores, 'allotted core')}: a callable of your own waits for itself; "
             f"set OMP_NUM_THREADS={cores} and OPENBLAS_NUM_THREADS={cores} before Python starts"
         )
-    pools = ", ".join(f"{name}: {counted(count, 'thread')}" for name, count in threads.blas.items())
-    settings = ", ".join(f"{name}={value}" for name, value in threads.settings.items())
-    default = threads.onnxruntime_default
+    pools = ", ".join(f"{name}: {counted(count, 'thread')}" for name, count in threads.blas_threads.items())
+    settings = ", ".join(f"{name}={value}" for name, value in threads.thread_settings.items())
+    default = threads.onnxruntime_default_threads
     alone = "one thread for each core" if default == 0 else counted(default, "thread")
-    scenario = f"a scenario {counted(threads.onnxruntime_scenario, 'thread')} that does not spin, or its threads="
+    own = counted(threads.onnxruntime_scenario_threads, "thread")
+    shown = f"{threads.onnxruntime_version}: by itself {alone}; a scenario {own} that does not spin, or its threads="
     return [
         Fact("blas", "BLAS", pools or "none", crowded),
-        Fact("onnxruntime", "ONNX Runtime", f"{threads.onnxruntime_version}: by itself {alone}; {scenario}"),
+        Fact("onnxruntime", "ONNX Runtime", shown),
         Fact("thread_settings", "thread settings", settings or "none"),
     ]
 

@@ -128,15 +128,12 @@ def _measures_processors(source: Source) -> bool:
 
 
 def _plain_conditions(found: Conditions) -> dict[str, Any]:
-    rate, throttling, system, threads = found.rate, found.throttling, found.system, found.threads
+    throttling, rate = found.throttling, asdict(found.rate)
+    del rate["turbo_switch"], rate["turbo_off"]  # they stand in the judgement
     return {
         "virtual_machine": found.virtual,
-        "governors": list(rate.governors) or None,
-        "turbo": rate.turbo,
-        "sibling_threads": rate.smt,
-        "clock_rate_hz": rate.now_hz,
-        "highest_clock_rate_hz": rate.max_hz,
-        "heat_throttle_count": rate.heat_events,
+        **rate,
+        "governors": rate["governors"] or None,
         "cores_online": found.cores_online,
         "cores_usable": found.cores_usable,
         "cores_allotted": found.cores_allotted,
@@ -144,14 +141,6 @@ def _plain_conditions(found: Conditions) -> dict[str, Any]:
         "quota_stopped_periods": None if throttling is None else throttling.periods,
         "quota_stopped_s": None if throttling is None else throttling.seconds,
         "memory_limit_bytes": found.memory_limit_bytes,
-        "load_1min": system.load_1min,
-        "steal_share": system.steal,
-        "swap_bytes": system.swap_bytes,
-        "swap_used_bytes": system.swap_used_bytes,
-        "huge_pages": system.huge_pages,
-        "blas_threads": dict(threads.blas),
-        "onnxruntime_version": threads.onnxruntime_version,
-        "onnxruntime_default_threads": threads.onnxruntime_default,
-        "onnxruntime_scenario_threads": threads.onnxruntime_scenario,
-        "thread_settings": dict(threads.settings),
+        **asdict(found.system),
+        **asdict(found.threads),
     }

@@ -16,8 +16,8 @@ from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 CALM = Conditions(
     virtual=False,
     rate=ClockRate(
-        governors=("performance",), turbo=False, turbo_switch="/f", turbo_off="1", smt=False,
-        now_hz=2e9, max_hz=None, heat_events=0,
+        governors=("performance",), turbo=False, turbo_switch="/f", turbo_off="1", sibling_threads=False,
+        clock_rate_hz=2e9, highest_clock_rate_hz=None, heat_throttle_count=0,
     ),
     cores_online=8,
     cores_usable=4,
@@ -25,13 +25,15 @@ CALM = Conditions(
     quota_cores=None,
     throttling=None,
     memory_limit_bytes=None,
-    system=SystemState(load_1min=0.1, steal=0.0, swap_bytes=1000, swap_used_bytes=0, huge_pages="never"),
+    system=SystemState(load_1min=0.1, steal_share=0.0, swap_bytes=1000, swap_used_bytes=0, huge_pages="never"),
     threads=ONE_THREAD,
 )  # fmt: skip
 
 
-UNKNOWN = SystemState(load_1min=None, steal=None, swap_bytes=None, swap_used_bytes=None, huge_pages=None)
-BUSY = SystemState(load_1min=3.5, steal=0.03, swap_bytes=2_048_000, swap_used_bytes=1_536_000, huge_pages="always")
+UNKNOWN = SystemState(load_1min=None, steal_share=None, swap_bytes=None, swap_used_bytes=None, huge_pages=None)
+BUSY = SystemState(
+    load_1min=3.5, steal_share=0.03, swap_bytes=2_048_000, swap_used_bytes=1_536_000, huge_pages="always"
+)
 
 
 def render(found: Conditions) -> dict[str, Fact]:
@@ -118,7 +120,7 @@ def test_one_core_is_interrupted_by_everything() -> None:
 
 
 def test_pools_larger_than_the_allotted_cores_are_judged() -> None:
-    threads = replace(ONE_THREAD, blas={"openblas 0.3": 8, "openmp": 2})
+    threads = replace(ONE_THREAD, blas_threads={"openblas 0.3": 8, "openmp": 2})
     rows = render(replace(CALM, threads=threads))
 
     assert "openblas 0.3: 8 threads, openmp: 2 threads" == rows["blas"].value
@@ -128,11 +130,11 @@ def test_pools_larger_than_the_allotted_cores_are_judged() -> None:
 
 def test_thread_settings_are_shown_as_they_are() -> None:
     threads = Threads(
-        blas={},
+        blas_threads={},
         onnxruntime_version="1.31",
-        onnxruntime_default=3,
-        onnxruntime_scenario=1,
-        settings={"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "1"},
+        onnxruntime_default_threads=3,
+        onnxruntime_scenario_threads=1,
+        thread_settings={"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "1"},
     )
     rows = render(replace(CALM, threads=threads))
 
@@ -154,6 +156,6 @@ def test_the_libraries_of_this_process_are_asked() -> None:
     """The BLAS of numpy has a pool, and ONNX Runtime decides by itself where nothing is set."""
     found = read_threads({"OMP_NUM_THREADS": "1"})
 
-    assert min(found.blas.values()) >= 1
-    assert (0, 1) == (found.onnxruntime_default, found.onnxruntime_scenario)
-    assert {"OMP_NUM_THREADS": "1"} == found.settings
+    assert min(found.blas_threads.values()) >= 1
+    assert (0, 1) == (found.onnxruntime_default_threads, found.onnxruntime_scenario_threads)
+    assert {"OMP_NUM_THREADS": "1"} == found.thread_settings
