@@ -125,17 +125,17 @@ def not_compared(figures: Sequence[Figure], criteria: Criteria, cause: Statement
 def _compare(
     run: Run, figure: Figure, stored: Stored, margin: Margin, *, alpha: float, repeats: Sequence[float]
 ) -> Comparison:
-    measured = [s for s in stored.sessions if _figure(s.figures, margin) is not None]
+    measured = [(session, old) for session in stored.sessions if (old := _figure(session.figures, margin)) is not None]
     if not measured:
         return _absent(run, margin, stored.elsewhere)
-    usable = [session for session in measured if not _differences(run, figure, session, margin)]
+    usable = [(session, old) for session, old in measured if not _differences(run, figure, session, old)]
     if not usable:
-        differences = _differences(run, figure, measured[-1], margin)
+        differences = _differences(run, figure, *measured[-1])
         return uncompared(margin, "not comparable", state("stored otherwise", differences))
     metric = run.metric(margin.metric)
     if metric.exact:
-        return _compare_exact(run, usable[-1], margin, alpha)
-    values = [old.estimate.value for session in usable if (old := _figure(session.figures, margin)) is not None]
+        return _compare_exact(run, usable[-1][0], margin, alpha)
+    values = [old.estimate.value for _, old in usable]
     value = figure.estimate.value
     sample = run.sample(margin.metric)
     if metric.in_processes and sample is not None:  # each value is a fresh process already: all must be beyond
@@ -152,11 +152,10 @@ def _compare_exact(run: Run, session: StoredRun, margin: Margin, alpha: float) -
     return compare_exact(METRICS[margin.metric], margin.statistic, stored, values, margin)
 
 
-def _differences(run: Run, figure: Figure, session: StoredRun, margin: Margin) -> tuple[Difference, ...]:
-    """Return what makes this session another quantity than the run: its conditions or its source."""
-    old = session.figure(margin.metric, margin.statistic)
-    before, here = {"source": old.source if old is not None else figure.source}, {"source": figure.source}
-    return (*differing(session.run.conditions, run.conditions), *differing(before, here))
+def _differences(run: Run, figure: Figure, session: StoredRun, old: Figure) -> tuple[Difference, ...]:
+    """Return what makes the figure of a session another quantity than that of the run: its conditions or its source."""
+    conditions = differing(session.run.conditions, run.conditions)
+    return (*conditions, *differing({"source": old.source}, {"source": figure.source}))
 
 
 def _absent(run: Run, margin: Margin, elsewhere: Sequence[Machine]) -> Comparison:
@@ -174,4 +173,7 @@ def _why_absent(run: Run, figure: Figure | None, margin: Margin) -> Statement:
 
 
 def _figure(figures: Sequence[Figure], margin: Margin) -> Figure | None:
-    return next((f for f in figures if (f.metric, f.statistic) == (margin.metric, margin.statistic)), None)
+    for figure in figures:
+        if figure.metric == margin.metric and figure.statistic == margin.statistic:
+            return figure
+    return None

@@ -157,7 +157,7 @@ def tango_interval(ups: int, downs: int, n: int, alpha: float) -> tuple[float, f
 
 def _crossing(left: float, right: float, above: Callable[[float], bool]) -> float:
     """Bisect to where a falling function crosses: `above` holds to the left of it."""
-    for _ in range(60):  # halves of an interval of 2: below the resolution of a float
+    for _ in range(40):  # halves of an interval of 2: to 2e-12
         middle = (left + right) / 2
         left, right = (middle, right) if above(middle) else (left, middle)
     return (left + right) / 2

@@ -156,12 +156,11 @@ def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confi
         return _exactly(ordered, confidence, "observed maximum, no claim beyond this run")
     if statistic == "mean":
         return _mean_of(metric, ordered, confidence)
-    q = _quantile(statistic)
-    if q == Fraction(1, 2) and metric.in_processes:
+    if statistic == "p50" and metric.in_processes:
         return _processes(ordered, confidence)
     if len(ordered) == 1 and metric.statistics == (statistic,):
         return _result(ordered, (float(ordered[0]), None, None), confidence, "single reading, no interval")
-    return _percentile(ordered, statistic, q, confidence)
+    return _percentile(ordered, statistic, confidence)
 
 
 def _mean_of(metric: Metric, ordered: "NDArray[float64]", confidence: float) -> Estimate:
@@ -175,35 +174,38 @@ def _exactly(ordered: "NDArray[float64]", confidence: float, method: str) -> Est
     return _result(ordered, (value, value, value), confidence, method)
 
 
-def _percentile(ordered: "NDArray[float64]", statistic: str, q: Fraction, confidence: float) -> Estimate:
+def _percentile(ordered: "NDArray[float64]", statistic: str, confidence: float) -> Estimate:
     """Nearest rank with the order-statistic interval, which assumes nothing but that the calls are exchangeable."""
     n = len(ordered)
-    rank = math.ceil(q * n)  # of a fraction: .07 * 100 > 7 in floating point
-    low, high = _ranks_around(n, float(q), confidence)
+    rank, low, high, warnings = _ranks(n, statistic, confidence)
     bounds = (
         float(ordered[rank - 1]),
         float(ordered[low - 1]) if low >= 1 else None,
         float(ordered[high - 1]) if high <= n else None,
     )
-    warnings = list[Remark]()
-    if n < math.ceil(1 / (1 - q)):
-        warnings.append(state("maximum", statistic=statistic, n=n, needed=math.ceil(1 / (1 - q))))
-    needed, side = needed_for_bound(max(q, 1 - q), confidence), "upper" if 2 * q >= 1 else "lower"
-    if n < needed:
-        level = 50 * (1 + confidence)
-        warnings.append(state("no bound", statistic=statistic, side=side, level=level, needed=needed, n=n))
     method = "nearest rank, order-statistic interval, this process only"
     return _result(ordered, bounds, confidence, method, *warnings)
 
 
 @lru_cache  # the tests of a session take equally many calls
-def _ranks_around(n: int, q: float, confidence: float) -> tuple[int, int]:
-    """Ranks ppf(a/2) and ppf(1 - a/2) + 1 of Binom(n, q); 0 and n + 1 stand for no bound."""
+def _ranks(n: int, statistic: str, confidence: float) -> tuple[int, int, int, tuple[Remark, ...]]:
+    """Return the rank of a percentile, ranks ppf(a/2) and ppf(1 - a/2) + 1 of Binom(n, q), and what they lack.
+
+    0 and n + 1 stand for no bound.
+    """
     from scipy.special import bdtr
 
-    tail = (1 - confidence) / 2
-    low, high = (bisect_left(range(n + 1), level, key=lambda k: float(bdtr(k, n, q))) for level in (tail, 1 - tail))
-    return low, high + 1
+    q, tail = _quantile(statistic), (1 - confidence) / 2
+    rank = math.ceil(q * n)  # of a fraction: .07 * 100 > 7 in floating point
+    share = float(q)
+    low, high = (bisect_left(range(n + 1), level, key=lambda k: float(bdtr(k, n, share))) for level in (tail, 1 - tail))
+    warnings = list[Remark]()
+    if n < (needed := math.ceil(1 / (1 - q))):
+        warnings.append(state("maximum", statistic=statistic, n=n, needed=needed))
+    if n < (needed := needed_for_bound(max(q, 1 - q), confidence)):
+        level, side = 50 * (1 + confidence), "upper" if 2 * q >= 1 else "lower"
+        warnings.append(state("no bound", statistic=statistic, side=side, level=level, needed=needed, n=n))
+    return rank, low, high + 1, tuple(warnings)
 
 
 def _mean(ordered: "NDArray[float64]", confidence: float) -> Estimate:

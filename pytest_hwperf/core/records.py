@@ -188,10 +188,6 @@ class StoredRun(Record, frozen=True, kw_only=True):
     run: Run
     figures: tuple[Figure, ...]
 
-    def figure(self, metric: str, statistic: str) -> Figure | None:
-        """Return the figure of that metric and statistic, None where it was not measured."""
-        return next((f for f in self.figures if (f.metric, f.statistic) == (metric, statistic)), None)
-
 
 class Comparison(Record, frozen=True, kw_only=True, tag=True):
     """Candidate against baseline, one statistic of one metric."""

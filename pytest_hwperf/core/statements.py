@@ -168,6 +168,8 @@ def said(text: object) -> Statement:
 
 def differing(then: Mapping[str, str], now: Mapping[str, str]) -> tuple[Difference, ...]:
     """Return what is not the same in two mappings, by name."""
+    if then == now:  # nearly always
+        return ()
     return tuple(
         Difference(name=name, baseline=then.get(name, "absent"), candidate=now.get(name, "absent"))
         for name in sorted({*then, *now})

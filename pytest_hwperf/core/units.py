@@ -49,8 +49,8 @@ def show_number(value: float, digits: int = 3) -> str:
     """Write `value` with `digits` significant digits and no exponent; whole digits are never rounded away."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])  # of the rounded value: 0.9999 is 1.00
-    return f"{value:.{max(0, digits - 1 - exponent)}f}"
+    shown, _, exponent = f"{value:#.{digits}g}".partition("e")  # 0.9999 is rounded to 1.00
+    return f"{value:.{max(0, digits - 1 - int(exponent))}f}" if exponent else shown.removesuffix(".")
 
 
 def show(value: float, unit: str) -> str:

@@ -12,6 +12,7 @@ energies in mJ; a column that holds several metrics is in the unit of the column
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
@@ -79,15 +80,15 @@ def _written(columns: Sequence[str], records: Sequence[Record]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(_cell, columns))
-    writer.writerows([_cell(record.get(name)) for name in columns] for record in records)
+    writer.writerows(map(_cell, map(record.get, columns)) for record in records)
     return text.getvalue().encode("utf-8")
 
 
 def _cell(value: Cell) -> str:
     """Write numbers with twelve digits."""
-    if value is None:
-        return ""
-    return _text(value) if isinstance(value, str) else f"{value:.12g}"
+    if isinstance(value, str):
+        return _text(value)
+    return "" if value is None else f"{value:.12g}"
 
 
 @lru_cache(maxsize=1000)  # sources, methods and reasons stand in every row
@@ -139,11 +140,13 @@ def _sample_cells(run: Run, sample: Sample) -> dict[str, Cell]:
     if not n:
         return {**cells, "reason": "no reading"}
     values = np.sort(np.frombuffer(sample.values)) * factor
-    cells |= {"mean": float(values.mean()), "min": float(values[0]), "max": float(values[-1])}
+    mean = float(np.add.reduce(values)) / n
+    cells |= {"mean": mean, "min": float(values[0]), "max": float(values[-1])}
     cells["median"] = float(values[(n - 1) // 2] + values[n // 2]) / 2
     if n == 1:
         return {**cells, "reason": "sd needs 2 values"}
-    return {**cells, "sd": float(values.std(ddof=1))}
+    apart = values - mean
+    return {**cells, "sd": math.sqrt(apart @ apart / (n - 1))}
 
 
 def _unit(run: Run, metric: str) -> tuple[str, float]:

@@ -28,16 +28,17 @@ class Footnotes:
 
     def __init__(self) -> None:
         """Begin without notes."""
-        self._notes: dict[Hashable, list[Note]] = {}
+        self._notes: dict[Hashable, tuple[int, list[Note]]] = {}
 
     def number(self, note: Note) -> int:
         """Return the number of a note, from 1."""
-        self._notes.setdefault(note.key, []).append(note)
-        return list(self._notes).index(note.key) + 1
+        number, notes = self._notes.setdefault(note.key, (len(self._notes) + 1, []))
+        notes.append(note)
+        return number
 
     def texts(self) -> tuple[str, ...]:
         """Return the footnotes, that of number 1 first."""
-        return tuple(map(_joined, self._notes.values()))
+        return tuple(_joined(notes) for _, notes in self._notes.values())
 
 
 def notes_of(

@@ -4,7 +4,7 @@ import pytest
 from fakes.records import machine, onnx_judgement, run, sample
 
 from pytest_hwperf.core.metrics import METRICS, Metric
-from pytest_hwperf.core.records import Margin, StoredRun, replace, uncompared
+from pytest_hwperf.core.records import Margin, replace, uncompared
 from pytest_hwperf.core.statements import said
 
 
@@ -57,10 +57,6 @@ def test_a_run_finds_its_samples_and_metrics() -> None:
 def test_a_metric_that_nobody_recorded_is_an_error() -> None:
     with pytest.raises(KeyError, match="rouge_l"):
         run().metric("rouge_l")
-
-
-def test_a_session_without_a_figure_has_none() -> None:
-    assert StoredRun(run=run(), figures=()).figure("latency", "p50") is None
 
 
 def test_a_judgement_knows_its_comparisons_and_whether_it_fails() -> None:
