@@ -45,7 +45,7 @@ def _lines(item: pytest.Item, label: str) -> Iterator[str]:
         task = WorkerTask(role="sites", node=item.nodeid, label=label)
         (answer,) = ask(task, command_for(item), processes=1)
     except WorkerError as error:
-        yield f"memray named no lines: {visible(str(error).partition(chr(10))[0])}"
+        yield f"memray named no lines: {visible(error.sentence)}"
         return
     yield from (f"memray named no lines: {visible(reason)}" for reason in answer.reasons.values())
     if answer.sites:

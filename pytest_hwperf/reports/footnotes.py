@@ -20,7 +20,7 @@ class Note:
     @property
     def key(self) -> Hashable:
         """What notes have in common that are one footnote."""
-        return self.before, *(_common(part) if self.alike else visible(str(part)) for part in self.parts)
+        return self.before, *(_common(part) if self.alike else part for part in self.parts)
 
 
 class Footnotes:
@@ -62,15 +62,13 @@ def notes_of(
 def _comparison_notes(comparison: Comparison, run: Run, *, exact: bool) -> Iterator[Note]:
     noted = (comparison.cause, *comparison.warnings, comparison.disturbance)
     yield from (Note(parts=(remark,)) for remark in noted if remark)
-    method = comparison.method
-    if comparison.change and method:
-        counted = comparison.pairs in method.numbers.values()
-        count = None if counted else state("count", n=comparison.pairs)
-        parts = tuple(part for part in (method, comparison.promise, count) if part)
+    numbers = comparison.method.numbers if comparison.method else {}
+    if comparison.change:
+        count = None if comparison.pairs in numbers.values() else state("count", n=comparison.pairs)
+        parts = tuple(part for part in (comparison.method, comparison.promise, count) if part)
         yield Note(parts=parts, before="change by ", alike=not exact)
         yield from (Note(parts=(warning,), alike=True) for warning in comparison.change.warnings)
-    told = method is not None and "limit" in method.numbers
-    if comparison.outcome == "inconclusive" and comparison.detectable is not None and not told:
+    if comparison.outcome == "inconclusive" and comparison.detectable is not None and "limit" not in numbers:
         sign = ">=" if metric_of(run, comparison.metric).better == "lower" else "<="
         yield Note(parts=(f"could have caught a change {sign} {show_change(comparison.detectable, comparison.scale)}",))
 

@@ -184,9 +184,8 @@ def _shown(key: Key, verdicts: Sequence[Verdict], detail: Detail) -> bool:
 def _conditions(run: Run, figures: Iterable[Figure], detail: Detail) -> list[str]:
     """Write `float32`, `threads 1`; verbose also all others, and what was counted where one word does not say it."""
     if detail != "verbose":
-        shown = {name: run.conditions[name] for name in _CONDITIONS if name in run.conditions}
-        texts = [value if name == "precision" else _named(name, value) for name, value in shown.items()]
-        return [text for text in texts if text != _named("load", _USUAL_LOAD)]
+        shown = [(name, run.conditions[name]) for name in _CONDITIONS if name in run.conditions]
+        return [value if name == "precision" else _named(name, value) for name, value in shown if value != _USUAL_LOAD]
     units = dict.fromkeys(figure.per for figure in figures if figure.per != unit_of(figure.per))
     return [
         *(_named(name, value) for name, value in run.conditions.items()),
