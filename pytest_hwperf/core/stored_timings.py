@@ -167,9 +167,8 @@ def _with_alarm(found: Comparison, shifts: Sequence[float], bar: float) -> Compa
     beyond = sum(side * shift > bar for shift in shifts)
     if len(shifts) <= REPEATS:
         return replace(found, cause=state("not repeated", repeats=REPEATS))
-    if found.method is not None:
-        numbers = {**found.method.numbers, "beyond": beyond, "processes": len(shifts)}
-        found = replace(found, method=state("historical repeats", **numbers))
+    numbers = found.method.numbers if found.method else {}
+    found = replace(found, method=state("historical repeats", beyond=beyond, processes=len(shifts), **numbers))
     if beyond < len(shifts):
         return found
     return replace(found, outcome="regressed" if side > 0 else "improved")

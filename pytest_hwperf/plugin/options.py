@@ -270,15 +270,15 @@ def _baseline(name: str) -> str:
     return name
 
 
-def _alpha(text: str) -> float:
+def _alpha(given: str) -> float:
     """Parse the rate; the parser is loaded only for another than the default."""
-    if text == _DEFAULT_ALPHA:
+    if given == _DEFAULT_ALPHA:
         return 0.01
     from pytest_hwperf.core.errors import UsageProblem
     from pytest_hwperf.core.units import parse_rate
 
     try:
-        return parse_rate("--hwperf-alpha", text)
+        return parse_rate("--hwperf-alpha", given)
     except UsageProblem as problem:
         raise pytest.UsageError(str(problem)) from problem
 

@@ -165,6 +165,13 @@ def test_energy_that_nobody_names_or_counts_is_not_asked(test: MeasuredTest, ene
     assert ([], {}) == (found.hypotheses, found.parts)
 
 
+def test_what_no_turn_and_no_process_tells_is_not_asked() -> None:
+    rows = Margin(metric="sample_throughput", statistic="mean", size=0.05)
+    found = asked(asking(rows, named=[rows]))
+
+    assert ([], [], [], {}) == (found.hypotheses, found.fixed_samples, found.processes, found.parts)
+
+
 @pytest.mark.parametrize(
     ("then", "now", "why"),
     [
