@@ -107,6 +107,7 @@ def unnumbered(output: str) -> list[str]:
     lines = (re.sub(r"batches( of \d+ calls)?", "calls", line) for line in lines)
     number = re.compile(rf"({_LIMIT.pattern})|\d[\d.]*( ([nµm]?s\b|[kM]?/s))?")
     lines = (number.sub(lambda found: found[1] or "#", line) for line in lines)
+    lines = (line.replace(".. ?)", ".. #)") for line in lines)  # of so few calls that there is no upper bound
     return [" ".join(line.split()) for line in lines]
 
 
