@@ -1,4 +1,4 @@
-"""Files that the command line reads: reports of earlier runs."""
+"""Reports of earlier runs, read strictly: they may come from anyone."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ _OTHER, _OLDER = "give a file of pytest --hwperf-json", "write it anew with pyte
 
 
 def read_report(path: str) -> Report:
-    """Read what `pytest --hwperf-json` wrote; strictly, since it may come from anyone.
+    """Read a file of `pytest --hwperf-json`.
 
     Raises:
         UsageProblem: no such file, or something else in it; says what.
