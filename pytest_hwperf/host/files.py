@@ -16,9 +16,9 @@ def read_text(path: Path) -> str:
         return ""
 
 
-def create_file(path: Path) -> int:
+def create_file(path: Path, mode: int = 0o666) -> int:
     """Create the new file `path` and return its descriptor."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
 
 
 def check_writable(path: Path) -> None:
@@ -32,13 +32,13 @@ def check_writable(path: Path) -> None:
     probe.unlink()
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Replace one file atomically, as `replace_files` does.
+def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+    """Replace one file atomically, as `replace_files` does; `mode` is lessened by the umask.
 
     Raises:
         OSError: it could not be written; its old content is intact.
     """
-    for error in replace_files({path: content}, create_file).values():
+    for error in replace_files({path: content}, partial(create_file, mode=mode)).values():
         raise error
 
 

@@ -18,6 +18,8 @@ from pytest_hwperf.host.files import replace_file
 ENVIRONMENT = "HWPERF_CACHE_DIR"
 _UNUSED_DAYS = 30  # a model trained without a random state differs in each session: its files must not pile up
 
+_OWN = 0o600  # a model is its owner's
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedModel:
@@ -86,8 +88,10 @@ def _store(place: Path, key: str, model: bytes, notes: Mapping[str, str]) -> Cac
     """Write the model, then the note: a note never names a model that is not there."""
     sha256 = hashlib.sha256(model).hexdigest()
     path = place / f"{sha256}.onnx"
-    replace_file(path, model)
-    replace_file(place / f"{key}.json", json.dumps({"sha256": sha256, "notes": dict(notes)}, indent=1).encode())
+    replace_file(path, model, mode=_OWN)
+    replace_file(
+        place / f"{key}.json", json.dumps({"sha256": sha256, "notes": dict(notes)}, indent=1).encode(), mode=_OWN
+    )
     return CachedModel(path=path, sha256=sha256, bytes=len(model), notes=dict(notes))
 
 
