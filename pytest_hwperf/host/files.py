@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent import futures
+from functools import partial
 from pathlib import Path
 
 _WRITERS = 8  # a flush waits for the disk, and a disk serves several at once
