@@ -4,12 +4,30 @@ from array import array
 from collections.abc import Iterable, Mapping
 
 import pytest
-from fakes.records import machine, run, sample
+from fakes.records import estimate, machine, run, sample
 
-from pytest_hwperf.core.baselines import Criteria, Stored, compare_with_sessions, stored_run_of
+from pytest_hwperf.core.baselines import (
+    Criteria,
+    Stored,
+    choose,
+    compare_with_sessions,
+    named_too,
+    not_compared,
+    stored_run_of,
+)
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
 from pytest_hwperf.core.estimates import figures
-from pytest_hwperf.core.records import Comparison, Judgement, Machine, Run, Sample, replace
+from pytest_hwperf.core.records import (
+    Comparison,
+    ComparisonOutcome,
+    Judgement,
+    Machine,
+    Margin,
+    Run,
+    Sample,
+    replace,
+    uncompared,
+)
 from pytest_hwperf.core.statements import said
 
 LATENCY, ACCURACY, MEMORY = (DEFAULT_MARGINS[name] for name in ("latency_p50", "accuracy", "memory"))
@@ -158,3 +176,54 @@ def test_what_was_named_and_not_measured_is_said() -> None:
 
 def test_what_nobody_measured_and_nobody_named_is_left_out() -> None:
     assert compare_with_sessions(measured(), figures(measured()), stored(), Criteria(margins=[MEMORY])) == ()
+
+
+def verdictless(margin: Margin, outcome: ComparisonOutcome, change: float | None = None) -> Comparison:
+    """A comparison of which only the outcome and the change count."""
+    found = uncompared(margin, outcome, said(outcome))
+    return found if change is None else replace(found, change=estimate(change, None, None, 1), cause=None)
+
+
+@pytest.mark.parametrize(
+    ("margin", "old", "new", "blind", "chosen"),
+    [
+        (LATENCY, verdictless(LATENCY, "regressed", 0.5), verdictless(LATENCY, "equivalent", 0.0), False, "equivalent"),
+        (LATENCY, verdictless(LATENCY, "regressed", 0.5), verdictless(LATENCY, "equivalent", 0.0), True, "regressed"),
+        (LATENCY, verdictless(LATENCY, "improved", -0.5), verdictless(LATENCY, "equivalent", 0.0), True, "equivalent"),
+        (LATENCY, verdictless(LATENCY, "inconclusive", 0.1), None, False, "inconclusive"),
+        (LATENCY, None, verdictless(LATENCY, "equivalent", 0.0), False, "equivalent"),
+        (MEMORY, verdictless(MEMORY, "equivalent", 0.0), verdictless(MEMORY, "regressed", 0.5), False, "equivalent"),
+        (MEMORY, verdictless(MEMORY, "no baseline"), verdictless(MEMORY, "regressed", 0.5), False, "regressed"),
+    ],
+    ids=["pairs", "blind pairs", "blind to no alarm", "no pairs", "nothing stored", "exact", "exact without values"],
+)
+def test_each_margin_is_answered_by_the_better_comparison(
+    margin: Margin, old: Comparison | None, new: Comparison | None, *, blind: bool, chosen: str
+) -> None:
+    """What is stored of exact metrics stays valid; pairs decide about timings, unless the test itself has changed."""
+    stored_ones = [old] if old else []
+    paired = {(margin.metric, margin.statistic): new} if new else {}
+    (found,) = choose(run(), [margin], stored_ones, paired, blind=blind)
+
+    assert chosen == found.outcome
+
+
+def test_a_margin_that_nothing_answers_is_left_out() -> None:
+    assert choose(run(), [LATENCY], [], {}, blind=False) == ()
+
+
+def test_what_the_user_named_says_why_the_pairs_say_nothing() -> None:
+    here = run(unmeasured={"energy": "no counter"})
+    named = {(margin.metric, margin.statistic) for margin in (LATENCY, ENERGY, COLD)}
+    known = {("latency", "p50"): verdictless(LATENCY, "equivalent", 0.0)}
+    found = named_too(here, Criteria(margins=[LATENCY, ENERGY, COLD, FLIPS], required=named), known)
+
+    assert {"equivalent", "not comparable"} == {one.outcome for one in found.values()}
+    assert ["", "no counter", "the pairs cannot tell"] == [one.reason for one in found.values()]
+
+
+def test_what_kept_a_comparison_from_being_made_stands_beside_each_measured_margin() -> None:
+    now = latency(0.006)
+    (found,) = not_compared(figures(now), Criteria(margins=[LATENCY, ENERGY]), said("the store is damaged"))
+
+    assert ("latency", "not comparable", "the store is damaged") == (found.metric, found.outcome, found.reason)
