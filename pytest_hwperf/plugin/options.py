@@ -2,14 +2,76 @@
 
 import os
 import re
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import pytest
 
 from pytest_hwperf.stores.location import locate
 
-_UNDECIDED = ("point", "pass", "fail")
 _DEFAULT_ALPHA = "1%"
+
+
+def _choice(*allowed: str) -> "Callable[[str, str], str]":
+    """Return a parser that takes one of `allowed`."""
+
+    def parse(flag: str, value: str) -> str:
+        if value not in allowed:
+            from pytest_hwperf.core.budgets import nearest
+
+            hint = nearest(value, allowed)
+            raise pytest.UsageError(f"{flag}={value!r}: unknown value.{hint} Allowed: {', '.join(allowed)}")
+        return value
+
+    return parse
+
+
+def _seconds(most: int) -> "Callable[[str, str], float]":
+    """Return a parser of seconds above 0 up to `most`."""
+
+    def parse(flag: str, text: str) -> float:
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds <= most:  # NaN and infinity fail too
+            raise pytest.UsageError(f"{flag}={text!r}: a number of seconds above 0 up to {most}, such as 2")
+        return seconds
+
+    return parse
+
+
+def _path(flag: str, value: str) -> str:
+    """Refuse what was meant as a test: `--hwperf-json tests/` would swallow it."""
+    if "::" in value or value.endswith(".py"):
+        raise pytest.UsageError(f"{flag}={value!r} looks like a test; write {flag}=PATH")
+    return value
+
+
+def _baseline(flag: str, name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise pytest.UsageError(f"{flag}={name!r}: a name is made of letters, digits, '.', '_' and '-', such as main")
+    return name
+
+
+def _alpha(flag: str, text: str) -> float:
+    """Parse the rate; the parser is loaded only for another than the default."""
+    return 0.01 if text == _DEFAULT_ALPHA else _by_core("units", "parse_rate", flag, text)
+
+
+def _lines(module: str, function: str, empty: Any = ()) -> Callable[[str, list[str]], Any]:
+    """Return a parser of lines by the core, which is loaded only where there is something to parse."""
+    return lambda flag, lines: _by_core(module, function, lines, flag=flag) if lines else empty
+
+
+def _by_core(module: str, function: str, *arguments: Any, flag: str = "") -> Any:
+    from pytest_hwperf.core.errors import UsageProblem
+
+    try:
+        return getattr(import_module(f"pytest_hwperf.core.{module}"), function)(*arguments)
+    except UsageProblem as problem:
+        raise pytest.UsageError(f"{flag}: {problem}" if flag else str(problem)) from problem
 
 
 class _Option(NamedTuple):
@@ -17,12 +79,24 @@ class _Option(NamedTuple):
 
     name: str  # without the prefix; "max-time" gives --hwperf-max-time and hwperf_max_time
     help: str
-    kind: str = "string"  # "bool", "string" or "args" (repeatable), as ini types
+    kind: str = "string"  # "bool", "string", "args" (repeatable) or "ini" (lines that have no option)
     metavar: str = ""
-    default: Any = None
+    default: str = ""  # of text; a flag is off and a list empty
+    parse: Callable[[str, Any], Any] | None = None  # how it is called, given value → that of `Settings`
+    field: str = ""  # of `Settings`, where it is not called like the option
+
+    @property
+    def flag(self) -> str:
+        """Name on the command line; of lines that have no option, that of the ini key."""
+        return self.ini if self.kind == "ini" else f"--hwperf-{self.name}"
+
+    @property
+    def ini(self) -> str:
+        """Name of the ini key, and of the value that pytest keeps of the command line."""
+        return f"hwperf_{self.name.replace('-', '_')}"
 
 
-# What every run may be told, in the order of `pytest --help`.
+# In the order of `pytest --help`.
 _OPTIONS = (
     _Option("save", "Save the runs of passed tests as sessions of the baseline.", kind="bool"),
     _Option("compare", "Compare with the stored baseline; a significant regression fails its test.", kind="bool"),
@@ -31,7 +105,6 @@ _OPTIONS = (
         "Rerun this git revision, or this folder, beside the present code, in pairs of fresh processes that take "
         "turns; a significant regression fails its test.",
         metavar="REF|DIR",
-        default="",
     ),
     _Option(
         "rerun",
@@ -39,41 +112,59 @@ _OPTIONS = (
         "stored timings (never).",
         metavar="auto|never",
         default="auto",
+        parse=_choice("auto", "never"),
     ),
-    _Option("gate-time", "Longest time for the pairs of a whole run, in seconds.", metavar="SECONDS", default="600"),
     _Option(
-        "base-python", "Interpreter that runs the baseline, with its own dependencies.", metavar="PATH", default=""
+        "gate-time",
+        "Longest time for the pairs of a whole run, in seconds.",
+        metavar="SECONDS",
+        default="600",
+        parse=_seconds(24 * 3600),
+        field="gate_time_s",
     ),
+    _Option("base-python", "Interpreter that runs the baseline, with its own dependencies.", metavar="PATH"),
     _Option(
         "share",
         "Files that git does not know and the baseline needs too, such as models/*.onnx; repeatable.",
         kind="args",
         metavar="GLOB",
-        default=[],
+        parse=lambda _, globs: tuple(globs),
     ),
-    _Option("baseline", "Name of the baseline to save to and compare with.", metavar="NAME", default="main"),
+    _Option(
+        "baseline", "Name of the baseline to save to and compare with.", metavar="NAME", default="main", parse=_baseline
+    ),
     _Option("store", "Where baselines live: a folder, or SCHEME:LOCATION.", metavar="URL", default="json:.hwperf"),
     _Option(
         "alpha",
         "Accepted rate of false alarms: of a whole run that is rerun in pairs, else of each comparison.",
         metavar="PERCENT",
         default=_DEFAULT_ALPHA,
+        parse=_alpha,
     ),
     _Option(
         "margin",
         "Smallest change that matters, as latency_p95=15%% or, for the median latency, 3%%; repeatable.",
         kind="args",
         metavar="[METRIC=]SIZE",
-        default=[],
+        parse=_lines("budgets", "parse_margin_lines"),
+        field="margins",
     ),
     _Option(
         "undecided",
         "What a budget does whose limit lies inside the interval: judge the point, pass or fail.",
         metavar="point|pass|fail",
         default="point",
+        parse=_choice("point", "pass", "fail"),
     ),
     _Option("strict", "Fail comparisons that could not be decided.", kind="bool"),
-    _Option("max-time", "Longest sampling of one measurement, in seconds.", metavar="SECONDS", default="2"),
+    _Option(
+        "max-time",
+        "Longest sampling of one measurement, in seconds.",
+        metavar="SECONDS",
+        default="2",
+        parse=_seconds(3600),
+        field="max_time_s",
+    ),
     _Option(
         "energy",
         "Energy source (rapl, perf, nvml, psys, estimate): auto takes the best there is and says why better ones were "
@@ -83,15 +174,27 @@ _OPTIONS = (
     ),
     _Option(
         "watts",
-        "Watts of one vCPU, for the estimate of energy, or a file that hwperf calibrate made; else a table tells them.",
+        "Watts of one vCPU, for the estimate of energy, or a file that hwperf calibrate made; else those of a table.",
         metavar="IDLE..BUSY|FILE",
-        default="",
     ),
-    _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", default=""),
-    _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", default=""),
+    _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", parse=_path),
+    _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", parse=_path),
     _Option("only", "Run measured tests only.", kind="bool"),
     _Option("skip", "Skip measured tests.", kind="bool"),
     _Option("disable", "Run measured tests once, without measuring or judging.", kind="bool"),
+    _Option(
+        "budgets",
+        "Budgets of every measured test, one KEYWORD=LIMIT a line, as in hwbudget; a marker's keyword wins.",
+        kind="ini",
+        parse=_lines("budgets", "parse_budget_lines"),
+    ),
+    _Option(
+        "carbon",
+        "Tell the carbon of every measured call, one KEY=VALUE a line: intensity_g_per_kwh, intensity_source, "
+        "embodied_kg, lifetime_years, resource_share, per, units_per_call.",
+        kind="ini",
+        parse=_lines("carbon", "parse_carbon_lines", empty=None),
+    ),
 )
 
 
@@ -143,31 +246,17 @@ def add_options(parser: pytest.Parser) -> None:
     """Register every option and its ini twin; defaults are None, so that an unset option lets the ini speak."""
     group = parser.getgroup("hwperf", "performance regressions of models (pytest-hwperf)")
     for option in _OPTIONS:
-        flag, ini = f"--hwperf-{option.name}", _ini_name(option)
-        shown = f" Default: {option.default}.".replace("%", "%%") if option.default not in (None, "", []) else ""
+        shown = f" Default: {option.default}.".replace("%", "%%") if option.default else ""
         text = option.help + shown
         if option.kind == "bool":
-            group.addoption(flag, action="store_true", default=None, help=option.help)
+            group.addoption(option.flag, action="store_true", default=None, help=option.help)
         elif option.kind == "args":
-            group.addoption(flag, action="append", default=None, metavar=option.metavar, help=text)
-        else:
-            group.addoption(flag, default=None, metavar=option.metavar, help=text)
-        kind: Any = "linelist" if option.kind == "args" else option.kind
-        default: Any = False if option.kind == "bool" else option.default
-        parser.addini(ini, option.help.replace("%%", "%"), type=kind, default=default)
-    parser.addini(
-        "hwperf_budgets",
-        "Budgets of every measured test, one KEYWORD=LIMIT a line, as in hwbudget; a marker's keyword wins.",
-        type="linelist",
-        default=[],
-    )
-    parser.addini(
-        "hwperf_carbon",
-        "Tell the carbon of every measured call, one KEY=VALUE a line: intensity_g_per_kwh, intensity_source, "
-        "embodied_kg, lifetime_years, resource_share, per, units_per_call.",
-        type="linelist",
-        default=[],
-    )
+            group.addoption(option.flag, action="append", default=None, metavar=option.metavar, help=text)
+        elif option.kind == "string":
+            group.addoption(option.flag, default=None, metavar=option.metavar, help=text)
+        kind: Any = "linelist" if option.kind in ("args", "ini") else option.kind
+        default = {"bool": False, "linelist": []}.get(kind, option.default)
+        parser.addini(option.ini, option.help.replace("%%", "%"), type=kind, default=default)
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -176,74 +265,24 @@ def read_settings(config: pytest.Config) -> Settings:
     Raises:
         pytest.UsageError: says what was given, what is allowed and what to type.
     """
-    given = {option.name: _given(config, option) for option in _OPTIONS}
-    scheme, location = _store(config, given["store"])
-    budgets, margins = _parsed(config.getini("hwperf_budgets"), given["margin"])
-    if given["base-python"] and not given["against"]:
+    values = {option.field or option.name.replace("-", "_"): _value(config, option) for option in _OPTIONS}
+    try:
+        values["store"], values["location"] = locate(values["store"], config.rootpath)
+    except ValueError as problem:
+        raise pytest.UsageError(f"--hwperf-store={problem}") from problem
+    settings = Settings(**{**values, "watts": _watts(config, values["watts"])})
+    if settings.base_python and not settings.against:
         raise pytest.UsageError("--hwperf-base-python is the baseline's interpreter: give --hwperf-against=REF|DIR too")
-    if given["only"] and given["skip"]:
+    if settings.only and settings.skip:
         raise pytest.UsageError("--hwperf-only and --hwperf-skip exclude each other: give one of them")
-    return Settings(
-        save=given["save"],
-        compare=given["compare"],
-        against=given["against"],
-        rerun=_choice("rerun", given["rerun"], ("auto", "never")),
-        gate_time_s=_seconds("gate-time", given["gate-time"], 24 * 3600),
-        base_python=given["base-python"],
-        share=tuple(given["share"]),
-        baseline=_baseline(given["baseline"]),
-        store=scheme,
-        location=location,
-        alpha=_alpha(given["alpha"]),
-        margins=margins,
-        budgets=budgets,
-        undecided=_choice("undecided", given["undecided"], _UNDECIDED),
-        strict=given["strict"],
-        max_time_s=_seconds("max-time", given["max-time"], 3600),
-        energy=given["energy"],
-        watts=_watts(config, given["watts"]),
-        carbon=_carbon(config.getini("hwperf_carbon")),
-        artifacts=_path("artifacts", given["artifacts"]),
-        json=_path("json", given["json"]),
-        only=given["only"],
-        skip=given["skip"],
-        disable=given["disable"],
-    )
+    return settings
 
 
-def _ini_name(option: _Option) -> str:
-    return f"hwperf_{option.name.replace('-', '_')}"
-
-
-def _given(config: pytest.Config, option: _Option) -> Any:
-    """Take the command line first, then the ini file, then the default."""
-    value = config.getoption(f"hwperf_{option.name.replace('-', '_')}")
-    return config.getini(_ini_name(option)) if value is None else value
-
-
-def _parsed(lines: list[str], margins: list[str]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Turn texts into records; the parser is loaded only where there is something to parse."""
-    if not lines and not margins:
-        return (), ()
-    from pytest_hwperf.core.budgets import parse_budget_lines, parse_margin_lines
-    from pytest_hwperf.core.errors import UsageProblem
-
-    try:
-        return parse_budget_lines(lines), parse_margin_lines(margins)
-    except UsageProblem as problem:
-        raise pytest.UsageError(f"hwperf_budgets or --hwperf-margin: {problem}") from problem
-
-
-def _carbon(lines: list[str]) -> Any:
-    if not lines:
-        return None
-    from pytest_hwperf.core.carbon import parse_carbon_lines
-    from pytest_hwperf.core.errors import UsageProblem
-
-    try:
-        return parse_carbon_lines(lines)
-    except UsageProblem as problem:
-        raise pytest.UsageError(f"hwperf_carbon: {problem}") from problem
+def _value(config: pytest.Config, option: _Option) -> Any:
+    """Take the command line first, then the ini file, then the default, and parse it."""
+    given = None if option.kind == "ini" else config.getoption(option.ini)
+    value = config.getini(option.ini) if given is None else given
+    return value if option.parse is None else option.parse(option.flag, value)
 
 
 def _watts(config: pytest.Config, given: str) -> str:
@@ -253,57 +292,3 @@ def _watts(config: pytest.Config, given: str) -> str:
     if not text or re.fullmatch(r"[\s\d.+-]+", text):
         return text
     return str((config.rootpath if given and not typed else config.invocation_params.dir) / text)
-
-
-def _store(config: pytest.Config, url: str) -> tuple[str, str]:
-    try:
-        return locate(url, config.rootpath)
-    except ValueError as problem:
-        raise pytest.UsageError(f"--hwperf-store={problem}") from problem
-
-
-def _baseline(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise pytest.UsageError(
-            f"--hwperf-baseline={name!r}: a name is made of letters, digits, '.', '_' and '-', such as main"
-        )
-    return name
-
-
-def _alpha(given: str) -> float:
-    """Parse the rate; the parser is loaded only for another than the default."""
-    if given == _DEFAULT_ALPHA:
-        return 0.01
-    from pytest_hwperf.core.errors import UsageProblem
-    from pytest_hwperf.core.units import parse_rate
-
-    try:
-        return parse_rate("--hwperf-alpha", given)
-    except UsageProblem as problem:
-        raise pytest.UsageError(str(problem)) from problem
-
-
-def _seconds(name: str, text: str, most: int) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= most:  # NaN and infinity fail too
-        raise pytest.UsageError(f"--hwperf-{name}={text!r}: a number of seconds above 0 up to {most}, such as 2")
-    return seconds
-
-
-def _choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        from pytest_hwperf.core.budgets import nearest
-
-        hint = nearest(value, allowed)
-        raise pytest.UsageError(f"--hwperf-{name}={value!r}: unknown value.{hint} Allowed: {', '.join(allowed)}")
-    return value
-
-
-def _path(name: str, value: str) -> str:
-    """Refuse what was meant as a test: `--hwperf-json tests/` would swallow it."""
-    if "::" in value or value.endswith(".py"):
-        raise pytest.UsageError(f"--hwperf-{name}={value!r} looks like a test; write --hwperf-{name}=PATH")
-    return value
