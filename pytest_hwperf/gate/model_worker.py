@@ -1,4 +1,4 @@
-"""A process of a pair that is no pytest: it loads one model and takes turns."""
+"""The worker program of `hwperf compare`, which runs without pytest: it loads one model and takes turns."""
 
 import importlib
 import os
@@ -82,19 +82,11 @@ def main() -> int:
 
 def _serve(turns: Turns, spec: ModelSpec) -> None:
     from pytest_hwperf.measure.outputs import refuse_nan
-    from pytest_hwperf.measure.pair_target import PairTarget
-    from pytest_hwperf.measure.sampling import Stream, collection_held, refuse_coroutine
+    from pytest_hwperf.measure.pair_target import ready_target
 
-    subject = subject_of(spec)
-    loaded = subject.load()
-    with loaded.scope():
-        stream = Stream(loaded.function, loaded.inputs)
-        result = stream.once()
-        refuse_coroutine(result)
+    with ready_target(subject_of(spec), lambda: None) as (target, result, _):
         refuse_nan(result)
-        with collection_held():
-            here = Ready(node=spec.test, index=0, label=spec.label)
-            turns.serve(here, PairTarget(subject, loaded, stream, lambda: None))
+        turns.serve(Ready(node=spec.test, index=0, label=spec.label), target)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,11 @@
-"""Compare two models in pairs of fresh processes, with accuracy paired on the same examples."""
+"""Comparison of two models, or of one with itself, in pairs of fresh processes."""
 
 import os
-import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from time import monotonic
 from typing import Any
 
@@ -42,6 +40,16 @@ class CompareSettings:
     progress: Callable[[Progress], None] = lambda _: None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfComparison:
+    """What pairs of equal processes have shown."""
+
+    changes: tuple[float, ...]  # log of one side's median latency over the other's, one a pair, in time order
+    latency_s: float | None  # median call, None without pairs
+    seconds: float  # wall time of all pairs, without the rehearsal
+    lost: str  # why pairs were lost and it ended early, "" where none was
+
+
 def compare_models(
     old: str, new: str, X: Any, y: Any | None, settings: CompareSettings
 ) -> tuple[tuple[Comparison, ...], Gate]:
@@ -61,18 +69,55 @@ def compare_models(
         UsageProblem: a model that cannot be loaded or called; says why.
         WorkerError: a process was lost.
     """
-    with rehearsed(old, new, X, y, settings) as (conductor, asked, seed):
+    with rehearsed(old, new, X, y, settings) as (conductor, asked):
         until = monotonic() + settings.time_s
         evidence = conductor.conduct(asked, until, state("out of time", limit=settings.time_s))
-    gate = Gate(against=old, revision="", seed=seed, evidence=evidence, shared={}, seconds=conductor.seconds)
+    seed, seconds = conductor.seed, conductor.seconds
+    gate = Gate(against=old, revision="", seed=seed, evidence=evidence, shared={}, seconds=seconds)
     return tuple(decide(evidence).values()), gate
+
+
+def compare_with_itself(model: str, X: Any, settings: CompareSettings) -> SelfComparison:
+    """Let a model take turns with itself until the time is up: what differs is the noise of this machine.
+
+    The last pair may end a little later.
+
+    Args:
+        model: path of an ONNX file, or module:function.
+        X: its rows, shape (n, ...).
+        settings: `time_s` is for all, the rehearsal included.
+
+    Raises:
+        UsageProblem: it cannot be loaded or called; says why.
+        WorkerError: a process was lost in the rehearsal.
+    """
+    until = monotonic() + settings.time_s
+    changes, latencies, lost = list[float](), list[float](), ""
+    with rehearsed(model, model, X, None, settings) as (conductor, evidence):
+        began = monotonic()
+        while monotonic() < until:
+            # A round ends when the gate would have decided; what it observed is kept, and the next begins anew.
+            seen = conductor.conduct(evidence, until, None)
+            observed = [one for pair in seen.pairs for one in pair.observations]
+            changes += [one.change for one in observed if one.change is not None]
+            latencies += [value for one in observed for value in one.baseline]
+            if seen.stopped or seen.dropped or not seen.pairs:
+                lost = str(seen.stopped or next(iter(conductor.dropped.values()), ""))
+                break
+        seconds = monotonic() - began
+    return SelfComparison(
+        changes=tuple(changes),
+        latency_s=sorted(latencies)[len(latencies) // 2] if latencies else None,
+        seconds=seconds,
+        lost=lost,
+    )
 
 
 @contextmanager
 def rehearsed(
     old: str, new: str, X: Any, y: Any | None, settings: CompareSettings
-) -> Iterator[tuple[Conductor, Evidence, int]]:
-    """Run a rehearsal; yield the conductor, what its pairs have to decide, and the seed of every random choice.
+) -> Iterator[tuple[Conductor, Evidence]]:
+    """Run a rehearsal; yield the conductor and what its pairs have to decide.
 
     Raises:
         UsageProblem: a model that cannot be loaded or called; says why.
@@ -86,15 +131,13 @@ def rehearsed(
             raise UsageProblem("rows and labels are arrays of numbers or text; objects cannot cross to a fresh process")
         np.savez(data, allow_pickle=False, **arrays)
         models: dict[Side, str] = {"baseline": old, "candidate": new}
-        seed = secrets.randbits(63)
         conductor = Conductor(
             commands={side: _command(model, data, settings) for side, model in models.items()},
-            random=Random(seed),  # noqa: S311 - a fair coin whose throws can be repeated, no secret
             logs=Path(tempfile.gettempdir(), f"hwperf-logs-{os.getpid()}"),
             processors=processors(),
             progress=settings.progress,
         )
-        yield conductor, _evidence(_rehearsed(conductor, models, settings.measurement.test), settings), seed
+        yield conductor, _evidence(_trace(conductor, models, settings.measurement.test), settings)
 
 
 def _command(model: str, data: Path, settings: CompareSettings) -> Command:
@@ -109,7 +152,7 @@ def _command(model: str, data: Path, settings: CompareSettings) -> Command:
     return Command(module=MODULE, arguments=[], model=spec, directory=Path.cwd(), environment=untraced(os.environ))
 
 
-def _rehearsed(conductor: Conductor, models: Mapping[Side, str], node: str) -> PairTrace:
+def _trace(conductor: Conductor, models: Mapping[Side, str], node: str) -> PairTrace:
     trace = conductor.rehearse([node])
     outcomes = trace.outcomes.get(node, {})
     for side, model in models.items():

@@ -1,12 +1,10 @@
 """Base and head of a test suite in pairs of fresh processes: rehearsed, measured, decided."""
 
-import secrets
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
 from time import monotonic
 from types import FrameType
 from typing import NoReturn
@@ -74,11 +72,10 @@ def run_gate(request: GateRequest) -> GateResult:
         WorkerError: a side has run the code of the other, or cannot be started.
         OSError: a folder or a file cannot be written.
     """
-    began, seed = monotonic(), secrets.randbits(63)
+    began = monotonic()
     with _terminable(), both_trees(request.command.root, request.against, request.files, request.share) as trees:
         conductor = Conductor(
             commands=commands(request.command, trees, request.files, request.base_python),
-            random=Random(seed),  # noqa: S311 - a fair coin whose throws can be repeated, no secret
             logs=request.logs,
             processors=processors(),
             progress=request.progress,
@@ -91,7 +88,7 @@ def run_gate(request: GateRequest) -> GateResult:
     gate = Gate(
         against=request.name,
         revision=trees.revision,
-        seed=seed,
+        seed=conductor.seed,
         evidence=evidence,
         shared=trees.shared,
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},

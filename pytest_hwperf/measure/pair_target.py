@@ -1,8 +1,11 @@
-"""A loaded subject in a process of a pair: what it does when it is its turn, and what needs no clock at all."""
+"""A loaded subject in a process of a pair: what its conductor may ask of it."""
 
 import gc
 from array import array
-from time import perf_counter_ns
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter, perf_counter_ns
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
@@ -13,12 +16,12 @@ from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show
 from pytest_hwperf.measure.accuracy import correctness, flips
 from pytest_hwperf.measure.planted_work import planted
+from pytest_hwperf.measure.sampling import Stream, collection_held, refuse_coroutine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_hwperf.core.contracts import Meter
-    from pytest_hwperf.measure.sampling import Stream
     from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 
 ARENA = taken_by("session")
@@ -26,50 +29,34 @@ ARENA = taken_by("session")
 _ABOUT = 0.9  # of the reserved window: what the calls are expected to take is an estimate itself
 
 
+@dataclass(slots=True)
 class PairTarget:
     """What a conductor may ask of a measurement."""
 
-    def __init__(
-        self,
-        subject: "Subject",
-        loaded: "LoadedSubject",
-        stream: "Stream",
-        energy: "Callable[[], Meter | None]",
-        plant: float = 0.0,
-    ) -> None:
-        """Answer for `loaded`, whose calls `stream` makes.
-
-        Args:
-            subject: what is measured.
-            loaded: the same, loaded.
-            stream: of its calls.
-            energy: opens a meter, or gives None.
-            plant: share of work that is planted into every call, for a self-check.
-        """
-        self._subject = subject
-        self._loaded = loaded
-        self._stream = stream
-        self._open_energy = energy
-        self._plant = plant
+    subject: "Subject"
+    loaded: "LoadedSubject"
+    stream: Stream  # of its calls
+    open_energy: "Callable[[], Meter | None]"
+    plant: float = 0.0  # share of work that is planted into every call, for a self-check
 
     def prepare(self) -> None:
         """Sweep what the last block left, the same on both sides; before the first, plant what a self-check asks."""
-        if self._plant:  # only now: while both sides prepare, each slows the other, and loops otherwise than calls
-            self._stream.function = planted(self._loaded.function, self._loaded.inputs, self._plant)
-            self._plant = 0.0
+        if self.plant:  # only now: while both sides prepare, each slows the other, and loops otherwise than calls
+            self.stream.function = planted(self.loaded.function, self.loaded.inputs, self.plant)
+            self.plant = 0.0
         gc.collect()
 
     def block(self, calls: int, batch: int) -> "array[int]":
         """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
         if batch == 1:
-            return array("q", map(int, self._stream.times(calls, perf_counter_ns)))
-        return array("q", (self._stream.batch(batch, perf_counter_ns) for _ in range(calls)))
+            return array("q", map(int, self.stream.times(calls, perf_counter_ns)))
+        return array("q", (self.stream.batch(batch, perf_counter_ns) for _ in range(calls)))
 
     def exact(self) -> list[Sample]:
         """Return accuracy, flips, size and the arena's peaks."""
-        predicted = self._loaded.labels() if self._loaded.labels else None
-        samples, _ = exact_samples(self._subject, predicted)
-        peaks, _ = arena_samples(self._subject)
+        predicted = self.loaded.labels() if self.loaded.labels else None
+        samples, _ = exact_samples(self.subject, predicted)
+        peaks, _ = arena_samples(self.subject)
         return [*samples, *peaks]
 
     def energy(self, calls: int, seconds: float) -> EnergyWindow:
@@ -78,18 +65,40 @@ class PairTarget:
         Where the meter needs a longer window than the `seconds` that they take, nothing is called, and `needed_s` says
         how long, with a reserve for calls that have got faster.
         """
-        meter = self._open_energy()
+        meter = self.open_energy()
         if meter is None or meter.covers == "estimate":
             return EnergyWindow(reason="energy is not measured here")
         needed_s = 1.25 * meter.shortest_window_s
         if seconds < needed_s * _ABOUT:
             return EnergyWindow(needed_s=needed_s, reason=f"windows of {show(needed_s, 's')} are needed")
         before = meter.start()
-        self._stream.batch(calls, perf_counter_ns)
+        self.stream.batch(calls, perf_counter_ns)
         reading = meter.end(before)
         if reading.value is None:
             return EnergyWindow(reason=reading.reason, source=meter.source)
-        return EnergyWindow(joules=reading.value / (calls * (self._subject.rows or 1)), source=meter.source)
+        return EnergyWindow(joules=reading.value / (calls * (self.subject.rows or 1)), source=meter.source)
+
+
+@contextmanager
+def ready_target(
+    subject: "Subject", open_energy: "Callable[[], Meter | None]", plant: float = 0.0
+) -> Iterator[tuple[PairTarget, object, float]]:
+    """Load a subject and call it once; yield what a conductor may ask, the value of that call, and its seconds.
+
+    Meanwhile garbage is collected only where the target does it.
+
+    Raises:
+        MeasurementError: the call gives a coroutine.
+    """
+    loaded = subject.load()
+    with loaded.scope():
+        stream = Stream(loaded.function, loaded.inputs)
+        before = perf_counter()
+        result = stream.once()
+        seconds = perf_counter() - before
+        refuse_coroutine(result)
+        with collection_held():
+            yield PairTarget(subject, loaded, stream, open_energy, plant), result, seconds
 
 
 def exact_samples(subject: "Subject", predicted: object) -> tuple[list[Sample], dict[str, Statement]]:

@@ -1,4 +1,4 @@
-"""The conductor's ends of the lines to both processes of a pair: localhost TCP, a token, deadlines."""
+"""The conductor's end of a connection to a process of a pair: localhost TCP, a token, deadlines."""
 
 import secrets
 import selectors
@@ -13,15 +13,15 @@ from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.host.processes import Launched
 from pytest_hwperf.host.worker_protocol import PROTOCOL
-from pytest_hwperf.pairs.messages import Frame, Hello, ToWorker, pack, unpack
+from pytest_hwperf.pairs.messages import Frame, Hello, ToWorker, pack, read_exactly, unpack
 
-_SLICE_S = 0.2  # between two looks whether the process still lives: a forked child may hold its end of the line
-_LAST_BREATH_S = 0.5  # from the end of a line to the end of its process
-_GREETING_S = 10.0  # for a stranger that connects and says nothing
+_SLICE_S = 0.2  # between two checks whether the process lives: a forked child may hold its end of the connection
+_EXIT_S = 0.5  # from the end of a connection to the end of its process
+_HELLO_S = 10.0  # for somebody who connects and sends nothing
 
 
 class WorkerLostError(WorkerError):
-    """A process of a pair crashed, hung, or speaks something else; `side` says which, None where both have part."""
+    """A process of a pair crashed, hung, or broke the protocol; `side` says which, None where both are involved."""
 
     def __init__(self, sentence: str, *, side: Side | None = None, log: str = "") -> None:
         super().__init__(f"{side}: {sentence}" if side else sentence, log=log)
@@ -63,28 +63,28 @@ class Listener:
         self.token = secrets.token_hex(16)
 
     def accept(self, side: str, launched: Launched, deadline_s: float) -> "Connection":
-        """Wait for the process that was launched for `side`; whoever lacks the token is turned away.
+        """Wait for the process that was launched for `side`; whoever lacks the token is refused.
 
         Raises:
-            WorkerLostError: it ended, or did not come in time.
+            WorkerLostError: it ended, or did not connect in time.
         """
         until = monotonic() + deadline_s
         while monotonic() < until:
             if _readable(self._listener):
-                line = Connection(self._listener.accept()[0], launched)
+                connection = Connection(self._listener.accept()[0], launched)
                 try:
-                    if line.greeted(self.token, side):
-                        return line
+                    if connection.is_from(self.token, side):
+                        return connection
                 except WorkerLostError:
-                    line.close()
+                    connection.close()
                     raise
-                line.close()
+                connection.close()
             elif launched.process.poll() is not None:
-                raise WorkerLostError(f"ended with code {launched.process.returncode} before it had greeted")
-        raise WorkerLostError(f"did not greet within {deadline_s:g} s")
+                raise WorkerLostError(f"ended with code {launched.process.returncode} before it had connected")
+        raise WorkerLostError(f"did not connect within {deadline_s:g} s")
 
     def close(self) -> None:
-        """Let nobody in any more."""
+        """Accept nobody any more."""
         self._listener.close()
 
 
@@ -92,7 +92,7 @@ class Connection:
     """The connection to one process."""
 
     def __init__(self, connection: socket.socket, launched: Launched, clock: Callable[[], float] = monotonic) -> None:
-        """Speak with `launched` over `connection`."""
+        """Exchange messages with `launched` over `connection`."""
         self._connection = connection
         self._launched = launched
         self._clock = clock
@@ -116,30 +116,19 @@ class Connection:
             WorkerLostError: the process is gone, or silent for longer than `deadline_s`.
         """
         until = self._clock() + deadline_s
-
-        def exactly(count: int) -> bytes:
-            parts = bytearray()
-            while len(parts) < count:
-                self._wait(until, deadline_s)
-                part = self._connection.recv(min(count - len(parts), 1 << 20))
-                if not part:
-                    raise self._gone()
-                parts += part
-            return bytes(parts)
-
         try:
-            return unpack(exactly)
+            return unpack(lambda count: read_exactly(self._connection, count, lambda: self._wait(until, deadline_s)))
         except OSError as error:
             raise self._gone() from error
 
-    def greeted(self, token: str, side: str) -> bool:
-        """Whether the one who has connected is the process of that side.
+    def is_from(self, token: str, side: str) -> bool:
+        """Whether it was opened by the process of that side.
 
         Raises:
             WorkerLostError: it is, but speaks another protocol.
         """
         try:
-            hello = self.receive(_GREETING_S).message
+            hello = self.receive(_HELLO_S).message
         except WorkerError:
             return False
         if not isinstance(hello, Hello) or not secrets.compare_digest(hello.token.encode(), token.encode()):
@@ -163,14 +152,14 @@ class Connection:
                 raise WorkerLostError(f"was silent for {deadline_s:.3g} s")
 
     def _gone(self) -> WorkerLostError:
-        try:  # its end of the line closes a moment before its code is known
-            how = f"ended with code {self._launched.process.wait(_LAST_BREATH_S)}"
+        try:  # its end of the connection closes a moment before its code is known
+            how = f"ended with code {self._launched.process.wait(_EXIT_S)}"
         except subprocess.TimeoutExpired:
             how = "closed its connection"
         return WorkerLostError(f"{how} in the middle of the pair")
 
 
-def _readable(line: socket.socket) -> bool:
+def _readable(connection: socket.socket) -> bool:
     with selectors.DefaultSelector() as selector:  # select() itself ends at 1024 open files
-        selector.register(line, selectors.EVENT_READ)
+        selector.register(connection, selectors.EVENT_READ)
         return bool(selector.select(_SLICE_S))

@@ -1,12 +1,13 @@
 """Pairs of fresh processes, one after the other, until every hypothesis of the build is decided or the time is up."""
 
-import dataclasses
+import secrets
 import shutil
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -42,9 +43,9 @@ class Progress:
     pair: int  # of this stage, from 1
     of: int  # pairs until the next decision
     test: str  # being measured, "" between tests
-    decided: int  # hypotheses
-    hypotheses: int
-    left_s: float | None  # until the next decision, from the pairs so far; None: not known yet
+    decided: int = 0  # hypotheses
+    hypotheses: int = 0
+    left_s: float | None = None  # until the next decision, from the pairs so far; None: not known yet
 
 
 class _Held(NamedTuple):
@@ -57,44 +58,47 @@ class _Held(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Conductor:
-    """Starts pairs and leads them; every process it starts is gone when a pair is over."""
+    """Starts pairs and conducts them; every process it starts is gone when a pair is over."""
 
     commands: Mapping[Side, Command]
-    random: Random  # its seed is kept with the evidence
     logs: Path  # the log of a lost pair is kept here
+    seed: int = field(default_factory=partial(secrets.randbits, 63))  # of every random choice, kept with the evidence
     plan: BlockPlan = field(default_factory=BlockPlan)
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     progress: Callable[[Progress], None] = lambda _: None
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
-    dropped: dict[Hypothesis, Statement] = field(
-        default_factory=dict
-    )  # hypotheses that gave no value again and again → why
+    dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
+    random: Random = field(init=False)
     _misses: Counter[Hypothesis] = field(default_factory=Counter)
     _started: int = 0
+
+    def __post_init__(self) -> None:
+        """Begin the random choices."""
+        self.random = Random(self.seed)  # noqa: S311 - fair coins whose throws can be repeated, no secret
 
     def rehearse(self, nodes: Sequence[str]) -> PairTrace:
         """Run a first pair whose times are thrown away: it finds what crashes, and asks for all that needs no clock."""
 
-        def watch(measurement: Measurement) -> None:
-            self.progress(_progress("rehearsal", 1, 1, measurement.test))
+        def watch(test: str) -> None:
+            self.progress(Progress(stage="rehearsal", pair=1, of=1, test=test))
 
         program = Program(
             nodes=nodes,
             wanted=lambda _: [MEDIAN_LATENCY],
             exact=True,
             plan=_REHEARSED,
-            watch=watch,
+            watch=lambda measurement: watch(measurement.test),
             draw=self._draw,
         )
-        self.progress(_progress("rehearsal", 1, 1, ""))
+        watch("")
         return self._hold("rehearsal", program).trace
 
     def conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
         """Run pairs until every hypothesis is decided.
 
         Args:
-            evidence: hypotheses and matches; its pairs are continued.
+            evidence: hypotheses and fixed samples; its pairs are continued.
             until: instant of `clock` after which no pair is begun.
             why_late: what is said of undecided hypotheses then.
 
@@ -138,10 +142,17 @@ class Conductor:
         each_s = self.seconds.get(stage, 0.0) / done if done else None
 
         def watch(measurement: Measurement) -> None:
-            left_s = None if each_s is None else each_s * left
-            here = _progress(stage, done + 1, done + left, measurement.test)
-            count = len(evidence.hypotheses)
-            self.progress(dataclasses.replace(here, decided=decided, hypotheses=count, left_s=left_s))
+            self.progress(
+                Progress(
+                    stage=stage,
+                    pair=done + 1,
+                    of=done + left,
+                    test=measurement.test,
+                    decided=decided,
+                    hypotheses=len(evidence.hypotheses),
+                    left_s=None if each_s is None else each_s * left,
+                )
+            )
 
         program = Program(
             nodes=list(dict.fromkeys(measurement.test for measurement in measurements)),
@@ -170,19 +181,19 @@ class Conductor:
         return pair, trace
 
     def _hold(self, stage: Stage, program: Program) -> "_Held":
-        """Start a pair, lead it through the program, and end it."""
+        """Start a pair, conduct it through the program, and end it."""
         began = self.clock()
         order = SIDES if self._toss() else SIDES[::-1]
         seeds: dict[str, int] = {side: self.random.randrange(_HASH_SEEDS) for side in order}
         self._started += 1
-        with self._processes(order, seeds) as (launched, place):
+        with self._processes(order, seeds) as (launched, folder):
             try:
-                with _lines(launched) as lines:
-                    trace = Pairing(lines, program, self._toss).run()
+                with _connections(launched) as connections:
+                    trace = Pairing(connections, program, self._toss).run()
             except WorkerLostError as error:
                 trace = PairTrace(lost=loss(error))
             if trace.lost:
-                trace.lost = state("lost, logged", log=str(self._kept(place, launched)), **trace.lost.texts)
+                trace.lost = state("lost, logged", log=str(self._kept(folder, launched)), **trace.lost.texts)
         self.seconds[stage] = self.seconds.get(stage, 0.0) + self.clock() - began
         return _Held(first=order[0], hash_seeds=seeds, trace=trace)
 
@@ -193,21 +204,21 @@ class Conductor:
         with workdirs.workdir() as folder, ExitStack() as stack:
             launched = dict[Side, tuple[Launched, Listener]]()
             for side in order:
-                place, listener = folder / side, Listener()
+                own, listener = folder / side, Listener()
                 stack.callback(listener.close)
-                place.mkdir()
+                own.mkdir()
                 task = WorkerTask(role="pair", side=side, reply_to=str(listener.port), token=listener.token)
-                process = launch(self.commands[side], task, place, {"PYTHONHASHSEED": str(seeds[side])})
+                process = launch(self.commands[side], task, own, {"PYTHONHASHSEED": str(seeds[side])})
                 stack.callback(process.end)
                 launched[side] = (process, listener)
-            yield launched, Path(folder)
+            yield launched, folder
 
-    def _kept(self, place: Path, launched: Mapping[Side, object]) -> Path:
+    def _kept(self, workdir: Path, sides: Iterable[Side]) -> Path:
         """Copy both logs of a lost pair to where the user finds them."""
         folder = self.logs / f"pair-{self._started}"
         folder.mkdir(parents=True, exist_ok=True)
-        for side in launched:
-            shutil.copyfile(place / side / "log", folder / f"{side}.log")
+        for side in sides:
+            shutil.copyfile(workdir / side / "log", folder / f"{side}.log")
         return folder
 
     def _draw(self) -> int | None:
@@ -261,19 +272,15 @@ def _wanted(
 
 
 @contextmanager
-def _lines(launched: Mapping[Side, tuple[Launched, Listener]]) -> Iterator[dict[Side, Endpoint]]:
+def _connections(launched: Mapping[Side, tuple[Launched, Listener]]) -> Iterator[dict[Side, Endpoint]]:
     with ExitStack() as stack:
-        lines = dict[Side, Endpoint]()
+        connections = dict[Side, Endpoint]()
         for side in SIDES:
             process, listener = launched[side]
             try:
-                line = listener.accept(side, process, _START_S)
+                connection = listener.accept(side, process, _START_S)
             except WorkerLostError as error:
                 raise WorkerLostError(f"{error}.", side=side, log=process.log_tail()) from error
-            stack.callback(line.close)
-            lines[side] = line
-        yield lines
-
-
-def _progress(stage: Stage, pair: int, of: int, test: str) -> Progress:
-    return Progress(stage=stage, pair=pair, of=of, test=test, decided=0, hypotheses=0, left_s=None)
+            stack.callback(connection.close)
+            connections[side] = connection
+        yield connections

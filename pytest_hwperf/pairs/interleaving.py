@@ -28,6 +28,7 @@ from pytest_hwperf.pairs.messages import (
     Pinned,
     PinTo,
     TimeBlock,
+    ToWorker,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _STEADY = 3  # successive warm-up blocks that have to agree
 _ENERGY_WINDOW_S = 0.6  # half a second at least, with a reserve for calls that have got faster
 _LONGEST_ENERGY_WINDOW_S = 20.0  # boards need 12.5 s at their slowest
 _POOL = 0.2  # CPU time of other threads over that of the one that calls, from which a pool was at work
-_TELLING_NS = 1_000_000  # CPU time below which the clocks' own cost would look like threads
+_LEAST_CPU_NS = 1_000_000  # CPU time below which the clocks' own cost would look like threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,36 +80,18 @@ class Interleaving:
 
     assignment: Assignment
     observations: list[Observation]
-    refused: dict[tuple[str, str], Statement] = field(
-        default_factory=dict
-    )  # metric and statistic → why it has no value
+    refused: dict[tuple[str, str], Statement] = field(default_factory=dict)  # (metric, statistic) without a value → why
 
 
+@dataclass(slots=True)
 class Interleaver:
-    """Drives both sides through one measurement."""
+    """Conducts both sides through one measurement."""
 
-    def __init__(
-        self,
-        lines: Mapping[Side, Endpoint],
-        plan: BlockPlan,
-        toss: Callable[[], bool],
-        statistics: Sequence[tuple[str, str]],
-        processor: int | None = None,
-    ) -> None:
-        """Take turns over `lines`.
-
-        Args:
-            lines: both sides, each waiting for its turn.
-            plan: how finely.
-            toss: a fair coin.
-            statistics: (metric, statistic) wanted: of latency, CPU time or energy.
-            processor: that both sides share in their turns; None leaves them to the scheduler.
-        """
-        self._lines = lines
-        self._plan = plan
-        self._toss = toss
-        self._statistics = statistics
-        self._processor = processor
+    connections: Mapping[Side, Endpoint]  # both sides, each waiting for its turn
+    plan: BlockPlan
+    toss: Callable[[], bool]  # a fair coin
+    statistics: Sequence[tuple[str, str]]  # (metric, statistic) wanted: of latency, CPU time or energy
+    processor: int | None = None  # that both sides share in their turns; None leaves them to the scheduler
 
     def measure(self, measurement: Measurement) -> Interleaving:
         """Warm both sides up and let them take turns.
@@ -116,13 +99,13 @@ class Interleaver:
         Raises:
             WorkerLostError: a side crashed or hung; the text begins with its name.
         """
-        order = SIDES if self._toss() else SIDES[::-1]
+        order = SIDES if self.toss() else SIDES[::-1]
         warm = {side: self._warm_up(side) for side in order}
         call_s = math.sqrt(warm["baseline"].call_s * warm["candidate"].call_s)  # the same, whichever side is which
         batch = self._batch(call_s)
         pool = any(one.pool for one in warm.values())
         calls, cold = self._calls(call_s * batch, pool=pool)
-        refused = "" if pool or self._processor is None else self._pin_both(self._processor)
+        refused = "" if pool or self.processor is None else self._pin_both(self.processor)
         turns, blocks = self._drawn(), dict[Side, list[Block]]({"baseline": [], "candidate": []})
         for side, following in zip_longest(turns, turns[1:]):
             block, taken_ns = self._turn(
@@ -130,7 +113,7 @@ class Interleaver:
             )
             blocks[side].append(_block(block, taken_ns, batch, cold))
         letters = "".join(LETTERS[side] for side in turns)
-        shared = None if pool or refused else self._processor
+        shared = None if pool or refused else self.processor
         interleaving = Interleaving(
             assignment=Assignment(measurement=measurement, turns=letters, processor=shared), observations=[]
         )
@@ -153,14 +136,13 @@ class Interleaver:
         return "; ".join(refused)
 
     def _pinned(self, side: Side, processor: int | None) -> str:
-        self._lines[side].send(PinTo(processor=processor))
-        return self._answer(side, Pinned, self._plan.first_block_s).reason
+        return self._answer(side, PinTo(processor=processor), Pinned).reason
 
     def _drawn(self) -> list[Side]:
         """Draw the order of all turns, two of either side in a row: fewer hand-overs, and drift cancels."""
         turns = list[Side]()
-        for _ in range(self._plan.doubles):
-            one, other = SIDES if self._toss() else SIDES[::-1]
+        for _ in range(self.plan.doubles):
+            one, other = SIDES if self.toss() else SIDES[::-1]
             turns += [one, other, other, one]
         return turns
 
@@ -170,21 +152,17 @@ class Interleaver:
         Raises:
             WorkerLostError: a side crashed or hung, or its values cannot be read.
         """
-        found = dict[Side, "Sequence[Sample]"]()
-        for side in SIDES:
-            self._lines[side].send(AskExact())
-            found[side] = self._answer(side, ExactSamples, self._plan.first_block_s).samples
-        return found
+        return {side: self._answer(side, AskExact(), ExactSamples).samples for side in SIDES}
 
     def _warm_up(self, side: Side) -> "_Warm":
-        plan, medians, spent, count, pool = self._plan, list[float](), 0.0, 1, False
+        plan, medians, spent, count, pool = self.plan, list[float](), 0.0, 1, False
         while len(medians) < plan.warm_blocks and spent < plan.warm_s:
             expected_s = medians[-1] * count if medians else None
             block, taken_ns = self._turn(side, count, 1, rest=True, expected_s=expected_s)
             call_s = max(median(taken_ns) / _SECOND, 1e-9)
             spent += sum(taken_ns) / _SECOND
             own_ns = block.thread_ns  # of a caller that only waits for others it is next to nothing
-            pool |= block.cpu_ns - own_ns > _POOL * max(own_ns, _TELLING_NS)
+            pool |= block.cpu_ns - own_ns > _POOL * max(own_ns, _LEAST_CPU_NS)
             count = max(1, min(round(plan.block_s / call_s), 20_000))
             medians.append(call_s)
             latest = medians[-_STEADY:]
@@ -195,32 +173,29 @@ class Interleaver:
     def _batch(self, call_s: float) -> int:
         """Return the calls that share a clock reading; one where percentiles of calls are wanted."""
         single = any(
-            metric_of(metric).in_turns == "seconds" and statistic != "p50" for metric, statistic in self._statistics
+            metric_of(metric).in_turns == "seconds" and statistic != "p50" for metric, statistic in self.statistics
         )
-        if single or call_s >= self._plan.batch_below_s:
+        if single or call_s >= self.plan.batch_below_s:
             return 1
-        return max(2, round(self._plan.batch_s / max(call_s, 10e-9)))
+        return max(2, round(self.plan.batch_s / max(call_s, 10e-9)))
 
     def _calls(self, value_s: float, *, pool: bool) -> tuple[int, int]:
         """Return the timed values of a block, and how many of its first are dropped as cold."""
-        plan = self._plan
+        plan = self.plan
         cold = plan.cold_calls_pool if pool else plan.cold_calls
         wished = max(plan.calls, 3 * cold)
         count = max(math.ceil(plan.block_s / value_s), min(wished, math.ceil(plan.long_block_s / value_s)))
         cold = max(cold, math.ceil(plan.cold_share * count))
         if count < 2 * cold:  # slow calls: a cold one is hardly slower than the others
             cold = count // 4
-        needed = max((least_calls(statistic) for _, statistic in self._statistics), default=0)
+        needed = max((least_calls(statistic) for _, statistic in self.statistics), default=0)
         return max(count, math.ceil(needed / (2 * plan.doubles)) + cold), cold
 
     def _turn(
         self, side: Side, calls: int, batch: int, *, rest: bool, expected_s: float | None
     ) -> tuple[BlockTimes, Numbers]:
-        """Let a side time one block; return what it says of it, and the nanoseconds of each call or batch."""
-        plan = self._plan
-        self._lines[side].send(TimeBlock(calls=calls, batch=batch, rest=rest))
-        deadline_s = plan.first_block_s if expected_s is None else plan.patience_s + 3 * expected_s
-        frame = self._receive(side, deadline_s)
+        """Let a side time one block; return what it reports, and the nanoseconds of each call or batch."""
+        frame = self._asked(side, TimeBlock(calls=calls, batch=batch, rest=rest), expected_s)
         taken_ns = frame.numbers
         if len(taken_ns) != calls:
             raise WorkerLostError(f"answered with {len(taken_ns)} times where {calls} were due", side=side)
@@ -228,13 +203,18 @@ class Interleaver:
             raise WorkerLostError("answered with calls that took no time at all", side=side)
         return _expected(side, frame, BlockTimes), taken_ns
 
-    def _answer(self, side: Side, kind: type[M], deadline_s: float) -> M:
-        """Wait for a message of one kind."""
-        return _expected(side, self._receive(side, deadline_s), kind)
+    def _answer(self, side: Side, question: ToWorker, kind: type[M], expected_s: float | None = None) -> M:
+        """Ask a side, and wait for an answer of one kind."""
+        return _expected(side, self._asked(side, question, expected_s), kind)
 
-    def _receive(self, side: Side, deadline_s: float) -> Frame:
+    def _asked(self, side: Side, question: ToWorker, expected_s: float | None) -> Frame:
+        """Ask a side, and wait for what it sends; longer where nothing is known of how long it takes."""
+        self.connections[side].send(question)
         try:
-            frame = self._lines[side].receive(deadline_s)
+            plan = self.plan
+            frame = self.connections[side].receive(
+                plan.first_block_s if expected_s is None else plan.patience_s + 3 * expected_s
+            )
         except WorkerError as error:
             raise WorkerLostError(str(error), side=side) from error
         if isinstance(frame.message, Ended):
@@ -244,8 +224,8 @@ class Interleaver:
 
     def _observed(self, measurement: Measurement, blocks: Mapping[Side, Sequence[Block]]) -> Iterator[Observation]:
         """Reduce the blocks to what each wanted statistic needs."""
-        preempted = sum(block.preempted for side in SIDES for block in blocks[side]) / (4 * self._plan.doubles)
-        for metric, statistic in self._statistics:
+        preempted = sum(block.preempted for side in SIDES for block in blocks[side]) / (4 * self.plan.doubles)
+        for metric, statistic in self.statistics:
             values = {side: _values(blocks[side], metric, statistic) for side in SIDES}
             if values["baseline"]:
                 yield Observation(
@@ -258,11 +238,11 @@ class Interleaver:
                 )
 
     def _energy(self, interleaving: Interleaving, call_s: float) -> Iterator[Observation]:
-        asked = next((key for key in self._statistics if metric_of(key[0]).in_turns == "window"), None)
+        asked = next((key for key in self.statistics if metric_of(key[0]).in_turns == "window"), None)
         if asked is None:
             return
         readings, sources = dict[Side, float](), dict[Side, str]()
-        for side in SIDES if self._toss() else SIDES[::-1]:
+        for side in SIDES if self.toss() else SIDES[::-1]:
             window = self._window(side, call_s)
             if window.joules is None:
                 interleaving.refused[asked] = said(f"{side}: {window.reason}")
@@ -285,8 +265,8 @@ class Interleaver:
         window = EnergyWindow()
         for _ in range(2):
             calls = max(1, math.ceil(seconds / call_s))
-            self._lines[side].send(AskEnergy(calls=calls, seconds=calls * call_s))
-            window = self._answer(side, EnergyResult, self._plan.patience_s + 3 * calls * call_s).window
+            question = AskEnergy(calls=calls, seconds=calls * call_s)
+            window = self._answer(side, question, EnergyResult, question.seconds).window
             if window.needed_s is None or not seconds < window.needed_s <= _LONGEST_ENERGY_WINDOW_S:
                 break
             seconds = window.needed_s
@@ -310,16 +290,16 @@ def _block(block: BlockTimes, taken_ns: Numbers, batch: int, cold: int) -> Block
 
 
 def _values(blocks: Sequence[Block], metric: str, statistic: str) -> "Values":
-    told = metric_of(metric).in_turns
-    if told == "CPU seconds":
+    taken = metric_of(metric).in_turns
+    if taken == "CPU seconds":
         return array("d", (block.cpu_s for block in blocks))
-    if told == "rate":
+    if taken == "rate":
         return array("d", (1 / median(block.taken_s) for block in blocks))
-    if told != "seconds":
+    if taken != "seconds":
         return array("d")
     if statistic == "p50":
         return array("d", (median(block.taken_s) for block in blocks))
-    pooled = [taken for block in blocks for taken in block.taken_s]
+    pooled = [call_s for block in blocks for call_s in block.taken_s]
     if statistic == "mean":
         return array("d", [sum(pooled) / len(pooled)])
     return array("d", [pooled_percentile(pooled, statistic)])

@@ -4,6 +4,7 @@ A frame is two little-endian u32 (bytes of the message, bytes of the numbers), t
 little-endian int64.
 """
 
+import socket
 import struct
 import sys
 from array import array
@@ -171,6 +172,22 @@ def unpack(receive: Callable[[int], bytes]) -> Frame:
     numbers = array("q")
     numbers.frombytes(raw)
     return Frame(message=message, numbers=_little_endian(numbers))
+
+
+def read_exactly(connection: socket.socket, count: int, wait: Callable[[], None] = lambda: None) -> bytes:
+    """Return the next `count` bytes of a connection; `wait` is called before each part of them is read.
+
+    Raises:
+        OSError: the connection is closed.
+    """
+    parts = bytearray()
+    while len(parts) < count:
+        wait()
+        part = connection.recv(min(count - len(parts), 1 << 20))
+        if not part:
+            raise ConnectionResetError("the other end of the connection is closed")
+        parts += part
+    return bytes(parts)
 
 
 def _little_endian(numbers: Numbers) -> Numbers:

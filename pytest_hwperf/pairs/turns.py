@@ -1,4 +1,4 @@
-"""A process of a pair, seen from inside: it says what it has reached, and computes when it is its turn."""
+"""The worker's side of a pair: it reports what it has reached, and computes when it is its turn."""
 
 import os
 import resource
@@ -6,6 +6,7 @@ import socket
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from pytest_hwperf.core.errors import WorkerError
@@ -32,6 +33,7 @@ from pytest_hwperf.pairs.messages import (
     Select,
     TimeBlock,
     pack,
+    read_exactly,
     unpack,
 )
 
@@ -69,7 +71,7 @@ class Turns:
         leave: Callable[[int], object] = os._exit,
         pin: Callable[[], CpuPin] = CpuPin,
     ) -> None:
-        """Speak over an open connection."""
+        """Use an open connection."""
         self._connection = connection
         self._leave = leave
         self._pin = pin
@@ -102,16 +104,16 @@ class Turns:
     def receive(self) -> Message:
         """Wait for the conductor's next message; end the process when there will be none."""
         try:
-            return unpack(self._exactly).message
+            return unpack(partial(read_exactly, self._connection)).message
         except OSError:
             self._leave(1)
             raise
 
     def chosen(self, nodes: Sequence[str], errors: Mapping[str, str]) -> tuple[str, ...]:
-        """Say what was collected, and return the node ids to run, in their order.
+        """Report what was collected, and return the node ids to run, in their order.
 
         Raises:
-            WorkerError: the conductor says something else.
+            WorkerError: the conductor sends something else.
         """
         self.send(Collected(nodes=tuple(nodes), errors=errors))
         message = self.receive()
@@ -145,7 +147,7 @@ class Turns:
                 self.send(ExactSamples(samples=tuple(target.exact())))
             case AskEnergy(calls=calls, seconds=seconds):
                 self.send(EnergyResult(window=target.energy(calls, seconds)))
-                self._come_to_rest()
+                self._idle()
             case _:
                 raise _unexpected(message)
 
@@ -157,26 +159,17 @@ class Turns:
         thread, cpu = time.thread_time_ns() - thread, time.process_time_ns() - cpu
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
         if asked.rest:  # the other side is next
-            self._come_to_rest()
+            self._idle()
         self.send(BlockTimes(cpu_ns=cpu, thread_ns=thread, switches=switches), taken)
 
-    def _come_to_rest(self) -> None:
-        """Wait until this process stands still: a pool that spins on would disturb the other side's turn."""
+    def _idle(self) -> None:
+        """Wait until this process is idle: a pool that spins on would disturb the other side's turn."""
         deadline = time.perf_counter() + _LONGEST_PAUSE_S
         while time.perf_counter() < deadline:
             cpu = time.process_time_ns()
             time.sleep(0.001)
             if time.process_time_ns() - cpu < _STILL_NS:
                 return
-
-    def _exactly(self, count: int) -> bytes:
-        parts = bytearray()
-        while len(parts) < count:
-            part = self._connection.recv(min(count - len(parts), 1 << 20))
-            if not part:
-                raise ConnectionResetError("the conductor is gone")
-            parts += part
-        return bytes(parts)
 
 
 def _unexpected(message: Message) -> WorkerError:

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 PLANT = "HWPERF_PLANT"  # share of work that a self-check adds to the candidate's calls, to see it found
 
-_LONGEST_REASON = 500  # characters of a failure that cross the line
+_LONGEST_REASON = 500  # characters of a failure that are sent
 _REPLIED = "the fresh process has replied"
 _MEMRAY = "memray_manager"  # the name under which pytest-memray registers what watches every test
 
@@ -174,25 +173,16 @@ class PairWorker:
 
     def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
         """Take turns at a measurement; the run that the body gets is that of a single call."""
-        from pytest_hwperf.measure.pair_target import PairTarget
-        from pytest_hwperf.measure.sampling import Stream, collection_held, refuse_coroutine
+        from pytest_hwperf.measure.pair_target import ready_target
         from pytest_hwperf.plugin.measurement import run_of_one_call
 
         test = test_of(item)
         facts = Facts(conditions=dict(subject.conditions), scenario=subject.scenario)
         here = Ready(node=item.nodeid, index=test.measurements, label=label, facts=facts)
         test.measurements += 1
-        loaded = subject.load()
-        with loaded.scope():
-            stream = Stream(loaded.function, loaded.inputs)
-            before = perf_counter()
-            result = stream.once()
-            seconds = perf_counter() - before
-            refuse_coroutine(result)
-            with collection_held():
-                asked = _asked(item, subject)
-                target = PairTarget(asked, loaded, stream, lambda: session_of(item.config).energy, self._plant)
-                self._turns.serve(here, target)
+        asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
+        with ready_target(asked, energy, self._plant) as (target, result, seconds):
+            self._turns.serve(here, target)
         return run_of_one_call(item, subject, label, result, seconds)
 
 

@@ -10,8 +10,7 @@ from fakes.clocks import HandClock
 
 from pytest_hwperf.core.evidence import Evidence, Measurement, Observation, Pair
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.gate.identical_models import compare_with_itself
-from pytest_hwperf.gate.models import CompareSettings
+from pytest_hwperf.gate.models import CompareSettings, compare_with_itself
 
 SETTINGS = CompareSettings(time_s=20.0)
 ASKED = Evidence(alpha=0.01, hypotheses=(), pairs=())
@@ -61,12 +60,12 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlayedConductor]:
         conductor = PlayedConductor(clock, rounds)
 
         @contextmanager
-        def rehearsed(old: str, new: str, *_: Any) -> Iterator[tuple[PlayedConductor, Evidence, int]]:
+        def rehearsed(old: str, new: str, *_: Any) -> Iterator[tuple[PlayedConductor, Evidence]]:
             assert old == new
-            yield conductor, ASKED, 1
+            yield conductor, ASKED
 
-        monkeypatch.setattr("pytest_hwperf.gate.identical_models.rehearsed", rehearsed)
-        monkeypatch.setattr("pytest_hwperf.gate.identical_models.monotonic", clock)
+        monkeypatch.setattr("pytest_hwperf.gate.models.rehearsed", rehearsed)
+        monkeypatch.setattr("pytest_hwperf.gate.models.monotonic", clock)
         return conductor
 
     return play_rounds

@@ -50,12 +50,12 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         one.close()
 
 
-def coming(listener: Listener, *greetings: bytes) -> list[socket.socket]:
-    """Connect once for each greeting, in this order."""
+def coming(listener: Listener, *hellos: bytes) -> list[socket.socket]:
+    """Connect once for each hello, in this order."""
     lines = []
-    for greeting in greetings:
+    for hello in hellos:
         line = socket.create_connection(("127.0.0.1", listener.port))
-        line.sendall(greeting)
+        line.sendall(hello)
         lines.append(line)
     return lines
 
@@ -97,13 +97,13 @@ def test_another_protocol_is_named(listener: Listener) -> None:
     theirs.close()
 
 
-def test_a_process_that_ends_before_it_greets_is_not_waited_for(listener: Listener) -> None:
-    with pytest.raises(WorkerLostError, match="ended with code 3 before it had greeted"):
+def test_a_process_that_ends_before_it_connects_is_not_waited_for(listener: Listener) -> None:
+    with pytest.raises(WorkerLostError, match="ended with code 3 before it had connected"):
         listener.accept("baseline", launched(3), 60)
 
 
-def test_a_process_that_never_greets_is_given_up(listener: Listener) -> None:
-    with pytest.raises(WorkerLostError, match=r"did not greet within 0\.1 s"):
+def test_a_process_that_never_connects_is_given_up(listener: Listener) -> None:
+    with pytest.raises(WorkerLostError, match=r"did not connect within 0\.1 s"):
         listener.accept("baseline", launched(), 0.1)
 
 

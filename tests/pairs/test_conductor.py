@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -52,7 +51,7 @@ def conductor(tmp_path: Path) -> Make:
                 "baseline": command("baseline", baseline or {}),
                 "candidate": command("candidate", candidate or {}),
             },
-            random=Random(7),
+            seed=7,
             logs=tmp_path / "logs",
             plan=QUICK,
             **more,
@@ -133,7 +132,7 @@ def test_lost_pairs_end_the_build(conductor: Make) -> None:
     """Before any test is reached there is nobody to drop."""
     evidence = for_ever(conductor(baseline={"early_exit": True}), asking())
 
-    assert "3 pairs were lost, the last one as baseline: ended with code 1 before it had greeted" in str(
+    assert "3 pairs were lost, the last one as baseline: ended with code 1 before it had connected" in str(
         evidence.stopped
     )
     assert "no module named x" in str(evidence.stopped)

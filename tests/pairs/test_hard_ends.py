@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -40,7 +39,7 @@ def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]
     def make(**candidate: Any) -> Conductor:
         return Conductor(
             commands={"baseline": command("baseline", {}), "candidate": command("candidate", candidate)},
-            random=Random(7),
+            seed=7,
             logs=tmp_path / "logs",
             plan=IMPATIENT,
         )

@@ -84,7 +84,7 @@ def send(end: socket.socket, *messages: Message) -> None:
         end.sendall(pack(Frame(message=message)))
 
 
-def test_it_greets_with_its_token_and_protocol() -> None:
+def test_it_says_hello_with_its_token_and_protocol() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         found = Turns.connect(replace(TASK, reply_to=str(listener.getsockname()[1])))
         with listener.accept()[0] as end:

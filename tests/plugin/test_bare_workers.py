@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -66,9 +65,7 @@ def bare(environment: Mapping[str, str], folder: Path) -> set[str]:
 def test_a_fresh_process_holds_the_plugin_and_what_reads_its_messages(command: Command, tmp_path: Path) -> None:
     """Both of a pair, and those that measure memory, find what grows, and start cold: at every call."""
     without = bare(command.environment, tmp_path)
-    conductor = Conductor(
-        commands={"baseline": command, "candidate": command}, random=Random(7), logs=tmp_path / "logs"
-    )
+    conductor = Conductor(commands={"baseline": command, "candidate": command}, seed=7, logs=tmp_path / "logs")
     met = conductor.rehearse([NODE])
     pairs = held(tmp_path / "notes")
     tasks = (WorkerTask(role="memory", node=NODE, growth=False), WorkerTask(role="cold", node=NODE))

@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 from time import monotonic
 
 import pytest
@@ -54,7 +53,7 @@ def cut_off(folder: Path, candidate: Sequence[int], pair: int) -> Evidence:
 
     conductor = Conductor(
         commands={"baseline": command("baseline", [1_000_000]), "candidate": command("candidate", candidate)},
-        random=Random(7),
+        seed=7,
         logs=folder / "logs",
         plan=BlockPlan(doubles=1, calls=10, block_s=0.001),
         progress=tell,

@@ -15,7 +15,7 @@ from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.host.interference import Interference, Snapshot
 
 if TYPE_CHECKING:
-    from pytest_hwperf.gate.identical_models import SelfComparison
+    from pytest_hwperf.gate.models import SelfComparison
     from pytest_hwperf.pairs.conductor import Progress
 
 ALPHA = 0.01  # the gate's default, per build
@@ -92,8 +92,7 @@ def pair_for(seconds: float, tell: "Callable[[Progress], None]") -> "Callable[[]
     """Return a function that compares the built-in model with itself for so long."""
     from pytest_hwperf.core.budgets import DEFAULT_MARGINS
     from pytest_hwperf.gate.builtin_model import MODEL, ROWS, rows
-    from pytest_hwperf.gate.identical_models import compare_with_itself
-    from pytest_hwperf.gate.models import CompareSettings
+    from pytest_hwperf.gate.models import CompareSettings, compare_with_itself
 
     settings = CompareSettings(
         margins=(DEFAULT_MARGINS["latency_p50"],), alpha=ALPHA, batch_size=ROWS, time_s=seconds, progress=tell

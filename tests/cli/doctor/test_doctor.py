@@ -20,7 +20,7 @@ from pytest_hwperf.cli.doctor.findings import Probes
 from pytest_hwperf.cli.doctor.noise import Noise, noise_of
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
-from pytest_hwperf.gate.identical_models import SelfComparison
+from pytest_hwperf.gate.models import SelfComparison
 from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 from pytest_hwperf.pairs.conductor import Progress
 

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_hwperf.cli.doctor.noise import Noise, PairsNeeded, noise_of, pair_for, read_noise, render_noise
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.gate.identical_models import SelfComparison
+from pytest_hwperf.gate.models import SelfComparison
 from pytest_hwperf.host.interference import Snapshot
 from pytest_hwperf.host.system_state import MachineCpuTime
 
