@@ -1,4 +1,4 @@
-"""Name → scenario, energy meter or store through entry points; built-ins come through the same door."""
+"""The registry of scenarios, energy meters and stores: entry points, found by name, built-in ones too."""
 
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""A small built-in model, for those who ask about the machine and not about a model of theirs."""
+"""A small built-in model, for measurements of the machine."""
 
 from functools import lru_cache
 from typing import Any

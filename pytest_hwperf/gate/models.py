@@ -96,7 +96,7 @@ def compare_with_itself(model: str, X: Any, settings: CompareSettings) -> SelfCo
     with rehearsed(model, model, X, None, settings) as (conductor, evidence):
         began = monotonic()
         while monotonic() < until:
-            # A round ends when the gate would have decided; what it observed is kept, and the next begins anew.
+            # A round ends when the gate would have decided; what it observed is kept, and the next begins from nothing.
             seen = conductor.conduct(evidence, until, None)
             observed = [one for pair in seen.pairs for one in pair.observations]
             changes += [one.change for one in observed if one.change is not None]
@@ -159,7 +159,7 @@ def _trace(conductor: Conductor, models: Mapping[Side, str], node: str) -> PairT
         if side in outcomes and outcomes[side].outcome == "failed":
             raise UsageProblem(f"{model} cannot be measured: {outcomes[side].reason}")
     if trace.lost:
-        raise UsageProblem(f"the rehearsal of {models['baseline']} beside {models['candidate']} failed: {trace.lost}")
+        raise UsageProblem(f"the rehearsal of {models['baseline']} with {models['candidate']} failed: {trace.lost}")
     return trace
 
 

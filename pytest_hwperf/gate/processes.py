@@ -1,10 +1,10 @@
-"""Memory and cold starts of both sides: each value is a fresh process, and both sides take turns."""
+"""Memory and cold starts of both sides: each value comes from a fresh process, and both sides take turns."""
 
 from array import array
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from random import Random
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Side
@@ -13,20 +13,16 @@ from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.statements import said
 from pytest_hwperf.host.one_shot import ask_each
 from pytest_hwperf.host.processes import Command
-from pytest_hwperf.host.worker_protocol import WorkerTask
-
-if TYPE_CHECKING:
-    from pytest_hwperf.host.worker_protocol import Role
+from pytest_hwperf.host.worker_protocol import Role, WorkerTask
 
 
+@dataclass(slots=True)
 class ProcessSampler:
-    """Asks fresh processes of both sides; who begins is drawn for each pair of them."""
+    """Measures fresh processes of both sides; which begins is drawn for each pair of them."""
 
-    def __init__(self, commands: Mapping[Side, Command], random: Random) -> None:
-        """Start processes by `commands`."""
-        self._commands = commands
-        self._random = random
-        self.seconds = 0.0  # spent so far
+    commands: Mapping[Side, Command]
+    random: Random
+    seconds: float = 0.0  # spent so far
 
     def samples(self, questions: Questions, alpha: float) -> Iterator[FixedSample]:
         """Yield a sample for each hypothesis about processes; one that cannot be had becomes a part not compared."""
@@ -34,7 +30,7 @@ class ProcessSampler:
         for hypothesis in questions.processes:
             try:
                 values = self._values(hypothesis, FEWEST_PROCESSES)
-                if is_open(hypothesis, values):  # fresh ones: those that raised the question cannot answer it
+                if is_open(hypothesis, values):  # fresh values: those that raised the question cannot decide it
                     values = self._values(hypothesis, needed)
             except HwperfError as error:
                 questions.parts[key_of(hypothesis)] = ("not comparable", said(error.sentence))
@@ -50,13 +46,13 @@ class ProcessSampler:
         """Ask pairs of processes until each side has `count` values."""
         here, metric, began = hypothesis.measurement, hypothesis.margin.metric, monotonic()
         role: Role = "memory" if METRICS[metric].taken == "memory" else "cold"
-        task = WorkerTask(role=role, node=here.test, label=here.label, growth=False)  # nobody compares it
+        task = WorkerTask(role=role, node=here.test, label=here.label, growth=False)  # it is not compared
         at_once = len(SIDES) if role == "memory" else 1  # peaks do not depend on neighbours, times do
         values: dict[Side, list[float]] = {side: [] for side in SIDES}
         while len(values["baseline"]) < count:
             sides = list(SIDES)
-            self._random.shuffle(sides)
-            commands = [self._commands[side] for side in sides]
+            self.random.shuffle(sides)
+            commands = [self.commands[side] for side in sides]
             results = ask_each(task, commands, at_once=at_once)
             for side, result in zip(sides, results, strict=True):
                 if metric not in result.values:

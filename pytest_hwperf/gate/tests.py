@@ -1,4 +1,4 @@
-"""Base and head of a test suite in pairs of fresh processes: rehearsed, measured, decided."""
+"""Comparison of two revisions of a test suite in pairs of fresh processes: rehearsed, measured, decided."""
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -106,7 +106,7 @@ def summary(result: GateResult, tests: int) -> str:
     revision = f" ({short})" if short and short not in gate.against else ""
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in gate.seconds.items())
     return (
-        f"{gate.against}{revision} rerun beside the present code, {pairs} pairs of fresh processes, "
+        f"{gate.against}{revision} rerun next to the present code, {pairs} pairs of fresh processes, "
         f"{compared} of {tests} tests compared: {spent}"
     )
 
@@ -119,9 +119,9 @@ def _rehearsed(conductor: Conductor, request: GateRequest) -> tuple[PairTrace, Q
         if not trace.lost:
             break
         if not trace.unfinished or len(lost) == _CRASHES:
-            raise UsageProblem(f"the rehearsal of {request.name} beside the present code failed: {trace.lost}")
-        ours = trace.lost.texts["side"] == "candidate"
-        lost[trace.unfinished] = ("not comparable" if ours else "no baseline", trace.lost)
+            raise UsageProblem(f"the rehearsal of {request.name} with the present code failed: {trace.lost}")
+        by_candidate = trace.lost.texts["side"] == "candidate"
+        lost[trace.unfinished] = ("not comparable" if by_candidate else "no baseline", trace.lost)
     questions = questions_of(request.tests, trace, lost, request.name, request.energy)
     _refuse_nothing(request.tests, questions)
     check_alpha(request.alpha, questions.family)
@@ -159,7 +159,7 @@ def _answers(evidence: Evidence, questions: Questions, trace: PairTrace) -> Pair
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Let SIGTERM, as a job's cancellation sends it, end the pairs as Ctrl-C does: no process and no tree stays."""
+    """Let SIGTERM, as a job's cancellation sends it, end the pairs as Ctrl-C does: no process and no tree is left."""
 
     def interrupted(signum: int, frame: FrameType | None) -> NoReturn:
         del signum, frame

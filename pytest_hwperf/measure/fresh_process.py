@@ -1,4 +1,4 @@
-"""Answers of fresh processes → samples of one value per process, and what they say of leaks."""
+"""Samples made from the results of fresh processes, one value per process, and the check for leaks."""
 
 import mmap
 import platform
@@ -28,12 +28,12 @@ def cold_samples(metrics: Sequence[str], answers: Sequence[WorkerResult]) -> Fou
 
 
 def memory_samples(metrics: Sequence[str], answers: Sequence[WorkerResult], *, limits: Mapping[str, float]) -> Found:
-    """Return a sample of each of `metrics` that every process could tell, in bytes, and metric → reason of the others.
+    """Return samples of the `metrics` that every process could measure, in bytes, and metric → reason of the others.
 
     Args:
         metrics: of the role `memory`.
         answers: one a process.
-        limits: of budgets: metric → B; without one of the growth per call, a leak is a warning beside the peak.
+        limits: of budgets: metric → B; without one of the growth per call, a leak is a warning of the peak.
     """
     reasons = {metric: said(reason) for answer in answers for metric, reason in answer.reasons.items()}
     peaks, leak, limit = _notes(answers), "", limits.get(_LEAK)
@@ -52,13 +52,13 @@ def memory_samples(metrics: Sequence[str], answers: Sequence[WorkerResult], *, l
         if metric not in reasons and metric != _LEAK:
             source = answers[0].sources[metric]
             notes = () if source == EXACT else peaks
-            told = (*notes, leak) if leak and metric == _PEAK else notes
-            found.append(_sample(metric, answers, f"{source}{_PINNED}", told))
+            warnings = (*notes, leak) if leak and metric == _PEAK else notes
+            found.append(_sample(metric, answers, f"{source}{_PINNED}", warnings))
     return sorted(found, key=lambda sample: metrics.index(sample.metric)), reasons
 
 
 def _undecided(grown: Sequence[Growth], limit: float | None) -> Statement | None:
-    """Say why growth can neither be held to keep the limit nor to break it; None where it can.
+    """Return why growth can be judged neither to keep the limit nor to break it; None where it can.
 
     Steps that are rarer than the calls of one half leave the lasting growth at 0, as a cache does that fills up.
     """

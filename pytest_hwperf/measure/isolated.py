@@ -1,4 +1,4 @@
-"""The obeying side, inside a fresh pytest process. Standard library only: what it imported would be weighed."""
+"""Memory and cold start, measured inside a fresh process; standard library only, since imports would be measured."""
 
 import gc
 import importlib
@@ -16,7 +16,7 @@ GROWTH = "held_after_call"  # series of the role `memory`: B held after each cal
 
 _STEADY_CALLS = 5  # from the second call on; more do not change a peak
 _SECOND = 1_000_000_000  # ns
-# Calls of which the growth is told. Many of a quick one; of a slow one no more than a slope takes.
+# Calls over which growth is measured: many of a quick one, of a slow one no more than a slope takes.
 _MOST_CALLS, _FEWEST_CALLS = 60, 10
 _USUAL_NS, _LONGEST_NS = _SECOND, 30 * _SECOND
 
@@ -24,7 +24,7 @@ Load = Callable[[], Callable[[], object]]
 
 
 class MemoryProbe(Protocol):
-    """What weighs: a memory meter of this process."""
+    """A memory meter of this process."""
 
     @property
     def source(self) -> str:
@@ -33,7 +33,7 @@ class MemoryProbe(Protocol):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is to be known of peaks."""
+        """Warnings about peaks."""
         ...
 
     def idle(self) -> str:
@@ -45,7 +45,7 @@ class MemoryProbe(Protocol):
         ...
 
     def peak(self) -> int:
-        """Bytes of the peak above the idle process; raises MeasurementError where it cannot be told."""
+        """Bytes of the peak above the idle process; raises MeasurementError where it cannot be read."""
         ...
 
     def retained(self) -> int:
@@ -69,7 +69,7 @@ def measure_memory(
 
     `memory_first_call` is the peak of load and first call, `memory_steady` that of the calls after it, `memory` the
     larger of both, `memory_retained` what is still held afterwards. Where peaks cannot be reset there is no
-    `memory_steady`. The series tells what is held after each of at least ten calls more, where `growing` asks for it.
+    `memory_steady`. The series holds the bytes after each of at least ten more calls, where `growing` asks for it.
     """
     for module in imports:
         importlib.import_module(module)
@@ -112,7 +112,7 @@ def measure_cold_start(
 ) -> WorkerResult:
     """Import the runtime, load the model and call once, each timed apart; the page cache is warm.
 
-    `cold_warm_call`, the median of the five calls that follow, says what is left of it; `cold_start` leaves it out.
+    `cold_warm_call`, the median of the five calls that follow, is the part that stays; `cold_start` leaves it out.
     """
     known = [module for module in imports if module in sys.modules]
     instants = [clock_ns()]
@@ -142,8 +142,8 @@ def _note(metric: str, read: Callable[[], int], values: dict[str, float], reason
 def _growth(call: Callable[[], object], probe: MemoryProbe, clock_ns: Callable[[], int]) -> list[float]:
     """Return what is held after each of at least ten calls, unless they take half a minute.
 
-    Cycles of objects are garbage until the collector comes, which is not every call: it is called before each reading,
-    and sees everything. What `gc.freeze` hides from it is never given back, though a later call may replace it.
+    Cycles of objects are garbage until the collector runs, which is not at every call: it is run before each reading,
+    on all generations. What `gc.freeze` hides from it is never given back, though a later call may replace it.
     """
     readings: list[float] = []
     began = clock_ns()

@@ -31,7 +31,7 @@ _ABOUT = 0.9  # of the reserved window: what the calls are expected to take is a
 
 @dataclass(slots=True)
 class PairTarget:
-    """What a conductor may ask of a measurement."""
+    """A loaded subject, on which a conductor times blocks of calls."""
 
     subject: "Subject"
     loaded: "LoadedSubject"
@@ -40,7 +40,7 @@ class PairTarget:
     plant: float = 0.0  # share of work that is planted into every call, for a self-check
 
     def prepare(self) -> None:
-        """Sweep what the last block left, the same on both sides; before the first, plant what a self-check asks."""
+        """Sweep what the last block left, the same on both sides; before the first, plant the work of a self-check."""
         if self.plant:  # only now: while both sides prepare, each slows the other, and loops otherwise than calls
             self.stream.function = planted(self.loaded.function, self.loaded.inputs, self.plant)
             self.plant = 0.0

@@ -125,7 +125,7 @@ class Connection:
         """Whether it was opened by the process of that side.
 
         Raises:
-            WorkerLostError: it is, but speaks another protocol.
+            WorkerLostError: it is, but uses another protocol.
         """
         try:
             hello = self.receive(_HELLO_S).message
@@ -135,7 +135,7 @@ class Connection:
             return False
         if hello.protocol != PROTOCOL:
             raise WorkerLostError(
-                f"speaks protocol {hello.protocol} instead of {PROTOCOL}: both sides need the same version of "
+                f"uses protocol {hello.protocol} instead of {PROTOCOL}: both sides need the same version of "
                 "pytest-hwperf"
             )
         return hello.side == side

@@ -1,5 +1,6 @@
 """Pairs of fresh processes, one after the other, until every hypothesis of the build is decided or the time is up."""
 
+import dataclasses
 import secrets
 import shutil
 from array import array
@@ -37,7 +38,7 @@ _HASH_SEEDS = 2**32 - 1  # the largest PYTHONHASHSEED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where the pairs are."""
+    """How far the pairs are."""
 
     stage: Stage
     pair: int  # of this stage, from 1
@@ -78,7 +79,7 @@ class Conductor:
         self.random = Random(self.seed)  # noqa: S311 - fair coins whose throws can be repeated, no secret
 
     def rehearse(self, nodes: Sequence[str]) -> PairTrace:
-        """Run a first pair whose times are thrown away: it finds what crashes, and asks for all that needs no clock."""
+        """Run a first pair whose times are thrown away: it finds what crashes, and takes all that needs no clock."""
 
         def watch(test: str) -> None:
             self.progress(Progress(stage="rehearsal", pair=1, of=1, test=test))
@@ -100,7 +101,7 @@ class Conductor:
         Args:
             evidence: hypotheses and fixed samples; its pairs are continued.
             until: instant of `clock` after which no pair is begun.
-            why_late: what is said of undecided hypotheses then.
+            why_late: reason of hypotheses that are undecided then.
 
         Returns:
             The same with the pairs that were run; `stopped` says why hypotheses were left undecided.
@@ -120,7 +121,7 @@ class Conductor:
     def _without_silent(
         self, evidence: Evidence, measurements: Sequence[Measurement], pair: Pair, trace: PairTrace
     ) -> Evidence:
-        """Drop hypotheses that repeatedly gave no value where they should have: they would be waited for for ever."""
+        """Drop hypotheses that repeatedly gave no value where they should have: the pairs would never end."""
         seen = {(one.measurement, one.metric, one.statistic) for one in pair.observations}
         for hypothesis in evidence.hypotheses:
             key = (hypothesis.measurement, hypothesis.margin.metric, hypothesis.margin.statistic)
@@ -137,28 +138,11 @@ class Conductor:
     def _pair(
         self, evidence: Evidence, stage: Stage, measurements: Sequence[Measurement], left: int
     ) -> tuple[Pair, PairTrace]:
-        done = sum(pair.stage == stage for pair in evidence.pairs)
-        decided = len({hypothesis.measurement for hypothesis in evidence.hypotheses} - set(measurements))
-        each_s = self.seconds.get(stage, 0.0) / done if done else None
-
-        def watch(measurement: Measurement) -> None:
-            self.progress(
-                Progress(
-                    stage=stage,
-                    pair=done + 1,
-                    of=done + left,
-                    test=measurement.test,
-                    decided=decided,
-                    hypotheses=len(evidence.hypotheses),
-                    left_s=None if each_s is None else each_s * left,
-                )
-            )
-
         program = Program(
             nodes=list(dict.fromkeys(measurement.test for measurement in measurements)),
             wanted=_wanted(evidence.hypotheses, measurements),
             plan=self.plan,
-            watch=watch,
+            watch=self._watch(evidence, stage, measurements, left),
             draw=self._draw,
         )
         held = self._hold(stage, program)
@@ -179,6 +163,22 @@ class Conductor:
             lost=trace.lost,
         )
         return pair, trace
+
+    def _watch(
+        self, evidence: Evidence, stage: Stage, measurements: Sequence[Measurement], left: int
+    ) -> Callable[[Measurement], None]:
+        """Return what shows the progress when a measurement of the next pair begins."""
+        done = sum(pair.stage == stage for pair in evidence.pairs)
+        here = Progress(
+            stage=stage,
+            pair=done + 1,
+            of=done + left,
+            test="",
+            decided=len({hypothesis.measurement for hypothesis in evidence.hypotheses} - set(measurements)),
+            hypotheses=len(evidence.hypotheses),
+            left_s=self.seconds.get(stage, 0.0) / done * left if done else None,
+        )
+        return lambda measurement: self.progress(dataclasses.replace(here, test=measurement.test))
 
     def _hold(self, stage: Stage, program: Program) -> "_Held":
         """Start a pair, conduct it through the program, and end it."""

@@ -1,4 +1,4 @@
-"""On which processor a thread runs: the sides of a pair share one while they take turns.
+"""The processor on which a thread runs: the sides of a pair share one while they take turns.
 
 Standard library only: it is loaded in the processes that are measured.
 """
@@ -6,6 +6,7 @@ Standard library only: it is loaded in the processes that are measured.
 import os
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -33,6 +34,7 @@ def _allow(thread: int, numbers: Iterable[int]) -> None:
     os.sched_setaffinity(thread, numbers)  # looked up now: some platforms have none
 
 
+@dataclass(slots=True)
 class CpuPin:
     """Keeps the calling thread on one processor for a while; threads that exist already stay where they are.
 
@@ -41,33 +43,20 @@ class CpuPin:
         thread starts inherit its processors.
     """
 
-    def __init__(
-        self,
-        allowed: Callable[[int], Collection[int]] = processors,
-        allow: Callable[[int, Iterable[int]], None] = _allow,
-        threads: Callable[[], Iterable[int]] = threads_here,
-    ) -> None:
-        """Start unpinned.
-
-        Args:
-            allowed: returns the processors of a thread, 0 = the calling one.
-            allow: sets them.
-            threads: returns the ids of all threads of this process.
-        """
-        self._allowed = allowed
-        self._allow = allow
-        self._threads = threads
-        self._before: frozenset[int] = frozenset()  # processors to go back to; empty: not pinned
-        self._older: frozenset[int] = frozenset()  # threads that were there before
-        self._pin: frozenset[int] = frozenset()
+    allowed: Callable[[int], Collection[int]] = processors  # returns the processors of a thread, 0 = the calling one
+    allow: Callable[[int, Iterable[int]], None] = _allow  # sets them
+    threads: Callable[[], Iterable[int]] = threads_here  # returns the ids of all threads of this process
+    _before: frozenset[int] = frozenset()  # processors to go back to; empty: not pinned
+    _older: frozenset[int] = frozenset()  # threads that were there before
+    _pin: frozenset[int] = frozenset()
 
     def pin(self, number: int) -> str:
-        """Stay on processor `number` until `leave`; return why that cannot be, "" where it can."""
-        allowed, older = frozenset(self._allowed(0)), frozenset(self._threads())
+        """Stay on processor `number` until `release`; return why that cannot be, "" where it can."""
+        allowed, older = frozenset(self.allowed(0)), frozenset(self.threads())
         if number not in allowed:
             return f"may run on processors {', '.join(map(str, sorted(allowed))) or 'unknown'} only"
         try:
-            self._allow(0, {number})
+            self.allow(0, {number})
         except OSError as error:
             return f"cannot choose its processor ({error.strerror})"
         self._before, self._older, self._pin = allowed, older, frozenset({number})
@@ -78,8 +67,8 @@ class CpuPin:
         before, self._before = self._before, frozenset()
         if not before:
             return
-        for thread in (0, *(thread for thread in self._threads() if thread not in self._older)):
+        for thread in (0, *(thread for thread in self.threads() if thread not in self._older)):
             # A thread that has ended meanwhile is no loss; a cpuset that has shrunk has set the processors itself.
             with suppress(OSError):
-                if frozenset(self._allowed(thread)) == self._pin:
-                    self._allow(thread, before)
+                if frozenset(self.allowed(thread)) == self._pin:
+                    self.allow(thread, before)

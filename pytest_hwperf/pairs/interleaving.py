@@ -1,4 +1,4 @@
-"""One measurement in one pair: both sides warm up and take turns in blocks whose order a coin decides."""
+"""One measurement of one pair: both sides warm up and take turns in blocks whose order is drawn."""
 
 import math
 from array import array
@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from statistics import median
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Assignment, EnergyWindow, Measurement, Observation, Side
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.paired import least_calls, pooled_percentile
-from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.records import Sample, Values, replace
 from pytest_hwperf.core.statements import Difference, Statement, said, state
 from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
 from pytest_hwperf.pairs.messages import (
@@ -23,7 +23,6 @@ from pytest_hwperf.pairs.messages import (
     Ended,
     EnergyResult,
     ExactSamples,
-    Frame,
     Numbers,
     Pinned,
     PinTo,
@@ -31,12 +30,8 @@ from pytest_hwperf.pairs.messages import (
     ToWorker,
 )
 
-if TYPE_CHECKING:
-    from pytest_hwperf.core.records import Sample, Values
-
 M = TypeVar("M")
 
-LETTERS: Mapping[Side, str] = {"baseline": "B", "candidate": "C"}
 _SECOND = 1_000_000_000  # ns
 _STEADY = 3  # successive warm-up blocks that have to agree
 _ENERGY_WINDOW_S = 0.6  # half a second at least, with a reserve for calls that have got faster
@@ -69,7 +64,7 @@ class BlockPlan:
 class Block:
     """One turn of one side."""
 
-    taken_s: "Values"  # seconds of each call or batch mean, the cold ones left out
+    taken_s: Values  # seconds of each call or batch mean, the cold ones left out
     cpu_s: float  # per call, the cold ones included
     preempted: bool
 
@@ -112,7 +107,7 @@ class Interleaver:
                 side, calls, batch, rest=side != following, expected_s=warm[side].call_s * batch * calls
             )
             blocks[side].append(_block(block, taken_ns, batch, cold))
-        letters = "".join(LETTERS[side] for side in turns)
+        letters = "".join(side[0].upper() for side in turns)
         shared = None if pool or refused else self.processor
         interleaving = Interleaving(
             assignment=Assignment(measurement=measurement, turns=letters, processor=shared), observations=[]
@@ -136,7 +131,7 @@ class Interleaver:
         return "; ".join(refused)
 
     def _pinned(self, side: Side, processor: int | None) -> str:
-        return self._answer(side, PinTo(processor=processor), Pinned).reason
+        return self._ask(side, PinTo(processor=processor), Pinned)[0].reason
 
     def _drawn(self) -> list[Side]:
         """Draw the order of all turns, two of either side in a row: fewer hand-overs, and drift cancels."""
@@ -146,13 +141,13 @@ class Interleaver:
             turns += [one, other, other, one]
         return turns
 
-    def exact(self) -> "dict[Side, Sequence[Sample]]":
+    def exact(self) -> dict[Side, Sequence[Sample]]:
         """Ask both sides for what needs no clock.
 
         Raises:
             WorkerLostError: a side crashed or hung, or its values cannot be read.
         """
-        return {side: self._answer(side, AskExact(), ExactSamples).samples for side in SIDES}
+        return {side: self._ask(side, AskExact(), ExactSamples)[0].samples for side in SIDES}
 
     def _warm_up(self, side: Side) -> "_Warm":
         plan, medians, spent, count, pool = self.plan, list[float](), 0.0, 1, False
@@ -195,32 +190,29 @@ class Interleaver:
         self, side: Side, calls: int, batch: int, *, rest: bool, expected_s: float | None
     ) -> tuple[BlockTimes, Numbers]:
         """Let a side time one block; return what it reports, and the nanoseconds of each call or batch."""
-        frame = self._asked(side, TimeBlock(calls=calls, batch=batch, rest=rest), expected_s)
-        taken_ns = frame.numbers
+        question = TimeBlock(calls=calls, batch=batch, rest=rest)
+        block, taken_ns = self._ask(side, question, BlockTimes, expected_s)
         if len(taken_ns) != calls:
             raise WorkerLostError(f"answered with {len(taken_ns)} times where {calls} were due", side=side)
         if min(taken_ns) < 0 or not sum(taken_ns):
             raise WorkerLostError("answered with calls that took no time at all", side=side)
-        return _expected(side, frame, BlockTimes), taken_ns
+        return block, taken_ns
 
-    def _answer(self, side: Side, question: ToWorker, kind: type[M], expected_s: float | None = None) -> M:
-        """Ask a side, and wait for an answer of one kind."""
-        return _expected(side, self._asked(side, question, expected_s), kind)
-
-    def _asked(self, side: Side, question: ToWorker, expected_s: float | None) -> Frame:
-        """Ask a side, and wait for what it sends; longer where nothing is known of how long it takes."""
-        self.connections[side].send(question)
+    def _ask(self, side: Side, question: ToWorker, kind: type[M], expected_s: float | None = None) -> tuple[M, Numbers]:
+        """Ask a side, and wait for an answer of one kind; longest where nothing is known of how long it takes."""
+        connection, plan = self.connections[side], self.plan
+        connection.send(question)
         try:
-            plan = self.plan
-            frame = self.connections[side].receive(
-                plan.first_block_s if expected_s is None else plan.patience_s + 3 * expected_s
-            )
+            frame = connection.receive(plan.first_block_s if expected_s is None else plan.patience_s + 3 * expected_s)
         except WorkerError as error:
             raise WorkerLostError(str(error), side=side) from error
         if isinstance(frame.message, Ended):
             reason = frame.message.ended.reason
             raise WorkerLostError(f"the measured call failed in the middle of its turn: {reason}", side=side)
-        return frame
+        if not isinstance(frame.message, kind):
+            given = type(frame.message).__name__
+            raise WorkerLostError(f"sent {given!r} where {kind.__name__!r} was due", side=side)
+        return frame.message, frame.numbers
 
     def _observed(self, measurement: Measurement, blocks: Mapping[Side, Sequence[Block]]) -> Iterator[Observation]:
         """Reduce the blocks to what each wanted statistic needs."""
@@ -260,25 +252,17 @@ class Interleaver:
         )
 
     def _window(self, side: Side, call_s: float) -> EnergyWindow:
-        """Let a side fill one window of its energy meter; a meter that needs a longer one says so, and gets it."""
+        """Let a side fill one window of its energy meter; where its meter needs a longer one, a longer one follows."""
         seconds: float = _ENERGY_WINDOW_S
         window = EnergyWindow()
         for _ in range(2):
             calls = max(1, math.ceil(seconds / call_s))
             question = AskEnergy(calls=calls, seconds=calls * call_s)
-            window = self._answer(side, question, EnergyResult, question.seconds).window
+            window = self._ask(side, question, EnergyResult, question.seconds)[0].window
             if window.needed_s is None or not seconds < window.needed_s <= _LONGEST_ENERGY_WINDOW_S:
                 break
             seconds = window.needed_s
         return window
-
-
-def _expected(side: Side, frame: Frame, kind: type[M]) -> M:
-    """Return the message of a frame, which has to be of one kind."""
-    if not isinstance(frame.message, kind):
-        given = type(frame.message).__name__
-        raise WorkerLostError(f"sent {given!r} where {kind.__name__!r} was due", side=side)
-    return frame.message
 
 
 def _block(block: BlockTimes, taken_ns: Numbers, batch: int, cold: int) -> Block:
@@ -289,7 +273,7 @@ def _block(block: BlockTimes, taken_ns: Numbers, batch: int, cold: int) -> Block
     )
 
 
-def _values(blocks: Sequence[Block], metric: str, statistic: str) -> "Values":
+def _values(blocks: Sequence[Block], metric: str, statistic: str) -> Values:
     taken = metric_of(metric).in_turns
     if taken == "CPU seconds":
         return array("d", (block.cpu_s for block in blocks))

@@ -82,7 +82,7 @@ class Pairing:
         while not all(isinstance(message, Bye) for message in at.values()):
             moved = self._moved(at)
             order = [side for side in self._drawn() if side in moved]
-            for side in order:  # both go on before either is waited for, and a coin decides who goes on first
+            for side in order:  # both go on before the next message of either is awaited; which is first is drawn
                 if isinstance(at[side], Ready):
                     self.connections[side].send(Finish())
             for side in order:

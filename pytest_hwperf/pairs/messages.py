@@ -159,7 +159,7 @@ def unpack(receive: Callable[[int], bytes]) -> Frame:
         receive: returns exactly as many bytes as it is asked for, or raises.
 
     Raises:
-        WorkerError: not a frame; its sender speaks something else.
+        WorkerError: not a frame; its sender does not use this protocol.
     """
     text_length, numbers_length = _LENGTHS.unpack(receive(_LENGTHS.size))
     if text_length > _LARGEST_MESSAGE or numbers_length > _LARGEST_NUMBERS or numbers_length % _WIDTH:

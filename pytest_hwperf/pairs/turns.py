@@ -6,6 +6,7 @@ import socket
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -62,19 +63,13 @@ class Measurable(Protocol):
         ...
 
 
+@dataclass(slots=True)
 class Turns:
     """The worker's end of the connection to its conductor; a conductor that is gone ends the process."""
 
-    def __init__(
-        self,
-        connection: socket.socket,
-        leave: Callable[[int], object] = os._exit,
-        pin: Callable[[], CpuPin] = CpuPin,
-    ) -> None:
-        """Use an open connection."""
-        self._connection = connection
-        self._leave = leave
-        self._pin = pin
+    connection: socket.socket
+    leave: Callable[[int], object] = os._exit
+    pin: Callable[[], CpuPin] = CpuPin
 
     @classmethod
     def connect(cls, task: WorkerTask) -> "Turns":
@@ -97,16 +92,16 @@ class Turns:
         """Send one message."""
         frame = Frame(message=message, numbers=numbers if numbers is not None else array("q"))
         try:
-            self._connection.sendall(pack(frame))
+            self.connection.sendall(pack(frame))
         except OSError:
-            self._leave(1)
+            self.leave(1)
 
     def receive(self) -> Message:
         """Wait for the conductor's next message; end the process when there will be none."""
         try:
-            return unpack(partial(read_exactly, self._connection)).message
+            return unpack(partial(read_exactly, self.connection)).message
         except OSError:
-            self._leave(1)
+            self.leave(1)
             raise
 
     def chosen(self, nodes: Sequence[str], errors: Mapping[str, str]) -> tuple[str, ...]:
@@ -124,7 +119,7 @@ class Turns:
     def serve(self, here: Ready, target: Measurable) -> None:
         """Measure `target` whenever asked to, until the measurement is over."""
         self.send(here)
-        pin = self._pin()
+        pin = self.pin()
         try:
             while not isinstance(message := self.receive(), Finish):
                 self._serve(message, target, pin)
@@ -134,7 +129,7 @@ class Turns:
     def bye(self, files: Sequence[str]) -> None:
         """Send the files of every loaded module, and end at once: an interpreter's own exit takes long."""
         self.send(Bye(files=tuple(files)))
-        self._leave(0)
+        self.leave(0)
 
     def _serve(self, message: Message, target: Measurable, pin: CpuPin) -> None:
         match message:

@@ -1,4 +1,4 @@
-"""The pytest plugin: hooks and wiring. Nothing heavy is imported before a test is to be measured."""
+"""The hooks of the pytest plugin; nothing heavy is imported before a test is to be measured."""
 
 import os
 from collections.abc import Generator, Iterable
@@ -22,7 +22,7 @@ from pytest_hwperf.plugin.session import (
     test_of,
 )
 
-# Not imported by name: the module `hwperf` beside this file would hide the fixture of that name once it is loaded.
+# Not imported by name: the module `hwperf` of this package would hide the fixture of that name once it is loaded.
 pytest_plugins = ("pytest_hwperf.plugin.fixtures",)
 
 _WORKER = "HWPERF_WORKER"  # host.worker_protocol.ENVIRONMENT, which an unused plugin does not load
@@ -64,13 +64,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _prepare(config: pytest.Config) -> None:
-    """Look at what the settings name outside, and gather results where they are reported."""
+    """Check what the settings name, and collect results in the process that reports them."""
     settings = session_of(config).settings
     if settings.needs_preflight:
         from pytest_hwperf.plugin.preflight import check_resources
 
         check_resources(config)
-        if _is_distributed(config):  # nobody collects here, and a worker's usage error loses its text
+        if _is_distributed(config):  # no test is collected here, and the usage error of an xdist worker loses its text
             _check_energy(config)
     if not hasattr(config, "workerinput"):  # under xdist the controller collects, saves and reports
         config.pluginmanager.register(Collector(config, settings), "hwperf-collector")
@@ -82,7 +82,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say what is compared with what; silent in a run that was asked for nothing."""
+    """Say what is compared with what; nothing in a run that neither compares nor saves."""
     state = session_of(config)
     if state.settings.disable:
         return "hwperf: disabled, so that nothing is measured, judged or saved"
@@ -95,7 +95,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once for each scenario that it names, or for each built-in one."""
-    if {"scenario", "hwperf_model"} <= set(metafunc.fixturenames):  # ours, not a user's own fixture of that name
+    if {"scenario", "hwperf_model"} <= set(metafunc.fixturenames):  # not a user's own fixture of that name
         from pytest_hwperf.plugin.markers import scenario_names
 
         metafunc.parametrize("scenario", scenario_names(metafunc.definition), indirect=True)
@@ -126,7 +126,7 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Read the markers of all tests, those that a conftest has just added too; end the session at a bad one."""
+    """Read the markers of all tests, those included that a conftest has just added; end the session at a bad one."""
     _read_markers(items)
     problems = session_of(config).problems
     if problems and not hasattr(config, "workerinput"):
@@ -175,7 +175,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 
 def _rerun(session: pytest.Session) -> None:
-    """Run the pairs; a mistake of ours ends the session, for else it would be pytest's internal error.
+    """Run the pairs; an unforeseen error ends the session, since pytest would call it an internal error of its own.
 
     Raises:
         pytest.UsageError: nothing could be compared; says why.

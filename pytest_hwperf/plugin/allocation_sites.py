@@ -1,4 +1,4 @@
-"""Where the memory of a missed budget was allocated: a note below the failure."""
+"""Allocation sites of a missed memory budget: a note below the failure."""
 
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Results of tests, gathered wherever they were made; every run of pytest loads this, so nothing heavy does."""
+"""The collector of all results of a session; every run of pytest loads it, so that it imports nothing heavy."""
 
 from typing import TYPE_CHECKING
 
@@ -13,13 +13,13 @@ class Collector:
     """One per session, in the process that reports: under xdist the controller."""
 
     def __init__(self, config: pytest.Config, settings: "Settings") -> None:
-        """Gather for `config`."""
+        """Collect for `config`."""
         self._config = config
         self._settings = settings
         self._results: dict[str, str] = {}  # node id → its part of the report; a rerun replaces the first try
         self._accepted: set[str] = set()  # node ids that passed in every phase
         self._usage_problem = False  # a worker refused a marker
-        self._lines: list[str] = []  # what saving and writing have to say
+        self._lines: list[str] = []  # messages of saving and writing
         self._trouble: list[str] = []  # why saving or writing failed
         self._report: Report | None = None
 

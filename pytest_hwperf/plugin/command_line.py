@@ -9,25 +9,14 @@ import pytest
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host.processes import Command, PytestCommand
 
-# Options of the asking session that a worker must not inherit: they stop it, select other tests, or write its files.
+# Options that a worker must not inherit: they stop it, select other tests, or write the files of this session.
 _FLAGS = frozenset(
     {
-        *(
-            "-d",
-            "-f",
-            "--looponfail",
-            "-x",
-            "--exitfirst",
-            "--pdb",
-            "--trace",
-            "--lf",
-            "--last-failed",
-            "--ff",
-            "--failed-first",
-        ),
+        *("-d", "-f", "--looponfail", "-x", "--exitfirst", "--pdb", "--trace"),
+        *("--lf", "--last-failed", "--ff", "--failed-first"),
         *("--nf", "--new-first", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip"),
-        *("--hwperf-save", "--hwperf-compare", "--hwperf-only", "--hwperf-skip", "--hwperf-disable", "--co"),
-        "--collect-only",
+        *("--hwperf-save", "--hwperf-compare", "--hwperf-only", "--hwperf-skip", "--hwperf-disable"),
+        *("--co", "--collect-only"),
     }
 )
 _WITH_VALUE = frozenset(
@@ -65,7 +54,7 @@ def command_for(item: pytest.Item) -> Command:
 
 
 def _neutral_options(config: pytest.Config) -> list[str]:
-    """Return the options that keep plugins of the asking session from disturbing a worker, or its files."""
+    """Return the options that keep plugins from disturbing a worker, or the files of this session."""
     plugins, arguments = config.pluginmanager, ["--maxfail=0", "-o", "log_file=", "-k", "", "-m", ""]
     if plugins.hasplugin("junitxml"):
         arguments.append("--junitxml=")
@@ -79,14 +68,14 @@ def _neutral_options(config: pytest.Config) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of a worker: ours, without what tells pytest about ours."""
+    """Return the environment of a worker: that of this process, without what pytest and xdist keep in it."""
     found = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_XDIST")}
     found.pop("PYTEST_CURRENT_TEST", None)
     return found
 
 
 def _inherited(config: pytest.Config) -> list[str]:
-    """Return the options of the asking session's command line, without its tests and what a worker must not do."""
+    """Return the options of this session's command line, without its tests and what a worker must not inherit."""
     worker = getattr(config, "workerinput", None)
     given = worker["mainargv"][1:] if worker else [os.fspath(argument) for argument in config.invocation_params.args]
     return drop(given, tests=config.getoption("file_or_dir") or ())

@@ -1,4 +1,4 @@
-"""The fixtures: small, documented for `pytest --fixtures`, and easy to override by name."""
+"""The fixtures, documented for `pytest --fixtures`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ def scenario(request: pytest.FixtureRequest, hwperf_model: Any, hwperf_data: Any
         return ready_scenario(request.node, request.param, hwperf_model, hwperf_data)
     except HwperfError as error:
         problem = str(error)
-    pytest.fail(problem, pytrace=False)  # not above, where pytest would tell the error that it handles beside the same
+    pytest.fail(problem, pytrace=False)  # outside of `except`, so that pytest does not show the same error twice
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +66,7 @@ def energy_meter(request: pytest.FixtureRequest) -> "EnergyMeter":
 
 @pytest.fixture
 def memory_meter(request: pytest.FixtureRequest) -> "MemoryWindows":
-    """Weigh your own block: `with memory_meter.window() as reading: ...`, then `reading.peak_bytes`."""
+    """Measure the memory of your own block: `with memory_meter.window() as reading: ...`, then `reading.peak_bytes`."""
     from pytest_hwperf.meters.memory.window import MemoryWindows
     from pytest_hwperf.plugin.session import session_of
 

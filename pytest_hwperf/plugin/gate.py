@@ -1,4 +1,4 @@
-"""The paired gate of a session: which baseline is rerun, and what its pairs are asked."""
+"""The paired gate of a session: which baseline is rerun, and what its pairs compare."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +44,7 @@ def rerun(session: pytest.Session) -> None:
 
 
 def check_against(config: pytest.Config) -> None:
-    """Refuse what would only fail after the collection: test workers beside the pairs, an unknown revision.
+    """Refuse what would only fail after the collection: test workers that run at the same time, an unknown revision.
 
     Raises:
         pytest.UsageError: says what to type instead.

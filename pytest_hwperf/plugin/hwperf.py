@@ -1,4 +1,4 @@
-"""The fixture `hwperf`: what a test's author calls."""
+"""The object that the fixture `hwperf` gives: it measures, records and compares."""
 
 import math
 import re
@@ -28,17 +28,17 @@ R = TypeVar("R")
 
 
 def _raised_at_the_call(method: Callable[P, R]) -> Callable[P, R]:
-    """Let the package's own errors point at the user's line: our frames would hide what was wrong with it."""
+    """Let the package's own errors point at the user's line, without the frames of this package."""
 
     @wraps(method)
-    def told(*args: P.args, **kwargs: P.kwargs) -> R:
+    def shown(*args: P.args, **kwargs: P.kwargs) -> R:
         __tracebackhide__ = True
         try:
             return method(*args, **kwargs)
         except HwperfError as error:
             raise error.with_traceback(None) from None
 
-    return told
+    return shown
 
 
 class Hwperf:

@@ -1,4 +1,4 @@
-"""Judge a test whose body has passed: budgets on its figures, and its runs against the stored baseline."""
+"""Judgement of a test whose body has passed: budgets on its figures, and its runs against the baseline."""
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
@@ -25,7 +25,7 @@ from pytest_hwperf.reports.junit import properties
 def judge_test(item: pytest.Item) -> str:
     """Judge every run of a test; return the text of its failure, "" where it passes.
 
-    All verdicts of the test are told together, the failing ones first.
+    All verdicts of the test are reported together, the failing ones first.
     """
     settings, test = session_of(item.config).settings, test_of(item)
     measured = [run for run in test.runs if run.samples]
@@ -47,7 +47,7 @@ def judge_test(item: pytest.Item) -> str:
 
 
 def plain_result(item: pytest.Item, judgements: Sequence[Judgement]) -> str:
-    """Return what goes onto the report of a test: text, which crosses from worker to controller."""
+    """Return what goes onto the report of a test: text, which xdist sends from worker to controller."""
     test = test_of(item)
     gates = tuple(gate for _, _, gate in test.compared)
     return to_json(ReportPart(judgements=tuple(judgements), skips=tuple(test.skips), gates=gates)).decode()
@@ -77,7 +77,7 @@ def _judged(
 
 
 def _budgets_of(run: Run, all_runs: Sequence[Run], budgets: tuple[Budget, ...]) -> tuple[Budget, ...]:
-    """Budgets speak of measured calls; a run that only holds the test's own metrics answers for none of them."""
+    """Return the budgets of a run: all of them, but none where it only holds metrics that the test recorded itself."""
     timed = [other for other in all_runs if other.is_timed]
     return budgets if run in timed or not timed else ()
 
@@ -85,7 +85,7 @@ def _budgets_of(run: Run, all_runs: Sequence[Run], budgets: tuple[Budget, ...]) 
 def _compared(
     item: pytest.Item, run: Run, found: Sequence[Figure], again: Callable[[], list[list[Run]]]
 ) -> tuple[Comparison, ...]:
-    """Compare with what was rerun and with what is stored; each margin is answered by the better of both."""
+    """Compare with what was rerun and with what is stored; for each margin the better of both counts."""
     session, criteria = session_of(item.config), _criteria(item, run)
     paired = dict[tuple[str, str], Comparison]()
     if session.gate is not None:
@@ -112,7 +112,7 @@ def _stored(
     settings = shared.settings
     where: dict[str, Any] = {"baseline": settings.baseline, "test": run.test, "label": run.label}
     sessions = shared.store.load(machine=run.machine, **where)
-    elsewhere = shared.store.machines(**where) if not sessions else ()  # told only where there is nothing here
+    elsewhere = shared.store.machines(**where) if not sessions else ()  # shown only where this machine has none
     stored = Stored(sessions=sessions, elsewhere=elsewhere)
     first = compare_with_sessions(run, found, stored, criteria)
     if not any(needs_repeats(one) and (one.metric, one.statistic) not in decided for one in first):

@@ -1,4 +1,4 @@
-"""Read a test's markers into budgets and margins, and refuse what cannot be meant before anything runs."""
+"""The markers of a test, read into budgets and margins; mistakes in them are found before anything runs."""
 
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any

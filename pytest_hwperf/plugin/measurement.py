@@ -1,4 +1,4 @@
-"""One run: sample a subject between meters, then ask fresh processes for what only they can tell."""
+"""The measurement of one run: samples taken between meters, and those of fresh processes."""
 
 import os
 from array import array
@@ -41,7 +41,7 @@ _PROCESSES: Mapping[Literal["memory", "cold"], int] = {"memory": 3, "cold": 5}
 
 
 def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
-    """Measure `subject` here, and in fresh processes what only they can tell, as far as the test asks for it.
+    """Measure `subject` here, and in fresh processes what needs them, as far as the test asks for it.
 
     Raises:
         MeasurementError: NaN outputs, or predictions of another length than the labels.
@@ -104,7 +104,7 @@ def empty_run(item: pytest.Item, label: str = "") -> Run:
 
 
 def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
-    """Measure everything that this process can tell of `subject`.
+    """Measure everything of `subject` that can be measured in this process.
 
     Raises:
         MeasurementError: NaN outputs, or predictions of another length than the labels.
@@ -191,16 +191,16 @@ def _meters(item: pytest.Item) -> "tuple[list[Meter], dict[str, Statement]]":
 
 
 def _energy_is_asked(item: pytest.Item) -> bool:
-    """Whether somebody will look at the energy: a budget, a margin, a baseline, or what carbon is made of."""
+    """Whether the energy is used: by a budget, a margin, a baseline, or the carbon."""
     settings = session_of(item.config).settings
     stored = settings.save or settings.compare
     return bool(stored or settings.carbon) or _asks(item, ("energy",))
 
 
 class _Idle:
-    """Power of the idle machine before and after a measurement, watched where a budget or margin speaks of energy.
+    """Power of the idle machine before and after a measurement, read where a budget or margin of energy is given.
 
-    Each look takes 2 s. An estimate has no idle power, and a board's counter takes too long to tell it.
+    Each reading takes 2 s. An estimate has no idle power, and a board's counter takes too long to read it.
     """
 
     def __init__(self, item: pytest.Item) -> None:
@@ -211,7 +211,7 @@ class _Idle:
         self._watts = list[Reading]()
 
     def watch(self) -> None:
-        """Look now."""
+        """Read it now."""
         if self._meter is not None:
             self._watts.append(idle_watts(self._meter, os.cpu_count() or 1))
 

@@ -102,13 +102,13 @@ _OPTIONS = (
     _Option("compare", "Compare with the stored baseline; a significant regression fails its test.", kind="bool"),
     _Option(
         "against",
-        "Rerun this git revision, or this folder, beside the present code, in pairs of fresh processes that take "
-        "turns; a significant regression fails its test.",
+        "Rerun this git revision, or this folder, in pairs of fresh processes that take "
+        "turns with the present code; a significant regression fails its test.",
         metavar="REF|DIR",
     ),
     _Option(
         "rerun",
-        "Whether --hwperf-compare reruns the revision that the baseline was saved from (auto), or only looks at the "
+        "Whether --hwperf-compare reruns the revision that the baseline was saved from (auto), or only uses the "
         "stored timings (never).",
         metavar="auto|never",
         default="auto",
@@ -190,7 +190,7 @@ _OPTIONS = (
     ),
     _Option(
         "carbon",
-        "Tell the carbon of every measured call, one KEY=VALUE a line: intensity_g_per_kwh, intensity_source, "
+        "Report the carbon of every measured call, one KEY=VALUE a line: intensity_g_per_kwh, intensity_source, "
         "embodied_kg, lifetime_years, resource_share, per, units_per_call.",
         kind="ini",
         parse=_lines("carbon", "parse_carbon_lines", empty=None),
@@ -199,7 +199,7 @@ _OPTIONS = (
 
 
 class Settings(NamedTuple):
-    """Everything that options and ini say, checked."""
+    """The values of all options and ini keys, checked."""
 
     save: bool
     compare: bool
@@ -219,7 +219,7 @@ class Settings(NamedTuple):
     max_time_s: float
     energy: str
     watts: str  # "0.5..2.1" or the path of a file, "" for the table
-    carbon: Any  # core.carbon.CarbonInputs, None where nobody asks
+    carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
     artifacts: str
     json: str
     only: bool
@@ -243,7 +243,7 @@ class Settings(NamedTuple):
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Register every option and its ini twin; defaults are None, so that an unset option lets the ini speak."""
+    """Register every option and its ini twin; an option has no default, so that the ini counts without it."""
     group = parser.getgroup("hwperf", "performance regressions of models (pytest-hwperf)")
     for option in _OPTIONS:
         shown = f" Default: {option.default}.".replace("%", "%%") if option.default else ""
@@ -286,7 +286,7 @@ def _value(config: pytest.Config, option: _Option) -> Any:
 
 
 def _watts(config: pytest.Config, given: str) -> str:
-    """Find a file where it was named: on the command line or in the environment from here, in the ini from the root."""
+    """Resolve the path of a file: of the command line and the environment from here, of the ini from the root."""
     typed = config.getoption("hwperf_watts") is not None
     text = given or os.environ.get("HWPERF_WATTS", "")
     if not text or re.fullmatch(r"[\s\d.+-]+", text):

@@ -1,4 +1,4 @@
-"""What a run would miss only after a long time is looked for before: stores, sources of energy, folders, revisions."""
+"""Checks before a long run: stores, energy sources, folders and revisions that cannot be used."""
 
 import pytest
 

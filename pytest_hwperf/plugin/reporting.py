@@ -1,4 +1,4 @@
-"""One report of a session: made, saved, written and shown; and the line that shows where the pairs are."""
+"""The report of a session: made, saved, written and shown; and the progress line of the pairs."""
 
 import gc
 import shlex
@@ -63,14 +63,14 @@ def report_of(config: pytest.Config, results: Mapping[str, str], *, partial: boo
 
 
 def _nothing_compared(comparisons: Sequence[Comparison]) -> str:
-    """Say aloud that a gate has let everything through because nothing could be compared."""
+    """Return a warning where every comparison of a session could not be made; "" elsewhere."""
     if not comparisons or any(comparison.outcome != "not comparable" for comparison in comparisons):
         return ""
     return f"none of {len(comparisons)} comparisons could be made: {comparisons[0].reason}; --hwperf-strict fails them"
 
 
 def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Done:
-    """Save the runs of accepted tests as sessions of the baseline; hold the others apart until they are accepted."""
+    """Save the runs of accepted tests as sessions of the baseline; keep the others aside until they are accepted."""
     settings = session_of(config).settings
     if not settings.save:
         return [], []
@@ -82,10 +82,10 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Do
     lines = [f"{counted(len(saved), 'run')} saved to baseline {settings.baseline} in {settings.location}"]
     if held:
         url = f"{settings.store}:{settings.location}"
-        place = shlex.join(["--baseline", settings.baseline, "--store", url, held[0]])
+        arguments = shlex.join(["--baseline", settings.baseline, "--store", url, held[0]])
         lines.append(
             f"{counted(len(held), 'failed run')} not saved to the baseline. Where this is the new normal: "
-            f"hwperf baseline accept {place}"
+            f"hwperf baseline accept {arguments}"
         )
     return lines, [*unsaved, *unheld]
 
@@ -109,22 +109,21 @@ def write(config: pytest.Config, report: Report) -> Done:
     if settings.json:
         files[folder / settings.json] = json_file.render(report)
     if settings.artifacts:
-        place = folder / settings.artifacts
-        files |= {place / name: content for name, content in csv_files.render(report).items()}
+        files |= {folder / settings.artifacts / name: content for name, content in csv_files.render(report).items()}
     lines, trouble = [], []
     for path, content in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         except OSError as error:
-            trouble.append(f"{path} not written: {error.strerror}; give another place or free some space")
+            trouble.append(f"{path} not written: {error.strerror}; give another path or free some space")
         else:
             lines.append(f"wrote {path}")
     return lines, trouble
 
 
 def show(terminal: pytest.TerminalReporter, report: Report) -> None:
-    """Write the table into pytest's own terminal: as wide, as coloured and as talkative as that is."""
+    """Write the table into pytest's own terminal: in its width, colours and verbosity."""
     writer, verbosity = terminal.config.get_terminal_writer(), terminal.config.get_verbosity()
     detail: Detail = "quiet" if verbosity < 0 else "verbose" if verbosity > 0 else "normal"
     terminal.write_sep("=", "hwperf")
@@ -135,7 +134,7 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
 
 
 class ProgressLine:
-    """Shows where the pairs are, in one line that is written over, or a line a pair; silent with -q -q."""
+    """Shows the progress of the pairs, in one line that is written over, or a line a pair; nothing with -qq."""
 
     def __init__(self, config: pytest.Config) -> None:
         """Write into the terminal of `config`."""

@@ -1,8 +1,8 @@
-"""A scenario with its data, made from the user's fixtures or by hand, and the reference that flips are counted from."""
+"""Scenarios with their data, made from the user's fixtures or by hand, and the reference of the flip rate."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import pytest
@@ -62,11 +62,8 @@ def ready_scenarios(
 
     for name in BUILT_IN_SCENARIOS if names is None else names:
         try:
-            scenario = (
-                reference()
-                if name == REFERENCE
-                else partial(_convert, name, model)(X=X, X_calibration=X_calibration, threads=threads)
-            )
+            given = {"X": X, "X_calibration": X_calibration, "threads": threads}
+            scenario = reference() if name == REFERENCE else _convert(name, model, **given)
         except ScenarioUnavailable as reason:
             skips.append(Skip(test=test, scenario=name, cause=said(reason)))
         else:

@@ -1,4 +1,4 @@
-"""State of a session and of each test: the two things that the plugin keeps on pytest's objects.
+"""The state of a session and of each test: what the plugin keeps in the stash of pytest's objects.
 
 Nothing heavy is imported before it is needed: every run of pytest loads this module.
 """
@@ -30,7 +30,7 @@ _ENERGY_SOURCES = ("rapl", "perf", "estimate")
 class Mode(Protocol):
     """What this process does with a measurement; chosen once, when pytest is configured."""
 
-    judges: bool  # whether budgets and comparisons are answered in this process
+    judges: bool  # whether budgets and comparisons are judged in this process
 
     def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
         """Return the run that the test's body receives."""
@@ -43,7 +43,7 @@ class FullMeasurement:
     judges = True
 
     def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
-        """Measure `subject`, in fresh processes too where only they can tell."""
+        """Measure `subject`, in fresh processes too for metrics that need them."""
         from pytest_hwperf.plugin.measurement import measure
 
         return measure(item, subject, label)
@@ -153,7 +153,7 @@ class SessionState:
         return f"{count} test workers ran side by side: neighbours disturb timings" if count != "1" else ""
 
     def close(self) -> None:
-        """Close the meters that were opened; what was never asked for is not opened for it."""
+        """Close the meters that were opened; what was never used is not opened for it."""
         for name in ("energy", "_boards"):
             meter: Meter | None = self.__dict__.get(name)  # where `cached_property` keeps it
             if meter is not None:
@@ -166,10 +166,10 @@ class Markers:
 
     budgets: tuple["Budget", ...] = ()
     margins: tuple["Margin", ...] = ()  # of everything that is compared, defaults included
-    named: tuple["Margin", ...] = ()  # those that the user named: what they speak of is measured for them
+    named: tuple["Margin", ...] = ()  # those that the user named: their metrics are measured for them
 
     def ask_for(self, metric: str) -> bool:
-        """Whether a budget, or a margin that the user named, speaks of `metric`."""
+        """Whether there is a budget for `metric`, or a margin that the user named."""
         return metric in {*(budget.metric for budget in self.budgets), *(margin.metric for margin in self.named)}
 
 
@@ -184,7 +184,7 @@ class TestState:
     own_margins: list["Margin"] = field(default_factory=list)  # of metrics that the test itself recorded
     compared: list[tuple["Run", tuple["Comparison", ...], "Gate"]] = field(default_factory=list)  # by hwperf.compare
     skips: list["Skip"] = field(default_factory=list)  # scenarios without a form for this model
-    result: str = ""  # what goes onto the report, as JSON; "" before it is judged
+    result: str = ""  # its part of the report, as JSON; "" before it is judged
     measurements: int = 0  # that a process of a pair has made
 
 

@@ -1,4 +1,4 @@
-"""A fresh pytest process in each of its roles: it carries out the task that another process has given it."""
+"""The worker plugin: a fresh pytest process that carries out one task, in each of its roles."""
 
 import dataclasses
 import importlib
@@ -35,7 +35,7 @@ def worker_of(environment: Mapping[str, str]) -> "OneShotWorker | PairWorker":
     """Read the task of this process, and return the mode that carries it out.
 
     Raises:
-        pytest.UsageError: the variable holds something else, or nobody waits for this process any more.
+        pytest.UsageError: the variable holds something else, or no process waits for this one any more.
     """
     from pytest_hwperf.core.errors import WorkerError
 
@@ -60,14 +60,14 @@ class OneShotWorker:
         self._replied = False
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Let no other profiler watch this process: its own memory would be measured, and two cannot share one."""
+        """Disable pytest-memray: its own memory would be measured, and two profilers cannot share a process."""
         plugins = session.config.pluginmanager
         if plugins.hasplugin(_MEMRAY):
             plugins.unregister(name=_MEMRAY)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keep the one test; its node id never stands on a command line, where odd ones would break."""
+        """Keep the one test; its node id is not given on a command line, where unusual ones would break."""
         items[:] = [item for item in items if item.nodeid == self._task.node]
 
     def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
@@ -149,7 +149,7 @@ class PairWorker:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keep the tests that are selected, in that order; their ids never stand on a command line."""
+        """Keep the tests that are selected, in that order; their ids are not given on a command line."""
         known = {item.nodeid: item for item in items if is_measured(item)}
         items[:] = [known[node] for node in self._turns.chosen(list(known), self._errors) if node in known]
 
@@ -234,7 +234,7 @@ def _recorded(item: pytest.Item) -> Mapping[str, Recorded]:
 
 
 def _last_words(report: pytest.CollectReport | pytest.TestReport) -> str:
-    """Return the line that says what went wrong."""
+    """Return the line of a report that says what went wrong."""
     if isinstance(report.longrepr, tuple):  # a skip: file, line, reason
         return str(report.longrepr[2])
     crash = getattr(report.longrepr, "reprcrash", None)

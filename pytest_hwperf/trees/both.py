@@ -18,7 +18,7 @@ from pytest_hwperf.trees.worktree import copy_of, lfs_pointers, update_submodule
 
 _UNSEEN = "what these test files do themselves is not compared"
 _NO_CODE = (
-    "no code of either tree was loaded beside the tests, which are the same on both sides: only files that they read "
+    "no code of either tree was loaded besides the tests, which are the same on both sides: only files that they read "
     "can make a difference"
 )
 _PREFIXES = tuple(dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix)))
@@ -76,7 +76,7 @@ def both_trees(root: Path, against: Path | str, files: Sequence[Path], globs: Se
 
 
 def commands(given: PytestCommand, trees: Trees, files: Sequence[Path], base_python: str) -> dict[Side, Command]:
-    """Return how each side is started: the same line, with every path of the tree translated for the baseline.
+    """Return how each side is started: the same command, with every path of the tree translated for the baseline.
 
     Args:
         given: this user's command, as it runs in the candidate's tree.
@@ -104,7 +104,7 @@ def prove(trees: Trees, loaded: Mapping[Side, Sequence[str]], files: Sequence[Pa
     """Make sure that each side really ran its own code; return a warning where neither ran any.
 
     Raises:
-        WorkerError: names the file, or the place from which both sides have imported the package under test.
+        WorkerError: names the file, or the folder from which both sides have imported the package under test.
     """
     seen = check_isolation(
         loaded["baseline"],

@@ -1,4 +1,4 @@
-"""Run the user's own git: no shell, no hooks, no prompt, and nothing of a surrounding hook's environment."""
+"""The user's own git, run without shell, hooks, prompt or the environment of a surrounding hook."""
 
 import os
 import signal
@@ -26,13 +26,13 @@ _OF_ANOTHER_REPOSITORY = (
     "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 )
-_ABSENT = 127  # as a shell says of a command that is not there
-_LATE = 124  # as timeout(1) says
+_ABSENT = 127  # exit code of a shell for a command that is not there
+_LATE = 124  # exit code of timeout(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What a git command came to."""
+    """The outcome of a git command."""
 
     code: int  # 0 for success
     output: str  # without the last line's end

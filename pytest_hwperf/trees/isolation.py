@@ -1,4 +1,4 @@
-"""Which tree a process takes its code from: lead it to its own, and prove afterwards that it went there."""
+"""The tree that a process imports its code from: set before it starts, and proved afterwards."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from pytest_hwperf.core.errors import WorkerError
 _SHARED_LIBRARY = re.compile(r"\.so(\.\d+)*$")
 _FINDER = re.compile(r"__editable___.+_finder")  # the module that setuptools writes for an editable install
 _SITES = frozenset({"site-packages", "dist-packages"})
-_SOURCES = ("src", "lib", "python")  # folders that hold a tree's packages, beside its top
+_SOURCES = ("src", "lib", "python")  # folders that hold a tree's packages, besides its top
 _TESTS = re.compile(r"(.+_)?(tests?|bench|benchmarks?)(_.+)?")  # names of folders that hold no code under test
 _OWN_PYTHON = "give --hwperf-base-python=PATH, the Python of an environment with the baseline installed"
 
@@ -22,7 +22,7 @@ _OWN_PYTHON = "give --hwperf-base-python=PATH, the Python of an environment with
 def own_paths(sys_path: Sequence[str], root: Path, prefixes: Sequence[str]) -> list[Path]:
     """Return from where this process imports code of the tree, links resolved, in their order and each once.
 
-    To the entries of `sys_path` come the folders of setuptools' editable installs, which are on no path.
+    The folders of setuptools' editable installs, which are on no path, follow the entries of `sys_path`.
 
     Args:
         sys_path: of the conductor; "" is the working directory.
@@ -36,7 +36,7 @@ def own_paths(sys_path: Sequence[str], root: Path, prefixes: Sequence[str]) -> l
 
 
 def translated(paths: Iterable[Path], root: Path, other_root: Path) -> list[Path]:
-    """Return the places in `other_root` that correspond to `paths` in `root`."""
+    """Return the folders in `other_root` that correspond to `paths` in `root`."""
     return [other_root / path.resolve().relative_to(root.resolve()) for path in paths]
 
 
@@ -50,7 +50,7 @@ def loaded_files() -> list[str]:
     files = set[str]()
     for module in list(sys.modules.values()):
         with suppress(AttributeError):  # anything may stand in for a module
-            # Past any __getattr__, which might import: a lazy module must not be loaded by being asked.
+            # Past any __getattr__, which might import: a lazy module must not be loaded.
             file = object.__getattribute__(module, "__dict__").get("__file__")
             if isinstance(file, str):
                 files.add(file)
@@ -63,7 +63,7 @@ def loaded_files() -> list[str]:
 
 
 def _resolved(files: Iterable[str]) -> list[str]:
-    """Return them with their links resolved, sorted; each folder is asked for once, which takes a third of the time."""
+    """Return them with their links resolved, sorted; each folder once, which takes a third of the time."""
     paths = [Path(file) for file in files]
     real = {folder: _real(folder) for folder in {path.parent for path in paths}}
     return sorted({str(_real(path) if path.is_symlink() else real[path.parent] / path.name) for path in paths})
@@ -102,7 +102,7 @@ def check_isolation(  # noqa: PLR0913 - two sides, each with its root and files
         Whether code of both trees was seen at work.
 
     Raises:
-        WorkerError: names the file or the package that came from the wrong place, and what to do.
+        WorkerError: names the file or the package that came from the wrong tree, and what to do.
     """
     candidate = _Tree(candidate_root, prefixes, other=baseline_root)
     baseline = _Tree(baseline_root, prefixes)
@@ -110,7 +110,7 @@ def check_isolation(  # noqa: PLR0913 - two sides, each with its root and files
         more = f" and {len(leaked) - 1} more" if leaked[1:] else ""
         raise WorkerError(
             f"the baseline has loaded {leaked[0]}{more} of the candidate's tree: its editable install (by meson-python "
-            f"or scikit-build-core?) cannot be led to another one; {_OWN_PYTHON}"
+            f"or scikit-build-core?) cannot be redirected to another one; {_OWN_PYTHON}"
         )
     tests = {_real(file) for file in test_files}
     tests |= {baseline.root / file.relative_to(candidate.root) for file in tests if candidate.holds(file)}
@@ -142,7 +142,7 @@ class _Tree:
     def __init__(self, root: Path, prefixes: Sequence[str], other: Path | None = None) -> None:
         self.root = _real(root)
         outside = [*map(_real, prefixes), *([] if other is None else [_real(other)])]
-        # A prefix around the tree, such as /usr around /usr/src/app, says nothing about the tree.
+        # A prefix around the tree, such as /usr around /usr/src/app, is not part of the tree.
         self._outside = [path for path in outside if path != self.root and path.is_relative_to(self.root)]
 
     def holds(self, path: PurePath) -> bool:
@@ -152,7 +152,7 @@ class _Tree:
         return _SITES.isdisjoint(path.relative_to(self.root).parts)
 
     def has_code(self, path: PurePath, tests: set[Path]) -> bool:
-        """Whether it is code of the tree that was not laid over: neither a test nor what stands beside tests."""
+        """Whether it is code of the tree that was not laid over: neither a test nor in a folder of tests."""
         if not self.holds(path) or path in tests or path.name == "conftest.py":
             return False
         return not is_of_tests(path.relative_to(self.root).parent)
@@ -168,9 +168,9 @@ def _editable_folders() -> Iterator[Path]:
         if _FINDER.fullmatch(name):
             for package, path in getattr(module, "MAPPING", {}).items():
                 parts = tuple(package.split("."))
-                place = Path(path) if Path(path).is_dir() else Path(path).with_suffix("")
-                if place.parts[-len(parts) :] == parts:  # else the folder has another name, and no path can help
-                    yield place.parents[len(parts) - 1]
+                found = Path(path) if Path(path).is_dir() else Path(path).with_suffix("")
+                if found.parts[-len(parts) :] == parts:  # else the folder has another name, and no path can help
+                    yield found.parents[len(parts) - 1]
 
 
 def _installed(files: Sequence[str], root: Path) -> Mapping[Path, Path]:
@@ -189,7 +189,7 @@ def _installed(files: Sequence[str], root: Path) -> Mapping[Path, Path]:
 
 
 def _offered(root: Path) -> Iterator[str]:
-    """Yield the names of packages and modules in the usual places of a tree."""
+    """Yield the names of packages and modules in the usual folders of a tree."""
     for folder in (root, *(root / name for name in _SOURCES)):
         for path in folder.iterdir() if folder.is_dir() else ():
             is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
@@ -200,7 +200,7 @@ def _offered(root: Path) -> Iterator[str]:
 def _from_tree(site: Path, root: Path) -> Iterator[tuple[str, Path]]:
     """Yield the top-level names that pip has installed from a folder of the tree (PEP 610), and that folder."""
     for record in site.glob("*.dist-info/direct_url.json"):
-        with suppress(OSError, ValueError, AttributeError):  # a damaged one says nothing
+        with suppress(OSError, ValueError, AttributeError):  # a damaged one is skipped
             direct = json.loads(record.read_text(encoding="utf-8"))
             url = urlsplit(direct.get("url", ""))
             folder = _real(unquote(url.path))

@@ -24,7 +24,7 @@ def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Pat
 
     Test modules and every `conftest.py` on their way are the candidate's. So is an `__init__.py` on their way from a
     folder of tests on (by its name); elsewhere it may be code under test and is the baseline's, unless it holds no
-    code and the baseline lacks it. A helper module beside tests, in a folder of tests, is copied only if the baseline
+    code and the baseline lacks it. A helper module in a folder of tests is copied only if the baseline
     lacks it: what differs there must be seen as a change.
 
     Args:
@@ -55,9 +55,9 @@ def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Pat
 
 
 def candidate_ini(inipath: Path, candidate_root: Path, baseline_root: Path) -> tuple[Path, list[str]]:
-    """Put the candidate's ini file beside the baseline's; return it and the arguments that make pytest read it.
+    """Put the candidate's ini file next to the baseline's; return it and the arguments that make pytest read it.
 
-    The baseline keeps its own `pythonpath`: it says where its code lies. Under another name, since the baseline's
+    The baseline keeps its own `pythonpath`: it lists where its code lies. Under another name, since the baseline's
     own file may be read by its code or its tools. An ini file outside of the candidate's tree serves both sides.
     """
     root = candidate_root.resolve()
@@ -122,7 +122,7 @@ def _is_without_code(init: Path) -> bool:
 
 
 def _put(source: Path, root: Path, relative: PurePath) -> Path:
-    """Copy a file to its place under `root`, through no link that leads out of it."""
+    """Copy a file to the same path under `root`, through no link that leads out of it."""
     target = root / relative
     try:
         existing = next(folder for folder in target.parents if _is_there(folder))

@@ -48,7 +48,7 @@ def worktree(repository: Path, commit: str) -> Iterator[Path]:
 
 @contextmanager
 def copy_of(directory: Path) -> Iterator[Path]:
-    """Copy a folder of the user's to a temporary place, so that no test can write to it; it is gone afterwards.
+    """Copy a folder of the user's to a temporary one, so that no test can write to it; it is gone afterwards.
 
     Copied are the files that git knows or would add; without git all but caches and virtual environments.
 
@@ -95,7 +95,7 @@ def is_lfs_pointer(path: Path) -> bool:
             return False
         with path.open("rb") as file:
             return file.readline().startswith(_POINTER)
-    except OSError:  # unreadable: whoever needs it will say so
+    except OSError:  # unreadable: what needs it reports that
         return False
 
 
@@ -124,9 +124,9 @@ def _forget(common: Path, is_dead: Callable[[Path], bool], *, older_than_s: floa
     """
     for kept in common.glob("worktrees/*"):
         try:
-            place_of = kept / "gitdir"
-            folder = (kept / place_of.read_text(encoding="utf-8").strip()).parents[1]
-            age_s = time.time() - place_of.stat().st_mtime
+            gitdir = kept / "gitdir"
+            folder = (kept / gitdir.read_text(encoding="utf-8").strip()).parents[1]
+            age_s = time.time() - gitdir.stat().st_mtime
         except (OSError, ValueError, IndexError):  # damaged
             continue
         if folder.name.startswith(PREFIX) and is_dead(folder) and age_s >= older_than_s:

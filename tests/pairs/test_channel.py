@@ -91,7 +91,7 @@ def test_strangers_are_turned_away(listener: Listener) -> None:
 def test_another_protocol_is_named(listener: Listener) -> None:
     (theirs,) = coming(listener, hello(token=listener.token, protocol=PROTOCOL + 1))
     with pytest.raises(
-        WorkerLostError, match=f"speaks protocol {PROTOCOL + 1} instead of {PROTOCOL}: both sides need the same version"
+        WorkerLostError, match=f"uses protocol {PROTOCOL + 1} instead of {PROTOCOL}: both sides need the same version"
     ):
         listener.accept("baseline", launched(), 5)
     theirs.close()

@@ -89,7 +89,7 @@ def test_it_says_hello_with_its_token_and_protocol() -> None:
         found = Turns.connect(replace(TASK, reply_to=str(listener.getsockname()[1])))
         with listener.accept()[0] as end:
             hello = receive(end)
-            found._connection.close()
+            found.connection.close()
 
     assert Hello(protocol=PROTOCOL, token=TASK.token, side="baseline") == hello.message
 

@@ -263,7 +263,7 @@ def test_a_file_that_cannot_be_written_fails_the_session(pytester: pytest.Pytest
     result = run(pytester, "--hwperf-json=blocked.txt/report.json")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["hwperf: *report.json not written: *; give another place or free some space"])
+    result.stdout.fnmatch_lines(["hwperf: *report.json not written: *; give another path or free some space"])
 
 
 def test_quiet_shows_only_what_needs_a_look(pytester: pytest.Pytester) -> None:

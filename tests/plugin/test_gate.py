@@ -538,7 +538,7 @@ def test_a_stored_baseline_is_rerun_where_git_has_it(project: pytest.Pytester) -
     result = run(project, "--hwperf-compare", against="")
 
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.re_match_lines([r"hwperf: baseline main \([0-9a-f]{10}\).* rerun beside the present code.*"])
+    result.stdout.re_match_lines([r"hwperf: baseline main \([0-9a-f]{10}\).* rerun next to the present code.*"])
     assert "signed-rank" in compared(project, "test_slow").how
 
 
@@ -584,7 +584,7 @@ def test_tests_without_any_code_of_the_trees_are_warned_about(pytester: pytest.P
     commit(git)
     result = run(pytester, REHEARSED)
 
-    result.stdout.fnmatch_lines(["hwperf: no code of either tree was loaded beside the tests, which are the same *"])
+    result.stdout.fnmatch_lines(["hwperf: no code of either tree was loaded besides the tests, which are the same *"])
     assert len(report(pytester).gates[0].warnings) == 1
 
 
@@ -601,7 +601,7 @@ def test_unchanged_code_passes_with_an_interval_and_lines_tell_where_the_pairs_a
             r"hwperf: rehearsal of both sides",
             r"hwperf: screen pair 1 of 6, tests/test_work.py::test_steady",
             r"hwperf: screen pair 2 of 6, about \d+ s left, tests/test_work.py::test_steady",
-            r"hwperf: HEAD .* rerun beside the present code, 6 screen.* pairs .*, 1 of 1 tests compared: checkout .*",
+            r"hwperf: HEAD .* rerun next to the present code, 6 screen.* pairs .*, 1 of 1 tests compared: checkout .*",
         ]
     )
 
