@@ -15,7 +15,7 @@ def names(kind: Kind) -> tuple[str, ...]:
 
 
 def check(kind: Kind, name: str) -> None:
-    """Refuse a name that nobody registered, without loading anything.
+    """Refuse a name that is not registered, without loading anything.
 
     Raises:
         UsageProblem: says which names there are and which is the nearest.
@@ -30,7 +30,7 @@ def find(kind: Kind, name: str) -> Any:
     """Load what is registered under `name`: only now are its heavy libraries imported.
 
     Raises:
-        UsageProblem: nobody registered that name.
+        UsageProblem: the name is not registered.
     """
     check(kind, name)
     return _registered(kind)[name].load()

@@ -27,7 +27,7 @@ from pytest_hwperf.host.processes import PytestCommand
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.trees.both import Trees, both_trees, commands, prove
+from pytest_hwperf.trees.both import both_trees, commands, prove
 
 _SHORT = 10  # digits of a commit, as shown
 _CRASHES = 5  # tests that may crash in the rehearsal before the run is given up
@@ -82,7 +82,8 @@ def run_gate(request: GateRequest) -> GateResult:
         )
         conductor.seconds["checkout"] = monotonic() - began
         trace, questions = _rehearsed(conductor, request)
-        warnings = [*trees.warnings, _proof(request, trees, trace)]
+        own_python = bool(request.base_python)
+        unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
         evidence = _measured(conductor, request, questions, until=began + request.time_s)
     questions.parts.update({key_of(one): ("not comparable", why) for one, why in conductor.dropped.items()})
     gate = Gate(
@@ -92,7 +93,7 @@ def run_gate(request: GateRequest) -> GateResult:
         evidence=evidence,
         shared=trees.shared,
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
-        warnings=tuple(filter(None, warnings)),
+        warnings=(*trees.warnings, *filter(None, [unseen])),
     )
     return GateResult(gate=gate, answers=_answers(evidence, questions, trace), changed=trees.changed)
 
@@ -133,11 +134,6 @@ def _refuse_nothing(tests: Sequence[MeasuredTest], questions: Questions) -> None
     reasons = [why for test in tests if (why := questions.tests.get(test.node))]
     if len(reasons) == len(tests) and all(outcome == "not comparable" for outcome, _ in reasons):
         raise UsageProblem(f"nothing could be compared: {reasons[0][1]}")
-
-
-def _proof(request: GateRequest, trees: Trees, trace: PairTrace) -> str:
-    """Make sure that each side ran its own code; return a warning where neither ran any."""
-    return prove(trees, trace.files, request.files, own_interpreter=bool(request.base_python)) if trace.files else ""
 
 
 def _measured(conductor: Conductor, request: GateRequest, questions: Questions, until: float) -> Evidence:

@@ -21,26 +21,26 @@ _PER = "fresh process"
 _PINNED = ", allocator pinned" if platform.libc_ver()[0] == "glibc" else ""  # whose variable does it
 
 
-def cold_samples(metrics: Sequence[str], answers: Sequence[WorkerResult]) -> Found:
+def cold_samples(metrics: Sequence[str], results: Sequence[WorkerResult]) -> Found:
     """Return a sample of each of `metrics`; in seconds."""
-    notes = _notes(answers)
-    return [_sample(metric, answers, "perf_counter, page cache warm", notes) for metric in metrics], {}
+    notes = _notes(results)
+    return [_sample(metric, results, "perf_counter, page cache warm", notes) for metric in metrics], {}
 
 
-def memory_samples(metrics: Sequence[str], answers: Sequence[WorkerResult], *, limits: Mapping[str, float]) -> Found:
+def memory_samples(metrics: Sequence[str], results: Sequence[WorkerResult], *, limits: Mapping[str, float]) -> Found:
     """Return samples of the `metrics` that every process could measure, in bytes, and metric → reason of the others.
 
     Args:
         metrics: of the role `memory`.
-        answers: one a process.
+        results: one a process.
         limits: of budgets: metric → B; without one of the growth per call, a leak is a warning of the peak.
     """
-    reasons = {metric: said(reason) for answer in answers for metric, reason in answer.reasons.items()}
-    peaks, leak, limit = _notes(answers), "", limits.get(_LEAK)
+    reasons = {metric: said(reason) for result in results for metric, reason in result.reasons.items()}
+    peaks, leak, limit = _notes(results), "", limits.get(_LEAK)
     found = []
     if _LEAK not in reasons:
-        grown = [growth(answer.series[GROWTH]) for answer in answers]
-        source = answers[0].sources[_LEAK]
+        grown = [growth(result.series[GROWTH]) for result in results]
+        source = results[0].sources[_LEAK]
         leak = "" if limit is not None else _leak(grown, resolution() if source == COUNTED else 0)
         values = array("d", (one.lasting for one in grown))
         warnings = tuple(filter(None, [leak, *(peaks if source != EXACT else ())]))
@@ -50,10 +50,10 @@ def memory_samples(metrics: Sequence[str], answers: Sequence[WorkerResult], *, l
             found.append(Sample(metric=_LEAK, values=values, per=_PER, source=f"{source}{_PINNED}", warnings=warnings))
     for metric in metrics:
         if metric not in reasons and metric != _LEAK:
-            source = answers[0].sources[metric]
+            source = results[0].sources[metric]
             notes = () if source == EXACT else peaks
             warnings = (*notes, leak) if leak and metric == _PEAK else notes
-            found.append(_sample(metric, answers, f"{source}{_PINNED}", warnings))
+            found.append(_sample(metric, results, f"{source}{_PINNED}", warnings))
     return sorted(found, key=lambda sample: metrics.index(sample.metric)), reasons
 
 
@@ -83,10 +83,10 @@ def _leak(grown: Sequence[Growth], lag: int) -> str:
     )
 
 
-def _sample(metric: str, answers: Sequence[WorkerResult], source: str, warnings: tuple[str, ...]) -> Sample:
-    values = array("d", (answer.values[metric] for answer in answers))
+def _sample(metric: str, results: Sequence[WorkerResult], source: str, warnings: tuple[str, ...]) -> Sample:
+    values = array("d", (result.values[metric] for result in results))
     return Sample(metric=metric, values=values, per=_PER, source=source, warnings=warnings)
 
 
-def _notes(answers: Sequence[WorkerResult]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(note for answer in answers for note in answer.notes))
+def _notes(results: Sequence[WorkerResult]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for result in results for note in result.notes))

@@ -29,32 +29,25 @@ class MemoryProbe(Protocol):
     @property
     def source(self) -> str:
         """What peaks are read from."""
-        ...
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about peaks."""
-        ...
 
     def idle(self) -> str:
         """Note what the idle process holds; return why it cannot be done, "" where it can."""
-        ...
 
     def reset(self) -> str:
         """Forget the peak so far and keep the idle value; return why it cannot be done, "" where it can."""
-        ...
 
     def peak(self) -> int:
         """Bytes of the peak above the idle process; raises MeasurementError where it cannot be read."""
-        ...
 
     def retained(self) -> int:
         """Bytes held now above the idle process."""
-        ...
 
     def now(self) -> tuple[int, str]:
         """Bytes held now, and what they were read from."""
-        ...
 
 
 def measure_memory(
@@ -110,7 +103,7 @@ def measure_memory(
 def measure_cold_start(
     imports: Sequence[str], load: Load, clock_ns: Callable[[], int] = perf_counter_ns
 ) -> WorkerResult:
-    """Import the runtime, load the model and call once, each timed apart; the page cache is warm.
+    """Import the runtime, load the model and call once, each timed separately; the page cache is warm.
 
     `cold_warm_call`, the median of the five calls that follow, is the part that stays; `cold_start` leaves it out.
     """

@@ -40,7 +40,7 @@ class PairTarget:
     plant: float = 0.0  # share of work that is planted into every call, for a self-check
 
     def prepare(self) -> None:
-        """Sweep what the last block left, the same on both sides; before the first, plant the work of a self-check."""
+        """Collect the garbage of the last block, as the other side does; plant the work of a self-check once."""
         if self.plant:  # only now: while both sides prepare, each slows the other, and loops otherwise than calls
             self.stream.function = planted(self.loaded.function, self.loaded.inputs, self.plant)
             self.plant = 0.0
@@ -118,7 +118,7 @@ def exact_samples(subject: "Subject", predicted: object) -> tuple[list[Sample], 
 
 
 def arena_samples(subject: "Subject") -> tuple[list[Sample], dict[str, Statement]]:
-    """Take the peaks of the runtime's own allocator, in a session apart; nothing where the runtime has none."""
+    """Take the peaks of the runtime's own allocator, in a separate session; nothing where the runtime has none."""
     if subject.arena is None:
         return [], {}
     try:

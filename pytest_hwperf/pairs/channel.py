@@ -17,7 +17,7 @@ from pytest_hwperf.pairs.messages import Frame, Hello, ToWorker, pack, read_exac
 
 _SLICE_S = 0.2  # between two checks whether the process lives: a forked child may hold its end of the connection
 _EXIT_S = 0.5  # from the end of a connection to the end of its process
-_HELLO_S = 10.0  # for somebody who connects and sends nothing
+_HELLO_S = 10.0  # for a client that connects and sends nothing
 
 
 class WorkerLostError(WorkerError):
@@ -42,7 +42,6 @@ class Endpoint(Protocol):
         Raises:
             WorkerLostError: the process is gone.
         """
-        ...
 
     def receive(self, deadline_s: float) -> Frame:
         """Wait for the next message.
@@ -50,7 +49,6 @@ class Endpoint(Protocol):
         Raises:
             WorkerLostError: the process is gone, or silent for longer than `deadline_s`.
         """
-        ...
 
 
 class Listener:
@@ -63,7 +61,7 @@ class Listener:
         self.token = secrets.token_hex(16)
 
     def accept(self, side: str, launched: Launched, deadline_s: float) -> "Connection":
-        """Wait for the process that was launched for `side`; whoever lacks the token is refused.
+        """Wait for the process that was launched for `side`; a client without the token is refused.
 
         Raises:
             WorkerLostError: it ended, or did not connect in time.
@@ -84,7 +82,7 @@ class Listener:
         raise WorkerLostError(f"did not connect within {deadline_s:g} s")
 
     def close(self) -> None:
-        """Accept nobody any more."""
+        """Stop listening."""
         self._listener.close()
 
 

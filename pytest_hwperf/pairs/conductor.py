@@ -30,7 +30,7 @@ from pytest_hwperf.pairs.interleaving import BlockPlan
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
 
 _START_S = 120.0  # for an interpreter and the imports of conftest files
-_REHEARSED = BlockPlan(doubles=1, warm_blocks=4, warm_s=0.5)  # its times are thrown away
+_REHEARSED = BlockPlan(doubles=1, warm_blocks=4, warm_s=0.5)  # its times are discarded
 _PATIENCE = 3  # lost pairs in a build, after which it ends
 _MISSES = 2  # pairs without a value, after which a hypothesis is dropped
 _HASH_SEEDS = 2**32 - 1  # the largest PYTHONHASHSEED
@@ -79,7 +79,7 @@ class Conductor:
         self.random = Random(self.seed)  # noqa: S311 - fair coins whose throws can be repeated, no secret
 
     def rehearse(self, nodes: Sequence[str]) -> PairTrace:
-        """Run a first pair whose times are thrown away: it finds what crashes, and takes all that needs no clock."""
+        """Run a first pair whose times are discarded: it finds what crashes, and takes all that needs no clock."""
 
         def watch(test: str) -> None:
             self.progress(Progress(stage="rehearsal", pair=1, of=1, test=test))

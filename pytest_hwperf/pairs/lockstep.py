@@ -20,7 +20,7 @@ Wanted = Callable[[Measurement], Sequence[tuple[str, str]]]  # statistics to tak
 
 @dataclass(slots=True, kw_only=True)
 class PairTrace(Rehearsal):
-    """What a pair went through."""
+    """What happened in one pair."""
 
     selected: list[str] = field(default_factory=list)  # node ids that both sides run
     interleavings: dict[Measurement, Interleaving] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Pairing:
         """Do what both sides have reached; return those that go on.
 
         Raises:
-            WorkerLostError: they went different ways.
+            WorkerLostError: they have reached different tests or measurements.
         """
         match at["baseline"], at["candidate"]:
             case Ready() as one, Ready() as other if (one.node, one.index, one.label) == (

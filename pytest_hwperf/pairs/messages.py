@@ -65,7 +65,7 @@ class TimeBlock(Record, frozen=True, kw_only=True, tag=True):
 
     calls: Count  # times to take
     batch: Count  # calls that share a time
-    rest: bool  # wait afterwards until the process stands still: the other side is next
+    rest: bool  # wait afterwards until the process is idle: the other side is next
 
 
 class BlockTimes(Record, frozen=True, kw_only=True, tag=True):

@@ -48,19 +48,15 @@ class Measurable(Protocol):
 
     def prepare(self) -> None:
         """Do what has to be done before a block, and belongs to none of its calls."""
-        ...
 
     def block(self, calls: int, batch: int) -> "array[int]":
         """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
-        ...
 
     def exact(self) -> Sequence[Sample]:
         """Return what needs no clock: correctness by example, sizes."""
-        ...
 
     def energy(self, calls: int, seconds: float) -> EnergyWindow:
         """Return the energy of a window of `calls` calls, or the reason why not."""
-        ...
 
 
 @dataclass(slots=True)
@@ -76,7 +72,7 @@ class Turns:
         """Connect to the conductor that has given this process its task.
 
         Raises:
-            WorkerError: nobody listens there any more.
+            WorkerError: the conductor is gone.
         """
         try:
             connection = socket.create_connection(("127.0.0.1", int(task.reply_to)), timeout=30)

@@ -9,10 +9,9 @@ import pytest
 from pytest_hwperf.plugin.collector import Collector
 from pytest_hwperf.plugin.options import add_options, read_settings
 from pytest_hwperf.plugin.session import (
-    FullMeasurement,
+    InProcess,
     Mode,
     SessionState,
-    SingleCall,
     begin_session,
     begin_try,
     end_session,
@@ -52,14 +51,14 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in _MARKER_LINES:
         config.addinivalue_line("markers", line)
     settings = read_settings(config)
-    mode: Mode = SingleCall() if settings.disable else FullMeasurement()
+    mode: Mode = InProcess(judges=not settings.disable)
     if _WORKER in os.environ:
         from pytest_hwperf.plugin.worker import worker_of
 
         mode = worker_of(os.environ)
         config.pluginmanager.register(mode, "hwperf-worker")
     begin_session(config, SessionState(settings=settings, root=str(config.rootpath), mode=mode))
-    if isinstance(mode, FullMeasurement | SingleCall):
+    if isinstance(mode, InProcess):
         _prepare(config)
 
 
@@ -242,7 +241,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put what was found on the test's report as plain data, which crosses from worker to controller by itself."""
+    """Put the result of a test on its report as plain data, which xdist sends from worker to controller."""
     report = yield
     test = test_of(item)
     if report.when == "call" and test.result:

@@ -43,15 +43,15 @@ def _misses_memory(judgement: Judgement) -> bool:
 def _lines(item: pytest.Item, label: str) -> Iterator[str]:
     try:
         task = WorkerTask(role="sites", node=item.nodeid, label=label)
-        (answer,) = ask(task, command_for(item), processes=1)
+        (result,) = ask(task, command_for(item), processes=1)
     except WorkerError as error:
         yield f"memray named no lines: {visible(error.sentence)}"
         return
-    yield from (f"memray named no lines: {visible(reason)}" for reason in answer.reasons.values())
-    if answer.sites:
+    yield from (f"memray named no lines: {visible(reason)}" for reason in result.reasons.values())
+    if result.sites:
         of = f"[{visible(label)}] " if label else ""
         yield f"{of}allocated at the peak, touched or not, in a process of its own, by memray:"
-        yield from map(_line, answer.sites)
+        yield from map(_line, result.sites)
 
 
 def _line(held: HeldMemory) -> str:

@@ -28,6 +28,7 @@ _WITH_VALUE = frozenset(
         *("-c", "--config-file", "--rootdir"),
     }
 )
+_SHORT = ("-k", "-m", "-n")  # whose value may follow without a space
 
 
 def pytest_command(config: pytest.Config) -> PytestCommand:
@@ -90,12 +91,6 @@ def drop(given: Sequence[str], tests: Sequence[str]) -> list[str]:
             next(words, None)
         elif word in positional:
             positional.remove(word)
-        elif not _is_dropped(word):
+        elif word not in _FLAGS and word.partition("=")[0] not in _WITH_VALUE and word[:2] not in _SHORT:
             kept.append(word)
     return kept
-
-
-def _is_dropped(word: str) -> bool:
-    name = word.partition("=")[0]
-    joined = any(word.startswith(short) and word != short for short in ("-k", "-m", "-n") if not word.startswith("--"))
-    return word in _FLAGS or name in _WITH_VALUE or joined

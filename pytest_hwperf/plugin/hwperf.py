@@ -66,7 +66,7 @@ class Hwperf:
         Args:
             target: the fixture `scenario` (or one of `hwperf.scenarios(...)`), or any callable.
             args: positional arguments of the callable; the first holds the rows where labels or a batch size are given.
-            label: tells several measurements in one test apart.
+            label: name of the measurement, needed where a test has several.
             y_true: true labels of the rows, shape (n,): the callable's values are compared with them.
             batch_size: rows per call; a scenario's default is 1, a callable's all rows.
             kwargs: keyword arguments of the callable.
@@ -75,7 +75,7 @@ class Hwperf:
             The run; `run.result` is the value of the first call.
 
         Raises:
-            UsageProblem: arguments that cannot be meant.
+            UsageProblem: invalid arguments.
             MeasurementError: empty data, NaN outputs, or predictions of another length than `y_true`.
         """
         self._check_label(label)
@@ -160,7 +160,7 @@ class Hwperf:
             y_true: their labels, shape (n,): accuracy is compared example by example.
             batch_size: rows per call.
             threads: of ONNX Runtime.
-            label: tells several comparisons in one test apart.
+            label: name of the comparison, needed where a test has several.
 
         Returns:
             A comparison of the median latency, of the accuracy where there are labels, and of the size of files.
@@ -204,14 +204,9 @@ def measured_body(item: pytest.Function) -> Callable[..., None]:
 def _compared(
     item: pytest.Item, models: Mapping[str, str], X: Any, y_true: Any | None, how: tuple[int, int, str]
 ) -> tuple[Run, tuple["Comparison", ...], "Gate"]:
-    """Let two models take turns; return the run that the comparisons speak of, and the evidence.
+    """Compare two models; return the run that the comparisons belong to, and the evidence.
 
-    Args:
-        item: the test.
-        models: name → ONNX file or module:function, the baseline first.
-        X: rows.
-        y_true: labels, None for none.
-        how: batch size, threads, label.
+    `how` is the batch size, the threads and the label.
     """
     from pytest_hwperf.gate.models import CompareSettings, compare_models
 

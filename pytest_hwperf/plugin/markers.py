@@ -18,7 +18,7 @@ BUILT_IN_SCENARIOS = ("sklearn_fp32", "onnx_fp32", "onnx_int8")
 
 
 def read_markers(item: pytest.Item) -> list[str]:
-    """Put the parsed markers on the test; return every problem, as `test: problem`."""
+    """Keep the parsed markers of the test; return every problem, as `test: problem`."""
     settings, problems = session_of(item.config).settings, list[str]()
 
     def layers(name: str, parse: "Callable[[Mapping[str, object]], Any]") -> list[Any]:

@@ -58,15 +58,14 @@ def repeat_runs(item: pytest.Item) -> list[list[Run]]:
     """Make the whole measurement of a test again in fresh processes; return each one's runs.
 
     Raises:
-        WorkerError: a process crashed, hung or gave no answer.
+        WorkerError: a process crashed, hung or gave no result.
     """
     task = WorkerTask(role="run", node=item.nodeid)
-    answers = ask(task, command_for(item), processes=REPEATS)
-    return [result.runs for result in answers]
+    return [result.runs for result in ask(task, command_for(item), processes=REPEATS)]
 
 
 def call_once(item: pytest.Item, subject: Subject, label: str) -> Run:
-    """Call the subject a single time: what a body reads of its run is there, and nothing of it is judged or stored."""
+    """Call the subject a single time; the run has all that a body may read, and is neither judged nor stored."""
     loaded = subject.load()
     with loaded.scope():
         before = perf_counter()
@@ -76,7 +75,7 @@ def call_once(item: pytest.Item, subject: Subject, label: str) -> Run:
 
 
 def run_of_one_call(item: pytest.Item, subject: Subject, label: str, result: object, seconds: float) -> Run:
-    """Return the run that a body gets where its measurement is made by others, or not at all."""
+    """Return the run of a single call: for a body whose measurement is made elsewhere, or not at all."""
     taken = array("d", [seconds])
     samples = tuple(
         Sample(metric=metric, values=taken, per="call", source="perf_counter", warnings=("a single cold call",))
@@ -218,7 +217,7 @@ class _Idle:
     def taken_off(
         self, measured: RawSamples, samples: Sequence[Sample], rows: int | None
     ) -> tuple[list[Sample], dict[str, Statement]]:
-        """Return the net energy as a sample, or why there is none; nothing at all where nobody asked."""
+        """Return the net energy as a sample, or why there is none; nothing where it is not read."""
         energy = next((sample for sample in samples if self._meter and sample.metric == self._meter.metric), None)
         if self._meter is None or energy is None:
             return [], {}
@@ -226,7 +225,7 @@ class _Idle:
 
 
 def _asks(item: pytest.Item, metrics: Sequence[str]) -> bool:
-    """Whether a budget, or a margin that the user named, speaks of one of `metrics`: each costs fresh processes."""
+    """Whether there is a budget for one of `metrics`, or a margin that the user named: each costs fresh processes."""
     return any(map(test_of(item).markers.ask_for, metrics))
 
 

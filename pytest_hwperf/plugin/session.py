@@ -34,31 +34,20 @@ class Mode(Protocol):
 
     def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
         """Return the run that the test's body receives."""
-        ...
 
 
-class FullMeasurement:
-    """The usual mode: measure everything that was asked for."""
+class InProcess:
+    """The mode of a process without a task: full measurements, or with --hwperf-disable a single call of each."""
 
-    judges = True
-
-    def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
-        """Measure `subject`, in fresh processes too for metrics that need them."""
-        from pytest_hwperf.plugin.measurement import measure
-
-        return measure(item, subject, label)
-
-
-class SingleCall:
-    """With --hwperf-disable: call once, so that the test's body runs, and judge nothing."""
-
-    judges = False
+    def __init__(self, *, judges: bool) -> None:
+        """Measure and judge everything, or else call only, so that the bodies of tests run."""
+        self.judges = judges
 
     def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
-        """Call `subject` once."""
-        from pytest_hwperf.plugin.measurement import call_once
+        """Measure `subject`, in fresh processes too for metrics that need them; or call it once."""
+        from pytest_hwperf.plugin.measurement import call_once, measure
 
-        return call_once(item, subject, label)
+        return (measure if self.judges else call_once)(item, subject, label)
 
 
 @dataclass(kw_only=True)

@@ -5,7 +5,7 @@ import importlib
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import pytest
 from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task, reply
-from pytest_hwperf.measure.isolated import measure_cold_start, measure_memory
+from pytest_hwperf.measure.isolated import Load, measure_cold_start, measure_memory
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
@@ -80,7 +80,7 @@ class OneShotWorker:
 
         if self._task.role == "run":
             return measure_here(item, subject, label)
-        if self._replied:  # a body or a plugin went on all the same: a second reply would be one of a warm process
+        if self._replied:  # the skip was caught, and a second reply would be that of a warm process
             pytest.skip(_REPLIED)
         if label != self._task.label:
             return call_once(item, subject, label)
@@ -97,22 +97,22 @@ class OneShotWorker:
         return result
 
     def _observe(self, config: pytest.Config, subject: "Subject") -> WorkerResult:
+        load = _loader(subject)
         if self._task.role == "cold":
-            return measure_cold_start(subject.imports, _loader(subject))
+            return measure_cold_start(subject.imports, load)
         if self._task.role == "sites":
-            return self._sites(config, subject)
+            return self._sites(config, subject.imports, load)
         from pytest_hwperf.meters.memory.peak_rss import MemoryMeter
 
         probe = MemoryMeter(opening=lambda: session_of(config).peak_rss)
-        return measure_memory(subject.imports, _loader(subject), probe, growing=self._task.growth)
+        return measure_memory(subject.imports, load, probe, growing=self._task.growth)
 
-    def _sites(self, config: pytest.Config, subject: "Subject") -> WorkerResult:
+    def _sites(self, config: pytest.Config, imports: Sequence[str], load: Load) -> WorkerResult:
         from pytest_hwperf.core.errors import MeasurementError
         from pytest_hwperf.meters.memory.allocation_sites import allocation_sites_of
 
-        for module in subject.imports:
+        for module in imports:
             importlib.import_module(module)
-        load = _loader(subject)
 
         def work() -> None:
             call = load()
@@ -193,7 +193,7 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _loader(subject: "Subject") -> Callable[[], Callable[[], object]]:
+def _loader(subject: "Subject") -> Load:
     """Return what loads the subject and gives its call, thread limits held."""
 
     def load() -> Callable[[], object]:

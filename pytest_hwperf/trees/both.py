@@ -90,7 +90,7 @@ def commands(given: PytestCommand, trees: Trees, files: Sequence[Path], base_pyt
     paths = own_paths(sys.path, trees.candidate, _PREFIXES)
     inipath = None if given.inipath is None else given.inipath.parent.resolve() / given.inipath.name
     ini = [] if inipath is None else ["-c", str(inipath)]
-    theirs = [] if inipath is None else candidate_ini(inipath, trees.candidate, trees.baseline)[1]
+    theirs = [] if inipath is None else candidate_ini(inipath, trees.candidate, trees.baseline)
     moved = [str(_moved(file, trees.candidate, trees.baseline)) for file in files]
     # absolute, since it is started elsewhere; a venv's python is a link, and has to stay one
     interpreter = str(given.directory.absolute() / (base_python or sys.executable))
@@ -165,12 +165,9 @@ def _moved(path: Path, candidate: Path, baseline: Path) -> Path:
 def _changed(files: Sequence[Path], candidate: Path, baseline: Path) -> Iterator[Path]:
     """Yield what of the benchmark code is not the baseline's own: changed test files, changed or new conftest files."""
     for file in files:
-        theirs = _moved(file, candidate, baseline)
-        if theirs.is_file() and theirs.read_bytes() != file.read_bytes():
-            yield file
-        for folder in file.parents:
-            ours = folder / "conftest.py"
-            if ours.is_file() and folder.resolve().is_relative_to(candidate):
-                other = _moved(ours, candidate, baseline)
-                if not other.is_file() or other.read_bytes() != ours.read_bytes():
-                    yield ours
+        folders = (folder for folder in file.parents if folder.resolve().is_relative_to(candidate))
+        for path in (file, *(folder / "conftest.py" for folder in folders)):
+            other = _moved(path, candidate, baseline)
+            is_new = not other.is_file()
+            if path.is_file() and (path != file if is_new else other.read_bytes() != path.read_bytes()):
+                yield path

@@ -15,7 +15,12 @@ from pytest_hwperf.core.errors import UsageProblem, WorkerError
 from pytest_hwperf.trees.isolation import is_of_tests
 from pytest_hwperf.trees.worktree import is_environment, is_lfs_pointer
 
-_PYTEST_ONLY = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")  # read by their name, by nobody else
+_PYTEST_ONLY = (
+    "pytest.toml",
+    ".pytest.toml",
+    "pytest.ini",
+    ".pytest.ini",
+)  # read by pytest only
 _INI_FILES = (*_PYTEST_ONLY, "pyproject.toml", "tox.ini", "setup.cfg")  # in pytest's order
 
 
@@ -54,20 +59,20 @@ def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Pat
     return [file.as_posix() for file in present]
 
 
-def candidate_ini(inipath: Path, candidate_root: Path, baseline_root: Path) -> tuple[Path, list[str]]:
-    """Put the candidate's ini file next to the baseline's; return it and the arguments that make pytest read it.
+def candidate_ini(inipath: Path, candidate_root: Path, baseline_root: Path) -> list[str]:
+    """Put the candidate's ini file next to the baseline's; return the arguments that make pytest read it.
 
-    The baseline keeps its own `pythonpath`: it lists where its code lies. Under another name, since the baseline's
+    The baseline keeps its own `pythonpath`: it lists the folders of its code. Under another name, since the baseline's
     own file may be read by its code or its tools. An ini file outside of the candidate's tree serves both sides.
     """
     root = candidate_root.resolve()
     if not inipath.resolve().is_relative_to(root):
-        return inipath, ["-c", str(inipath)]
+        return ["-c", str(inipath)]
     given = inipath.resolve().relative_to(root)
     kept = shlex.join(_own_pythonpath(baseline_root / given.parent, given.name))  # read first: it may be overwritten
     name = given.name if given.name in _PYTEST_ONLY else f"hwperf-candidate-{given.name}"
     path = _put(inipath, baseline_root, given.with_name(name))
-    return path, ["-c", str(path), "-o", f"pythonpath={kept}"]
+    return ["-c", str(path), "-o", f"pythonpath={kept}"]
 
 
 def share(globs: Sequence[str], candidate_root: Path, baseline_root: Path) -> dict[str, str]:
