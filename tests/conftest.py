@@ -5,9 +5,10 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 from fakes.repositories import commit, git, repository_with
 
@@ -15,11 +16,27 @@ pytest_plugins = ["pytester"]
 
 GOLDEN = Path(__file__).parent / "golden"
 
+# A busy machine fails no test.
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("untimed")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write the golden files anew, for review in version control"
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Let coverage leave a simulation alone, which takes several times as long under it."""
+    tracer = sys.gettrace()
+    if pyfuncitem.get_closest_marker("simulation"):
+        sys.settrace(None)
+    try:
+        return (yield)
+    finally:
+        sys.settrace(tracer)
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.simulation
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "builds.py"
 FEW = 40
 NOISES = (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -19,7 +19,6 @@ from pytest_hwperf.core.comparisons import (
 from pytest_hwperf.core.metrics import METRICS, Better, Metric
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin
 
-UNTIMED = settings(deadline=None)  # a busy machine fails no test
 MIRROR: dict[ComparisonOutcome, ComparisonOutcome] = {"regressed": "improved", "improved": "regressed"}
 MEMORY = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6)
 LEVEL = 0.05
@@ -62,7 +61,6 @@ def test_outcome_at_a_margin_of_2_percent(low: float | None, high: float | None,
     assert outcome == outcome_of(low, high, 0.02, "lower")
 
 
-@UNTIMED
 @given(
     low=st.none() | st.floats(-1, 1),
     high=st.none() | st.floats(-1, 1),
@@ -147,7 +145,6 @@ def test_memory_from_nothing_has_an_outcome_and_no_ratio() -> None:
     assert "0 B in the baseline, 5.00 MB now" == found.reason
 
 
-@UNTIMED
 @given(baseline=byte_counts, candidate=byte_counts)
 def test_swapping_the_sides_mirrors_the_outcome(baseline: list[float], candidate: list[float]) -> None:
     forth, back = memory(baseline, candidate), memory(candidate, baseline)
@@ -155,7 +152,6 @@ def test_swapping_the_sides_mirrors_the_outcome(baseline: list[float], candidate
     assert MIRROR.get(forth.outcome, forth.outcome) == back.outcome
 
 
-@UNTIMED
 @given(baseline=byte_counts, candidate=byte_counts, exponent=st.integers(-20, 20))
 def test_another_unit_changes_no_outcome(baseline: list[float], candidate: list[float], exponent: int) -> None:
     factor = 2.0**exponent
@@ -166,7 +162,6 @@ def test_another_unit_changes_no_outcome(baseline: list[float], candidate: list[
     assert memory(baseline, candidate).change == scaled.change
 
 
-@UNTIMED
 @given(counts=counts)
 def test_margin_of_0_is_mcnemar_exact(counts: tuple[int, int, int]) -> None:
     """One-sided: of the examples that differ, half would be lost if nothing had changed."""
@@ -226,7 +221,6 @@ def test_more_flips_are_for_the_worse() -> None:
     assert found.detectable > 0
 
 
-@UNTIMED
 @given(counts=counts, z=st.sampled_from([1.2815515655446004, 1.6448536269514722, 2.3263478740408408]))
 def test_tango_bounds_solve_their_equation(counts: tuple[int, int, int], z: float) -> None:
     """z(D) = -+z_alpha at the bounds; one that lies at -1 or 1 has nothing beyond it."""
@@ -239,7 +233,6 @@ def test_tango_bounds_solve_their_equation(counts: tuple[int, int, int], z: floa
     assert low <= (ups - downs) / n <= high
 
 
-@UNTIMED
 @given(counts=counts)
 def test_tango_score_is_the_constrained_likelihoods(counts: tuple[int, int, int]) -> None:
     """The q in it maximises ups log(q + D) + downs log q + same log(1 - 2q - D): its derivative there is 0."""
@@ -279,7 +272,6 @@ def ends(found: Comparison) -> list[float]:
     return [found.change.low, found.change.value, found.change.high]
 
 
-@UNTIMED
 @given(counts=counts, margin=st.sampled_from([0.0, 0.005, 0.02]))
 def test_swapping_the_models_mirrors_everything(counts: tuple[int, int, int], margin: float) -> None:
     lost, won, same = counts
@@ -290,7 +282,7 @@ def test_swapping_the_models_mirrors_everything(counts: tuple[int, int, int], ma
     assert pytest.approx([-number for number in reversed(ends(back))], abs=1e-12) == ends(forth)
 
 
-@UNTIMED
+@pytest.mark.simulation
 @given(
     counts=st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(1, 80)), margin=st.sampled_from([0.0, 0.01])
 )
@@ -329,6 +321,7 @@ def test_unpaired_values_are_not_comparable(baseline: list[float], candidate: li
     assert ("not comparable", reason, None, 0) == (found.outcome, found.reason, found.change, found.pairs)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(("n", "disagreement"), [(500, 0.06), (2000, 0.06), (500, 0.15)])
 def test_alarm_rate_at_a_drop_on_the_margin(n: int, disagreement: float) -> None:
     """A true drop of one point at a margin of one alarms in 5 % of runs: Tango's bounds are not exact, but near.

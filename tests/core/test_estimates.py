@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fakes.records import run
 from fakes.records import sample as sample_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -28,7 +28,6 @@ from pytest_hwperf.core.estimates import (
 from pytest_hwperf.core.metrics import METRICS, STATISTICS, Better
 from pytest_hwperf.core.records import Budget, Estimate, Sample
 
-UNTIMED = settings(deadline=None)  # a busy machine fails no test
 VALUES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=80)
 
 
@@ -84,7 +83,6 @@ def test_interval_of_a_median() -> None:
     assert (50.0, 42.0, 59.0) == numbers(estimate(one_to(100), "p50"))
 
 
-@UNTIMED
 @given(n=st.integers(1, 400), q=st.sampled_from([0.07, 0.5, 0.9, 0.95, 0.99]), confidence=st.sampled_from([0.9, 0.99]))
 def test_interval_ranks_are_those_of_the_binomial(n: int, q: float, confidence: float) -> None:
     tail = (1 - confidence) / 2
@@ -248,7 +246,6 @@ def test_no_values_are_no_estimate() -> None:
         estimate(calls([]), "p50")
 
 
-@UNTIMED
 @given(values=VALUES, exponent=st.integers(-30, 30), statistic=st.sampled_from(STATISTICS))
 def test_scaling_the_unit_scales_the_estimate(values: list[float], exponent: int, statistic: str) -> None:
     """A power of two scales without rounding, so every number follows exactly."""
@@ -258,7 +255,6 @@ def test_scaling_the_unit_scales_the_estimate(values: list[float], exponent: int
     assert [None if x is None else x * factor for x in numbers(once)] == list(numbers(scaled))
 
 
-@UNTIMED
 @given(values=VALUES, statistic=st.sampled_from(STATISTICS))
 def test_the_value_lies_in_its_interval_and_order_matters_nothing(values: list[float], statistic: str) -> None:
     found = estimate(calls(values), statistic)
@@ -321,6 +317,7 @@ def test_enough_when_every_budget_is_clear(budgets: tuple[Budget, ...], *, stop:
     assert stop is enough([one_to(100)], budgets)
 
 
+@pytest.mark.simulation
 def test_stopping_at_every_doubling_hardly_costs_the_stated_level() -> None:
     """The limit is the true p95 of exponential calls, so every clear answer is wrong.
 

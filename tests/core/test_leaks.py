@@ -165,6 +165,7 @@ def stepping(coin: Random, step: int) -> list[float]:
     return found
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("kind", "step"), [(wandering, PAGE), (wandering, 2**17), (stepping, 2**17), (stepping, 2**20)]
 )
@@ -176,6 +177,7 @@ def test_false_alarms_on_staircases_are_rare(kind: Callable[[Random, int], list[
     assert alarms <= 4
 
 
+@pytest.mark.simulation
 def test_one_slope_alone_would_call_a_random_walk_a_leak() -> None:
     """What the rule is for: the lower bound of one process lies above the floor in more than one walk of ten."""
     coin = Random(20)

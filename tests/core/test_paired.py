@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_hwperf.core.evidence import Hypothesis, Measurement, Observation
@@ -24,7 +24,6 @@ from pytest_hwperf.core.paired import (
 )
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, replace
 
-UNTIMED = settings(deadline=None)  # a busy machine fails no test
 MIRROR: dict[ComparisonOutcome, ComparisonOutcome] = {"regressed": "improved", "improved": "regressed"}
 MB = 1e6
 LEVEL = 0.004  # of the first look of a single hypothesis at 1 %
@@ -74,7 +73,6 @@ def test_value_of_a_pair_is_the_median_of_its_blocks() -> None:
     assert math.log(1.1) == pytest.approx(pair_value(blocks), rel=1e-12)
 
 
-@UNTIMED
 @given(
     blocks=st.lists(st.tuples(st.floats(1e-6, 1e3), st.floats(1e-6, 1e3)), min_size=1, max_size=9),
     unit=st.sampled_from([1e-9, 1e3]),
@@ -151,7 +149,6 @@ def test_where_more_is_better_a_loss_is_the_change_for_the_worse() -> None:
     assert -math.log1p(mirrored.detectable) == pytest.approx(math.log1p(found.detectable), rel=1e-12)
 
 
-@UNTIMED
 @given(values=changes, level=st.sampled_from([0.004, 1 / 64, 0.05]), better=st.sampled_from(["lower", "higher"]))
 def test_swapping_the_sides_mirrors_a_comparison(values: list[float], level: float, better: Better) -> None:
     found = decided(values, level, better=better)
@@ -165,7 +162,6 @@ def test_swapping_the_sides_mirrors_a_comparison(values: list[float], level: flo
         assert end is None or other is None or math.isclose(1 + end, 1 / (1 + other))
 
 
-@UNTIMED
 @given(values=changes, level=st.sampled_from([0.004, 1 / 64, 0.05]))
 def test_outcome_is_regressed_exactly_where_the_lower_bound_is_beyond_the_margin(
     values: list[float], level: float
@@ -237,7 +233,6 @@ def test_outcome_of_fresh_processes(added: list[float], outcome: ComparisonOutco
     assert outcome == memory(base, [one + MB * more for one, more in zip(base, added, strict=True)]).outcome
 
 
-@UNTIMED
 @given(pairs=peaks, level=st.sampled_from([0.01, 0.05, 0.3]), better=st.sampled_from(["lower", "higher"]))
 def test_swapping_processes_mirrors_and_another_direction_does_too(
     pairs: list[tuple[float, float]], level: float, better: Better

@@ -159,6 +159,7 @@ def test_naive_rules_alarm_on_equal_code(replay: dict[str, Any], rule: str, coun
     assert counts == replay["naive_alarms"](rule)
 
 
+@pytest.mark.simulation
 def test_documented_tables_are_what_the_script_prints(
     replay: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -21,8 +21,6 @@ from pytest_hwperf.core.ranks import (
     signed_rank_p,
     walsh_bounds,
 )
-
-UNTIMED = settings(deadline=None)  # a busy machine fails no test
 
 # Quarters: sums and halves of them are exact, so that ties stay ties whatever is added.
 few = st.lists(st.integers(-12, 12).map(lambda quarter: quarter / 4), min_size=1, max_size=9)
@@ -94,13 +92,14 @@ def test_all_values_beyond_the_margin_have_the_smallest_p_value(n: int) -> None:
     assert [2.0**-n] * 3 == [signed_rank_p(values), signed_rank_p(values, 2.5), sign_flip_p(values)]
 
 
-@UNTIMED
+@pytest.mark.simulation
 @given(values=few, margin=margins)
 def test_p_values_are_those_of_full_enumeration(values: list[float], margin: float) -> None:
     assert enumerated(values, margin, rank_sum) == signed_rank_p(values, margin)
     assert enumerated(values, margin, math.fsum) == sign_flip_p(values, margin)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("seed", range(3))
 def test_twelve_values_with_ties_are_those_of_full_enumeration(seed: int) -> None:
     values = np.random.default_rng(seed).integers(-3, 6, size=12).astype(float).tolist()
@@ -126,7 +125,6 @@ def test_sum_of_twenty_values_agrees_with_a_resampling_test() -> None:
     assert drawn.pvalue == pytest.approx(sign_flip_p(values.tolist()), abs=0.01)
 
 
-@UNTIMED
 @given(values=few, margin=margins, added=margins, factor=st.sampled_from([0.5, 2.0, 1024.0]))
 def test_neither_another_unit_nor_another_origin_changes_a_p_value(
     values: list[float], margin: float, added: float, factor: float
@@ -138,7 +136,6 @@ def test_neither_another_unit_nor_another_origin_changes_a_p_value(
         assert p_value == p_of([value * factor for value in values], margin * factor)
 
 
-@UNTIMED
 @given(values=few, margin=margins)
 def test_both_directions_together_leave_out_nothing(values: list[float], margin: float) -> None:
     """P(T >= t) + P(T <= t) is 1 plus the probability of t itself."""
@@ -146,7 +143,6 @@ def test_both_directions_together_leave_out_nothing(values: list[float], margin:
         assert p_of(values, margin) + p_of([-value for value in values], -margin) > 1
 
 
-@UNTIMED
 @given(values=untied, alpha=levels, margin=margins)
 def test_bound_beyond_the_margin_and_small_p_value_are_one_answer(
     values: list[float], alpha: float, margin: float
@@ -158,7 +154,6 @@ def test_bound_beyond_the_margin_and_small_p_value_are_one_answer(
     assert (signed_rank_p([-v for v in values], -margin) <= alpha) == (high is not None and high < margin)
 
 
-@UNTIMED
 @given(values=few, alpha=levels, margin=margins)
 def test_sign_flip_bound_and_p_value_are_one_answer(values: list[float], alpha: float, margin: float) -> None:
     low, high = sign_flip_bounds(values, alpha)
@@ -179,7 +174,6 @@ def test_bounds_of_equal_values_are_these_values() -> None:
     assert (5.0, 5.0) == sign_flip_bounds([5.0] * 8, 0.05) == walsh_bounds([5.0] * 8, 0.05)
 
 
-@UNTIMED
 @given(values=few, added=margins, alpha=levels)
 def test_interval_moves_with_its_values_and_mirrors(values: list[float], added: float, alpha: float) -> None:
     low, high = walsh_bounds(values, alpha)

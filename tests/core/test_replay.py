@@ -35,6 +35,7 @@ def with_judgement(report: Report, change: Callable[[Judgement], Judgement]) -> 
     return replace(report, judgements=(change(first), *others))
 
 
+@pytest.mark.simulation
 def test_a_hundred_reports_agree() -> None:
     """Each with budgets, memory and accuracy beside the latencies; some of them fail."""
     reports = [gates.report(seed) for seed in range(100)]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from fakes import gates
 from fakes import records as fake
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_hwperf.core import evidence, records, report
@@ -72,7 +72,7 @@ def builtin_only(plain: object) -> bool:
 def test_every_record_comes_back_through_json(cls: type[Record]) -> None:
     """Also -0.0, the largest and the smallest numbers, and lone surrogates in text."""
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=25)
     @given(of_type(cls))
     def round_trip(record: Record) -> None:
         plain = to_plain(record)
@@ -339,7 +339,7 @@ def test_what_is_no_record_is_refused(text: bytes) -> None:
 TEXT = to_json(fake.sklearn_judgement())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, len(TEXT) - 1), st.sampled_from(["cut", "drop", "repeat", "change"]), st.integers(0, 255))
 def test_mutated_text_gives_a_record_or_that_one_error(position: int, kind: str, byte: int) -> None:
     """A digit may become another, which only a digest or judging once more can tell; nothing else rises."""

@@ -65,6 +65,7 @@ def test_equal_code_rarely_looks_improved(replay: dict[str, Any]) -> None:
     assert (7, 3048) == (found.count("improved"), len(found))
 
 
+@pytest.mark.simulation
 def test_documented_tables_are_what_the_script_prints(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(SCRIPT), run_name="__main__")
 

@@ -107,7 +107,7 @@ def test_file_is_a_heading_and_a_line_for_each_run(root: Path) -> None:
     assert run["run"]["samples"][0]["values"] == {"bits": "1101"}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.text('{}[]",:\\\n\r\x85\u2028\ud800é', max_size=9), min_size=4, max_size=4))
 def test_no_text_ends_a_line(words: list[str]) -> None:
     test, label, key, value = words
