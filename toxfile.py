@@ -1,14 +1,18 @@
-"""A plugin of tox: it finds the Pythons of pyenv too, also those for which none of pyenv's shims answers."""
+"""A plugin of tox: it finds the Pythons of pyenv too, and measures coverage on one Python only."""
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tox.config.loader.memory import MemoryLoader
 from tox.plugin import impl
 
 if TYPE_CHECKING:
-    from tox.config.sets import ConfigSet
+    from tox.config.sets import ConfigSet, EnvConfigSet
     from tox.session.state import State
+
+_UNTRACED = ['python -m pytest -n 2 -m "not live"']
 
 
 @impl
@@ -17,3 +21,11 @@ def tox_add_core_config(core_conf: "ConfigSet", state: "State") -> None:  # noqa
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     options = state.conf.options
     options.discover = [*options.discover, *sorted(map(str, versions.glob("3.*/bin/python")))]
+
+
+@impl
+def tox_add_env_config(env_conf: "EnvConfigSet", state: "State") -> None:  # noqa: ARG001 - tox calls it by these names
+    """Trace the tests on the Python that runs tox, and on no other one: tracing takes time."""
+    own = f"py{sys.version_info.major}{sys.version_info.minor}"
+    if env_conf.name.startswith("py3") and env_conf.name != own:
+        env_conf.loaders.insert(0, MemoryLoader(commands=_UNTRACED))
