@@ -1,6 +1,8 @@
-"""What there is to say about a measurement or comparison, as a kind with its facts; put into words here alone.
+"""Statements about measurements and comparisons: a kind with its facts, put into words here alone.
 
-Whoever has to know what happened asks for the kind or a fact. The words serve the reader only and may change.
+Code that needs to know what happened asks for the kind or a fact. The words serve the reader only and may change.
+Facts may come from a report file of unknown origin: they are arguments of the constant templates below, never
+templates or format specifications themselves.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,12 +38,14 @@ Doubt = Literal[
 ]  # fmt: skip
 Kind = Unmeasured | Incomparable | Method | Doubt | Literal["error rate", "error rate with others"]
 
+_LONGEST_NOUN = 80  # characters of what is counted
+
 _SENTENCES: Mapping[Kind, str] = {
     "said": "{text}",
     "not given": "{remedy}",
     "energy off": "energy is off (--hwperf-energy=off)",
     "energy takes seconds": "{source} takes seconds: name energy in a budget or a margin, or save",
-    "few windows": "{windows:window} of {shortest_s:s} or more fitted, {needed} needed: raise --hwperf-max-time",
+    "few windows": "{windows:count window} of {shortest_s:s} or more fitted, {needed} needed: raise --hwperf-max-time",
     "no idle power": "no idle power: {why}",
     "idle power moved": "the idle machine drew {least} and {most} W before and after: more than 5 % apart",
     "no reference": "no reference scenario {reference}: {why}",
@@ -88,20 +92,20 @@ _SENTENCES: Mapping[Kind, str] = {
     "no p-value",
     "mcnemar": "McNemar exact, paired on {examples} examples",
     "tango": "Tango score bounds, paired on {examples} examples",
-    "signed-rank": "{pairs:fresh pair}, exact signed-rank, interleaved",
-    "sign-flip": "{pairs:pair} of fresh processes, exact sign-flip",
+    "signed-rank": "{pairs:count fresh pair}, exact signed-rank, interleaved",
+    "sign-flip": "{pairs:count pair} of fresh processes, exact sign-flip",
     "screen": "screen of {pairs} pairs: no sign of a slowdown",
-    "unconfirmed screen": "screen of {pairs:pair}, not confirmed",
-    "equal pairs": "{pairs:pair}, equal on each side, compared exactly, no p-value",
-    "equal values": "{baseline} and {candidate:{per}}, equal on each side, compared exactly, no p-value",
-    "screened values": "screen of {baseline} and {candidate:{per}}, all of one side against all of the other",
+    "unconfirmed screen": "screen of {pairs:count pair}, not confirmed",
+    "equal pairs": "{pairs:count pair}, equal on each side, compared exactly, no p-value",
+    "equal values": "{baseline} and {candidate:count per}, equal on each side, compared exactly, no p-value",
+    "screened values": "screen of {baseline} and {candidate:count per}, all of one side against all of the other",
     "historical": "historical; false-alarm rate not guaranteed",
     "historical limit": "historical; false-alarm rate not guaranteed: limit {limit:change}, sessions: {sessions}",
     "historical repeats": "historical; false-alarm rate not guaranteed: limit {limit:change}, sessions: {sessions}, "
     "{beyond} of {processes} processes beyond it",
     "error rate": "at most {alpha:.6g} % false alarms per build (Holm, {screened} of {asked} screened)",
     "error rate with others": "at most {alpha:.6g} % false alarms per build "
-    "(Holm, {screened} of {asked} screened and {others:other})",
+    "(Holm, {screened} of {asked} screened and {others:count other})",
     "maximum": "{statistic} of n={n} is the maximum: a rank below it needs n={needed}",
     "no bound": "{statistic} has no {side} {level:.3g} % bound below n={needed}, have n={n}",
     "mean of one": "a mean has no interval below n=2",
@@ -110,8 +114,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
     "steal": "the host took {share:.0%} of the CPU time for others (steal)",
-    "quota": "the control group's quota of CPU time stopped its processes in {periods:period}, {seconds:s} of CPU time "
-    "in all: use fewer threads, or raise the quota",
+    "quota": "the control group's quota of CPU time stopped its processes in {periods:count period}, {seconds:s} of "
+    "CPU time in all: use fewer threads, or raise the quota",
     "heat": "the processor was slowed down for heat or power: its counters rose by {rises}",
     "clock rate": "the clock rate fell from {before:.2f} to {after:.2f} GHz during the measurement",
     "idle machine": "above the idle machine's {watts:3} W (asleep before and after): noisier than the total",
@@ -181,13 +185,13 @@ def sentence(first: Statement, *alike: Statement) -> str:
     """Put a statement into words; a number in which `alike` ones differ from it is a range, as `104 .. 154`."""
     facts = _Facts({name: _Word(text) for name, text in first.texts.items()})
     for name, number in first.numbers.items():
-        facts[name] = _Range(one.numbers.get(name, number) for one in (first, *alike))
+        facts[name] = _Range((one.numbers.get(name, number) for one in (first, *alike)), first.texts)
     facts["differences"] = _Word("; ".join(map(str, first.differences)))
     return _SENTENCES[first.kind].format_map(facts)
 
 
 class _Facts(dict[str, object]):
-    """What a sentence speaks of; what somebody's file has left out is a question mark."""
+    """The facts of a sentence; one that a file has left out is a question mark."""
 
     def __missing__(self, name: str) -> "_Word":
         return _Word("?")
@@ -205,25 +209,30 @@ class _Word(str):
 class _Range:
     """The values of one number, written as one where they look the same."""
 
-    def __init__(self, values: Iterable[float]) -> None:
+    def __init__(self, values: Iterable[float], texts: Mapping[str, str]) -> None:
         found = sorted(values)
-        self._least, self._most = found[0], found[-1]
+        self._least, self._most, self._texts = found[0], found[-1], texts
 
     def __format__(self, spec: str) -> str:
-        least, most = _written(self._least, spec), _written(self._most, spec)
+        least, most = (_written(number, spec, self._texts) for number in (self._least, self._most))
         if least == most:
             return least
         (low, _, unit), (_, _, other) = least.partition(" "), most.partition(" ")
         return f"{low if unit == other else least} .. {most.removeprefix('+')}"
 
 
-def _written(number: float, spec: str) -> str:
+def _written(number: float, spec: str, texts: Mapping[str, str]) -> str:
+    """Write a number as a template asks: `s`, `B`, `change`, `count NOUN`, significant digits, or as `format` does.
+
+    NOUN is the name of a text fact, or else the noun itself.
+    """
+    count, _, noun = spec.partition(" ")
+    if count == "count":
+        return counted(int(number), texts.get(noun, noun)[:_LONGEST_NOUN])
     if spec in ("s", "B"):
         return show(number, spec)
     if spec == "change":
         return show_change(number, "relative")
-    if spec.replace(" ", "").isalpha():
-        return counted(int(number), spec)
     if not spec:
         return f"{number:.0f}" if number.is_integer() else f"{number:g}"
     return show_number(number, int(spec)) if spec.isdigit() else format(number, spec)

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any, get_args
 
 import pytest
@@ -81,6 +82,29 @@ def test_alike_statements_are_said_with_the_range_of_their_numbers(
     kind: Kind, one: Mapping[str, float], other: Mapping[str, float], words: str
 ) -> None:
     assert words in sentence(Statement(kind=kind, numbers=one), Statement(kind=kind, numbers=other))
+
+
+@pytest.mark.parametrize("per", ["9999999999.1f", "{baseline.__class__}", "?", "s", "count", "", "{", "%n" * 40])
+@pytest.mark.parametrize("kind", ["equal values", "screened values"])
+def test_what_a_file_counts_is_never_a_format_specification(kind: Kind, per: str) -> None:
+    assert f"3 and 1 {per}," in str(state(kind, baseline=3, candidate=1, per=per))
+
+
+def test_a_long_noun_is_cut() -> None:
+    assert 300 > len(str(state("equal values", baseline=3, candidate=1, per="x" * 10_000)))
+
+
+@pytest.mark.parametrize("kind", sorted(kinds()))
+def test_no_template_takes_its_format_specification_from_a_fact(kind: Kind) -> None:
+    specifications = [spec for _, _, spec, _ in Formatter().parse(statements._SENTENCES[kind]) if spec]
+
+    assert not [spec for spec in specifications if "{" in spec]
+
+
+def test_braces_in_a_text_are_not_a_template() -> None:
+    assert str(state("not measured", why="{text:9999999999} {0.__class__} {")) == (
+        "not measured: {text:9999999999} {0.__class__} {"
+    )
 
 
 def test_equal_statements_count_as_one() -> None:
