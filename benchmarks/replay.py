@@ -64,7 +64,7 @@ def replays(stored: int, repeats: int) -> Iterator[tuple[list[float], list[float
 def robust_with_repeats(history: Sequence[float], new: Sequence[float], alpha: float) -> bool:
     """The rule of the package: median and MAD, and both repeats beyond the limit too."""
     value, *repeats = new
-    found = compare_with_history(METRICS["latency"], "p50", history, value, MARGIN, alpha, repeats)
+    found = compare_with_history(METRICS["latency"], history, value, MARGIN, alpha, repeats)
     return found.outcome == "regressed"
 
 

@@ -116,7 +116,7 @@ def _read_csv(path: Path, target: str | None) -> tuple[Any, Any | None]:
 
 def _margins(given: "list[str]") -> tuple[Any, ...]:
     named = parse_margin_lines(given)
-    margins = {(margin.metric, margin.statistic): margin for margin in (*MODELS_COMPARED, *named)}
+    margins = {margin.key: margin for margin in (*MODELS_COMPARED, *named)}
     if not all(METRICS[margin.metric].between_models for margin in margins.values()):
         *others, last = (name for name, metric in METRICS.items() if metric.between_models)
         raise UsageProblem(f"hwperf compare knows margins of {', '.join(others)} and {last}")

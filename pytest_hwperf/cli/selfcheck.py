@@ -179,7 +179,7 @@ def _build(share: float, options: argparse.Namespace) -> Report:
 def _latencies(report: Report) -> Iterator[tuple[str, Comparison]]:
     for judgement in report.judgements:
         for comparison in judgement.comparisons:
-            if (comparison.metric, comparison.statistic) == MEDIAN_LATENCY and comparison.change is not None:
+            if comparison.key == MEDIAN_LATENCY and comparison.change is not None:
                 yield judgement.run.test, comparison
 
 

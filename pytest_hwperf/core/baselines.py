@@ -9,17 +9,17 @@ from pytest_hwperf.core.records import (
     Comparison,
     Figure,
     Judgement,
+    Key,
     Machine,
     Margin,
     Run,
     StoredRun,
+    figure_of,
     replace,
     uncompared,
 )
 from pytest_hwperf.core.statements import Difference, Statement, differing, state
 from pytest_hwperf.core.stored_timings import compare_with_history
-
-Statistic = tuple[str, str]  # metric and statistic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Criteria:
     """What is compared, and how surely."""
 
     margins: Sequence[Margin]  # one for each statistic
-    required: Collection[Statistic] = ()  # those that the user named: unmeasured, they say so
+    required: Collection[Key] = ()  # those that the user named: unmeasured, they say so
     alpha: float = 0.01  # one-sided, per comparison
 
 
@@ -67,23 +67,22 @@ def compare_with_sessions(
     """
     found = []
     for margin in criteria.margins:
-        figure = _figure(figures, margin)
+        figure = figure_of(figures, margin.key)
         if figure is not None and not figure.estimated:  # an estimate is never gated
-            again = [f.estimate.value for group in repeats if (f := _figure(group, margin)) is not None]
+            again = [f.estimate.value for group in repeats if (f := figure_of(group, margin.key)) is not None]
             found.append(_compare(run, figure, stored, margin, alpha=criteria.alpha, repeats=again))
-        elif (margin.metric, margin.statistic) in criteria.required:
+        elif margin.key in criteria.required:
             found.append(uncompared(margin, "not comparable", _why_absent(run, figure, margin)))
     return tuple(found)
 
 
-def named_too(run: Run, criteria: Criteria, paired: Mapping[Statistic, Comparison]) -> dict[Statistic, Comparison]:
+def named_too(run: Run, criteria: Criteria, paired: Mapping[Key, Comparison]) -> dict[Key, Comparison]:
     """Add to what the pairs say that they say nothing of a statistic that the user named."""
     found = dict(paired)
     for margin in criteria.margins:
-        statistic = (margin.metric, margin.statistic)
-        if statistic in criteria.required and statistic not in found:
+        if margin.key in criteria.required and margin.key not in found:
             why = run.unmeasured.get(margin.metric) or state("pairs cannot tell")
-            found[statistic] = uncompared(margin, "not comparable", why)
+            found[margin.key] = uncompared(margin, "not comparable", why)
     return found
 
 
@@ -91,7 +90,7 @@ def choose(
     run: Run,
     margins: Sequence[Margin],
     stored: Sequence[Comparison],
-    paired: Mapping[Statistic, Comparison],
+    paired: Mapping[Key, Comparison],
     *,
     blind: bool,
 ) -> tuple[Comparison, ...]:
@@ -104,11 +103,10 @@ def choose(
         paired: comparisons by the pairs.
         blind: the test itself has changed: its work is the same on both sides of the pairs, which cannot see it.
     """
-    by_statistic = {(one.metric, one.statistic): one for one in stored}
+    by_key = {one.key: one for one in stored}
     answers = []
     for margin in margins:
-        statistic = (margin.metric, margin.statistic)
-        old, new = by_statistic.get(statistic), paired.get(statistic)
+        old, new = by_key.get(margin.key), paired.get(margin.key)
         # what is stored of exact metrics is fully valid; of all others the pairs decide
         keep_old = new is None or (old is not None and run.metric(margin.metric).exact and old.change is not None)
         if old is not None and blind and old.outcome == "regressed":
@@ -119,13 +117,17 @@ def choose(
 
 def not_compared(figures: Sequence[Figure], criteria: Criteria, cause: Statement) -> tuple[Comparison, ...]:
     """Return the comparisons of a run that something kept from being made."""
-    return tuple(uncompared(m, "not comparable", cause) for m in criteria.margins if _figure(figures, m) is not None)
+    return tuple(
+        uncompared(m, "not comparable", cause) for m in criteria.margins if figure_of(figures, m.key) is not None
+    )
 
 
 def _compare(
     run: Run, figure: Figure, stored: Stored, margin: Margin, *, alpha: float, repeats: Sequence[float]
 ) -> Comparison:
-    measured = [(session, old) for session in stored.sessions if (old := _figure(session.figures, margin)) is not None]
+    measured = [
+        (session, old) for session in stored.sessions if (old := figure_of(session.figures, margin.key)) is not None
+    ]
     if not measured:
         return _absent(run, margin, stored.elsewhere)
     usable = [(session, old) for session, old in measured if not _differences(run, figure, session, old)]
@@ -140,7 +142,7 @@ def _compare(
     sample = run.sample(margin.metric)
     if metric.in_processes and sample is not None:  # each value is a fresh process already: all must be beyond
         repeats = [min(sample.values), max(sample.values)]
-    return compare_with_history(metric, margin.statistic, values, value, margin, alpha, repeats)
+    return compare_with_history(metric, values, value, margin, alpha, repeats)
 
 
 def _compare_exact(run: Run, session: StoredRun, margin: Margin, alpha: float) -> Comparison:
@@ -149,7 +151,7 @@ def _compare_exact(run: Run, session: StoredRun, margin: Margin, alpha: float) -
     stored, values = (sample.values if sample is not None else () for sample in (old, new))
     if margin.scale == "absolute":
         return compare_accuracy(stored, values, margin, alpha)
-    return compare_exact(METRICS[margin.metric], margin.statistic, stored, values, margin)
+    return compare_exact(METRICS[margin.metric], stored, values, margin)
 
 
 def _differences(run: Run, figure: Figure, session: StoredRun, old: Figure) -> tuple[Difference, ...]:
@@ -170,10 +172,3 @@ def _why_absent(run: Run, figure: Figure | None, margin: Margin) -> Statement:
     if figure is not None:
         return state("only estimated", source=figure.source)
     return state("not measured", why=str(run.unmeasured.get(margin.metric) or state("not given", remedy=NO_REMEDY)))
-
-
-def _figure(figures: Sequence[Figure], margin: Margin) -> Figure | None:
-    for figure in figures:
-        if figure.metric == margin.metric and figure.statistic == margin.statistic:
-            return figure
-    return None

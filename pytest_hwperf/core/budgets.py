@@ -139,9 +139,7 @@ def closest(layers: Iterable[tuple[Budget, ...]]) -> tuple[Budget, ...]:
 
 def closest_margins(layers: Iterable[tuple[Margin, ...]]) -> tuple[Margin, ...]:
     """Merge layers of margins over the defaults that are always compared, farthest first."""
-    merged = {(margin.metric, margin.statistic): margin for margin in ALWAYS_COMPARED}
-    for layer in layers:
-        merged.update({(margin.metric, margin.statistic): margin for margin in layer})
+    merged = {margin.key: margin for layer in (ALWAYS_COMPARED, *layers) for margin in layer}
     return tuple(merged.values())
 
 
@@ -159,7 +157,7 @@ def _budget_for(keyword: str, limit: object) -> Budget:
 def _parsed(
     marker: str, keywords: Mapping[str, object], allowed: Collection[str], parse: Callable[[str, object], T]
 ) -> tuple[T, ...]:
-    """Parse every keyword of a marker; tell all problems together."""
+    """Parse every keyword of a marker; report all problems together."""
     problems, found = list[str](), list[T]()
     for keyword, value in keywords.items():
         if keyword not in allowed:

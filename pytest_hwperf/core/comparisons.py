@@ -30,9 +30,7 @@ def outcome_of(low: float | None, high: float | None, margin: float, better: Bet
     return "equivalent" if -margin <= down and up <= margin else "inconclusive"
 
 
-def compare_exact(
-    metric: Metric, statistic: str, baseline: Sequence[float], candidate: Sequence[float], margin: Margin
-) -> Comparison:
+def compare_exact(metric: Metric, baseline: Sequence[float], candidate: Sequence[float], margin: Margin) -> Comparison:
     """Compare every value of one side with every value of the other: memory of fresh processes, sizes of files.
 
     A side is called worse only where each of its values is, by the margin, so that one odd process raises no alarm.
@@ -41,14 +39,13 @@ def compare_exact(
 
     Args:
         metric: of both sides.
-        statistic: as shown; the change's value is between the medians.
         baseline: one value per process or file, base units, at least one.
         candidate: the same.
         margin: relative to the smaller of both medians, so that swapping the sides mirrors the outcome, and never
             below its `floor`.
 
     Returns:
-        A comparison relative to the baseline's median; it has no change where that is 0, but still an outcome.
+        A comparison of the medians, relative to the baseline's; it has no change where that is 0, but still an outcome.
     """
     base, cand = sorted(baseline), sorted(candidate)
     before, now = median(base), median(cand)
@@ -58,7 +55,7 @@ def compare_exact(
     constant = base[0] == base[-1] and cand[0] == cand[-1]
     return Comparison(
         metric=metric.name,
-        statistic=statistic,
+        statistic=margin.statistic,
         outcome=outcome_of(low, high, slack, metric.better),
         change=change,
         scale="relative",

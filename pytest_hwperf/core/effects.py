@@ -1,30 +1,28 @@
-"""How large a change is beside the noise between pairs, for those who compare experiments and not builds."""
+"""Standardised effects: how large a change is relative to the noise between pairs, for comparing experiments."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
-from pytest_hwperf.core.evidence import Gate, Measurement, Stage
+from pytest_hwperf.core.evidence import Gate, MeasurementKey, Stage
 from pytest_hwperf.core.ranks import hodges_lehmann
 from pytest_hwperf.core.records import Comparison
 
-Key = tuple[Measurement, str, str]  # with metric and statistic
 Changes = Mapping[Stage, Sequence[float]]  # the one number of each pair, a log ratio, in time order
 
 _CLOSE = 1e-9  # relative: what is read back from a file may differ in its last digits
 
 
-def changes_of(gates: Iterable[Gate]) -> Mapping[Key, Changes]:
+def changes_of(gates: Iterable[Gate]) -> Mapping[MeasurementKey, Changes]:
     """Sort the pair values of every gate by what they were measured of, and by stage: a rehearsal decides nothing.
 
     Pairs whose values have no ratio are left out.
     """
-    found: dict[Key, dict[Stage, list[float]]] = {}
+    found: dict[MeasurementKey, dict[Stage, list[float]]] = {}
     for pair in (pair for gate in gates for pair in gate.evidence.pairs):
         for one in pair.observations:
             if one.change is not None:
-                stages = found.setdefault((one.measurement, one.metric, one.statistic), {})
-                stages.setdefault(pair.stage, []).append(one.change)
+                found.setdefault(one.key, {}).setdefault(pair.stage, []).append(one.change)
     return found
 
 

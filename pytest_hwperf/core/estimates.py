@@ -1,16 +1,16 @@
-"""Statistics of one run, each with an interval, and whether a budget is clear of them so that sampling may stop."""
+"""Statistics of one run, each with an interval, and the rule by which sampling may stop."""
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import count
 from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.metrics import Better, Metric, metric_of
+from pytest_hwperf.core.ranks import nearest_rank, quantile
 from pytest_hwperf.core.records import Budget, Estimate, Figure, Run, Sample
 from pytest_hwperf.core.statements import Remark, state
 
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 # Stopping asks at every doubling of n. With bounds at 99.5 % ten such looks together err as often as one bound at the
 # 95 % that is reported: see docs/statistics.md.
 STOPPING_CONFIDENCE = 0.99
+_REPORTED = 0.90  # confidence
 
 
-def estimate(sample: Sample, statistic: str, *, confidence: float = 0.90) -> Estimate:
+def estimate(sample: Sample, statistic: str, *, confidence: float = _REPORTED) -> Estimate:
     """Estimate one statistic of a sample, with the interval that fits its unit of replication.
 
     Args:
@@ -42,7 +43,7 @@ def estimate(sample: Sample, statistic: str, *, confidence: float = 0.90) -> Est
     return _estimates(sample, (statistic,), confidence)[0]
 
 
-def figures(run: Run, *, confidence: float = 0.90) -> tuple[Figure, ...]:
+def figures(run: Run) -> tuple[Figure, ...]:
     """Estimate every statistic that is shown of every sample of a run.
 
     Raises:
@@ -51,7 +52,7 @@ def figures(run: Run, *, confidence: float = 0.90) -> tuple[Figure, ...]:
     found = []
     for sample in run.samples:
         statistics = metric_of(sample.metric).statistics
-        for statistic, estimated in zip(statistics, _estimates(sample, statistics, confidence), strict=True):
+        for statistic, estimated in zip(statistics, _estimates(sample, statistics, _REPORTED), strict=True):
             figure = Figure(
                 metric=sample.metric,
                 statistic=statistic,
@@ -120,24 +121,6 @@ def needed_for_bound(q: float | Fraction, confidence: float) -> int:
     return math.ceil(round(math.log(tail) / math.log(q), 9))  # .5^n = 1/32 is n = 5, not 5.000000000000001
 
 
-def early_stopping_rank(n: int, q: float, *, confidence: float = 0.99) -> int | None:
-    """Return the rank from the top that MLPerf LoadGen reports as quantile `q` of `n` calls, None below its n.
-
-    The largest t with Binom(n, 1 - q).cdf(t) <= 1 - confidence: the t-th largest call. One order more careful than
-    the tight upper bound, which needs cdf(t - 1) only.
-    Source: MLPerf inference rules, appendix "Early stopping criterion".
-    """
-    from scipy.special import bdtr
-
-    rank = bisect_right(range(n + 1), 1 - confidence, key=lambda t: float(bdtr(t, n, 1 - q))) - 1
-    return rank if rank >= 1 else None
-
-
-def early_stopping_needed(q: float, *, confidence: float = 0.99) -> int:
-    """Return the smallest n for which `early_stopping_rank` exists: Binom(n, 1 - q).cdf(1) <= 1 - confidence."""
-    return next(n for n in count(1) if q**n + n * (1 - q) * q ** (n - 1) <= 1 - confidence)
-
-
 def _estimates(sample: Sample, statistics: Sequence[str], confidence: float) -> list[Estimate]:
     """Sort once, then take each statistic."""
     import numpy as np
@@ -187,16 +170,20 @@ def _percentile(ordered: "NDArray[float64]", statistic: str, confidence: float) 
     return _result(ordered, bounds, confidence, method, *warnings)
 
 
-@lru_cache  # the tests of a session take equally many calls
+@lru_cache  # the tests of a run of pytest take equally many calls
 def _ranks(n: int, statistic: str, confidence: float) -> tuple[int, int, int, tuple[Remark, ...]]:
     """Return the rank of a percentile, ranks ppf(a/2) and ppf(1 - a/2) + 1 of Binom(n, q), and what they lack.
 
     0 and n + 1 stand for no bound.
+
+    Raises:
+        UsageProblem: not a percentile between 0 and 100.
     """
     from scipy.special import bdtr
 
-    q, tail = _quantile(statistic), (1 - confidence) / 2
-    rank = math.ceil(q * n)  # of a fraction: .07 * 100 > 7 in floating point
+    q, tail = quantile(statistic), (1 - confidence) / 2
+    if not q:
+        raise UsageProblem(f"unknown statistic {statistic!r}. Allowed: mean, max, and percentiles such as p50 or p99_9")
     share = float(q)
     low, high = (bisect_left(range(n + 1), level, key=lambda k: float(bdtr(k, n, share))) for level in (tail, 1 - tail))
     warnings = list[Remark]()
@@ -205,7 +192,7 @@ def _ranks(n: int, statistic: str, confidence: float) -> tuple[int, int, int, tu
     if n < (needed := needed_for_bound(max(q, 1 - q), confidence)):
         level, side = 50 * (1 + confidence), "upper" if 2 * q >= 1 else "lower"
         warnings.append(state("no bound", statistic=statistic, side=side, level=level, needed=needed, n=n))
-    return rank, low, high + 1, tuple(warnings)
+    return nearest_rank(q, n), low, high + 1, tuple(warnings)
 
 
 def _mean(ordered: "NDArray[float64]", confidence: float) -> Estimate:
@@ -250,22 +237,6 @@ def _processes(ordered: "NDArray[float64]", confidence: float) -> Estimate:
         return _result(ordered, (value, None, None), confidence, "one fresh process", state("lone process"))
     ends = (value, float(ordered[0]), float(ordered[-1]))
     return _result(ordered, ends, 1 - 2.0 ** (1 - n), f"median and range of {n} fresh processes")
-
-
-@lru_cache
-def _quantile(statistic: str) -> Fraction:
-    """`p99_9` → 999/1000, exactly.
-
-    Raises:
-        UsageProblem: not a percentile between 0 and 100.
-    """
-    try:
-        q = Fraction(statistic.removeprefix("p").replace("_", ".")) / 100
-    except ValueError:
-        q = Fraction(0)
-    if not (statistic.startswith("p") and 0 < q < 1):
-        raise UsageProblem(f"unknown statistic {statistic!r}. Allowed: mean, max, and percentiles such as p50 or p99_9")
-    return q
 
 
 def _result(

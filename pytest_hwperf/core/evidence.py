@@ -19,6 +19,9 @@ class Measurement(Record, frozen=True, kw_only=True):
     label: str  # "" unless the test makes several measurements
 
 
+MeasurementKey = tuple[Measurement, str, str]  # with metric and statistic
+
+
 class EnergyWindow(Record, frozen=True, kw_only=True):
     """Energy of one row over a window of calls, or why there is none."""
 
@@ -35,6 +38,11 @@ class Hypothesis(Record, frozen=True, kw_only=True):
     margin: Margin  # names metric and statistic
     better: Better
 
+    @property
+    def key(self) -> MeasurementKey:
+        """Measurement, metric and statistic."""
+        return self.measurement, *self.margin.key
+
 
 class Observation(Record, frozen=True, kw_only=True):
     """One statistic in one pair of processes: a value of each side per block, or one of the whole pair."""
@@ -47,6 +55,11 @@ class Observation(Record, frozen=True, kw_only=True):
     change: float | None = None  # log of candidate over baseline, of both lines above; None: not defined for them
     preempted: float | None = None  # share of the blocks in which the scheduler took the core away; None: not known
     warnings: tuple[str, ...] = ()  # noticed while it was taken
+
+    @property
+    def key(self) -> MeasurementKey:
+        """Measurement, metric and statistic."""
+        return self.measurement, self.metric, self.statistic
 
 
 class Assignment(Record, frozen=True, kw_only=True):

@@ -4,16 +4,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pytest_hwperf.core.baselines import Statistic
 from pytest_hwperf.core.comparisons import compare_exact
-from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, Side
+from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, MeasurementKey, Side
 from pytest_hwperf.core.metrics import METRICS, Better, Taken
 from pytest_hwperf.core.ranks import fewest_pairs
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, Sample, uncompared
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Key, Margin, Sample, uncompared
 from pytest_hwperf.core.statements import Difference, Kind, Statement, differing, state
 from pytest_hwperf.core.structs import Record
 
-Key = tuple[Measurement, str, str]  # the same of one measurement
 Reason = tuple[ComparisonOutcome, Statement | None]  # why there is nothing to compare
 
 SIDES: tuple[Side, Side] = ("baseline", "candidate")
@@ -29,7 +27,7 @@ class MeasuredTest:
 
     node: str  # node id
     margins: tuple[Margin, ...]  # of everything that is compared
-    named: frozenset[Statistic]  # of them, those that the user named
+    named: frozenset[Key]  # of them, those that the user named
     budgeted: frozenset[str]  # metrics that have a budget
 
     @property
@@ -90,7 +88,7 @@ class Questions:
     fixed_samples: list[FixedSample] = field(default_factory=list)
     processes: list[Hypothesis] = field(default_factory=list)  # memory and cold starts: each value is a fresh process
     tests: dict[str, Reason] = field(default_factory=dict)  # node id → why nothing of it is compared
-    parts: dict[Key, Reason] = field(default_factory=dict)  # the same for one statistic; "" and "" stand for all
+    parts: dict[MeasurementKey, Reason] = field(default_factory=dict)  # of one statistic; "", "" stand for all
 
     @property
     def family(self) -> int:
@@ -102,7 +100,7 @@ class Questions:
 class PairedAnswers:
     """What the pairs of a build have decided, for its tests to be judged by."""
 
-    comparisons: Mapping[Key, Comparison]
+    comparisons: Mapping[MeasurementKey, Comparison]
     questions: Questions
     met: frozenset[Measurement]  # in the rehearsal
 
@@ -110,9 +108,9 @@ class PairedAnswers:
         self,
         measurement: Measurement,
         margins: Sequence[Margin],
-        measured: Collection[Statistic],
-        named: Collection[Statistic],
-    ) -> dict[Statistic, Comparison]:
+        measured: Collection[Key],
+        named: Collection[Key],
+    ) -> dict[Key, Comparison]:
         """Return what the pairs say of each statistic of a measurement, or why they say nothing.
 
         Args:
@@ -123,14 +121,13 @@ class PairedAnswers:
         """
         found = {}
         for margin in margins:
-            statistic = (margin.metric, margin.statistic)
-            one = self._one(measurement, margin, measured=statistic in measured, named=statistic in named)
+            one = self._one(measurement, margin, measured=margin.key in measured, named=margin.key in named)
             if one is not None:
-                found[statistic] = one
+                found[margin.key] = one
         return found
 
     def _one(self, measurement: Measurement, margin: Margin, *, measured: bool, named: bool) -> Comparison | None:
-        key = (measurement, margin.metric, margin.statistic)
+        key = (measurement, *margin.key)
         if key in self.comparisons:
             return self.comparisons[key]
         parts = self.questions.parts
@@ -183,14 +180,8 @@ def processes_needed(family: int, alpha: float) -> int:
 def is_open(hypothesis: Hypothesis, values: Mapping[Side, Sequence[float]]) -> bool:
     """Whether the first processes leave it open that the candidate is worse by more than the margin."""
     margin = hypothesis.margin
-    metric = METRICS[margin.metric]
-    found = compare_exact(metric, margin.statistic, values["baseline"], values["candidate"], margin)
+    found = compare_exact(METRICS[margin.metric], values["baseline"], values["candidate"], margin)
     return found.outcome in ("regressed", "inconclusive")
-
-
-def key_of(hypothesis: Hypothesis) -> Key:
-    """Return what a hypothesis is about: measurement, metric and statistic."""
-    return hypothesis.measurement, hypothesis.margin.metric, hypothesis.margin.statistic
 
 
 def _why_not(node: str, rehearsal: Rehearsal, name: str) -> Reason | None:
@@ -221,7 +212,7 @@ def _ask(
     for margin in test.margins:
         metric = METRICS[margin.metric]
         hypothesis = Hypothesis(measurement=measurement, margin=margin, better=metric.better)
-        key = key_of(hypothesis)
+        key = hypothesis.key
         if differences:
             kind: Kind = "other data" if [one.name for one in differences] == ["data"] else "other conditions"
             found.parts[key] = ("not comparable", state(kind, differences))
@@ -243,9 +234,9 @@ def _differences(facts: Mapping[Side, Facts]) -> tuple[Difference, ...]:
     return differing(then, now)
 
 
-def _reciprocal(margin: Margin, named: Collection[Statistic]) -> str:
+def _reciprocal(margin: Margin, named: Collection[Key]) -> str:
     """Return the metric that already answers for this one: of calls in a row, throughput is one over latency."""
-    asked = (margin.metric, margin.statistic)
+    asked = margin.key
     for rate in (metric for metric in METRICS.values() if metric.reciprocal):
         key, median = (rate.name, rate.statistics[0]), (rate.reciprocal, "p50")
         if asked == median and key in named and median not in named:
@@ -264,7 +255,7 @@ def _ask_energy(found: Questions, hypothesis: Hypothesis, energy: EnergySource |
         found.hypotheses.append(hypothesis)
         return
     why = state("coarse meter", source=energy.source, least=100 * least, asked=100 * size)
-    found.parts[key_of(hypothesis)] = ("inconclusive", why)
+    found.parts[hypothesis.key] = ("inconclusive", why)
 
 
 def _ask_recorded(found: Questions, node: str, rehearsal: Rehearsal) -> None:

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from fractions import Fraction
 from statistics import fmean, median
 
 from pytest_hwperf.core.evidence import Hypothesis, Observation
@@ -12,6 +11,8 @@ from pytest_hwperf.core.ranks import (
     MOST_FLIPPED,
     fewest_pairs,
     hodges_lehmann,
+    nearest_rank,
+    quantile,
     sign_flip_bounds,
     sign_flip_p,
     signed_rank_p,
@@ -19,11 +20,10 @@ from pytest_hwperf.core.ranks import (
 )
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, replace, uncompared
 from pytest_hwperf.core.statements import Statement, state
-from pytest_hwperf.core.units import counted, show
+from pytest_hwperf.core.units import counted, relative_change, show
 
 MOST_PAIRS = 60  # of processes that a build may ask for
 
-_LARGEST_LOG = 700.0  # a float overflows a little above e^709
 _CALLS_BEYOND = 20  # calls a side a pair that lie beyond a percentile, on average: its own noise stays below the pairs'
 
 Bounds = tuple[float | None, float | None]
@@ -80,9 +80,9 @@ def compare_pairs(
         statistic=hypothesis.margin.statistic,
         outcome=_outcome(worse, other, level, (low, high), margin),
         change=Estimate(
-            value=_expm1(centre),
-            low=None if low is None else _expm1(low),
-            high=None if high is None else _expm1(high),
+            value=relative_change(centre),
+            low=None if low is None else relative_change(low),
+            high=None if high is None else relative_change(high),
             confidence=1 - 2 * level,
             n=len(values),
             method="Walsh averages",
@@ -92,7 +92,7 @@ def compare_pairs(
         p_value=worse,
         pairs=len(values),
         method=state("signed-rank", pairs=len(values)),
-        detectable=None if reach is None else _expm1(_for_the_worse(hypothesis, margin + reach)),
+        detectable=None if reach is None else relative_change(_for_the_worse(hypothesis, margin + reach)),
         baseline=baseline,
         interference=interference,
     )
@@ -221,24 +221,16 @@ def pooled_percentile(calls: Sequence[float], statistic: str) -> float:
         calls: at least one.
         statistic: "p50", "p95", "p99_9" and the like.
     """
-    share = _share(statistic)
-    rank = math.ceil(share * len(calls))  # of a fraction: .07 * 100 > 7 in floating point
-    return sorted(calls)[rank - 1]
+    return sorted(calls)[nearest_rank(quantile(statistic), len(calls)) - 1]
 
 
 def least_calls(statistic: str) -> int:
     """Return how many calls a side needs in a pair: 20 beyond the percentile, 400 for p95 and 2000 for p99.
 
-    The median, the mean and whatever is no percentile need none in particular.
+    The median, the mean and the maximum need none in particular.
     """
-    share = _share(statistic)
-    return math.ceil(_CALLS_BEYOND / (1 - share)) if 2 * share > 1 else 0
-
-
-def _share(statistic: str) -> Fraction:
-    """`p99_9` → 999/1000, exactly; 0 for what is no percentile."""
-    digits = statistic.removeprefix("p").replace("_", ".")
-    return Fraction(digits) / 100 if digits[:1].isdigit() else Fraction(0)
+    q = quantile(statistic)
+    return math.ceil(_CALLS_BEYOND / (1 - q)) if 2 * q > 1 else 0
 
 
 def _outcome(worse: float, other: float, level: float, bounds: Bounds, margin: float) -> ComparisonOutcome:
@@ -263,7 +255,3 @@ def _for_the_worse(hypothesis: Hypothesis, size: float) -> float:
 def _from_nothing(hypothesis: Hypothesis, now: float) -> Statement:
     unit = metric_of(hypothesis.margin.metric).unit
     return state("baseline of nothing", baseline=show(0.0, unit), candidate=show(now, unit))
-
-
-def _expm1(log_change: float) -> float:
-    return math.expm1(min(log_change, _LARGEST_LOG))

@@ -1,10 +1,11 @@
-"""Exact tests of a few paired values by the signs they could have had: ranks, sums, and the bounds that go with them.
+"""Ranks of percentiles, and exact tests of a few paired values by the signs they could have had, with their bounds.
 
-Nothing is assumed about the noise but that every value is as likely to lie as far on one side as on the other: what a
-coin that decides who is first guarantees. No distribution is approximated, however few values there are.
+The tests assume nothing about the noise but that every value is as likely to lie as far on one side as on the other,
+which a coin that decides the order of each pair guarantees. No distribution is approximated, however few the values.
 """
 
 import math
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
@@ -118,10 +119,17 @@ def rank_count(n: int, alpha: float) -> int:
     return sum(count <= alpha * 2**n for count in counts)
 
 
-def attained(n: int, k: int) -> float:
-    """Return the level that the k-th pairwise mean really holds, P(T+ <= k - 1): 0.0420 for n = 10, k = 11."""
-    counts = _tail(tuple(range(2, 2 * n + 1, 2)))[::2]
-    return float(counts[-k] / 2**n) if k else 0.0
+@lru_cache
+def quantile(statistic: str) -> Fraction:
+    """Return the share of calls at or below a percentile, exactly: `p99_9` → 999/1000; 0 for any other statistic."""
+    match = re.fullmatch(r"p(\d+)(?:_(\d+))?", statistic, flags=re.ASCII)
+    q = Fraction(f"{match[1]}.{match[2] or 0}") / 100 if match else Fraction(0)
+    return q if q < 1 else Fraction(0)
+
+
+def nearest_rank(q: Fraction, n: int) -> int:
+    """Return the rank of quantile `q` among `n` values, from 1; a fraction, since .07 * 100 > 7 in floating point."""
+    return math.ceil(q * n)
 
 
 def fewest_pairs(alpha: float) -> int:

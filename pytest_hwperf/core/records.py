@@ -3,7 +3,7 @@
 import hashlib
 import json
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -24,6 +24,7 @@ ComparisonOutcome = Literal["regressed", "improved", "equivalent", "inconclusive
 
 SCHEMA = 2  # of every record that is written; raised when a reader of the old schema would misread the new
 
+Key = tuple[str, str]  # metric and statistic
 R = TypeVar("R", bound=Record)
 
 
@@ -139,6 +140,18 @@ class Run(Record, frozen=True, kw_only=True, dict=True):
         return METRICS.get(name) or metric_of(name, self.directions[name])
 
 
+class Keyed(Record, frozen=True, kw_only=True):
+    """A record about one statistic of one metric."""
+
+    metric: str
+    statistic: str  # "mean", "p50" … "p99_9", "max"
+
+    @property
+    def key(self) -> Key:
+        """Metric and statistic."""
+        return self.metric, self.statistic
+
+
 class Budget(Record, frozen=True, kw_only=True, tag=True):
     """An absolute limit on one statistic of one metric."""
 
@@ -148,12 +161,15 @@ class Budget(Record, frozen=True, kw_only=True, tag=True):
     limit: float  # base units; an upper limit where lower is better, else a lower one
     default: bool = False  # from the ini file, for every test: where its metric is unmeasured it fails nothing
 
+    @property
+    def key(self) -> Key:
+        """Metric and statistic."""
+        return self.metric, self.statistic
 
-class Margin(Record, frozen=True, kw_only=True):
+
+class Margin(Keyed, frozen=True, kw_only=True):
     """The smallest change of one statistic that matters."""
 
-    metric: str
-    statistic: str
     size: float  # 0.02 = 2 % (relative) or 2 points (absolute)
     scale: Scale = "relative"
     floor: float = 0.0  # base units: a relative margin is never smaller than this
@@ -171,15 +187,19 @@ class Estimate(Record, frozen=True, kw_only=True):
     warnings: tuple[Remark, ...] = ()
 
 
-class Figure(Record, frozen=True, kw_only=True):
+class Figure(Keyed, frozen=True, kw_only=True):
     """One statistic of one metric of a run, as shown and as stored."""
 
-    metric: str
-    statistic: str
     estimate: Estimate
     source: str
     per: str
     estimated: bool = False  # as of its sample
+
+
+def figure_of(figures: Iterable[Figure], key: Key) -> Figure | None:
+    """Return the figure of one statistic, None where there is none."""
+    metric, statistic = key
+    return next((one for one in figures if one.metric == metric and one.statistic == statistic), None)
 
 
 class StoredRun(Record, frozen=True, kw_only=True):
@@ -189,11 +209,9 @@ class StoredRun(Record, frozen=True, kw_only=True):
     figures: tuple[Figure, ...]
 
 
-class Comparison(Record, frozen=True, kw_only=True, tag=True):
+class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
     """Candidate against baseline, one statistic of one metric."""
 
-    metric: str
-    statistic: str
     outcome: ComparisonOutcome
     change: Estimate | None = None  # candidate relative to baseline (or minus it, by `scale`); None: nothing to compare
     scale: Scale

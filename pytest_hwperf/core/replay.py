@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from pytest_hwperf.core.estimates import figures
-from pytest_hwperf.core.evidence import Gate, Measurement
+from pytest_hwperf.core.evidence import Gate, Measurement, MeasurementKey
 from pytest_hwperf.core.paired import is_ratio, pair_value
 from pytest_hwperf.core.records import Budget, Comparison, Judgement, Policy, Verdict
 from pytest_hwperf.core.report import Report
@@ -15,8 +15,6 @@ from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.verdicts import judge_budget, judge_comparison
 
 _CLOSE = 1e-9  # relative: another C library may round a logarithm otherwise in its last digit
-
-Key = tuple[Measurement, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +29,7 @@ class Recomputed:
 
 def recompute(report: Report) -> Recomputed:
     """Judge every figure, pair value, comparison and verdict of a report again and say what does not agree."""
-    settled = {key: comparison for gate in report.gates for key, comparison in _settled(gate).items()}
+    settled = {asked.key: one for gate in report.gates for asked, one in decide(gate.evidence).items()}
     found, agreeing, beyond = [line for gate in report.gates for line in _pair_values(gate)], 0, 0
     due = set(settled)
     for judgement in report.judgements:
@@ -46,18 +44,11 @@ def recompute(report: Report) -> Recomputed:
             agreeing += known and not problems
             beyond += not known
         here = Measurement(test=run.test, label=run.label)
-        answered = {(here, one.metric, one.statistic) for one in judgement.comparisons}
+        answered = {(here, *one.key) for one in judgement.comparisons}
         missing = {key for key in due if key[0] == here} - answered
         found += sorted(f"{where}: {metric} {statistic}: its verdict is missing" for _, metric, statistic in missing)
         due -= {key for key in due if key[0] == here}
     return Recomputed(agreeing=agreeing, unjudged=len(due), disagreements=tuple(found), beyond=beyond)
-
-
-def _settled(gate: Gate) -> dict[Key, Comparison]:
-    return {
-        (hypothesis.measurement, hypothesis.margin.metric, hypothesis.margin.statistic): comparison
-        for hypothesis, comparison in decide(gate.evidence).items()
-    }
 
 
 def _pair_values(gate: Gate) -> Iterator[str]:
@@ -71,14 +62,14 @@ def _pair_values(gate: Gate) -> Iterator[str]:
 
 
 def _verdict(
-    verdict: Verdict, judgement: Judgement, settled: Mapping[Key, Comparison], policy: Policy
+    verdict: Verdict, judgement: Judgement, settled: Mapping[MeasurementKey, Comparison], policy: Policy
 ) -> tuple[list[str], bool]:
     """Return what is wrong with a verdict, and whether the report holds what it rests on."""
     subject, run = verdict.subject, judgement.run
     if isinstance(subject, Budget):
         again = judge_budget(run, figures(run), subject, policy)
         return [f"budget {subject.keyword}: {path}" for path in differing(verdict, again)], True
-    key = (Measurement(test=run.test, label=run.label), subject.metric, subject.statistic)
+    key = (Measurement(test=run.test, label=run.label), *subject.key)
     what = f"{subject.metric} {subject.statistic}"
     problems = [
         f"{what}: {path}" for path in differing(verdict, judge_comparison(run.metric(subject.metric), subject, policy))

@@ -1,8 +1,8 @@
-"""What the pairs of a build have decided, and what the next pair must measure: screen, confirm on fresh pairs, Holm.
+"""The sequential test of a build: what its pairs have decided, and what the next pair must measure.
 
 Every test is screened by a few pairs. What looks slower is asked again with fresh pairs, which are looked at three
 times at fixed numbers; the false-alarm rate of the whole build is split over the looks and, by Holm's rule, over what
-is asked. One pure function of the evidence serves the live run and whoever computes it again from a file.
+is asked. One pure function of the evidence serves the live run and the recomputation from a file.
 Why the rate holds: docs/statistics.md.
 """
 
@@ -15,13 +15,7 @@ from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Stage
 from pytest_hwperf.core.metrics import METRICS, Metric, metric_of
-from pytest_hwperf.core.paired import (
-    MOST_PAIRS,
-    compare_observations,
-    compare_processes,
-    is_ratio,
-    pair_value,
-)
+from pytest_hwperf.core.paired import MOST_PAIRS, compare_observations, compare_processes, is_ratio, pair_value
 from pytest_hwperf.core.ranks import fewest_pairs, signed_rank_p
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, replace, uncompared
 from pytest_hwperf.core.statements import Kind, state
@@ -94,9 +88,9 @@ def next_step(evidence: Evidence) -> Step:
 def decide(evidence: Evidence) -> Mapping[Hypothesis, Comparison]:
     """Return the comparison of every hypothesis and every fixed sample, as far as they are decided now.
 
-    Trials that the screen cleared are shown with the interval of its six pairs and are never called regressed;
+    Hypotheses that the screen cleared are shown with the interval of its six pairs and are never called regressed;
     confirmed ones with that of their last complete look. What has not got its values is inconclusive and says why.
-    A hypothesis of which nothing was observed, or that was dropped, is left out: who ran the pairs knows the reason.
+    A hypothesis of which nothing was observed, or that was dropped, is left out: the conductor knows why.
     What was dropped still counts as asked, so that nothing that was decided before moves.
     """
     seen = _seen(evidence)
@@ -237,9 +231,7 @@ def _never_varies(hypothesis: Hypothesis, observations: Sequence[Observation]) -
 def _cleared(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Comparison:
     """Return the comparison of a hypothesis that needs no confirmation."""
     if _never_varies(hypothesis, observations):
-        exact = compare_exact(
-            _metric(hypothesis), hypothesis.margin.statistic, *_sides(observations), hypothesis.margin
-        )
+        exact = compare_exact(_metric(hypothesis), *_sides(observations), hypothesis.margin)
         return replace(exact, method=state("equal pairs", pairs=len(observations)), pairs=len(observations))
     if not all(map(is_ratio, observations)):
         return uncompared(hypothesis.margin, "not comparable", _NO_RATIO)
@@ -270,7 +262,7 @@ def _undecided(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hyp
 
 
 def _is_testable(fixed: FixedSample, found: Comparison, alpha: float) -> bool:
-    """Say whether a fixed sample can be rejected by chance at all, whatever is rejected beside it."""
+    """Say whether a fixed sample can be rejected by chance at all, whatever else is rejected."""
     if found.p_value is None:
         return False
     units = len(fixed.candidate)
@@ -286,7 +278,7 @@ def _compare_fixed(fixed: FixedSample, level: float) -> Comparison:
     hypothesis, sides = fixed.hypothesis, (fixed.baseline, fixed.candidate)
     if fixed.per == "example":
         return compare_accuracy(*sides, hypothesis.margin, level)
-    found = compare_exact(_metric(hypothesis), hypothesis.margin.statistic, *sides, hypothesis.margin)
+    found = compare_exact(_metric(hypothesis), *sides, hypothesis.margin)
     counts = {"baseline": len(fixed.baseline), "candidate": len(fixed.candidate)}
     if fixed.per == "fresh process" and not _is_constant(*sides):
         if 2.0 ** -len(fixed.candidate) <= level:
@@ -315,13 +307,10 @@ def _metric(hypothesis: Hypothesis) -> Metric:
 
 def _seen(evidence: Evidence) -> dict[Hypothesis, _Seen]:
     """Sort what the pairs observed by hypothesis."""
-    keys = {
-        (hypothesis.measurement, hypothesis.margin.metric, hypothesis.margin.statistic): _Seen()
-        for hypothesis in evidence.hypotheses
-    }
+    keys = {hypothesis.key: _Seen() for hypothesis in evidence.hypotheses}
     for pair in evidence.pairs:
         for one in pair.observations:
-            seen = keys.get((one.measurement, one.metric, one.statistic))
+            seen = keys.get(one.key)
             if seen is not None and pair.stage != "rehearsal":
                 (seen.screen if pair.stage == "screen" else seen.confirm).append(one)
     return dict(zip(evidence.hypotheses, keys.values(), strict=True))

@@ -7,14 +7,13 @@ from statistics import fmean, median, stdev
 from pytest_hwperf.core.metrics import Metric, metric_of
 from pytest_hwperf.core.records import Comparison, Estimate, Margin, replace
 from pytest_hwperf.core.statements import state
-from pytest_hwperf.core.units import show_change
+from pytest_hwperf.core.units import relative_change, show_change
 
 REPEATS = 2  # further fresh processes that an alarm has to survive: bursts of a neighbour pass, slow code stays
 
 _HISTORICAL = ("historical", "historical limit", "historical repeats")  # kinds of its methods
 _ROBUST_FROM = 3  # sessions: of two, the median is the mean and one burst spoils either
 _MAD_TO_SD = 1.4826  # of a normal distribution
-_LARGEST_LOG = 700.0  # a float overflows a little above e^709
 _DRIFT_TIMINGS, _DRIFT_SHARE = 5, 0.7
 
 
@@ -71,9 +70,8 @@ def prediction_limit(
     return float(stdtrit(df, 1 - alpha)) * s * math.sqrt(1 + excess / count)
 
 
-def compare_with_history(  # noqa: PLR0913, PLR0917 - a comparison has as many independent facts
+def compare_with_history(
     metric: Metric,
-    statistic: str,
     history: Sequence[float],
     value: float,
     margin: Margin,
@@ -84,7 +82,6 @@ def compare_with_history(  # noqa: PLR0913, PLR0917 - a comparison has as many i
 
     Args:
         metric: of all values.
-        statistic: of all values.
         history: one value per stored session, base units, positive, oldest first, at least one.
         value: of the candidate, base units.
         margin: relative; a change within it is no alarm however narrow the limit.
@@ -97,7 +94,7 @@ def compare_with_history(  # noqa: PLR0913, PLR0917 - a comparison has as many i
     """
     found = Comparison(
         metric=metric.name,
-        statistic=statistic,
+        statistic=margin.statistic,
         outcome="inconclusive",
         scale="relative",
         margin=margin.size,
@@ -113,8 +110,8 @@ def compare_with_history(  # noqa: PLR0913, PLR0917 - a comparison has as many i
         found,
         change=_change(math.log(value) - centre, limit, len(history), alpha),
         margin=least,
-        method=state("historical limit", limit=_expm1(worse * bar), sessions=len(history)),
-        detectable=_expm1(worse * bar),
+        method=state("historical limit", limit=relative_change(worse * bar), sessions=len(history)),
+        detectable=relative_change(worse * bar),
         baseline=math.exp(centre),
     )
     shifts = [worse * (math.log(one) - centre) for one in (value, *repeats[:REPEATS])]
@@ -145,7 +142,7 @@ def machine_drift(comparisons: Sequence[Comparison]) -> str | None:
         ("faster", [move for move, margin in moves if move < -margin]),
     ):
         if len(moved) > _DRIFT_SHARE * len(moves):
-            typical = show_change(_expm1(median(moved)), "relative")
+            typical = show_change(relative_change(median(moved)), "relative")
             return (
                 f"machine drift: {len(moved)} of {len(moves)} timings are {word} than in their stored sessions, "
                 f"{typical} in the middle: suspect the machine before the code, and rerun on a quiet one"
@@ -176,14 +173,10 @@ def _with_alarm(found: Comparison, shifts: Sequence[float], bar: float) -> Compa
 
 def _change(shift: float, limit: float, sessions: int, alpha: float) -> Estimate:
     return Estimate(
-        value=_expm1(shift),
-        low=_expm1(shift - limit),
-        high=_expm1(shift + limit),
+        value=relative_change(shift),
+        low=relative_change(shift - limit),
+        high=relative_change(shift + limit),
         confidence=1 - 2 * alpha,
         n=sessions,
         method="moderated prediction interval",
     )
-
-
-def _expm1(log_change: float) -> float:
-    return math.expm1(min(log_change, _LARGEST_LOG))

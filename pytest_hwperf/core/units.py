@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pytest_hwperf.core.errors import UsageProblem
 
+_LARGEST_LOG = 700.0  # a float overflows a little above e^709
 _MOST_ALARMS = 0.2  # one false alarm in five builds is noise, not a gate
 
 # For each base unit: (factor, name), largest first; the first factor that the value reaches is used.
@@ -92,6 +93,11 @@ def show_change(change: float, scale: str) -> str:
     if change >= 1:
         return f"×{show_number(1 + change, 2)}"
     return f"{change * 100:+.1f} %"
+
+
+def relative_change(log_ratio: float) -> float:
+    """Turn the log of candidate over baseline into a relative change: 0.0488 → 0.05."""
+    return math.expm1(min(log_ratio, _LARGEST_LOG))
 
 
 def parse_rate(option: str, text: str) -> float:

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 
 from pytest_hwperf.core.estimates import clear_of
 from pytest_hwperf.core.metrics import Metric
-from pytest_hwperf.core.records import Budget, BudgetOutcome, Comparison, Estimate, Figure, Policy, Run, Verdict
+from pytest_hwperf.core.records import (
+    Budget,
+    BudgetOutcome,
+    Comparison,
+    Estimate,
+    Figure,
+    Policy,
+    Run,
+    Verdict,
+    figure_of,
+)
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
 
@@ -25,7 +35,7 @@ def judge(
 
 def judge_budget(run: Run, figures: Sequence[Figure], budget: Budget, policy: Policy) -> Verdict:
     """Answer one budget: passed or failed where the whole interval is, inconclusive where it holds the limit."""
-    figure = next((f for f in figures if (f.metric, f.statistic) == (budget.metric, budget.statistic)), None)
+    figure = figure_of(figures, budget.key)
     metric = run.metric(budget.metric)
     limit = show_limit(budget.limit, metric.unit, metric.better)
     if figure is None:

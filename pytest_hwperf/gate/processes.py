@@ -8,7 +8,7 @@ from time import monotonic
 
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Side
-from pytest_hwperf.core.hypotheses import FEWEST_PROCESSES, SIDES, Questions, is_open, key_of, processes_needed
+from pytest_hwperf.core.hypotheses import FEWEST_PROCESSES, SIDES, Questions, is_open, processes_needed
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.statements import said
 from pytest_hwperf.host.one_shot import ask_each
@@ -33,7 +33,7 @@ class ProcessSampler:
                 if is_open(hypothesis, values):  # fresh values: those that raised the question cannot decide it
                     values = self._values(hypothesis, needed)
             except HwperfError as error:
-                questions.parts[key_of(hypothesis)] = ("not comparable", said(error.sentence))
+                questions.parts[hypothesis.key] = ("not comparable", said(error.sentence))
                 continue
             yield FixedSample(
                 hypothesis=hypothesis,

@@ -17,7 +17,6 @@ from pytest_hwperf.core.hypotheses import (
     PairedAnswers,
     Questions,
     Reason,
-    key_of,
     questions_of,
 )
 from pytest_hwperf.core.sequence import check_alpha, decide
@@ -85,7 +84,7 @@ def run_gate(request: GateRequest) -> GateResult:
         own_python = bool(request.base_python)
         unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
         evidence = _measured(conductor, request, questions, until=began + request.time_s)
-    questions.parts.update({key_of(one): ("not comparable", why) for one, why in conductor.dropped.items()})
+    questions.parts.update({one.key: ("not comparable", why) for one, why in conductor.dropped.items()})
     gate = Gate(
         against=request.name,
         revision=trees.revision,
@@ -147,8 +146,8 @@ def _measured(conductor: Conductor, request: GateRequest, questions: Questions, 
 
 
 def _answers(evidence: Evidence, questions: Questions, trace: PairTrace) -> PairedAnswers:
-    comparisons = {key_of(hypothesis): comparison for hypothesis, comparison in decide(evidence).items()}
-    silent = {key for one in evidence.hypotheses if (key := key_of(one)) not in comparisons} - questions.parts.keys()
+    comparisons = {hypothesis.key: comparison for hypothesis, comparison in decide(evidence).items()}
+    silent = {key for one in evidence.hypotheses if (key := one.key) not in comparisons} - questions.parts.keys()
     questions.parts.update(dict.fromkeys(silent, ("inconclusive", evidence.stopped)))
     return PairedAnswers(comparisons=comparisons, questions=questions, met=frozenset({*trace.facts, *trace.uneven}))
 

@@ -252,7 +252,7 @@ def _why_silent(pair: Pair, trace: PairTrace, hypothesis: Hypothesis) -> Stateme
     if pair.lost:
         return pair.lost
     test, interleaving = hypothesis.measurement.test, trace.interleavings.get(hypothesis.measurement)
-    key = (hypothesis.margin.metric, hypothesis.margin.statistic)
+    key = hypothesis.margin.key
     if interleaving is not None and key in interleaving.refused:
         return interleaving.refused[key]
     failures = [f"{side}: {ended.reason}" for side, ended in trace.outcomes.get(test, {}).items() if ended.reason]
@@ -265,8 +265,7 @@ def _wanted(
     def wanted(measurement: Measurement) -> Sequence[tuple[str, str]]:
         if measurement not in measurements:
             return ()
-        margins = [hypothesis.margin for hypothesis in hypotheses if hypothesis.measurement == measurement]
-        return [(margin.metric, margin.statistic) for margin in margins]
+        return [hypothesis.margin.key for hypothesis in hypotheses if hypothesis.measurement == measurement]
 
     return wanted
 

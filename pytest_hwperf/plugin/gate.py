@@ -138,7 +138,7 @@ def _measured_test(item: pytest.Item) -> MeasuredTest:
     return MeasuredTest(
         node=item.nodeid,
         margins=markers.margins,
-        named=frozenset((margin.metric, margin.statistic) for margin in markers.named),
+        named=frozenset(margin.key for margin in markers.named),
         budgeted=frozenset(budget.metric for budget in markers.budgets),
     )
 

@@ -90,7 +90,7 @@ def _compared(
     paired = dict[tuple[str, str], Comparison]()
     if session.gate is not None:
         here = Measurement(test=run.test, label=run.label)
-        measured = {(figure.metric, figure.statistic) for figure in found}
+        measured = {figure.key for figure in found}
         paired = named_too(run, criteria, session.gate.answers.of(here, criteria.margins, measured, criteria.required))
     if not session.settings.compare:
         return tuple(paired.values())
@@ -115,7 +115,7 @@ def _stored(
     elsewhere = shared.store.machines(**where) if not sessions else ()  # shown only where this machine has none
     stored = Stored(sessions=sessions, elsewhere=elsewhere)
     first = compare_with_sessions(run, found, stored, criteria)
-    if not any(needs_repeats(one) and (one.metric, one.statistic) not in decided for one in first):
+    if not any(needs_repeats(one) and one.key not in decided for one in first):
         return first
     repeats = [figures(other) for runs in again() for other in runs if other.label == run.label]
     return compare_with_sessions(run, found, stored, criteria, repeats)
@@ -127,7 +127,7 @@ def _criteria(item: pytest.Item, run: Run) -> Criteria:
     own = [margin for margin in test.own_margins if margin.metric in run.directions]
     return Criteria(
         margins=[*test.markers.margins, *own],
-        required={(margin.metric, margin.statistic) for margin in test.markers.named},
+        required={margin.key for margin in test.markers.named},
         alpha=session_of(item.config).settings.alpha,
     )
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from pytest_hwperf.core import metrics
 from pytest_hwperf.core.metrics import Metric
-from pytest_hwperf.core.records import Budget, Comparison, Figure, Run, Verdict
+from pytest_hwperf.core.records import Budget, Comparison, Figure, Key, Run, Verdict
 from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
-from pytest_hwperf.reports.order import Key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

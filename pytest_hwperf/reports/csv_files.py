@@ -17,13 +17,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from pytest_hwperf.core.effects import Changes, Key, changes_of, cohens_d, decisive
-from pytest_hwperf.core.evidence import Measurement
-from pytest_hwperf.core.records import Comparison, Estimate, Figure, Judgement, Run, Sample, Verdict
+from pytest_hwperf.core.effects import Changes, changes_of, cohens_d, decisive
+from pytest_hwperf.core.evidence import Measurement, MeasurementKey
+from pytest_hwperf.core.records import Comparison, Estimate, Figure, Judgement, Key, Run, Sample, Verdict, figure_of
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import EXPORT_UNITS, counted, exported_name
 from pytest_hwperf.reports.cells import metric_of, visible
-from pytest_hwperf.reports.order import Key as FigureKey
 from pytest_hwperf.reports.order import sorted_keys
 
 Cell: TypeAlias = str | float | None  # None is missing
@@ -50,7 +49,7 @@ _COMPARISON_COLUMNS = (
 def render(report: Report) -> dict[str, bytes]:
     """Return the content of each file under its name; files without rows still have their header."""
     judgements = report.judgements
-    keys = sorted_keys((figure.metric, figure.statistic) for judgement in judgements for figure in judgement.figures)
+    keys = sorted_keys(figure.key for judgement in judgements for figure in judgement.figures)
     names = {key: name for key in keys if (name := _figure_name(key, judgements))}
     changes = changes_of(report.gates)
     summary_columns = [*_RUN_COLUMNS, *(name + end for name in names.values() for end in _FIGURE_ENDINGS), "conditions"]
@@ -153,14 +152,14 @@ def _unit(run: Run, metric: str) -> tuple[str, float]:
     return EXPORT_UNITS[metric_of(run, metric).unit]
 
 
-def _figure_name(key: FigureKey, judgements: Sequence[Judgement]) -> str:
+def _figure_name(key: Key, judgements: Sequence[Judgement]) -> str:
     """Return `latency_p95_ms`; a metric has one unit in all runs."""
     return exported_name("_".join(key), metric_of(judgements[0].run, key[0]).unit)
 
 
-def _summary_row(judgement: Judgement, names: Mapping[FigureKey, str]) -> Record:
+def _summary_row(judgement: Judgement, names: Mapping[Key, str]) -> Record:
     run = judgement.run
-    figures = {(figure.metric, figure.statistic): figure for figure in judgement.figures}
+    figures = {figure.key: figure for figure in judgement.figures}
     row = {**_run_cells(run), "conditions": _conditions(run)}
     for key, name in names.items():
         figure = figures.get(key)
@@ -188,9 +187,7 @@ def _open_end(estimate: Estimate) -> str:
 def _comparison_row(report: Report, judgement: Judgement, verdict: Verdict, comparison: Comparison) -> Record:
     run, change = judgement.run, comparison.change
     unit, factor = _unit(run, comparison.metric)
-    figure = next(
-        (f for f in judgement.figures if (f.metric, f.statistic) == (comparison.metric, comparison.statistic)), None
-    )
+    figure = figure_of(judgement.figures, comparison.key)
     return {
         "baseline": report.baseline,
         "test": run.test,
@@ -220,9 +217,9 @@ def _comparison_row(report: Report, judgement: Judgement, verdict: Verdict, comp
     }
 
 
-def _effect_cells(run: Run, comparison: Comparison, changes: Mapping[Key, Changes]) -> Record:
+def _effect_cells(run: Run, comparison: Comparison, changes: Mapping[MeasurementKey, Changes]) -> Record:
     """Return the standardised effect of a comparison that rests on pairs, or the reason why there is none."""
-    key = (Measurement(test=run.test, label=run.label), comparison.metric, comparison.statistic)
+    key = (Measurement(test=run.test, label=run.label), *comparison.key)
     values = decisive(comparison, changes.get(key, {}))
     if not values:
         return {"cohens_d_paired_reason": _NO_EFFECT}

@@ -3,12 +3,9 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, STATISTICS
-from pytest_hwperf.core.records import Judgement, Run, Skip
-
-Key: TypeAlias = tuple[str, str]  # metric and statistic
+from pytest_hwperf.core.records import Judgement, Key, Run, Skip, figure_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +51,8 @@ def sorted_keys(keys: Iterable[Key]) -> list[Key]:
 
 def median_of(judgement: Judgement) -> float | None:
     """Return the median latency in s, None where it was not measured."""
-    return next((f.estimate.value for f in judgement.figures if (f.metric, f.statistic) == MEDIAN_LATENCY), None)
+    figure = figure_of(judgement.figures, MEDIAN_LATENCY)
+    return figure.estimate.value if figure else None
 
 
 def title_of(run: Run) -> str:

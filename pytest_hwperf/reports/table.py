@@ -17,6 +17,7 @@ from pytest_hwperf.core.records import (
     ComparisonOutcome,
     Figure,
     Judgement,
+    Key,
     Run,
     Verdict,
 )
@@ -24,7 +25,7 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import plural, show_number
 from pytest_hwperf.reports.cells import COLUMNS, Column, cells_of, unit_of, visible
 from pytest_hwperf.reports.footnotes import Footnotes, notes_of
-from pytest_hwperf.reports.order import Family, Key, families, median_of, sorted_keys, title_of
+from pytest_hwperf.reports.order import Family, families, median_of, sorted_keys, title_of
 
 Detail = Literal["quiet", "normal", "verbose"]
 Tone = Literal["bad", "doubtful", "good", "plain"]
@@ -147,10 +148,10 @@ def _group(family: Family, detail: Detail, footnotes: Footnotes) -> Group:
 
 def _choice(judgement: Judgement, best: float | None, detail: Detail) -> _Choice:
     run, median = judgement.run, median_of(judgement)
-    figures = {(figure.metric, figure.statistic): figure for figure in judgement.figures}
+    figures = {figure.key: figure for figure in judgement.figures}
     verdicts: dict[Key, list[Verdict]] = {}
     for verdict in judgement.verdicts:
-        verdicts.setdefault((verdict.subject.metric, verdict.subject.statistic), []).append(verdict)
+        verdicts.setdefault(verdict.subject.key, []).append(verdict)
     keys = sorted_keys([*figures, *verdicts])
     alone = set() if detail == "verbose" else _alone(keys)
     return _Choice(

@@ -32,7 +32,7 @@ def points(size: float, metric: str = "accuracy") -> Margin:
 
 
 def memory(baseline: Sequence[float], candidate: Sequence[float], margin: Margin = MEMORY) -> Comparison:
-    return compare_exact(METRICS["memory"], "p50", baseline, candidate, margin)
+    return compare_exact(METRICS["memory"], baseline, candidate, margin)
 
 
 def disagreeing(
@@ -128,13 +128,13 @@ def test_detectable_is_the_smallest_shift_for_the_worse_that_is_called(better: B
     metric = Metric(name="own", unit="1", better=better, exact=True)
     margin = Margin(metric="own", statistic="p50", size=0.01)
     baseline, candidate = [99.0, 100.0, 104.0], [98.0, 100.0, 101.0]
-    found = compare_exact(metric, "p50", baseline, candidate, margin)
+    found = compare_exact(metric, baseline, candidate, margin)
 
     assert found.detectable is not None
     assert sign * found.detectable > 0
     for share, outcome in ((1.001, "regressed"), (0.96, "inconclusive")):
         shifted = [value + share * found.detectable * 100 for value in candidate]
-        assert outcome == compare_exact(metric, "p50", baseline, shifted, margin).outcome
+        assert outcome == compare_exact(metric, baseline, shifted, margin).outcome
 
 
 def test_memory_from_nothing_has_an_outcome_and_no_ratio() -> None:

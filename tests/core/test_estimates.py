@@ -18,8 +18,6 @@ from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.estimates import (
     STOPPING_CONFIDENCE,
     clear_of,
-    early_stopping_needed,
-    early_stopping_rank,
     enough,
     estimate,
     figures,
@@ -128,22 +126,6 @@ def test_a_low_percentile_lacks_its_lower_bound() -> None:
 
     assert found.low is None
     assert ("p10 has no lower 95 % bound below n=29, have n=28",) == tuple(map(str, found.warnings))
-
-
-@pytest.mark.parametrize(("q", "needed"), [(0.5, 11), (0.9, 64), (0.95, 130), (0.99, 662), (0.999, 6636)])
-def test_early_stopping_of_mlperf(q: float, needed: int) -> None:
-    """The published table at 99 %; from there on the second largest call is the least rank."""
-    assert needed == early_stopping_needed(q)
-    assert 1 == early_stopping_rank(needed, q)
-    assert early_stopping_rank(needed - 1, q) is None
-
-
-def test_early_stopping_rank_is_one_more_careful_than_the_bound() -> None:
-    """Of 3000 calls: t is the largest with Binom(3000, .01).cdf(t) <= .01, the bound needs cdf(t - 1) only."""
-    rank = early_stopping_rank(3000, 0.99)
-
-    assert rank is not None
-    assert stats.binom.cdf(rank, 3000, 0.01) <= 0.01 < stats.binom.cdf(rank + 1, 3000, 0.01)
 
 
 def test_t_interval_of_a_mean() -> None:

@@ -20,7 +20,6 @@ from pytest_hwperf.core.hypotheses import (
     Rehearsal,
     SideOutcome,
     is_open,
-    key_of,
     processes_needed,
     questions_of,
 )
@@ -310,7 +309,7 @@ COMPARED = uncompared(LATENCY, "inconclusive", words("decided"))
 def answers(questions: Questions, *, met: bool = True, compared: bool = False) -> PairedAnswers:
     hypothesis = Hypothesis(measurement=HERE, margin=LATENCY, better="lower")
     return PairedAnswers(
-        comparisons={key_of(hypothesis): COMPARED} if compared else {},
+        comparisons={hypothesis.key: COMPARED} if compared else {},
         questions=questions,
         met=frozenset([HERE] if met else []),
     )

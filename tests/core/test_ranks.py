@@ -12,7 +12,6 @@ from scipy import stats
 
 from pytest_hwperf.core.ranks import (
     MOST_FLIPPED,
-    attained,
     fewest_pairs,
     hodges_lehmann,
     rank_count,
@@ -35,6 +34,14 @@ def enumerated(values: Sequence[float], margin: float, reached: Callable[[Sequen
     patterns = list(product((1, -1), repeat=len(beyond)))
     flipped = [reached([sign * abs(one) for sign, one in zip(pattern, beyond, strict=True)]) for pattern in patterns]
     return sum(one >= reached(beyond) for one in flipped) / len(patterns)
+
+
+def attained(n: int, k: int) -> float:
+    """The level that the k-th pairwise mean really holds, P(T+ <= k - 1), from the generating function of rank sums."""
+    counts = np.ones(1)
+    for rank in range(1, n + 1):
+        counts = np.convolve(counts, [1, *[0] * (rank - 1), 1])
+    return float(counts[:k].sum() / 2**n)
 
 
 def rank_sum(values: Sequence[float]) -> float:

@@ -34,7 +34,7 @@ def against(
     floor: float = 0.0,
 ) -> Comparison:
     asked = Margin(metric=metric, statistic="p50", size=margin, floor=floor)
-    return compare_with_history(METRICS[metric], "p50", history, value, asked, 0.01, repeats)
+    return compare_with_history(METRICS[metric], history, value, asked, 0.01, repeats)
 
 
 @pytest.mark.parametrize(
