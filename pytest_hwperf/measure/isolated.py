@@ -72,6 +72,29 @@ def measure_memory(
     call()
     values, reasons = dict[str, float](), dict[str, str]()
     _note("memory_first_call", probe.peak, values, reasons)
+    call_ns = _steady(call, probe, clock_ns, values, reasons)
+    values["memory_retained"] = probe.retained()
+    series = _growth(call, probe, clock_ns) if growing and call_ns * _FEWEST_CALLS <= _LONGEST_NS else []
+    if len(series) < _FEWEST_CALLS:
+        needed_s, most_s = _FEWEST_CALLS * call_ns / _SECOND, _LONGEST_NS // _SECOND
+        reasons["memory_leak"] = (
+            f"growth takes {_FEWEST_CALLS} calls after warm-up, {needed_s:.0f} s at this pace; it may take {most_s} s"
+        )
+    held_in = probe.now()[1]
+    sources = {**dict.fromkeys(values, probe.source), "memory_retained": held_in, "memory_leak": held_in}
+    return WorkerResult(
+        values=values, reasons=reasons, notes=[*probe.warnings], runs=[], sources=sources, series={GROWTH: series}
+    )
+
+
+def _steady(
+    call: Callable[[], object],
+    probe: MemoryProbe,
+    clock_ns: Callable[[], int],
+    values: dict[str, float],
+    reasons: dict[str, str],
+) -> int:
+    """Note the peak of the calls after the first one, and the larger of both; return the median call in ns."""
     refusal = probe.reset()
     instants = [clock_ns()]
     for _ in range(_STEADY_CALLS):
@@ -85,19 +108,7 @@ def measure_memory(
     if refusal:
         values.pop("memory_steady", None)
         reasons["memory_steady"] = refusal
-    values["memory_retained"] = probe.retained()
-    call_ns = sorted(after - before for before, after in pairwise(instants))[_STEADY_CALLS // 2]
-    series = _growth(call, probe, clock_ns) if growing and call_ns * _FEWEST_CALLS <= _LONGEST_NS else []
-    if len(series) < _FEWEST_CALLS:
-        needed_s, most_s = _FEWEST_CALLS * call_ns / _SECOND, _LONGEST_NS // _SECOND
-        reasons["memory_leak"] = (
-            f"growth takes {_FEWEST_CALLS} calls after warm-up, {needed_s:.0f} s at this pace; it may take {most_s} s"
-        )
-    held_in = probe.now()[1]
-    sources = {**dict.fromkeys(values, probe.source), "memory_retained": held_in, "memory_leak": held_in}
-    return WorkerResult(
-        values=values, reasons=reasons, notes=[*probe.warnings], runs=[], sources=sources, series={GROWTH: series}
-    )
+    return sorted(after - before for before, after in pairwise(instants))[_STEADY_CALLS // 2]
 
 
 def measure_cold_start(
