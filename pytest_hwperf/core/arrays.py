@@ -35,13 +35,14 @@ def unpack(plain: object) -> Values:
     Raises:
         ValueError: something else, another length, or a number that is not finite.
     """
-    match plain:
-        case list() if {*map(type, plain)} <= {int, float}:
-            return array("d", plain)
-        case {"bits": str(bits), **others} if not others and not bits.strip("01"):
-            return _of_bytes(bits.encode("ascii").replace(b"1", _ONE).replace(b"0", _ZERO))
-        case {"f8le": str(text), "n": int(length), **others} if not others:
-            return _of_base64(text, length)
+    if isinstance(plain, list) and {*map(type, plain)} <= {int, float}:
+        return array("d", plain)
+    parts = plain if isinstance(plain, dict) else {}
+    bits, text, length = parts.get("bits"), parts.get("f8le"), parts.get("n")
+    if isinstance(bits, str) and len(parts) == 1 and not bits.strip("01"):
+        return _of_bytes(bits.encode("ascii").replace(b"1", _ONE).replace(b"0", _ZERO))
+    if isinstance(text, str) and isinstance(length, int) and len(parts) == 2:  # noqa: PLR2004 - these two
+        return _of_base64(text, length)
     raise ValueError("expected a list of numbers, bits, or f8le with n")
 
 

@@ -157,7 +157,9 @@ def _compare_exact(run: Run, session: StoredRun, margin: Margin, alpha: float) -
 def _differences(run: Run, figure: Figure, session: StoredRun, old: Figure) -> tuple[Difference, ...]:
     """Return what makes the figure of a session another quantity than that of the run: its conditions or its source."""
     conditions = differing(session.run.conditions, run.conditions)
-    return (*conditions, *differing({"source": old.source}, {"source": figure.source}))
+    if old.source == figure.source:
+        return conditions
+    return (*conditions, Difference(name="source", baseline=old.source, candidate=figure.source))
 
 
 def _absent(run: Run, margin: Margin, elsewhere: Sequence[Machine]) -> Comparison:

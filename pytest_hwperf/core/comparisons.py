@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from operator import gt, lt
 from statistics import median
 
 from pytest_hwperf.core.metrics import METRICS, Better, Metric
@@ -94,8 +95,7 @@ def compare_accuracy(baseline: Sequence[float], candidate: Sequence[float], marg
     if cause := _why_unpaired(baseline, candidate):
         return replace(_paired(margin, 0, outcome="not comparable"), method=None, cause=cause)
     n, better, size = len(baseline), METRICS[margin.metric].better, margin.size
-    rose = sum(old < new for old, new in zip(baseline, candidate, strict=True))
-    fell = sum(old > new for old, new in zip(baseline, candidate, strict=True))
+    rose, fell = sum(map(lt, baseline, candidate)), sum(map(gt, baseline, candidate))
     worse, other = (fell, rose) if better == "higher" else (rose, fell)
     low, high = tango_interval(rose, fell, n, alpha)
     p_worse, p_better = _p_value(worse, other, n, size), _p_value(other, worse, n, size)

@@ -4,6 +4,7 @@ import hashlib
 import json
 from array import array
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -36,7 +37,7 @@ def replace(record: R, /, **changes: Any) -> R:
     return changed
 
 
-class Machine(Record, frozen=True, kw_only=True):
+class Machine(Record, frozen=True, kw_only=True, dict=True, gc=True):
     """The stable facts of a machine: what must agree before two runs are compared."""
 
     cpu_model: str
@@ -48,7 +49,7 @@ class Machine(Record, frozen=True, kw_only=True):
     libraries: Mapping[str, str]  # runtimes that decide speed: name → version
     threads: Mapping[str, str]  # environment variables that size thread pools, as set
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits over every field; never over a current clock rate or load."""
         plain = [
@@ -90,7 +91,7 @@ class Sample(Record, frozen=True, kw_only=True):
     warnings: tuple[Remark, ...] = ()
 
 
-class Run(Record, frozen=True, kw_only=True, dict=True):
+class Run(Record, frozen=True, kw_only=True, dict=True, gc=True):
     """All samples of one measured test."""
 
     test: str  # node id

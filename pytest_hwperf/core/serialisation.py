@@ -67,8 +67,7 @@ def from_file(cls: type[R], text: bytes, *, other: str, older: str) -> R:
     Raises:
         SerialisationError: as `from_json`, and where any field is missing; the text completes "the file …".
     """
-    what = cls.__struct_config__.tag
-    reads = next(field.default for field in msgspec.structs.fields(cls) if field.name == "schema")
+    what, reads = cls.__struct_config__.tag, _schema(cls)
     try:
         plain = _parsed(cls, text)
     except SerialisationError:
@@ -121,6 +120,11 @@ def _missing(plain: Any, whole: Any, path: str) -> Iterator[str]:
     elif isinstance(plain, list) and isinstance(whole, list):
         for position, (one, value) in enumerate(zip(plain, whole, strict=True)):
             yield from _missing(one, value, f"{path}[{position}]")
+
+
+@cache
+def _schema(cls: type) -> Any:
+    return next(field.default for field in msgspec.structs.fields(cls) if field.name == "schema")
 
 
 @cache

@@ -5,7 +5,7 @@ Facts may come from a report file of unknown origin: they are arguments of the c
 templates or format specifications themselves.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pytest_hwperf.core.structs import Record
@@ -185,7 +185,7 @@ def sentence(first: Statement, *alike: Statement) -> str:
     """Put a statement into words; a number in which `alike` ones differ from it is a range, as `104 .. 154`."""
     facts = _Facts({name: _Word(text) for name, text in first.texts.items()})
     for name, number in first.numbers.items():
-        facts[name] = _Range((one.numbers.get(name, number) for one in (first, *alike)), first.texts)
+        facts[name] = _Range([number, *(one.numbers.get(name, number) for one in alike)], first.texts)
     facts["differences"] = _Word("; ".join(map(str, first.differences)))
     return _SENTENCES[first.kind].format_map(facts)
 
@@ -209,13 +209,12 @@ class _Word(str):
 class _Range:
     """The values of one number, written as one where they look the same."""
 
-    def __init__(self, values: Iterable[float], texts: Mapping[str, str]) -> None:
-        found = sorted(values)
-        self._least, self._most, self._texts = found[0], found[-1], texts
+    def __init__(self, values: Sequence[float], texts: Mapping[str, str]) -> None:
+        self._least, self._most, self._texts = min(values), max(values), texts
 
     def __format__(self, spec: str) -> str:
-        least, most = (_written(number, spec, self._texts) for number in (self._least, self._most))
-        if least == most:
+        least = _written(self._least, spec, self._texts)
+        if self._least == self._most or (most := _written(self._most, spec, self._texts)) == least:
             return least
         (low, _, unit), (_, _, other) = least.partition(" "), most.partition(" ")
         return f"{low if unit == other else least} .. {most.removeprefix('+')}"

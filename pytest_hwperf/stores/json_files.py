@@ -180,9 +180,9 @@ class JsonStore:
     def _append(self, folder: Path, sessions: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
         if not sessions:
             return ()
-        mine: dict[Path, list[StoredRun]] = {}
-        for session in sessions:
-            mine.setdefault(folder / place(session.run), []).append(session)
+        mine, paths = dict[Path, list[StoredRun]](), [folder / place(session.run) for session in sessions]
+        for path, session in zip(paths, sessions, strict=True):
+            mine.setdefault(path, []).append(session)
         files, problems = dict[Path, Entries](), dict[Path, StoreError]()
         with self._locked():
             for path, new in mine.items():
@@ -191,16 +191,15 @@ class JsonStore:
                 except StoreError as error:
                     problems[path] = error
             problems |= self._write(files)
-        paths = [folder / place(session.run) for session in sessions]
         return tuple(problems.get(path) or str(path) for path in paths)
 
     def _read(self, path: Path) -> Entries:
         """Read one file; () where there is none."""
         try:
-            if not os.path.realpath(path).startswith(f"{self._home}{os.sep}"):
-                raise StoreError(f"{path} leaves {self._root} through a link: put the file itself there")
             if not os.path.lexists(path):
                 path = path.with_suffix(EARLIER_SUFFIX)
+            if not os.path.realpath(path).startswith(f"{self._home}{os.sep}"):
+                raise StoreError(f"{path} leaves {self._root} through a link: put the file itself there")
             if not os.path.lexists(path):
                 return ()
             status = path.stat()
