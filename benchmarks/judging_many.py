@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from benchmarks.intervals import Row, answer
 from benchmarks.judging_peer import peer_seconds
-from pytest_hwperf.core.baselines import Criteria, Stored, compare_with_sessions, stored_run_of
+from pytest_hwperf.core.baselines import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.core.budgets import closest_margins, parse_budgets, parse_margins
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Comparison, Figure, Judgement, Machine, Policy, Run, Sample, StoredRun
@@ -222,7 +222,7 @@ def _compared(
 ) -> list[tuple[Comparison, ...]]:
     criteria = Criteria(margins=_MARGINS)
     return [
-        compare_with_sessions(run, mine, Stored(sessions=sessions, elsewhere=elsewhere), criteria)
+        compare_with_stored(run, mine, Stored(runs=sessions, elsewhere=elsewhere), criteria)
         for run, mine, sessions, elsewhere in zip(runs, found, stored, others, strict=True)
     ]
 

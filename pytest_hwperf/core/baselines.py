@@ -1,4 +1,4 @@
-"""Hold a run against the stored sessions of its test: which comparison fits which metric, and what forbids one."""
+"""Comparison of a run with the stored runs of its test: which kind fits which metric, and what rules one out."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ from pytest_hwperf.core.stored_timings import compare_with_history
 class Stored:
     """What a baseline has of one test."""
 
-    sessions: Sequence[StoredRun]  # accepted, of this machine, oldest first
-    elsewhere: Sequence[Machine] = ()  # machines that have sessions of this test
+    runs: Sequence[StoredRun]  # accepted, of this machine, oldest first
+    elsewhere: Sequence[Machine] = ()  # machines that have runs of this test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ def stored_run_of(judgement: Judgement) -> StoredRun:
     return StoredRun(run=replace(run, samples=kept).with_result(None), figures=judgement.figures)
 
 
-def compare_with_sessions(
+def compare_with_stored(
     run: Run,
     figures: Sequence[Figure],
     stored: Stored,
@@ -63,7 +63,7 @@ def compare_with_sessions(
         repeats: figures of further fresh processes, which an alarm on a timing needs.
 
     Returns:
-        One comparison a margin, in their order; statistics that nobody measured and nobody named are left out.
+        One comparison a margin, in their order; statistics that were neither measured nor named are left out.
     """
     found = []
     for margin in criteria.margins:
@@ -77,7 +77,7 @@ def compare_with_sessions(
 
 
 def named_too(run: Run, criteria: Criteria, paired: Mapping[Key, Comparison]) -> dict[Key, Comparison]:
-    """Add to what the pairs say that they say nothing of a statistic that the user named."""
+    """Add a comparison without a change for each statistic that the user named and the pairs did not decide."""
     found = dict(paired)
     for margin in criteria.margins:
         if margin.key in criteria.required and margin.key not in found:
@@ -116,7 +116,7 @@ def choose(
 
 
 def not_compared(figures: Sequence[Figure], criteria: Criteria, cause: Statement) -> tuple[Comparison, ...]:
-    """Return the comparisons of a run that something kept from being made."""
+    """Return the comparisons of a run of which none could be made."""
     return tuple(
         uncompared(m, "not comparable", cause) for m in criteria.margins if figure_of(figures, m.key) is not None
     )
@@ -125,12 +125,10 @@ def not_compared(figures: Sequence[Figure], criteria: Criteria, cause: Statement
 def _compare(
     run: Run, figure: Figure, stored: Stored, margin: Margin, *, alpha: float, repeats: Sequence[float]
 ) -> Comparison:
-    measured = [
-        (session, old) for session in stored.sessions if (old := figure_of(session.figures, margin.key)) is not None
-    ]
+    measured = [(kept, old) for kept in stored.runs if (old := figure_of(kept.figures, margin.key)) is not None]
     if not measured:
         return _absent(run, margin, stored.elsewhere)
-    usable = [(session, old) for session, old in measured if not _differences(run, figure, session, old)]
+    usable = [(kept, old) for kept, old in measured if not _differences(run, figure, kept, old)]
     if not usable:
         differences = _differences(run, figure, *measured[-1])
         return uncompared(margin, "not comparable", state("stored otherwise", differences))
@@ -145,18 +143,18 @@ def _compare(
     return compare_with_history(metric, values, value, margin, alpha, repeats)
 
 
-def _compare_exact(run: Run, session: StoredRun, margin: Margin, alpha: float) -> Comparison:
-    """Compare values with those of the newest session: the code it speaks of is the one that was accepted last."""
-    old, new = session.run.sample(margin.metric), run.sample(margin.metric)
+def _compare_exact(run: Run, kept: StoredRun, margin: Margin, alpha: float) -> Comparison:
+    """Compare values with those of the newest stored run: it describes the code that was accepted last."""
+    old, new = kept.run.sample(margin.metric), run.sample(margin.metric)
     stored, values = (sample.values if sample is not None else () for sample in (old, new))
     if margin.scale == "absolute":
         return compare_accuracy(stored, values, margin, alpha)
     return compare_exact(METRICS[margin.metric], stored, values, margin)
 
 
-def _differences(run: Run, figure: Figure, session: StoredRun, old: Figure) -> tuple[Difference, ...]:
-    """Return what makes the figure of a session another quantity than that of the run: its conditions or its source."""
-    conditions = differing(session.run.conditions, run.conditions)
+def _differences(run: Run, figure: Figure, kept: StoredRun, old: Figure) -> tuple[Difference, ...]:
+    """Return what makes the stored figure another quantity than that of the run: its conditions or its source."""
+    conditions = differing(kept.run.conditions, run.conditions)
     if old.source == figure.source:
         return conditions
     return (*conditions, Difference(name="source", baseline=old.source, candidate=figure.source))

@@ -1,4 +1,4 @@
-"""Carbon of a call after the SCI specification: the user's figures times what was measured; told, never judged.
+"""Carbon of a call after the SCI specification: the user's figures times what was measured; shown, never judged.
 
 References:
     Green Software Foundation, Software Carbon Intensity 1.1, ISO/IEC 21031:2024: SCI = (E x I + M) / R.
@@ -30,7 +30,7 @@ _UNIT = re.compile(r"[A-Za-z][\w -]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machinery:
-    """What making the machine has cost, and how much of it is ours."""
+    """The carbon of making the machine, and the share of it that the tests bear."""
 
     embodied_g: float  # of the whole machine, g CO2 equivalent, above 0
     lifetime_s: float  # above 0
@@ -51,12 +51,12 @@ class Machinery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarbonInputs:
-    """What only the user can know."""
+    """What the user states in `hwperf_carbon`."""
 
     intensity: float  # of the electricity at its place, g CO2 equivalent per kWh, above 0
-    intensity_source: str  # who says so, of which year
+    intensity_source: str  # publisher and year
     machinery: Machinery | None  # None: the embodied part is unmeasured
-    unit: str = "call"  # what the carbon is told of
+    unit: str = "call"  # the functional unit
     units_per_call: float = 1.0  # above 0
 
     def operational(self, joules: float) -> float:
@@ -116,7 +116,7 @@ def _positive(texts: Mapping[str, str], key: str, example: str) -> float:
 
 
 def _source(texts: Mapping[str, str]) -> str:
-    """Read who says so, and of which year: intensities halve within a decade."""
+    """Read the publisher and year of the intensity: intensities halve within a decade."""
     source = texts.get("intensity_source", "")
     if not _YEAR.search(source):
         given = f"={source}: names no year" if source else " is missing"
@@ -128,7 +128,7 @@ def _source(texts: Mapping[str, str]) -> str:
 
 
 def _machinery(texts: Mapping[str, str]) -> Machinery | None:
-    """Read what making the machine has cost; None where nothing is said of it."""
+    """Read the carbon of making the machine; None where no key of it is given."""
     if {"embodied_kg", "lifetime_years", "resource_share"}.isdisjoint(texts):
         return None
     share = _positive({"resource_share": "1", **texts}, "resource_share", "0.25")
@@ -150,7 +150,7 @@ def _unit(text: str) -> str:
 def carbon_samples(
     samples: Sequence[Sample], unmeasured: Mapping[str, Statement], inputs: CarbonInputs | None, *, rows: int | None
 ) -> tuple[tuple[Sample, ...], dict[str, Statement]]:
-    """Tell the carbon of one functional unit, window by window: what was used, and what making the machine has cost.
+    """Return the carbon of one functional unit, window by window: of the energy used, and of making the machine.
 
     The two are never added up, and neither is judged or compared: they say of the machine and its grid what energy
     and time already say of the code.
@@ -180,7 +180,7 @@ def carbon_samples(
 
 
 def _why_no_energy(measured: Mapping[str, Sample], unmeasured: Mapping[str, Statement]) -> Statement | None:
-    """Say why the energy of a call is not known whole; a part of it is not told as the whole."""
+    """Say why the energy of a call is not known whole; a part of it is not shown as the whole."""
     if _PROCESSORS not in measured:
         why = str(unmeasured.get(_PROCESSORS, "no meter has counted it"))
         return state("part unmeasured", metric=_PROCESSORS, why=why)

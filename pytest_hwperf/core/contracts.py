@@ -1,4 +1,4 @@
-"""What a scenario, meter or store has to offer: the protocols that parts satisfy without meeting each other."""
+"""Protocols of scenarios, meters and stores, which parts satisfy without importing each other."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.records import Machine, Reading, StoredRun
 
-# Whose use a meter counts: of this process, of the processors, of boards; or of nothing, where it is an estimate.
+# What a meter covers: this process, the processors, boards; or nothing, where it is an estimate.
 Covered = Literal["process", "processors", "boards", "estimate"]
 
 
@@ -70,25 +70,25 @@ class Scenario(Protocol):
         ...
 
     def load(self) -> Predictor:
-        """Load the model as a fresh process would: this is timed and weighed as `cold_load`."""
+        """Load the model as a fresh process would: this is timed as `cold_load`."""
         ...
 
 
 @runtime_checkable
 class Arenas(Protocol):
-    """What a scenario offers besides, if its runtime has an allocator of its own that tells what it holds."""
+    """What a scenario offers in addition, if its runtime has an allocator of its own that reports its size."""
 
     def arena(self, X: Any, batch_size: int) -> Mapping[str, float]:
-        """Run the model on the first rows of `X`, in a session apart; return peaks in B: metric → bytes.
+        """Run the model on the first rows of `X`, in a session of its own; return peaks: metric → bytes.
 
         Raises:
-            MeasurementError: the runtime does not tell them; says why.
+            MeasurementError: the runtime does not report them; says why.
         """
         ...
 
     @property
     def arena_source(self) -> str:
-        """What tells them: "onnxruntime profile"."""
+        """Where they are from: "onnxruntime profile"."""
         ...
 
 
@@ -114,7 +114,7 @@ class Meter(Protocol):
 
     @property
     def covers(self) -> Covered:
-        """Whose use it counts; an estimate is never compared."""
+        """What it covers; an estimate is never compared."""
         ...
 
     @property
@@ -124,7 +124,7 @@ class Meter(Protocol):
 
     @property
     def shortest_window_s(self) -> float:
-        """Below this it would have to refuse."""
+        """Shorter windows are refused."""
         ...
 
     @property
@@ -141,7 +141,7 @@ class Meter(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what it holds open."""
+        """Close what it holds open."""
         ...
 
 
@@ -170,7 +170,7 @@ class CountingMeter(Meter, Protocol):
 
 
 class Store(Protocol):
-    """Where baselines live."""
+    """The place of baselines."""
 
     def check(self, baseline: str, *, writing: bool) -> None:
         """Refuse a location or a file that cannot be used, before anything is measured.
@@ -181,29 +181,29 @@ class Store(Protocol):
         ...
 
     def load(self, baseline: str, machine: Machine, test: str, label: str) -> tuple[StoredRun, ...]:
-        """Return the accepted sessions of that test on that machine, oldest first; () where there are none."""
+        """Return the accepted runs of that test on that machine, oldest first; () where there are none."""
         ...
 
     def machines(self, baseline: str, test: str, label: str) -> tuple[Machine, ...]:
-        """Return the machines that have accepted sessions of that test."""
+        """Return the machines that have accepted runs of that test."""
         ...
 
     def newest(self, baseline: str) -> tuple[StoredRun, ...]:
-        """Return the newest accepted session of each test and label on each machine."""
+        """Return the newest accepted run of each test and label on each machine."""
         ...
 
-    def save(self, baseline: str, sessions: Sequence[StoredRun]) -> Sequence[str | StoreError]:
-        """Append accepted sessions; return for each where it lies, or why it was not stored: the others are.
+    def save(self, baseline: str, runs: Sequence[StoredRun]) -> Sequence[str | StoreError]:
+        """Append accepted runs; return for each where it lies, or why it was not stored: the others are.
 
         Raises:
             StoreError: none can be stored.
         """
         ...
 
-    def hold(self, baseline: str, sessions: Sequence[StoredRun]) -> Sequence[str | StoreError]:
-        """Keep failed sessions apart until `accept`; return and raise as `save`."""
+    def hold(self, baseline: str, runs: Sequence[StoredRun]) -> Sequence[str | StoreError]:
+        """Keep failed runs apart until `accept`; return and raise as `save`."""
         ...
 
     def accept(self, baseline: str, pattern: str) -> tuple[str, ...]:
-        """Make held sessions whose test id matches the glob `pattern` the baseline; return their ids."""
+        """Make held runs whose test id matches the glob `pattern` the baseline; return their ids."""
         ...

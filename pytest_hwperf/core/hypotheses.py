@@ -1,4 +1,4 @@
-"""What the pairs of a build can be asked, by what their rehearsal has shown, and why other questions cannot be."""
+"""Hypotheses that the pairs of a build can decide, by their rehearsal, and the reasons for all others."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ Reason = tuple[ComparisonOutcome, Statement | None]  # why there is nothing to c
 SIDES: tuple[Side, Side] = ("baseline", "candidate")
 FEWEST_PROCESSES = 3  # a side: where their values agree, no more are needed
 
-_LEAST_ENERGY = 0.05  # margin: a window's energy is also that of the temperature and of whatever else runs
+_LEAST_ENERGY = 0.05  # margin: a window's energy also depends on temperature and other load
 _FIXED: Mapping[Taken, Literal["example", "file"]] = {"examples": "example", "file": "file", "session": "file"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredTest:
-    """What a test wants to know."""
+    """A measured test and what is compared of it."""
 
     node: str  # node id
     margins: tuple[Margin, ...]  # of everything that is compared
@@ -62,7 +62,7 @@ class Facts(Record, frozen=True, kw_only=True):
 
 @dataclass(slots=True, kw_only=True)
 class Rehearsal:
-    """What a first pair went through whose times are thrown away."""
+    """What a first pair showed; its times are thrown away."""
 
     collected: dict[Side, Sequence[str]] = field(default_factory=dict)  # node ids
     errors: dict[Side, Mapping[str, str]] = field(default_factory=dict)  # file that cannot be collected → why
@@ -82,7 +82,7 @@ class EnergySource:
 
 @dataclass(slots=True, kw_only=True)
 class Questions:
-    """What can be compared, and why not what cannot."""
+    """What can be compared, and the reasons for what cannot."""
 
     hypotheses: list[Hypothesis] = field(default_factory=list)
     fixed_samples: list[FixedSample] = field(default_factory=list)
@@ -98,7 +98,7 @@ class Questions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedAnswers:
-    """What the pairs of a build have decided, for its tests to be judged by."""
+    """What the pairs of a build have decided, as its tests are judged by it."""
 
     comparisons: Mapping[MeasurementKey, Comparison]
     questions: Questions
@@ -114,9 +114,9 @@ class PairedAnswers:
         """Return what the pairs say of each statistic of a measurement, or why they say nothing.
 
         Args:
-            measurement: of the present session.
+            measurement: of the present run.
             margins: one for each statistic that is compared.
-            measured: statistics that the present session has measured.
+            measured: statistics that the present run has measured.
             named: statistics whose margin the user named.
         """
         found = {}
@@ -149,7 +149,7 @@ def questions_of(
     """Read a rehearsal.
 
     Args:
-        tests: every measured test of the present session.
+        tests: every measured test of the present run.
         rehearsal: what both sides went through.
         lost: node id → why the test was taken out of the rehearsal.
         name: of the baseline, as the user called it.
@@ -173,7 +173,7 @@ def questions_of(
 
 
 def processes_needed(family: int, alpha: float) -> int:
-    """Return how many processes a side an alarm takes that stands beside `family` - 1 other hypotheses."""
+    """Return how many processes a side an alarm takes among `family` hypotheses."""
     return max(FEWEST_PROCESSES, fewest_pairs(alpha / max(1, family)))
 
 
@@ -206,7 +206,7 @@ def _why_not(node: str, rehearsal: Rehearsal, name: str) -> Reason | None:
 def _ask(
     found: Questions, test: MeasuredTest, measurement: Measurement, rehearsal: Rehearsal, energy: EnergySource | None
 ) -> None:
-    """Put every question that a measurement's margins ask to whatever can answer it."""
+    """Sort the hypotheses of a measurement's margins by what can decide them: pairs, fresh processes, values."""
     differences = _differences(rehearsal.facts[measurement])
     exact = rehearsal.exact.get(measurement, {})
     for margin in test.margins:
@@ -247,7 +247,7 @@ def _reciprocal(margin: Margin, named: Collection[Key]) -> str:
 
 
 def _ask_energy(found: Questions, hypothesis: Hypothesis, energy: EnergySource | None) -> None:
-    """Ask for energy where somebody wants it and a counter can tell the margin from its own steps."""
+    """Ask for energy where it was named and the counter can resolve the margin."""
     if energy is None:
         return
     least, size = max(_LEAST_ENERGY, 2 * energy.step), hypothesis.margin.size

@@ -1,4 +1,4 @@
-"""Whether a process grows with every call: a robust slope of what it holds, and the rule by which growth is a leak."""
+"""Memory leaks: a robust slope of what a process holds per call, and the rule by which growth is a leak."""
 
 import math
 from collections import Counter
@@ -8,7 +8,7 @@ from statistics import NormalDist, median
 
 from pytest_hwperf.core.errors import MeasurementError
 
-FEWEST_CALLS = 10  # readings below which no slope is told
+FEWEST_CALLS = 10  # readings below which no slope is given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Slope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """How one process grew, told in three ways that a leak has in common."""
+    """Growth of one process, by three measures that all rise in a leak."""
 
     whole: Slope  # B per call, over all calls
     later: Slope  # B per call, over their second half alone
@@ -73,7 +73,7 @@ def _low(readings: Sequence[float]) -> float:
 def least(page: int, lag: int, calls: int) -> float:
     """Return the growth per call, in B, up to which nothing is called a leak.
 
-    One page per call: less is what an allocator's own books come to. Readings that may be off by `lag` bytes either
+    One page per call: an allocator's own bookkeeping grows by less. Readings that may be off by `lag` bytes either
     way can feign 2 lag over the second half of `calls`; of exact ones that is nothing.
     """
     return page + 2 * lag / (calls - calls // 2)

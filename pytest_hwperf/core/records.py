@@ -52,16 +52,8 @@ class Machine(Record, frozen=True, kw_only=True, dict=True, gc=True):
     @cached_property
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits over every field; never over a current clock rate or load."""
-        plain = [
-            self.cpu_model,
-            self.architecture,
-            self.cores,
-            self.memory_gb,
-            self.system,
-            self.python,
-            sorted(self.libraries.items()),
-            sorted(self.threads.items()),
-        ]
+        values = msgspec.structs.astuple(self)
+        plain = [sorted(value.items()) if isinstance(value, Mapping) else value for value in values]
         return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
 
     def differences(self, other: "Machine") -> tuple[Difference, ...]:

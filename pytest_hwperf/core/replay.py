@@ -1,4 +1,4 @@
-"""Judge a written report once more from the values in it: what does not agree was changed, or was never true."""
+"""Recomputation of a written report from the values in it: a disagreement was edited, or never held."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -19,16 +19,16 @@ _CLOSE = 1e-9  # relative: another C library may round a logarithm otherwise in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recomputed:
-    """What judging again has shown."""
+    """The result of judging again."""
 
     agreeing: int  # verdicts that came out as they are written
     unjudged: int  # answers of the pairs without a verdict: of tests that failed by themselves, or did not run
     disagreements: tuple[str, ...]  # where and what, as "test latency p50: outcome: equivalent, regressed"
-    beyond: int  # comparisons with stored sessions, which a report does not hold
+    beyond: int  # comparisons with stored runs, which a report does not hold
 
 
 def recompute(report: Report) -> Recomputed:
-    """Judge every figure, pair value, comparison and verdict of a report again and say what does not agree."""
+    """Judge every figure, pair value, comparison and verdict of a report again; return what does not agree."""
     settled = {asked.key: one for gate in report.gates for asked, one in decide(gate.evidence).items()}
     found, agreeing, beyond = [line for gate in report.gates for line in _pair_values(gate)], 0, 0
     due = set(settled)
@@ -52,7 +52,7 @@ def recompute(report: Report) -> Recomputed:
 
 
 def _pair_values(gate: Gate) -> Iterator[str]:
-    """Say which pair values are not those of their blocks."""
+    """Yield which pair values do not follow from their blocks."""
     for pair in gate.evidence.pairs:
         for one in pair.observations:
             now = pair_value(one) if is_ratio(one) else None
@@ -76,7 +76,7 @@ def _verdict(
     ]
     if key in settled:
         return [*problems, *(f"{what}: {path}" for path in differing(subject, settled[key]))], True
-    return problems, subject.change is None  # what was never compared rests on its reason alone
+    return problems, subject.change is None  # without a change there is only a reason
 
 
 def differing(was: object, now: object, path: str = "") -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Everything a session has to say, for any surface."""
+"""The report of a run of pytest, for every output format."""
 
 from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.records import SCHEMA, Judgement, Machine, Policy, Skip
@@ -14,7 +14,7 @@ class ReportPart(Record, frozen=True, kw_only=True):
 
 
 class Report(Record, frozen=True, kw_only=True):
-    """What a session measured, judged and rests its judgement on."""
+    """What a run of pytest measured and judged, with the evidence."""
 
     machine: Machine
     revision: str  # of the tests, "" where there is none
@@ -24,8 +24,8 @@ class Report(Record, frozen=True, kw_only=True):
     judgements: tuple[Judgement, ...]
     policy: Policy = Policy()  # what was done about answers that are not clear
     skips: tuple[Skip, ...] = ()
-    warnings: tuple[str, ...] = ()  # of the whole session: machine drift, workers side by side, …
-    partial: bool = False  # the session was interrupted: what is here is complete, but not all
+    warnings: tuple[str, ...] = ()  # of the whole run: machine drift, workers side by side, …
+    partial: bool = False  # interrupted: the tests that are here are complete, others are missing
     gates: tuple[Gate, ...] = ()  # how the paired comparisons were decided; none where no pairs ran
 
 

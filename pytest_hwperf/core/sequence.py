@@ -75,11 +75,7 @@ def next_step(evidence: Evidence) -> Step:
         return _step("screen", lacking)
     course = _course(evidence, seen)
     for pairs in course.looks:
-        lacking = {
-            hypothesis: pairs - len(seen[hypothesis].confirm)
-            for hypothesis in course.undecided
-            if hypothesis in waiting
-        }
+        lacking = {one: pairs - len(seen[one].confirm) for one in course.undecided if one in waiting}
         if any(count > 0 for count in lacking.values()):
             return _step("confirm", lacking)
     return Step(stage=None)
@@ -114,7 +110,7 @@ class _Seen:
 
 @dataclass(slots=True, kw_only=True)
 class _Course:
-    """How far a build has come."""
+    """The state of a build's sequential test."""
 
     alpha: float
     hypotheses: int
@@ -233,10 +229,15 @@ def _cleared(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Com
     if _never_varies(hypothesis, observations):
         exact = compare_exact(_metric(hypothesis), *_sides(observations), hypothesis.margin)
         return replace(exact, method=state("equal pairs", pairs=len(observations)), pairs=len(observations))
+    return _screened(hypothesis, observations, "screen")
+
+
+def _screened(hypothesis: Hypothesis, observations: Sequence[Observation], method: Kind) -> Comparison:
+    """Return the comparison of a hypothesis by the pairs of its screen."""
     if not all(map(is_ratio, observations)):
         return uncompared(hypothesis.margin, "not comparable", _NO_RATIO)
     found = compare_observations(hypothesis, observations, _SCREEN_LEVEL)
-    return replace(found, method=state("screen", pairs=len(observations)))
+    return replace(found, method=state(method, pairs=len(observations)))
 
 
 def _undecided(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hypothesis) -> Comparison:
@@ -247,15 +248,10 @@ def _undecided(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hyp
     if found and pairs == course.looks[-1]:
         return found
     if found is None:
-        observations = seen.screen[:SCREEN_PAIRS]
-        if not all(map(is_ratio, observations)):
-            return uncompared(hypothesis.margin, "not comparable", _NO_RATIO)
-        found = replace(
-            compare_observations(hypothesis, observations, _SCREEN_LEVEL),
-            outcome="inconclusive",
-            p_value=None,  # the same pairs have chosen it
-            method=state("unconfirmed screen", pairs=len(observations)),
-        )
+        found = _screened(hypothesis, seen.screen[:SCREEN_PAIRS], "unconfirmed screen")
+        if found.outcome == "not comparable":
+            return found
+        found = replace(found, outcome="inconclusive", p_value=None)  # the same pairs have chosen it
     needed = next((look for look in course.looks if look > pairs), 0) if hypothesis in course.screened else SCREEN_PAIRS
     missing = needed - len(seen.confirm if hypothesis in course.screened else seen.screen)
     return replace(found, cause=evidence.stopped or state("pairs missing", missing=missing))

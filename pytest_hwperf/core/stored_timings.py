@@ -1,4 +1,4 @@
-"""Candidate against stored sessions of the same machine, where the baseline cannot be rerun: a warning of drift."""
+"""Comparison with stored runs of the same machine, where the baseline cannot be rerun: a warning of drift."""
 
 import math
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from pytest_hwperf.core.records import Comparison, Estimate, Margin, replace
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import relative_change, show_change
 
-REPEATS = 2  # further fresh processes that an alarm has to survive: bursts of a neighbour pass, slow code stays
+REPEATS = 2  # further fresh processes that an alarm has to survive: bursts of other load pass, slow code stays
 
 _HISTORICAL = ("historical", "historical limit", "historical repeats")  # kinds of its methods
-_ROBUST_FROM = 3  # sessions: of two, the median is the mean and one burst spoils either
+_ROBUST_FROM = 3  # stored runs: of two, the median is the mean and one burst spoils either
 _MAD_TO_SD = 1.4826  # of a normal distribution
 _DRIFT_TIMINGS, _DRIFT_SHARE = 5, 0.7
 
@@ -20,25 +20,25 @@ _DRIFT_TIMINGS, _DRIFT_SHARE = 5, 0.7
 def history_limit(
     history: Sequence[float], alpha: float, *, prior_sd: float = 0.10, prior_df: float = 3.0
 ) -> tuple[float, float]:
-    """Return the centre of past sessions and how far beyond it a new one may lie: a moderated prediction interval.
+    """Return the centre of stored runs and how far beyond it a new one may lie: a moderated prediction interval.
 
-    The spread of few sessions is itself uncertain, so it is averaged with a prior one, as if `prior_df` more sessions
-    had been seen; a neighbour's burst in the history must not widen the limit, so from three sessions on the centre is
+    The spread of few runs is itself uncertain, so it is averaged with a prior one, as if `prior_df` more runs had
+    been seen; a burst of other load in one of them must not widen the limit, so from three runs on the centre is
     the median and the spread 1.4826 times the median absolute deviation.
 
     Args:
-        history: log values, one per session, oldest first, at least one.
+        history: log values, one per stored run, oldest first, at least one.
         alpha: one-sided level, between 0 and 0.5.
-        prior_sd: of a log value between sessions, by experience; 0.10 = 10 %.
-        prior_df: how many sessions that experience is worth.
+        prior_sd: of a log value between runs, by experience; 0.10 = 10 %.
+        prior_df: how many runs that experience is worth.
 
     Returns:
-        Centre, and the limit above or below it, both in logs. Exact for normal sessions and the mean/sd form only;
+        Centre, and the limit above or below it, both in logs. Exact for normal values and the mean/sd form only;
         bursts and drift break both assumptions, which is why an alarm needs repeats.
 
     References:
         Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004), for the moderated variance.
-        Example: one session, alpha 0.01: t(.99, 3) * 0.10 * sqrt(2) = 0.642, a limit of +90 %.
+        Example: one stored run, alpha 0.01: t(.99, 3) * 0.10 * sqrt(2) = 0.642, a limit of +90 %.
     """
     if len(history) < _ROBUST_FROM:
         centre = fmean(history)
@@ -82,15 +82,15 @@ def compare_with_history(
 
     Args:
         metric: of all values.
-        history: one value per stored session, base units, positive, oldest first, at least one.
+        history: one value per stored run, base units, positive, oldest first, at least one.
         value: of the candidate, base units.
         margin: relative; a change within it is no alarm however narrow the limit.
-        alpha: one-sided level of a single look at well-behaved sessions.
+        alpha: one-sided level of a single look at well-behaved runs.
         repeats: values of further fresh processes; two of them, both beyond the limit too, make it a change.
 
     Returns:
         `regressed`, `improved` or `inconclusive`, and never `equivalent`: no history is that quiet. `change` is
-        relative to the centre with the prediction interval about it. `needs_repeats` tells whether to repeat.
+        relative to the centre with the prediction interval about it. `needs_repeats` says whether to repeat.
     """
     found = Comparison(
         metric=metric.name,
@@ -119,7 +119,7 @@ def compare_with_history(
 
 
 def is_historical(comparison: Comparison) -> bool:
-    """Say whether a comparison was made with stored sessions, whose false-alarm rate nobody knows."""
+    """Say whether a comparison was made with stored runs, whose false-alarm rate nobody knows."""
     return comparison.method is not None and comparison.method.kind in _HISTORICAL
 
 
@@ -129,7 +129,7 @@ def needs_repeats(comparison: Comparison) -> bool:
 
 
 def machine_drift(comparisons: Sequence[Comparison]) -> str | None:
-    """Return a sentence where most timings moved the same way since their stored sessions, None where they did not.
+    """Return a sentence where most timings moved the same way since their stored runs, None where they did not.
 
     What tests share is the machine and its hour, not their code: from five timings on, where more than 70 % moved
     beyond their margin in the same direction, the machine is the first suspect.
@@ -171,12 +171,12 @@ def _with_alarm(found: Comparison, shifts: Sequence[float], bar: float) -> Compa
     return replace(found, outcome="regressed" if side > 0 else "improved")
 
 
-def _change(shift: float, limit: float, sessions: int, alpha: float) -> Estimate:
+def _change(shift: float, limit: float, runs: int, alpha: float) -> Estimate:
     return Estimate(
         value=relative_change(shift),
         low=relative_change(shift - limit),
         high=relative_change(shift + limit),
         confidence=1 - 2 * alpha,
-        n=sessions,
+        n=runs,
         method="moderated prediction interval",
     )

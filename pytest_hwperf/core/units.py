@@ -1,4 +1,4 @@
-"""Display scale of base units, the fixed units of exports, and rates as users write them. MB is 10^6 bytes."""
+"""Units: the display scale of base units, the units of exports, and rates as users write them. MB is 10^6 bytes."""
 
 import math
 import re
@@ -75,7 +75,7 @@ def plural(noun: str) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """Write `1 session`, `2 sessions`."""
+    """Write `1 pair`, `2 pairs`."""
     return f"{n} {noun if n == 1 else plural(noun)}"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.baselines import Criteria, Stored, choose, compare_with_sessions, named_too, not_compared
+from pytest_hwperf.core.baselines import Criteria, Stored, choose, compare_with_stored, named_too, not_compared
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
@@ -113,12 +113,12 @@ def _stored(
     where: dict[str, Any] = {"baseline": settings.baseline, "test": run.test, "label": run.label}
     sessions = shared.store.load(machine=run.machine, **where)
     elsewhere = shared.store.machines(**where) if not sessions else ()  # shown only where this machine has none
-    stored = Stored(sessions=sessions, elsewhere=elsewhere)
-    first = compare_with_sessions(run, found, stored, criteria)
+    stored = Stored(runs=sessions, elsewhere=elsewhere)
+    first = compare_with_stored(run, found, stored, criteria)
     if not any(needs_repeats(one) and one.key not in decided for one in first):
         return first
     repeats = [figures(other) for runs in again() for other in runs if other.label == run.label]
-    return compare_with_sessions(run, found, stored, criteria, repeats)
+    return compare_with_stored(run, found, stored, criteria, repeats)
 
 
 def _criteria(item: pytest.Item, run: Run) -> Criteria:

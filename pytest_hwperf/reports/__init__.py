@@ -1,1 +1,1 @@
-"""Report in, bytes or lines out; nobody opens a file here."""
+"""Output formats: a report in, bytes or lines out; no file is opened here."""

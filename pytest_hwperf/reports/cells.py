@@ -1,4 +1,4 @@
-"""The words of the table: its columns, and how each cell says its number."""
+"""Columns of the table, and the text of each cell."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ COLUMNS = (
     Column(name="outcome", rank=0),
 )
 
-_WHOLE_FROM = 10  # % or pp: from here on a change is told without decimals
+_WHOLE_FROM = 10  # % or pp: from here on a change is shown without decimals
 
 
 def cells_of(run: Run, key: Key, name: str, figure: Figure | None, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ def cells_of(run: Run, key: Key, name: str, figure: Figure | None, verdicts: Seq
 
 
 def visible(text: str) -> str:
-    r"""Write what a terminal would obey or hide as an escape: `\x1b`, `\n`, `\u202e`."""
+    r"""Write control and invisible characters as escapes: `\x1b`, `\n`, `\u202e`."""
     if text.isprintable():  # nearly always
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

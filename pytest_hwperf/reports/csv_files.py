@@ -57,9 +57,7 @@ def render(report: Report) -> dict[str, bytes]:
         "stat_benchmark_runs.csv": _written(
             _SAMPLE_COLUMNS, [row for judgement in judgements for row in _sample_rows(judgement.run)]
         ),
-        "stat_benchmark_summary.csv": _written(
-            summary_columns, [_summary_row(judgement, names) for judgement in judgements]
-        ),
+        "stat_benchmark_summary.csv": _written(summary_columns, [_summary_row(one, names) for one in judgements]),
         "statistical_comparisons.csv": _written(
             _COMPARISON_COLUMNS,
             [
@@ -189,10 +187,8 @@ def _comparison_row(report: Report, judgement: Judgement, verdict: Verdict, comp
     unit, factor = _unit(run, comparison.metric)
     figure = figure_of(judgement.figures, comparison.key)
     return {
+        **_run_cells(run),
         "baseline": report.baseline,
-        "test": run.test,
-        "label": run.label,
-        "scenario": run.scenario,
         "metric": comparison.metric,
         "statistic": comparison.statistic,
         "unit": unit or "1",

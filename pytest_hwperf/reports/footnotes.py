@@ -1,4 +1,4 @@
-"""Footnotes: what has to be known beside the numbers, each said once."""
+"""Footnotes: remarks on the numbers, each printed once."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Note:
 
 
 class Footnotes:
-    """Numbers notes in the order of their first mark; alike ones get one number and are told with their range."""
+    """Numbers notes in the order of their first mark; alike ones get one number and are shown with their range."""
 
     def __init__(self) -> None:
         """Begin without notes."""
@@ -44,7 +44,7 @@ class Footnotes:
 def notes_of(
     run: Run, metric: str, figure: Figure | None, verdicts: Sequence[Verdict], *, exact: bool
 ) -> Iterator[Note]:
-    """Collect what has to be known beside the numbers of a row; `exact`: each comparison's method in full."""
+    """Collect the remarks on the numbers of a row; `exact`: each comparison's method in full."""
     sample = run.sample(metric)
     if sample:
         yield from (Note(parts=(warning,), alike=True) for warning in sample.warnings)

@@ -1,4 +1,4 @@
-"""Which tests stand together, in which order: scenarios of one test best first, metrics as they are listed."""
+"""Order of the table: scenarios of one test together, the best first; metrics as they are listed."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ class Family:
 
     @property
     def best(self) -> float | None:
-        """The smallest median latency in s; None where there is nobody to compare with."""
+        """The smallest median latency in s; None where there is no other scenario."""
         return median_of(self.judgements[0]) if len(self.judgements) > 1 else None
 
 

@@ -1,4 +1,4 @@
-"""What is shown of a report: the only place that chooses columns, rows and their order.
+"""The table of a report: the only place that chooses columns, rows and their order.
 
 Surfaces draw the `Table`; they add no number, and leave none out that other cells do not imply.
 """
@@ -80,7 +80,7 @@ class Table:
     columns: tuple[Column, ...]
     groups: tuple[Group, ...]
     footnotes: tuple[str, ...]  # the first has number 1
-    warnings: tuple[str, ...]  # of the whole session
+    warnings: tuple[str, ...]  # of the whole run
     counts: tuple[str, ...]  # of all outcomes, shown or not: of budgets, of comparisons, of what was left out
     fails: bool
     partial: bool
@@ -90,7 +90,7 @@ def rows(report: Report, *, detail: Detail = "normal") -> Table:
     """Choose what is shown.
 
     Args:
-        report: the whole session.
+        report: the whole run.
         detail: "quiet": only what fails or is undecided; "normal": also every other verdict, and what the table
             of metrics shows without one; "verbose": every figure, every condition, and each method with its
             own numbers.
@@ -130,7 +130,7 @@ def _group(family: Family, detail: Detail, footnotes: Footnotes) -> Group:
         text for choice in choices[:1] for text in choice.conditions if all(text in c.conditions for c in choices)
     ]
     if [bool(choice.run.scenario) for choice in choices] == [True]:
-        common = []  # a scenario that stands alone has its conditions beside its name
+        common = []  # a scenario that stands alone has its conditions next to its name
     skipped = [] if detail == "quiet" else family.skips
     return Group(
         title=visible(family.title),

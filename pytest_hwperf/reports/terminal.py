@@ -29,8 +29,8 @@ def render(report: Report, *, width: int, color: bool, detail: Detail = "normal"
     """Draw a report as lines of text, each with its style.
 
     Args:
-        report: the whole session.
-        width: columns of the terminal. What does not fit beside the rest moves to a line below, least important
+        report: the whole run.
+        width: columns of the terminal. What does not fit moves to a line below, least important
             first; no value or outcome is ever cut, so that a line with one long word may be longer.
         color: whether styles are given at all; the text itself never holds colour codes.
         detail: as for `table.rows`.
@@ -131,9 +131,9 @@ def _fitting(table: Table, widths: Sequence[int], width: int) -> list[int]:
 
     def cost(inside: Sequence[int]) -> tuple[int, float, int]:
         outside = [i for i in free if i not in inside]
-        told = [i for i in outside if not columns[i].implied]
+        shown = [i for i in outside if not columns[i].implied]
         room = width - _total(inside, widths) + widths[-1]
-        below = sum(n for (filled, last), n in rows.items() if last > room or any(filled[i] for i in told))
+        below = sum(n for (filled, last), n in rows.items() if last > room or any(filled[i] for i in shown))
         return below, -min((columns[i].rank for i in outside), default=math.inf), len(outside)
 
     sets = ([i for i in every if i not in left] for size in range(len(free)) for left in combinations(free, size))

@@ -1,1 +1,1 @@
-"""Where baselines live."""
+"""Stores of baselines."""

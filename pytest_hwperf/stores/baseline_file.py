@@ -1,4 +1,4 @@
-"""One baseline file: the stored runs of one test on one machine, as lines of JSON that notice damage.
+"""One baseline file: the stored runs of one test on one machine, as signed lines of JSON.
 
 The first line says what the file is and signs the others; each of those is one stored run, the oldest first.
 """
@@ -29,7 +29,7 @@ class Heading(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-h
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A stored run beside its line, so that saving the next one need not write it again."""
+    """A stored run with its line, so that saving the next one need not write it again."""
 
     stored: StoredRun
     line: bytes

@@ -29,7 +29,7 @@ from pytest_hwperf.stores.baseline_file import (
 
 Entries = tuple[Entry, ...]  # of one file: the oldest first; () where there is no file
 
-_LARGEST = 50_000_000  # bytes: no twenty sessions come near; a file that does is not ours to load into memory
+_LARGEST = 50_000_000  # bytes: far above what twenty runs need; a larger file is not loaded into memory
 _IGNORED = """\
 # Runs that wait to be accepted, the lock and leftovers of killed writers are no baselines.
 /.held/
@@ -39,7 +39,7 @@ _IGNORED = """\
 
 
 class JsonStore:
-    """A folder of baseline files; safe against writers at once, killed writers and full disks.
+    """A folder of baseline files; safe against concurrent writers, killed writers and full disks.
 
     A file that cannot be read whole is refused with its name and the remedy; it is neither skipped nor overwritten.
     """
@@ -52,11 +52,11 @@ class JsonStore:
         patience_s: float = 60.0,
         create: Callable[[Path], int] = create_file,
     ) -> None:
-        """Keep the newest `keep` sessions of a test under `location`, which need not exist yet.
+        """Keep the newest `keep` runs of a test under `location`, which need not exist yet.
 
         Args:
             location: the folder.
-            keep: sessions of one test on one machine, at least 1.
+            keep: runs of one test on one machine, at least 1.
             patience_s: how long to wait for another writer.
             create: creates a new file and returns its descriptor; another one stands for a disk that fails.
 
@@ -91,7 +91,7 @@ class JsonStore:
                 self._read(path)
 
     def load(self, baseline: str, machine: Machine, test: str, label: str) -> tuple[StoredRun, ...]:
-        """Return the accepted sessions of that test on that machine, oldest first; () where there are none.
+        """Return the accepted runs of that test on that machine, oldest first; () where there are none.
 
         Raises:
             StoreError: the file is damaged.
@@ -100,7 +100,7 @@ class JsonStore:
         return tuple(entry.stored for entry in entries)
 
     def machines(self, baseline: str, test: str, label: str) -> tuple[Machine, ...]:
-        """Return the machines that have accepted sessions of that test.
+        """Return the machines that have accepted runs of that test.
 
         Raises:
             StoreError: a file is damaged.
@@ -110,7 +110,7 @@ class JsonStore:
         return tuple(entries[-1].stored.run.machine for folder in folders if (entries := self._read(folder / name)))
 
     def newest(self, baseline: str) -> tuple[StoredRun, ...]:
-        """Return the newest accepted session of each test and label on each machine.
+        """Return the newest accepted run of each test and label on each machine.
 
         Raises:
             StoreError: a file is damaged.
@@ -118,30 +118,30 @@ class JsonStore:
         paths = _files(self._accepted(baseline))
         return tuple(entries[-1].stored for path in paths if (entries := self._read(path)))
 
-    def save(self, baseline: str, sessions: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
-        """Append accepted sessions, drop the oldest beyond `keep`; return the file of each, or why it was not stored.
+    def save(self, baseline: str, runs: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
+        """Append accepted runs, drop the oldest beyond `keep`; return the file of each, or why it was not stored.
 
         A file that is damaged or cannot be written is left as it was, and hinders no other.
 
         Raises:
             StoreError: none can be stored: the name, the folder or another writer forbids it.
         """
-        return self._append(self._accepted(baseline), sessions)
+        return self._append(self._accepted(baseline), runs)
 
-    def hold(self, baseline: str, sessions: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
-        """Keep failed sessions apart until `accept`; return the file of each, or why it was not stored.
+    def hold(self, baseline: str, runs: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
+        """Keep failed runs apart until `accept`; return the file of each, or why it was not stored.
 
         Raises:
             StoreError: as for `save`.
         """
-        return self._append(self._held(baseline), sessions)
+        return self._append(self._held(baseline), runs)
 
     def accept(self, baseline: str, pattern: str) -> tuple[str, ...]:
-        """Make held sessions whose test id matches `pattern` the baseline; return the ids.
+        """Make held runs whose test id matches `pattern` the baseline; return the ids.
 
         `*` and `?` are wildcards; brackets are not, since ids of parametrised tests hold them. The test's earlier
-        sessions are *replaced*: accepting says that a new normal began, and a mixture of both would describe neither.
-        For the same reason held sessions of other revisions than the newest held one are dropped.
+        runs are *replaced*: accepting says that a new normal began, and a mixture of both would describe neither.
+        For the same reason held runs of other revisions than the newest held one are dropped.
 
         Raises:
             StoreError: a file of any of these tests is damaged (then none is accepted), or cannot be written.
@@ -177,12 +177,12 @@ class JsonStore:
     def _held(self, baseline: str) -> Path:
         return self._root / ".held" / self._accepted(baseline).name
 
-    def _append(self, folder: Path, sessions: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
-        if not sessions:
+    def _append(self, folder: Path, runs: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
+        if not runs:
             return ()
-        mine, paths = dict[Path, list[StoredRun]](), [folder / place(session.run) for session in sessions]
-        for path, session in zip(paths, sessions, strict=True):
-            mine.setdefault(path, []).append(session)
+        mine, paths = dict[Path, list[StoredRun]](), [folder / place(stored.run) for stored in runs]
+        for path, stored in zip(paths, runs, strict=True):
+            mine.setdefault(path, []).append(stored)
         files, problems = dict[Path, Entries](), dict[Path, StoreError]()
         with self._locked():
             for path, new in mine.items():

@@ -1,4 +1,4 @@
-"""Where baselines live, as a user writes it: SCHEME:LOCATION, or a folder."""
+"""The location of a store as a user writes it: SCHEME:LOCATION, or a folder."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from pathlib import Path
 def locate(url: str, root: Path) -> tuple[str, str]:
     """Return the scheme of a store and where it lies: a folder below `root`, another store's location as it is.
 
-    A bare path is a folder of JSON files. Nothing of the core is loaded here, since every session reads its settings.
+    A bare path is a folder of JSON files. Nothing of the core is loaded here, since every run of pytest reads it.
 
     Raises:
         ValueError: it names no place; says what to give.

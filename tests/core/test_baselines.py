@@ -10,7 +10,7 @@ from pytest_hwperf.core.baselines import (
     Criteria,
     Stored,
     choose,
-    compare_with_sessions,
+    compare_with_stored,
     named_too,
     not_compared,
     stored_run_of,
@@ -41,11 +41,11 @@ def measured(*samples: Sample, conditions: Mapping[str, str] | None = None) -> R
 
 def stored(*runs: Run, elsewhere: Iterable[Machine] = ()) -> Stored:
     sessions = [stored_run_of(Judgement(run=r, figures=figures(r), verdicts=())) for r in runs]
-    return Stored(sessions=sessions, elsewhere=list(elsewhere))
+    return Stored(runs=sessions, elsewhere=list(elsewhere))
 
 
 def compared(now: Run, base: Stored, criteria: Criteria, *repeats: Run) -> Comparison:
-    (found,) = compare_with_sessions(now, figures(now), base, criteria, [figures(again) for again in repeats])
+    (found,) = compare_with_stored(now, figures(now), base, criteria, [figures(again) for again in repeats])
     return found
 
 
@@ -155,7 +155,7 @@ def test_examples_are_compared_in_pairs(margin: object, name: str) -> None:
 def test_an_estimate_is_never_compared() -> None:
     """It holds nothing beyond CPU time; left out unless the user named energy, who is then told."""
     now = measured(replace(sample("energy", [0.1] * 5, source="estimate:cpu-time"), estimated=True))
-    unnamed = compare_with_sessions(now, figures(now), stored(now), Criteria(margins=[ENERGY]))
+    unnamed = compare_with_stored(now, figures(now), stored(now), Criteria(margins=[ENERGY]))
     named = compared(now, stored(now), Criteria(margins=[ENERGY], required={("energy", "mean")}))
 
     assert unnamed == ()
@@ -166,7 +166,7 @@ def test_an_estimate_is_never_compared() -> None:
 def test_what_was_named_and_not_measured_is_said() -> None:
     now = replace(measured(), unmeasured={"energy": said("the counter is stuck")})
     criteria = Criteria(margins=[ENERGY, MEMORY], required={("energy", "mean"), ("memory", "p50")})
-    found = compare_with_sessions(now, figures(now), stored(now), criteria)
+    found = compare_with_stored(now, figures(now), stored(now), criteria)
 
     assert [comparison.reason for comparison in found] == [
         "not measured: the counter is stuck",
@@ -175,7 +175,7 @@ def test_what_was_named_and_not_measured_is_said() -> None:
 
 
 def test_what_nobody_measured_and_nobody_named_is_left_out() -> None:
-    assert compare_with_sessions(measured(), figures(measured()), stored(), Criteria(margins=[MEMORY])) == ()
+    assert compare_with_stored(measured(), figures(measured()), stored(), Criteria(margins=[MEMORY])) == ()
 
 
 def verdictless(margin: Margin, outcome: ComparisonOutcome, change: float | None = None) -> Comparison:

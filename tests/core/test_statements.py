@@ -13,7 +13,7 @@ from fakes import records as fake
 
 from pytest_hwperf.cli.compare import exit_code
 from pytest_hwperf.core import statements
-from pytest_hwperf.core.baselines import Criteria, Stored, compare_with_sessions, stored_run_of
+from pytest_hwperf.core.baselines import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.core.budgets import ALWAYS_COMPARED, parse_budgets
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Comparison, Judgement, Policy, Run, replace
@@ -148,9 +148,7 @@ def compared(now: Run, *others: Run) -> tuple[Comparison, ...]:
     stored = [stored_run_of(Judgement(run=run, figures=figures(run), verdicts=())) for run in others]
     required = {(margin.metric, margin.statistic) for margin in ALWAYS_COMPARED}
     criteria = Criteria(margins=ALWAYS_COMPARED, required=required)
-    return compare_with_sessions(
-        now, figures(now), Stored(sessions=stored, elsewhere=[fake.machine(cores=8)]), criteria
-    )
+    return compare_with_stored(now, figures(now), Stored(runs=stored, elsewhere=[fake.machine(cores=8)]), criteria)
 
 
 def session() -> Report:
