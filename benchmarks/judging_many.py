@@ -23,7 +23,7 @@ from pytest_hwperf.core.verdicts import judge
 from pytest_hwperf.host import machine
 from pytest_hwperf.plugin.reporting import without_collection
 from pytest_hwperf.reports import csv_files, json_file, terminal
-from pytest_hwperf.stores.baseline_file import entries_of, place, render
+from pytest_hwperf.stores.baseline_format import entries_of, place, render
 from pytest_hwperf.stores.json_files import JsonStore
 
 TARGET_S = 2.0

@@ -10,9 +10,9 @@ from pytest_hwperf.core.leaks import Growth, growth, is_leak, least
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show_interval
-from pytest_hwperf.host.resident import COUNTED, EXACT, resolution
+from pytest_hwperf.host.peak_rss import COUNTED, EXACT, resolution
 from pytest_hwperf.host.worker_protocol import WorkerResult
-from pytest_hwperf.measure.isolated import GROWTH
+from pytest_hwperf.measure.worker_tasks import GROWTH
 
 Found = tuple[list[Sample], dict[str, Statement]]
 

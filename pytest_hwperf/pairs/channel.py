@@ -11,7 +11,7 @@ from typing import Protocol
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.statements import Statement, state
-from pytest_hwperf.host.processes import Launched
+from pytest_hwperf.host.launch import Launched
 from pytest_hwperf.host.worker_protocol import PROTOCOL
 from pytest_hwperf.pairs.messages import Frame, Hello, ToWorker, pack, read_exactly, unpack
 

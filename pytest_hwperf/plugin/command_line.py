@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.host.processes import Command, PytestCommand
+from pytest_hwperf.host.launch import Command, PytestCommand
 
 # Options that a worker must not inherit: they stop it, select other tests, or write the files of this session.
 _FLAGS = frozenset(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.core.records import Budget, Comparison, Machine, Margin, Run, Skip
     from pytest_hwperf.gate.tests import GateResult
     from pytest_hwperf.measure.subjects import Subject
-    from pytest_hwperf.meters.memory.peak_rss import PeakRss
+    from pytest_hwperf.meters.memory.meter import PeakRss
     from pytest_hwperf.plugin.options import Settings
     from pytest_hwperf.trees.revision import Revision
 
@@ -90,8 +90,8 @@ class SessionState:
         Raises:
             MeasurementError: the system reports none.
         """
-        from pytest_hwperf.host.resident import resident
-        from pytest_hwperf.meters.memory.peak_rss import PeakRss
+        from pytest_hwperf.host.peak_rss import resident
+        from pytest_hwperf.meters.memory.meter import PeakRss
 
         return PeakRss(resident())
 

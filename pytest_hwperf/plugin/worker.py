@@ -14,7 +14,7 @@ import pytest
 from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task, reply
-from pytest_hwperf.measure.isolated import Load, measure_cold_start, measure_memory
+from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
@@ -102,7 +102,7 @@ class OneShotWorker:
             return measure_cold_start(subject.imports, load)
         if self._task.role == "sites":
             return self._sites(config, subject.imports, load)
-        from pytest_hwperf.meters.memory.peak_rss import MemoryMeter
+        from pytest_hwperf.meters.memory.meter import MemoryMeter
 
         probe = MemoryMeter(opening=lambda: session_of(config).peak_rss)
         return measure_memory(subject.imports, load, probe, growing=self._task.growth)

@@ -6,10 +6,10 @@ there. Without it, a process that weighs a quick call makes up to 60 more, with 
 
 import pytest
 
-from pytest_hwperf.measure import isolated
+from pytest_hwperf.measure import worker_tasks
 
 
 def pytest_configure(config: pytest.Config) -> None:
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
-    patch.setattr(isolated, "_USUAL_NS", 0)
+    patch.setattr(worker_tasks, "_USUAL_NS", 0)

@@ -12,8 +12,8 @@ import pytest
 from fakes.processes import processes_in
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.one_shot import ask
-from pytest_hwperf.host.processes import Command
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerResult, WorkerTask, encode
 
 pytestmark = pytest.mark.live

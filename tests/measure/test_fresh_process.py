@@ -6,10 +6,10 @@ import pytest
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.metrics import taken_by
-from pytest_hwperf.host.resident import COUNTED, EXACT
+from pytest_hwperf.host.peak_rss import COUNTED, EXACT
 from pytest_hwperf.host.worker_protocol import WorkerResult
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
-from pytest_hwperf.measure.isolated import GROWTH
+from pytest_hwperf.measure.worker_tasks import GROWTH
 
 MEMORY = taken_by("memory")
 LATE = "exact within 262 kB here"

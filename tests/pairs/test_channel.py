@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from pytest_hwperf.core.evidence import Side
-from pytest_hwperf.host.processes import Launched
+from pytest_hwperf.host.launch import Launched
 from pytest_hwperf.host.worker_protocol import PROTOCOL
 from pytest_hwperf.pairs.channel import Connection, Listener, WorkerLostError
 from pytest_hwperf.pairs.messages import Bye, Finish, Frame, Hello, pack

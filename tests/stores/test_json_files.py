@@ -20,7 +20,7 @@ from pytest_hwperf.core.contracts import Store
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.records import StoredRun, replace
 from pytest_hwperf.host.files import create_file
-from pytest_hwperf.stores import baseline_file, json_files
+from pytest_hwperf.stores import baseline_format, json_files
 from pytest_hwperf.stores.json_files import JsonStore
 
 TESTS = Path(__file__).parents[1]
@@ -78,7 +78,7 @@ def test_place_tells_baseline_machine_and_test(root: Path) -> None:
 
 def test_tests_whose_slugs_agree_have_files_of_their_own() -> None:
     names = {
-        baseline_file.file_name(test, label) for test, label in [("a/b", ""), ("a-b", ""), ("a", "b"), ("a b", "")]
+        baseline_format.file_name(test, label) for test, label in [("a/b", ""), ("a-b", ""), ("a", "b"), ("a b", "")]
     }
 
     assert len(names) == 4
@@ -86,7 +86,7 @@ def test_tests_whose_slugs_agree_have_files_of_their_own() -> None:
 
 def test_names_of_long_and_strange_ids_are_file_names() -> None:
     """An id may hold what no file system takes: separators, 300 letters, lone surrogates."""
-    names = [baseline_file.file_name(test, "") for test in ("x" * 300, "../../etc", "é\ud800[\n]", "")]
+    names = [baseline_format.file_name(test, "") for test in ("x" * 300, "../../etc", "é\ud800[\n]", "")]
 
     assert all(len(name) <= 99 and name.isascii() and "/" not in name and ".." not in name for name in names)
 
@@ -113,10 +113,10 @@ def test_no_text_ends_a_line(words: list[str]) -> None:
     test, label, key, value = words
     sessions = [fake.session(test=test, label=label, median_s=median) for median in (1.0, 2.0)]
     odd = [replace(one, run=replace(one.run, context={key: value, "runs": "["})) for one in sessions]
-    written = baseline_file.entries_of(odd)
-    path = Path(baseline_file.place(odd[0].run))
+    written = baseline_format.entries_of(odd)
+    path = Path(baseline_format.place(odd[0].run))
 
-    assert written == baseline_file.parse(path, baseline_file.render(written))
+    assert written == baseline_format.parse(path, baseline_format.render(written))
     assert odd == [entry.stored for entry in written]
 
 
@@ -228,7 +228,7 @@ def resign(path: Path, edit: Callable[[list[dict[str, Any]]], object]) -> None:
     edit(plain)
     heading, *lines = plain
     texts = [json.dumps(line).encode() for line in lines]
-    heading["digest"] = baseline_file._digest(texts)
+    heading["digest"] = baseline_format._digest(texts)
     path.write_bytes(b"\n".join([json.dumps(heading).encode(), *texts]))
 
 

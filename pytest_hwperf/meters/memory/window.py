@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.memory.peak_rss import Mark, PeakRss
+from pytest_hwperf.meters.memory.meter import Mark, PeakRss
 
 _OPEN = "the window is still open: read it after the block"
 _USED = "a used process: what earlier code has freed is allocated again, and the block seems to need less"

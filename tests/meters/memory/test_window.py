@@ -6,7 +6,7 @@ import pytest
 from fakes.resident import FakeResident
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.memory.peak_rss import PeakRss
+from pytest_hwperf.meters.memory.meter import PeakRss
 from pytest_hwperf.meters.memory.window import MemoryWindows
 
 

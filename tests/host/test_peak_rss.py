@@ -12,13 +12,13 @@ import pytest
 from fakes.resident import Process
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.host.resident import EXACT, ProcResident, resident, resolution
+from pytest_hwperf.host.peak_rss import EXACT, ProcResident, resident, resolution
 
 LATE = "the kernel's own count of resident pages is exact within"
 _UNPRIVILEGED = """
 import os, sys
 sys.path[:0] = {path!r}
-from pytest_hwperf.meters.memory.peak_rss import MemoryMeter
+from pytest_hwperf.meters.memory.meter import MemoryMeter
 os.setgid(65534)
 os.setuid(65534)   # from here on the process may not be traced, and its /proc files are root's
 meter = MemoryMeter()

@@ -9,7 +9,7 @@ from threading import Lock
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.units import show
-from pytest_hwperf.host.resident import Resident, resident
+from pytest_hwperf.host.peak_rss import Resident, resident
 
 _BEFORE_IDLE = "memory is counted from the idle process: call idle() first, and check its reason"
 

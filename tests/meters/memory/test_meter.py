@@ -9,12 +9,12 @@ import pytest
 from fakes.resident import FakeResident, Process
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.host.resident import resident
-from pytest_hwperf.meters.memory.peak_rss import MemoryMeter, PeakRss
+from pytest_hwperf.host.peak_rss import resident
+from pytest_hwperf.meters.memory.meter import MemoryMeter, PeakRss
 
 # Each answer in bytes: peak of a call that keeps nothing, what is left, peak after a reset, what a kept block leaves.
 _WEIGH = """
-from pytest_hwperf.meters.memory.peak_rss import MemoryMeter
+from pytest_hwperf.meters.memory.meter import MemoryMeter
 meter = MemoryMeter()
 assert meter.idle() == ""
 bytearray(b"1") * (64 << 20)

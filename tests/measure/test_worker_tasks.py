@@ -11,7 +11,7 @@ import pytest
 from fakes.streams import FakeClock, TimedCall
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.measure.isolated import GROWTH, measure_cold_start, measure_memory
+from pytest_hwperf.measure.worker_tasks import GROWTH, measure_cold_start, measure_memory
 
 MS = 1_000_000  # ns
 
@@ -254,7 +254,7 @@ def test_a_module_that_was_there_already_is_named() -> None:
 def test_a_fresh_process_imports_no_more_than_it_needs_to_reply() -> None:
     """Nothing that a model may import: it would no longer be cold."""
     code = (
-        "import sys; import pytest_hwperf.measure.isolated; "
+        "import sys; import pytest_hwperf.measure.worker_tasks; "
         "print(sorted({n.partition('.')[0] for n in sys.modules} - sys.stdlib_module_names - {'__main__'}))"
     )
     done = subprocess.run(
