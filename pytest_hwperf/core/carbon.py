@@ -75,7 +75,7 @@ def parse_carbon_lines(lines: Iterable[str]) -> CarbonInputs | None:
     """Turn ini lines `intensity_g_per_kwh=400` into inputs, None where there are no lines.
 
     Raises:
-        UsageProblem: an unknown key, a key that is there twice, a value that cannot be meant, or one that is missing.
+        UsageProblem: an unknown key, a key given twice, an invalid value, or a missing one.
     """
     lines = list(lines)
     if not lines:

@@ -193,7 +193,7 @@ class Store(Protocol):
         ...
 
     def save(self, baseline: str, runs: Sequence[StoredRun]) -> Sequence[str | StoreError]:
-        """Append accepted runs; return for each where it lies, or why it was not stored: the others are.
+        """Append accepted runs; return the file of each, or why it was not stored: the others are.
 
         Raises:
             StoreError: none can be stored.

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.metrics import Better, Metric, metric_of
+from pytest_hwperf.core.metrics import Better, metric_of
 from pytest_hwperf.core.ranks import nearest_rank, quantile
 from pytest_hwperf.core.records import Budget, Estimate, Figure, Run, Sample
 from pytest_hwperf.core.statements import Remark, state
@@ -34,7 +34,7 @@ def estimate(sample: Sample, statistic: str, *, confidence: float = _REPORTED) -
 
     Returns:
         Value and bounds in base units; a bound that so few values cannot give is None, and a warning says how many
-        would. What the interval replicates, and how it was made, stands in `method`.
+        would. `method` says what the interval replicates and how it was made.
 
     Raises:
         MeasurementError: no values.
@@ -82,7 +82,7 @@ def share_interval(ones: int, n: int, confidence: float) -> tuple[float, float]:
 def clear_of(estimate: Estimate, limit: float, better: Better) -> bool | None:
     """Say whether the whole interval keeps the limit (True) or breaks it (False); None where it holds both.
 
-    A bound that lies on the limit keeps it.
+    A bound equal to the limit keeps it.
     """
     low, high = estimate.low, estimate.high
     if better == "higher":  # the mirror image: -x has to stay below -limit
@@ -138,18 +138,13 @@ def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confi
     if statistic == "max":
         return _exactly(ordered, confidence, "observed maximum, no claim beyond this run")
     if statistic == "mean":
-        return _mean_of(metric, ordered, confidence)
+        mean = _share if metric.taken == "examples" else _rate if metric.is_rate else _mean
+        return mean(ordered, confidence)
     if statistic == "p50" and metric.in_processes:
         return _processes(ordered, confidence)
     if len(ordered) == 1 and metric.statistics == (statistic,):
         return _result(ordered, (float(ordered[0]), None, None), confidence, "single reading, no interval")
     return _percentile(ordered, statistic, confidence)
-
-
-def _mean_of(metric: Metric, ordered: "NDArray[float64]", confidence: float) -> Estimate:
-    if metric.taken == "examples":
-        return _share(ordered, confidence)
-    return _rate(ordered, confidence) if metric.is_rate else _mean(ordered, confidence)
 
 
 def _exactly(ordered: "NDArray[float64]", confidence: float, method: str) -> Estimate:
@@ -174,7 +169,7 @@ def _percentile(ordered: "NDArray[float64]", statistic: str, confidence: float) 
 def _ranks(n: int, statistic: str, confidence: float) -> tuple[int, int, int, tuple[Remark, ...]]:
     """Return the rank of a percentile, ranks ppf(a/2) and ppf(1 - a/2) + 1 of Binom(n, q), and what they lack.
 
-    0 and n + 1 stand for no bound.
+    Ranks 0 and n + 1 mean no bound.
 
     Raises:
         UsageProblem: not a percentile between 0 and 100.
@@ -196,13 +191,16 @@ def _ranks(n: int, statistic: str, confidence: float) -> tuple[int, int, int, tu
 
 
 def _mean(ordered: "NDArray[float64]", confidence: float) -> Estimate:
+    from scipy.special import stdtrit
+
     n = len(ordered)
     if n == 1:
         return _result(ordered, (float(ordered[0]), None, None), confidence, "single reading", state("mean of one"))
     method = "mean, t interval, this process only"
     if ordered[0] == ordered[-1]:
         return _exactly(ordered, confidence, method)
-    value, half = float(ordered.mean()), _half_width(ordered, confidence)
+    value = float(ordered.mean())
+    half = float(stdtrit(n - 1, (1 + confidence) / 2) * ordered.std(ddof=1) / math.sqrt(n))
     return _result(ordered, (value, value - half, value + half), confidence, method)
 
 
@@ -213,13 +211,6 @@ def _rate(ordered: "NDArray[float64]", confidence: float) -> Estimate:
     fast = None if seconds.low is None or seconds.low <= 0 else 1 / seconds.low
     method = "completed / wall, inverted t interval of the windows' seconds, this process only"
     return _result(ordered, (1 / seconds.value, slow, fast), confidence, method, *seconds.warnings)
-
-
-def _half_width(ordered: "NDArray[float64]", confidence: float) -> float:
-    from scipy.special import stdtrit
-
-    n = len(ordered)
-    return float(stdtrit(n - 1, (1 + confidence) / 2) * ordered.std(ddof=1) / math.sqrt(n))
 
 
 def _share(ordered: "NDArray[float64]", confidence: float) -> Estimate:

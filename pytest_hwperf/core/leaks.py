@@ -26,7 +26,7 @@ class Growth:
 
     whole: Slope  # B per call, over all calls
     later: Slope  # B per call, over their second half alone
-    base: float  # B per call, by which the least that was held in the second half lies above that of the first
+    base: float  # B per call, from the least held in the first half to the least held in the second
     rise: float  # the same of a low tenth, which a single outlier does not move
     mean: float  # B per call, from the first reading to the last, steady or not
     calls: int
@@ -91,7 +91,7 @@ def is_leak(processes: Sequence[Growth], floor: float) -> bool:
 
 
 def slope(values: Sequence[float], *, confidence: float = 0.90) -> Slope:
-    """Return the median of the slopes between all pairs of values, which stand one call apart, and its interval.
+    """Return the median of the slopes between all pairs of values, which are one call apart, and its interval.
 
     A quarter of the values may be anything before the slope follows them. The interval takes the ranks that Kendall's
     statistic leaves open, its variance corrected for ties, and rounds them outwards. It holds for independent errors.

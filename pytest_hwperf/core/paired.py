@@ -74,7 +74,7 @@ def compare_pairs(
     margin, centre, (low, high) = math.log1p(size), hodges_lehmann(values), walsh_bounds(values, level)
     rising, falling = signed_rank_p(values, margin), signed_rank_p([-value for value in values], margin)
     worse, other = (rising, falling) if hypothesis.better == "lower" else (falling, rising)
-    reach = _reach(hypothesis, centre, (low, high))
+    detectable = _detectable(hypothesis, margin, centre, (low, high))
     return Comparison(
         metric=hypothesis.margin.metric,
         statistic=hypothesis.margin.statistic,
@@ -92,7 +92,7 @@ def compare_pairs(
         p_value=worse,
         pairs=len(values),
         method=state("signed-rank", pairs=len(values)),
-        detectable=None if reach is None else relative_change(_for_the_worse(hypothesis, margin + reach)),
+        detectable=None if detectable is None else relative_change(detectable),
         baseline=baseline,
         interference=interference,
     )
@@ -161,7 +161,7 @@ def compare_processes(
     rising, falling = sign_flip_p(changes, margin), sign_flip_p([-change for change in changes], margin)
     worse, other = (rising, falling) if hypothesis.better == "lower" else (falling, rising)
     centre, whole = fmean(changes), abs(before)
-    reach = _reach(hypothesis, centre, bounds)
+    detectable = _detectable(hypothesis, margin, centre, bounds)
     return Comparison(
         metric=hypothesis.margin.metric,
         statistic=hypothesis.margin.statistic,
@@ -181,7 +181,7 @@ def compare_processes(
         p_value=worse,
         pairs=len(changes),
         method=state("sign-flip", pairs=len(changes)),
-        detectable=_for_the_worse(hypothesis, (margin + reach) / whole) if whole and reach is not None else None,
+        detectable=detectable / whole if whole and detectable is not None else None,
         baseline=before,
         cause=None if whole else _from_nothing(hypothesis, now),
     )
@@ -242,14 +242,10 @@ def _outcome(worse: float, other: float, level: float, bounds: Bounds, margin: f
     return "equivalent" if within else "inconclusive"
 
 
-def _reach(hypothesis: Hypothesis, centre: float, bounds: Bounds) -> float | None:
-    """Return how far the bound that decides about a change for the worse lies from the centre."""
-    bound = bounds[0] if hypothesis.better == "lower" else bounds[1]
-    return None if bound is None else abs(centre - bound)
-
-
-def _for_the_worse(hypothesis: Hypothesis, size: float) -> float:
-    return size if hypothesis.better == "lower" else -size
+def _detectable(hypothesis: Hypothesis, margin: float, centre: float, bounds: Bounds) -> float | None:
+    """Return the smallest change for the worse that an interval of this width would have been called for."""
+    bound, sign = (bounds[0], 1) if hypothesis.better == "lower" else (bounds[1], -1)
+    return None if bound is None else sign * (margin + abs(centre - bound))
 
 
 def _from_nothing(hypothesis: Hypothesis, now: float) -> Statement:

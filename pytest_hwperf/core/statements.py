@@ -198,7 +198,7 @@ class _Facts(dict[str, object]):
 
 
 class _Word(str):
-    """A text that stands as it is where a number was expected."""
+    """A text, which ignores any format specification."""
 
     __slots__ = ()
 

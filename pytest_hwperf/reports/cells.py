@@ -75,7 +75,7 @@ def _value(figure: Figure, metric: Metric) -> str:
 
 
 def _change(comparison: Comparison) -> str:
-    """Write `+4.8 % (+3.1 .. +6.5)`; "" where nothing could be compared. Its n and method stand in a footnote."""
+    """Write `+4.8 % (+3.1 .. +6.5)`; "" where nothing could be compared. A footnote gives its n and method."""
     change = comparison.change
     if change is None:
         return ""

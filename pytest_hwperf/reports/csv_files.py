@@ -88,7 +88,7 @@ def _cell(value: Cell) -> str:
     return "" if value is None else f"{value:.12g}"
 
 
-@lru_cache(maxsize=1000)  # sources, methods and reasons stand in every row
+@lru_cache(maxsize=1000)  # sources, methods and reasons are repeated in every row
 def _text(value: str) -> str:
     """Write text so that no spreadsheet takes it for a formula."""
     shown = visible(value)

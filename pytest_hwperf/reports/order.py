@@ -12,7 +12,7 @@ from pytest_hwperf.core.records import Judgement, Key, Run, Skip, figure_of
 class Family:
     """One test: its scenarios, or a single measured callable."""
 
-    title: str  # test id and label; where several scenarios stand below, without the name of theirs
+    title: str  # test id and label; where several scenarios follow, without the name of theirs
     judgements: tuple[Judgement, ...]  # best median latency first, those without one last
     skips: tuple[Skip, ...]
 

@@ -67,7 +67,7 @@ class Section:
 class Group:
     """One measured test: its scenarios best first, then those that were skipped."""
 
-    title: str  # full test id and label; without the scenario where several stand below
+    title: str  # full test id and label; without the scenario where several follow
     setting: str  # conditions that hold for all sections
     sources: str  # what measured each metric
     sections: tuple[Section, ...]
@@ -209,14 +209,11 @@ def _sources(choices: Sequence[_Choice]) -> str:
                 scenarios = found.setdefault(source, {}).setdefault(figure.metric, [])
                 scenarios += [] if choice.run.scenario in scenarios else [choice.run.scenario]
     divided = Counter(metric for metrics in found.values() for metric in metrics)
-    return "; ".join(
-        f"{source} ({', '.join(_of(metric, metrics[metric], divided[metric] > 1) for metric in metrics)})"
+    texts = {
+        source: [f"{m} of {', '.join(names)}" if divided[m] > 1 else m for m, names in metrics.items()]
         for source, metrics in found.items()
-    )
-
-
-def _of(metric: str, scenarios: Sequence[str], divided: bool) -> str:  # noqa: FBT001
-    return f"{metric} of {', '.join(scenarios)}" if divided else metric
+    }
+    return "; ".join(f"{source} ({', '.join(of)})" for source, of in texts.items())
 
 
 def _section(choice: _Choice, common: Sequence[str], footnotes: Footnotes) -> Section:

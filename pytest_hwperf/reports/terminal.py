@@ -65,14 +65,14 @@ def _grid(table: Table, width: int) -> list[Line]:
 
 
 def _head(group: Group, width: int) -> list[Line]:
-    """Draw what stands above the scenarios of a test."""
+    """Draw the lines above the scenarios of a test."""
     sources = f"sources: {group.sources}" if group.sources else ""
     below = "; ".join(filter(None, [group.setting, sources]))
     return [*_wrapped(group.title, width, _BOLD), *_wrapped(_tied(below, width), width, indent=_INDENT)]
 
 
 def _subhead(group: Group, section: Section, width: int) -> list[Line]:
-    """Draw what stands above the rows of a scenario, its test id last, whole and not repeated."""
+    """Draw the lines above the rows of a scenario, its test id last, whole and not repeated."""
     test = section.test if section.test != group.title else ""
     texts = filter(None, [section.name, section.ratio, _tied(section.setting, width), test])
     return _wrapped(_GAP.join(texts), width, _BOLD, indent=_INDENT)
@@ -117,7 +117,7 @@ def _tied(text: str, width: int) -> str:
 
 
 def _fitting(table: Table, widths: Sequence[int], width: int) -> list[int]:
-    """Return the positions of the columns that stand side by side.
+    """Return the positions of the columns that are drawn side by side.
 
     Of the sets that fit, the one that leaves the fewest rows with a line below; of equal ones, the one without which
     the least important columns go. Marks of footnotes may go below by themselves.

@@ -58,7 +58,7 @@ class JsonStore:
             location: the folder.
             keep: runs of one test on one machine, at least 1.
             patience_s: how long to wait for another writer.
-            create: creates a new file and returns its descriptor; another one stands for a disk that fails.
+            create: creates a new file and returns its descriptor; tests give one that fails.
 
         Raises:
             StoreError: `keep` is below 1.
