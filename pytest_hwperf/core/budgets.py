@@ -1,4 +1,4 @@
-"""Marker keywords, option values and ini lines → budgets and margins; errors that show what is allowed."""
+"""Parsers of marker keywords, option values and ini lines into budgets and margins; errors show what is allowed."""
 
 import difflib
 import math

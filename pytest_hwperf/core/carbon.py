@@ -37,7 +37,7 @@ class Machinery:
     share: float  # of its resources that are reserved for the tests, above 0 to 1
 
     def embodied(self, seconds: float) -> float:
-        """Return the grams that `seconds` of use have to bear: M = TE x TiR / EL x RR / ToR.
+        """Return the grams of `seconds` of use: M = TE x TiR / EL x RR / ToR.
 
         Example: 1000 kg over 4 years, 10 ms, the whole machine: 79 µg.
         """
@@ -105,7 +105,7 @@ def _positive(texts: Mapping[str, str], key: str, example: str) -> float:
         UsageProblem: it is missing, or something else.
     """
     if key not in texts:
-        raise UsageProblem(f"{key} is missing: without it no carbon can be told. Give it, such as {key}={example}")
+        raise UsageProblem(f"{key} is missing: without it no carbon is given. Give it, such as {key}={example}")
     try:
         number = float(texts[key])
     except ValueError:
@@ -180,7 +180,7 @@ def carbon_samples(
 
 
 def _why_no_energy(measured: Mapping[str, Sample], unmeasured: Mapping[str, Statement]) -> Statement | None:
-    """Say why the energy of a call is not known whole; a part of it is not shown as the whole."""
+    """Return why the energy of a call is not known completely; a part of it is not shown as the whole."""
     if _PROCESSORS not in measured:
         why = str(unmeasured.get(_PROCESSORS, "no meter has counted it"))
         return state("part unmeasured", metric=_PROCESSORS, why=why)
@@ -206,7 +206,7 @@ def _operational(measured: Mapping[str, Sample], inputs: CarbonInputs, rows: int
 
 
 def _embodied(calls: Sample, machinery: Machinery, inputs: CarbonInputs) -> Sample:
-    """Let each call bear its part of the window for which the machine was reserved."""
+    """Divide the carbon of a window, for which the machine was reserved, among its calls."""
     return Sample(
         metric="carbon_embodied",
         values=array("d", (machinery.embodied(1 / rate) / inputs.units_per_call for rate in calls.values)),

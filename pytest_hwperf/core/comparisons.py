@@ -1,4 +1,4 @@
-"""Candidate against baseline where stored values stay valid: memory and sizes exactly, accuracy paired by example."""
+"""Comparisons whose stored values stay valid: memory and sizes exactly, accuracy paired by example."""
 
 import math
 from bisect import bisect_left
@@ -34,7 +34,7 @@ def outcome_of(low: float | None, high: float | None, margin: float, better: Bet
 def compare_exact(metric: Metric, baseline: Sequence[float], candidate: Sequence[float], margin: Margin) -> Comparison:
     """Compare every value of one side with every value of the other: memory of fresh processes, sizes of files.
 
-    A side is called worse only where each of its values is, by the margin, so that one odd process raises no alarm.
+    A side is called worse only where each of its values is, by the margin, so that one outlier raises no alarm.
     Among n + m exchangeable processes a given side lies wholly above the other with probability 1 / C(n + m, n): even
     a margin of nothing alarms once in 20 for three processes a side.
 

@@ -1,4 +1,4 @@
-"""Everything this package raises on purpose, under one root."""
+"""Exceptions that this package raises on purpose, under one root."""
 
 
 class HwperfError(Exception):
@@ -10,8 +10,8 @@ class HwperfError(Exception):
         self.log = log  # the last lines of a process, or commands to be copied
 
 
-class UsageProblem(HwperfError):  # noqa: N818 - it is the user's problem to mend, not an internal error
-    """A marker, option or argument that cannot be meant; says what is allowed and what to type next."""
+class UsageProblem(HwperfError):  # noqa: N818 - it is the user's problem to fix, not an internal error
+    """An invalid marker, option or argument; says what is allowed and what to type next."""
 
 
 class MeasurementError(HwperfError):

@@ -1,4 +1,4 @@
-"""What the pairs of a build saw, kept so that every verdict on them can be computed again from a file."""
+"""The evidence of a build: what its pairs observed, from which every verdict on them can be computed again."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -63,7 +63,7 @@ class Observation(Record, frozen=True, kw_only=True):
 
 
 class Assignment(Record, frozen=True, kw_only=True):
-    """What chance decided for one measurement in one pair."""
+    """What was drawn at random for one measurement in one pair."""
 
     measurement: Measurement
     turns: str  # B baseline, C candidate, a letter for every block in time order, as "BCCBCBBC"
@@ -83,7 +83,7 @@ class Pair(Record, frozen=True, kw_only=True):
 
 
 class FixedSample(Record, frozen=True, kw_only=True):
-    """Values that no coin and no screen decides: of files, of fresh processes one by one, of examples."""
+    """Values that are measured outside the pairs: of files, of fresh processes one by one, of examples."""
 
     hypothesis: Hypothesis
     per: Literal["file", "fresh process", "example"]

@@ -74,7 +74,7 @@ def least(page: int, lag: int, calls: int) -> float:
     """Return the growth per call, in B, up to which nothing is called a leak.
 
     One page per call: an allocator's own bookkeeping grows by less. Readings that may be off by `lag` bytes either
-    way can feign 2 lag over the second half of `calls`; of exact ones that is nothing.
+    way can appear to grow by 2 lag over the second half of `calls`; of exact ones that is nothing.
     """
     return page + 2 * lag / (calls - calls // 2)
 
@@ -82,7 +82,7 @@ def least(page: int, lag: int, calls: int) -> float:
 def is_leak(processes: Sequence[Growth], floor: float) -> bool:
     """Say whether growth is a leak: above the floor in every process, by both slopes and by the base.
 
-    What a process holds is a staircase whose errors hang together, so that the interval of one slope alone would
+    What a process holds grows in steps whose errors are correlated, so that the interval of one slope alone would
     promise too much. A cache that fills up leaves the second half level, as a single step does that falls before it;
     a step within it leaves the first half level, and with that the lower bound of the whole. What is given back within
     half of the calls leaves the base where it was. What one process does by chance the others do not.

@@ -1,6 +1,6 @@
 """The one table of metrics: what each is, how it is taken, judged, compared and shown.
 
-Another metric is one row here and one meter that takes it; everything else asks the row.
+To add a metric, add a row here and a meter that takes it; all other code reads the row.
 """
 
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ Better = Literal["lower", "higher"]
 Scale = Literal["relative", "absolute"]
 
 # How values are taken: one of each timed call, between two readings of a meter, by fresh processes in the role
-# "memory" or "cold", of each example, of the model's file, of a session of the runtime apart, or by the test itself.
+# "memory" or "cold", of each example, of the model's file, of a separate session of the runtime, or by the test itself.
 Taken = Literal["calls", "windows", "memory", "cold", "examples", "file", "session", "record"]
-# What one block of a pair's turns tells of it; "window": nothing, so that the energy meter takes a window of its own.
+# What a block of a pair's turns measures of it; "window": nothing, so that the energy meter takes a window of its own.
 InTurns = Literal["", "seconds", "rate", "CPU seconds", "window"]
 # What the total of a window is divided by: its calls, their rows, or the seconds of the allotted cores.
 Spread = Literal["call", "row", "core second"]
@@ -53,7 +53,7 @@ class Metric:
     better: Better
     exact: bool = False  # repeats agree to the quantum, so that stored values stay valid without a rerun
     taken: Taken = "record"
-    in_turns: InTurns = ""  # "": pairs cannot tell it
+    in_turns: InTurns = ""  # "": not measured in pairs
     counter: str = ""  # metric of the meter whose windows it is made of; "": a meter of its own, or none
     spread: Spread = "call"  # of what a meter counts in a window
     statistics: tuple[str, ...] = ("p50",)  # shown of it, in this order
@@ -63,7 +63,7 @@ class Metric:
     reciprocal: str = ""  # metric that this is one over, where calls follow each other; comparing both asks twice
     between_models: bool = False  # whether it can be compared between two models
     has_sites: bool = False  # whether the lines of code that cause it can be named
-    remedy: str = NO_REMEDY  # what to do where it is unmeasured and nobody says why
+    remedy: str = NO_REMEDY  # what to do where it is unmeasured without another reason
 
     @property
     def is_rate(self) -> bool:

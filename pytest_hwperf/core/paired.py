@@ -1,4 +1,4 @@
-"""Candidate against baseline in pairs of fresh processes: one number a pair, and an exact test of these numbers."""
+"""Comparisons in pairs of fresh processes: one number a pair, and an exact test of these numbers."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The frozen records that travel through the whole program, in base units (s, B, J, g, 1)."""
+"""The frozen records that all parts of the program exchange, in base units (s, B, J, g, 1)."""
 
 import hashlib
 import json
@@ -12,6 +12,7 @@ import msgspec
 from pytest_hwperf.core.metrics import METRICS, Better, Metric, Scale, metric_of, taken_by
 from pytest_hwperf.core.statements import Difference, Remark, Statement, differing, state
 from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.units import show_change
 
 if TYPE_CHECKING:
     Values = array[float]
@@ -38,7 +39,7 @@ def replace(record: R, /, **changes: Any) -> R:
 
 
 class Machine(Record, frozen=True, kw_only=True, dict=True, gc=True):
-    """The stable facts of a machine: what must agree before two runs are compared."""
+    """The stable facts of a machine, which must agree before two runs are compared."""
 
     cpu_model: str
     architecture: str  # as `uname -m`
@@ -169,7 +170,7 @@ class Margin(Keyed, frozen=True, kw_only=True):
 
 
 class Estimate(Record, frozen=True, kw_only=True):
-    """A value with an interval; what the interval replicates stands in `method` and `n`."""
+    """A value with an interval; `method` and `n` say what the interval replicates."""
 
     value: float
     low: float | None  # None = unbounded
@@ -229,9 +230,15 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
         """How the change was found and how often that is wrong, in words; "" where there is nothing to compare."""
         return ", ".join(str(part) for part in (self.method, self.promise) if part)
 
+    def caught(self, better: Better) -> str:
+        """Write which changes an undecided comparison would have called, as `>= +5.0 %`; "" where that is not known."""
+        if self.outcome != "inconclusive" or self.detectable is None:
+            return ""
+        return f"{'>=' if better == 'lower' else '<='} {show_change(self.detectable, self.scale)}"
+
     @property
     def disturbance(self) -> Statement | None:
-        """Of an undecided comparison, what the user can do something about; None where nothing is known."""
+        """What disturbed an undecided comparison and the user can change; None where nothing is known."""
         if self.outcome != "inconclusive" or not self.interference:
             return None
         return state("turns preempted", percent=100 * self.interference)
@@ -260,14 +267,14 @@ class Verdict(Record, frozen=True, kw_only=True):
 
 
 class Policy(Record, frozen=True, kw_only=True):
-    """What the user wants done about answers that are not clear."""
+    """How answers that are not clear are judged."""
 
     undecided: Undecided = "point"  # a budget's interval holds the limit: judge the point, pass or fail
     strict: bool = False  # a comparison that could not be decided fails the test
 
 
 class Judgement(Record, frozen=True, kw_only=True):
-    """One measured run with everything that was said about it."""
+    """One measured run with its figures and verdicts."""
 
     run: Run
     figures: tuple[Figure, ...]
@@ -285,7 +292,7 @@ class Judgement(Record, frozen=True, kw_only=True):
 
 
 class Skip(Record, frozen=True, kw_only=True):
-    """A scenario that the model has no form for; it is listed, never ranked."""
+    """A scenario in which the model cannot be prepared; it is listed, never ranked."""
 
     test: str
     scenario: str

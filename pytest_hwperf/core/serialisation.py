@@ -1,4 +1,4 @@
-"""Records ⇄ JSON: for stores, reports, pytest-xdist and fresh processes; read strictly, so that damage is named."""
+"""Serialisation of records as JSON, for stores, reports, pytest-xdist and fresh processes; reading is strict."""
 
 import json
 import math

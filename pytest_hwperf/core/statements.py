@@ -69,7 +69,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "unequal processes": "{baseline} processes of the baseline and {candidate} of the candidate: the exact test pairs "
     "equally many, at most {most}",
     "no ratio": "not every value is positive and finite, as the ratio of candidate to baseline needs",
-    "no ratio to sessions": "not every value is positive: the ratio to stored sessions needs that",
+    "no ratio to sessions": "not every value is positive: the ratio to stored runs needs that",
     "not repeated": "beyond the limit, not repeated: {repeats} further fresh processes decide",
     "pairs missing": "pairs still missing: {missing}",
     "out of time": "the time of {limit:.6g} s was up",

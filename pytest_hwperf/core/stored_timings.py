@@ -78,7 +78,7 @@ def compare_with_history(
     alpha: float,
     repeats: Sequence[float] = (),
 ) -> Comparison:
-    """Compare a new value with stored ones of the same machine; an alarm counts only if it is repeated.
+    """Compare a new value with stored ones of the same machine; an alarm counts only if repeated.
 
     Args:
         metric: of all values.
@@ -119,12 +119,12 @@ def compare_with_history(
 
 
 def is_historical(comparison: Comparison) -> bool:
-    """Say whether a comparison was made with stored runs, whose false-alarm rate nobody knows."""
+    """Say whether a comparison was made with stored runs, whose false-alarm rate is unknown."""
     return comparison.method is not None and comparison.method.kind in _HISTORICAL
 
 
 def needs_repeats(comparison: Comparison) -> bool:
-    """Say whether a comparison with history was alarmed by its single value, and waits for `REPEATS` more."""
+    """Say whether a comparison with history raised an alarm by its single value, and needs `REPEATS` more."""
     return comparison.cause is not None and comparison.cause.kind == "not repeated"
 
 
@@ -144,14 +144,14 @@ def machine_drift(comparisons: Sequence[Comparison]) -> str | None:
         if len(moved) > _DRIFT_SHARE * len(moves):
             typical = show_change(relative_change(median(moved)), "relative")
             return (
-                f"machine drift: {len(moved)} of {len(moves)} timings are {word} than in their stored sessions, "
+                f"machine drift: {len(moved)} of {len(moves)} timings are {word} than in their stored runs, "
                 f"{typical} in the middle: suspect the machine before the code, and rerun on a quiet one"
             )
     return None
 
 
 def _slowdown(comparison: Comparison) -> tuple[float, float] | None:
-    """Log change of the seconds and its margin; None for what is no timing or was not held against history."""
+    """Log change of the seconds and its margin; None for what is no timing or was not compared with stored runs."""
     metric, change = metric_of(comparison.metric), comparison.change
     if change is None or not is_historical(comparison) or metric.unit not in ("s", "1/s"):
         return None

@@ -4,4 +4,4 @@ import msgspec
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """Named values that never change: what the parts of the program give each other and what files keep."""
+    """A frozen struct that refuses unknown fields: the form in which parts exchange data and files keep them."""

@@ -1,4 +1,4 @@
-"""Judge a run: every budget and every comparison gets an answer; nothing undecided is ever called passed."""
+"""Verdicts on a run: an answer to every budget and every comparison; nothing undecided is ever called passed."""
 
 from collections.abc import Sequence
 
@@ -98,22 +98,16 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
     if change is None:
         return f"{name}: {comparison.reason}"
     ends = ("?" if end is None else show_change(end, comparison.scale) for end in (change.low, change.high))
+    caught = comparison.caught(metric.better)
     kind = f"{100 * change.confidence:.3g} % CI " if comparison.p_value is not None else ""
     parts = [
         f"{name} {show_change(change.value, comparison.scale)} ({kind}{' .. '.join(ends)})",
         f"baseline {show(comparison.baseline, metric.unit)}" if comparison.baseline is not None else "",
         f"margin {show_change(comparison.margin, comparison.scale)}",
         f"p={comparison.p_value:.2g}" if comparison.p_value is not None else "",
-        _detectable(metric, comparison),
+        f"could have caught {caught}" if caught else "",
         str(comparison.disturbance or ""),
         comparison.reason,
         comparison.how,
     ]
     return ", ".join(part for part in parts if part)
-
-
-def _detectable(metric: Metric, comparison: Comparison) -> str:
-    if comparison.outcome != "inconclusive" or comparison.detectable is None:
-        return ""
-    sign = ">=" if metric.better == "lower" else "<="
-    return f"could have caught {sign} {show_change(comparison.detectable, comparison.scale)}"

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 from pytest_hwperf.core.records import Comparison, Figure, Run, Verdict
 from pytest_hwperf.core.statements import Remark, Statement, sentence, state
-from pytest_hwperf.core.units import show_change
 from pytest_hwperf.reports.cells import metric_of, visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """One thing to know about a row."""
+    """One remark on a row."""
 
     parts: tuple[Remark, ...]  # said one after the other
     before: str = ""  # what is said before them
@@ -68,9 +67,9 @@ def _comparison_notes(comparison: Comparison, run: Run, *, exact: bool) -> Itera
         parts = tuple(part for part in (comparison.method, comparison.promise, count) if part)
         yield Note(parts=parts, before="change by ", alike=not exact)
         yield from (Note(parts=(warning,), alike=True) for warning in comparison.change.warnings)
-    if comparison.outcome == "inconclusive" and comparison.detectable is not None and "limit" not in numbers:
-        sign = ">=" if metric_of(run, comparison.metric).better == "lower" else "<="
-        yield Note(parts=(f"could have caught a change {sign} {show_change(comparison.detectable, comparison.scale)}",))
+    caught = comparison.caught(metric_of(run, comparison.metric).better)
+    if caught and "limit" not in numbers:
+        yield Note(parts=(f"could have caught a change {caught}",))
 
 
 def _common(part: Remark) -> Hashable:

@@ -1,4 +1,4 @@
-"""One run as flat pairs of text, for JUnit's `<property>` entries."""
+"""The figures and outcomes of one run as flat pairs of text, for JUnit's `<property>` entries."""
 
 from pytest_hwperf.core.records import Budget, Figure, Judgement
 from pytest_hwperf.core.units import EXPORT_UNITS, exported_name, show_number

@@ -16,7 +16,7 @@ from pytest_hwperf.core.serialisation import from_file, from_json, to_json
 from pytest_hwperf.core.structs import Record
 
 SUFFIX, EARLIER_SUFFIX = ".jsonl", ".json"  # the second of versions that read schema 1
-_OLDER = "delete it, and save the baseline anew with pytest --hwperf-save"
+_OLDER = "delete it, and save a new baseline with pytest --hwperf-save"
 _LONGEST_SLUG = 80  # characters: with the digits and the ending far below the 255 bytes of a file name
 
 
@@ -64,7 +64,7 @@ def parse(path: Path, content: bytes) -> tuple[Entry, ...]:
     Raises:
         StoreError: cut off, foreign, of another schema, edited by hand, or moved from its place; says what to do.
     """
-    restore = f"restore it with `git checkout -- {shlex.quote(str(path))}`, or delete it to start anew"
+    restore = f"restore it with `git checkout -- {shlex.quote(str(path))}`, or delete it to start over"
     heading, *lines = [line for line in content.splitlines() if line] or [b""]
     if path.suffix == EARLIER_SUFFIX:
         heading = content  # then the whole file was one object
@@ -85,7 +85,7 @@ def parse(path: Path, content: bytes) -> tuple[Entry, ...]:
 
 
 def _check_place(path: Path, runs: Sequence[Run]) -> None:
-    """Refuse runs of other tests and machines: their file was moved, or a line of another one was put into it."""
+    """Refuse runs of other tests and machines: their file was moved, or holds a line of another one."""
     first, here = runs[0], f"{path.parent.name}/{path.name}"
     strange = [run for run in runs if (run.test, run.label, run.machine) != (first.test, first.label, first.machine)]
     for run in (first, *strange):

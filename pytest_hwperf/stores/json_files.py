@@ -211,7 +211,7 @@ class JsonStore:
                 )
             content = path.read_bytes()
         except (OSError, RuntimeError) as error:  # before Python 3.13 a loop of links is a RuntimeError
-            raise StoreError(f"{path} cannot be read ({error}): mend that, or delete it to start anew") from error
+            raise StoreError(f"{path} cannot be read ({error}): fix that, or delete it to start over") from error
         if path not in self._known or self._known[path][0] != content:
             self._known[path] = content, parse(path, content)
         return self._known[path][1]

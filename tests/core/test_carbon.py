@@ -145,7 +145,7 @@ def test_nobody_asked_nothing_told() -> None:
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        (["intensity_source=Ember 2024"], "intensity_g_per_kwh is missing: without it no carbon can be told."),
+        (["intensity_source=Ember 2024"], "intensity_g_per_kwh is missing: without it no carbon is given."),
         (SERVER, "intensity_g_per_kwh is missing"),
         (["intensity_g_per_kwh=400"], "intensity_source is missing. Say who published the intensity"),
         (["intensity_g_per_kwh=400", "intensity_source=Ember"], "intensity_source=Ember: names no year."),

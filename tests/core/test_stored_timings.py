@@ -160,7 +160,7 @@ def test_ratios_need_positive_values(history: tuple[float, ...], value: float, r
     found = against(value, repeats, history=history)
 
     assert ("not comparable", None) == (found.outcome, found.change)
-    assert "not every value is positive: the ratio to stored sessions needs that" == found.reason
+    assert "not every value is positive: the ratio to stored runs needs that" == found.reason
 
 
 def test_an_absurd_ratio_is_still_a_number() -> None:
@@ -203,7 +203,7 @@ def test_most_timings_slower_is_the_machine() -> None:
     found = machine_drift([moved(0.12), moved(0.10), moved(0.14), moved(0.12), moved(0.01)])
 
     assert (
-        "machine drift: 4 of 5 timings are slower than in their stored sessions, +12.0 % in the middle: "
+        "machine drift: 4 of 5 timings are slower than in their stored runs, +12.0 % in the middle: "
         "suspect the machine before the code, and rerun on a quiet one"
     ) == found
 
