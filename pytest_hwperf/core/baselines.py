@@ -78,9 +78,11 @@ def compare_with_stored(
 
 def named_too(run: Run, criteria: Criteria, paired: Mapping[Key, Comparison]) -> dict[Key, Comparison]:
     """Add a comparison without a change for each statistic that the user named and the pairs did not decide."""
-    found = dict(paired)
+    found = dict[Key, Comparison]()
     for margin in criteria.margins:
-        if margin.key in criteria.required and margin.key not in found:
+        if margin.key in paired:
+            found[margin.key] = paired[margin.key]
+        elif margin.key in criteria.required:
             why = run.unmeasured.get(margin.metric) or state("pairs cannot tell")
             found[margin.key] = uncompared(margin, "not comparable", why)
     return found

@@ -6,7 +6,7 @@ class HwperfError(Exception):
 
     def __init__(self, sentence: str = "", *, log: str = "") -> None:
         super().__init__(f"{sentence}\n{log}" if log else sentence)
-        self.sentence = sentence  # one line
+        self.sentence = sentence.partition("\n")[0]  # problems of several markers are a line each
         self.log = log  # the last lines of a process, or commands to be copied
 
 

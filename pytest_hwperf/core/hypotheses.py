@@ -272,7 +272,9 @@ def _ask_recorded(found: Questions, node: str, rehearsal: Rehearsal) -> None:
 
 def _fixed_sample(hypothesis: Hypothesis, exact: Mapping[Side, Sequence[Sample]]) -> Iterator[FixedSample]:
     metric = hypothesis.margin.metric
-    values = {side: sample.values for side in exact for sample in exact[side] if sample.metric == metric}
+    values = {
+        side: sample.values for side in exact for sample in exact[side] if sample.metric == metric and sample.values
+    }
     if len(values) == len(SIDES):
         yield FixedSample(
             hypothesis=hypothesis,

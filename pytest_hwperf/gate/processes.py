@@ -15,6 +15,8 @@ from pytest_hwperf.host.launch import Command
 from pytest_hwperf.host.one_shot import ask_each
 from pytest_hwperf.host.worker_protocol import Role, WorkerTask
 
+_LONGEST_REASON = 500  # characters that are kept of what a process says
+
 
 @dataclass(slots=True)
 class ProcessSampler:
@@ -56,7 +58,12 @@ class ProcessSampler:
             results = ask_each(task, commands, at_once=at_once)
             for side, result in zip(sides, results, strict=True):
                 if metric not in result.values:
-                    raise UsageProblem(f"{side}: {result.reasons.get(metric, 'not measured')}")
+                    raise UsageProblem(f"{side}: {_one_line(result.reasons.get(metric, 'not measured'))}")
                 values[side].append(result.values[metric])
         self.seconds += monotonic() - began
         return values
+
+
+def _one_line(reason: str) -> str:
+    """Return the first line of what a process gave as its reason, and no more of it than is shown."""
+    return reason.partition("\n")[0][:_LONGEST_REASON]

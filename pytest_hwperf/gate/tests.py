@@ -1,7 +1,7 @@
 """Comparison of two revisions of a test suite in pairs of fresh processes: rehearsed, measured, decided."""
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,9 +80,10 @@ def run_gate(request: GateRequest) -> GateResult:
             progress=request.progress,
         )
         conductor.seconds["checkout"] = monotonic() - began
-        trace, questions = _rehearsed(conductor, request)
+        trace, lost = _rehearsed(conductor, request)
         own_python = bool(request.base_python)
         unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
+        questions = _questions(request, trace, lost)
         evidence = _measured(conductor, request, questions, until=began + request.time_s)
     questions.parts.update({one.key: ("not comparable", why) for one, why in conductor.dropped.items()})
     gate = Gate(
@@ -111,21 +112,25 @@ def summary(result: GateResult, tests: int) -> str:
     )
 
 
-def _rehearsed(conductor: Conductor, request: GateRequest) -> tuple[PairTrace, Questions]:
+def _rehearsed(conductor: Conductor, request: GateRequest) -> tuple[PairTrace, dict[str, Reason]]:
     """Rehearse; a test that takes its process down is left out, and the others are rehearsed again without it."""
     lost = dict[str, Reason]()
     while True:
         trace = conductor.rehearse([test.node for test in request.tests if test.node not in lost])
         if not trace.lost:
-            break
+            return trace, lost
         if not trace.unfinished or len(lost) == _CRASHES:
             raise UsageProblem(f"the rehearsal of {request.name} with the present code failed: {trace.lost}")
         by_candidate = trace.lost.texts["side"] == "candidate"
         lost[trace.unfinished] = ("not comparable" if by_candidate else "no baseline", trace.lost)
+
+
+def _questions(request: GateRequest, trace: PairTrace, lost: Mapping[str, Reason]) -> Questions:
+    """Return what the rehearsal leaves to be asked of the pairs, which has to be something they can answer."""
     questions = questions_of(request.tests, trace, lost, request.name, request.energy)
     _refuse_nothing(request.tests, questions)
     check_alpha(request.alpha, questions.family)
-    return trace, questions
+    return questions
 
 
 def _refuse_nothing(tests: Sequence[MeasuredTest], questions: Questions) -> None:
@@ -139,7 +144,7 @@ def _measured(conductor: Conductor, request: GateRequest, questions: Questions, 
     """Ask fresh processes one by one, then pairs, for as long as there is time."""
     sampler = ProcessSampler(conductor.commands, conductor.random)
     samples = (*questions.fixed_samples, *sampler.samples(questions, request.alpha))
-    if questions.processes:
+    if sampler.seconds:
         conductor.seconds["processes"] = sampler.seconds
     asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
     return conductor.conduct(asked, until, state("out of time", limit=request.time_s))

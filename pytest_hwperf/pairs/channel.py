@@ -60,7 +60,7 @@ class Listener:
         self.port: int = self._listener.getsockname()[1]
         self.token = secrets.token_hex(16)
 
-    def accept(self, side: str, launched: Launched, deadline_s: float) -> "Connection":
+    def accept(self, side: Side, launched: Launched, deadline_s: float) -> "Connection":
         """Wait for the process that was launched for `side`; a client without the token is refused.
 
         Raises:
@@ -69,7 +69,7 @@ class Listener:
         until = monotonic() + deadline_s
         while monotonic() < until:
             if _readable(self._listener):
-                connection = Connection(self._listener.accept()[0], launched)
+                connection = Connection(self._listener.accept()[0], launched, side)
                 try:
                     if connection.is_from(self.token, side):
                         return connection
@@ -89,8 +89,15 @@ class Listener:
 class Connection:
     """The connection to one process."""
 
-    def __init__(self, connection: socket.socket, launched: Launched, clock: Callable[[], float] = monotonic) -> None:
-        """Exchange messages with `launched` over `connection`."""
+    def __init__(
+        self,
+        connection: socket.socket,
+        launched: Launched,
+        side: Side | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """Exchange messages with `launched`, which is one side, over `connection`."""
+        self._side = side
         self._connection = connection
         self._launched = launched
         self._clock = clock
@@ -129,7 +136,9 @@ class Connection:
             hello = self.receive(_HELLO_S).message
         except WorkerError:
             return False
-        if not isinstance(hello, Hello) or not secrets.compare_digest(hello.token.encode(), token.encode()):
+        if not isinstance(hello, Hello) or not secrets.compare_digest(
+            hello.token.encode(errors="surrogatepass"), token.encode()
+        ):
             return False
         if hello.protocol != PROTOCOL:
             raise WorkerLostError(
@@ -154,7 +163,7 @@ class Connection:
             how = f"ended with code {self._launched.process.wait(_EXIT_S)}"
         except subprocess.TimeoutExpired:
             how = "closed its connection"
-        return WorkerLostError(f"{how} in the middle of the pair")
+        return WorkerLostError(f"{how} in the middle of the pair", side=self._side)
 
 
 def _readable(connection: socket.socket) -> bool:

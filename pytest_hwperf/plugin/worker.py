@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -164,7 +164,9 @@ class PairWorker:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note the first phase that did not pass."""
         if not report.passed and self._ended.outcome == "passed":
-            self._ended = SideOutcome(outcome=report.outcome, reason=_last_words(report))
+            # A plugin may have an outcome of its own: "rerun".
+            outcome: Literal["failed", "skipped"] = "skipped" if report.skipped else "failed"
+            self._ended = SideOutcome(outcome=outcome, reason=_last_words(report))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:

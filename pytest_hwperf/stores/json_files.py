@@ -65,7 +65,7 @@ class JsonStore:
         """
         if keep < 1:
             raise StoreError(f"keep={keep}: a baseline keeps at least 1 session of a test")
-        self._root, self._home = Path(location), os.path.realpath(location)
+        self._root = Path(location).absolute()
         self._keep = keep
         self._patience_s = patience_s
         self._create = create
@@ -198,7 +198,7 @@ class JsonStore:
         try:
             if not os.path.lexists(path):
                 path = path.with_suffix(EARLIER_SUFFIX)
-            if not os.path.realpath(path).startswith(f"{self._home}{os.sep}"):
+            if not path.resolve().is_relative_to(self._root.resolve()):
                 raise StoreError(f"{path} leaves {self._root} through a link: put the file itself there")
             if not os.path.lexists(path):
                 return ()
