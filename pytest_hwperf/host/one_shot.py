@@ -11,6 +11,7 @@ from pytest_hwperf.host.launch import Command, Launched, launch
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result
 
 _REPLY = "result.json"
+_LARGEST_REPLY = 1 << 28  # bytes; ten million recorded values fit
 # Freed blocks from 64 KiB on go back to the system, so that repeated peaks agree; it makes large allocations five
 # times slower, so it is set where memory is measured and never where time is taken.
 _PINNED_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "65536"}
@@ -68,4 +69,6 @@ def _wait(worker: Launched, reply: Path, deadline_s: float) -> WorkerResult:
         ending = f"gave no answer within {deadline_s:g} s"
     if not reply.exists():
         raise WorkerError(f"a fresh process {ending}.", log=worker.log_tail())
-    return decode_result(reply.read_text(encoding="utf-8"))  # whole, whatever it still does
+    if reply.stat().st_size > _LARGEST_REPLY:
+        raise WorkerError(f"a fresh process answered with more than {_LARGEST_REPLY >> 20} MiB", log=worker.log_tail())
+    return decode_result(reply.read_bytes())  # whole, whatever it still does

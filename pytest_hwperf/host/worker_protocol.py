@@ -90,7 +90,7 @@ def decode_task(text: str) -> WorkerTask:
         raise WorkerError(f"{ENVIRONMENT} holds no task of pytest-hwperf; unset it to run pytest as usual") from error
 
 
-def decode_result(text: str) -> WorkerResult:
+def decode_result(text: str | bytes) -> WorkerResult:
     """Read an answer.
 
     Raises:
@@ -108,7 +108,7 @@ def reply(result: WorkerResult, task: WorkerTask) -> None:
     replace_file(Path(task.reply_to), encode(result).encode())
 
 
-def _check_protocol(text: str) -> None:
+def _check_protocol(text: str | bytes) -> None:
     try:
         plain = json.loads(text)
     except (ValueError, RecursionError) as error:

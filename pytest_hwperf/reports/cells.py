@@ -1,43 +1,21 @@
-"""Columns of the table, and the text of each cell."""
+"""The text of each cell of the table."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from pytest_hwperf.core import metrics
 from pytest_hwperf.core.metrics import Metric
 from pytest_hwperf.core.records import Budget, Comparison, Figure, Key, Run, Verdict
 from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A column, and how a narrow surface says its cell outside the grid."""
-
-    name: str
-    rank: int  # the largest leave the grid first; 0 never leaves
-    phrase: str = "{}"  # with {} for the cell
-    implied: bool = False  # by other cells of the row: a surface without room for it leaves it out
-
-
-COLUMNS = (
-    Column(name="metric", rank=0),
-    Column(name="value", rank=1),
-    Column(name="n", rank=4, phrase="n={}"),
-    Column(name="budget", rank=3, phrase="budget {}"),
-    Column(name="baseline", rank=5, implied=True),  # by value and change
-    Column(name="change", rank=2, phrase="change {}"),
-    Column(name="outcome", rank=0),
-)
-
 _WHOLE_FROM = 10  # % or pp: from here on a change is shown without decimals
 
 
-def cells_of(run: Run, key: Key, name: str, figure: Figure | None, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """Return one cell for each column; the row is called `name`."""
+def cells_of(run: Run, key: Key, name: str, figure: Figure | None, verdicts: Sequence[Verdict]) -> Mapping[str, str]:
+    """Return the cells of a row, which is called `name`, under the names of their columns."""
     metric = metric_of(run, key[0])
     budget = next((verdict.subject for verdict in verdicts if isinstance(verdict.subject, Budget)), None)
     comparison = next((verdict.subject for verdict in verdicts if isinstance(verdict.subject, Comparison)), None)
-    cells: Mapping[str, str] = {
+    return {
         "metric": name,
         "value": _value(figure, metric) if figure else "unmeasured",
         "n": counted(figure.estimate.n, visible(unit_of(figure.per))) if figure else "",
@@ -46,7 +24,6 @@ def cells_of(run: Run, key: Key, name: str, figure: Figure | None, verdicts: Seq
         "change": _change(comparison) if comparison else "",
         "outcome": ", ".join(dict.fromkeys(map(_outcome, verdicts))),
     }
-    return tuple(cells[column.name] for column in COLUMNS)
 
 
 def visible(text: str) -> str:

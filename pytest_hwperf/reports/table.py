@@ -23,7 +23,7 @@ from pytest_hwperf.core.records import (
 )
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import plural, show_number
-from pytest_hwperf.reports.cells import COLUMNS, Column, cells_of, unit_of, visible
+from pytest_hwperf.reports.cells import cells_of, unit_of, visible
 from pytest_hwperf.reports.footnotes import Footnotes, notes_of
 from pytest_hwperf.reports.order import Family, families, median_of, sorted_keys, title_of
 
@@ -41,6 +41,27 @@ _TONES: Mapping[str, Tone] = {
     "not comparable": "doubtful",
     "improved": "good",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column, and how a narrow surface says its cell outside the grid."""
+
+    name: str
+    rank: int  # the largest leave the grid first; 0 never leaves
+    phrase: str = "{}"  # with {} for the cell
+    implied: bool = False  # by other cells of the row: a surface without room for it leaves it out
+
+
+COLUMNS = (
+    Column(name="metric", rank=0),
+    Column(name="value", rank=1),
+    Column(name="n", rank=4, phrase="n={}"),
+    Column(name="budget", rank=3, phrase="budget {}"),
+    Column(name="baseline", rank=5, implied=True),  # by value and change
+    Column(name="change", rank=2, phrase="change {}"),
+    Column(name="outcome", rank=0),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,8 +251,9 @@ def _section(choice: _Choice, common: Sequence[str], footnotes: Footnotes) -> Se
 def _row(choice: _Choice, key: Key, footnotes: Footnotes) -> Row:
     run, figure, verdicts = choice.run, choice.figures.get(key), choice.verdicts.get(key, [])
     notes = {footnotes.number(note) for note in notes_of(run, key[0], figure, verdicts, exact=choice.exact)}
+    cells = cells_of(run, key, choice.names[key], figure, verdicts)
     return Row(
-        cells=cells_of(run, key, choice.names[key], figure, verdicts),
+        cells=tuple(cells[column.name] for column in COLUMNS),
         notes=tuple(sorted(notes)),
         tone=_tone(verdicts),
     )

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.reports.cells import Column
-from pytest_hwperf.reports.table import Detail, Group, Row, Section, Table, Tone, rows
+from pytest_hwperf.reports.table import Column, Detail, Group, Row, Section, Table, Tone, rows
 
 Style = Mapping[str, bool]  # markup as pytest's terminal writer takes it: {"red": True}
 Line = tuple[str, Style]

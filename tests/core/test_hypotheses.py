@@ -345,3 +345,10 @@ def test_a_measurement_that_the_pairs_did_not_meet_says_so() -> None:
         "the pairs did not meet this measurement: its label differs between processes"
     )
     assert said(answers(Questions(), met=False), measured=False, named=True) is None
+
+
+def test_what_one_side_has_no_values_of_is_not_compared() -> None:
+    """A worker may send an empty sample: there is nothing in it to test."""
+    some, none = (fake.sample("accuracy", values, per="example") for values in ([1.0, 0.0], []))
+
+    assert asked(asking(ACCURACY), rehearsal(exact={"baseline": [some], "candidate": [none]})).fixed_samples == []

@@ -95,3 +95,15 @@ def _wait_for(path: Path, session: "subprocess.Popen[str]") -> None:
 
 def _children_of_this_process() -> list[int]:
     return [child.pid for child in psutil.Process().children(recursive=True) if "test_asked.py" in child.cmdline()]
+
+
+def test_an_answer_without_end_is_not_read(tmp_path: Path) -> None:
+    """The file has a hole, and takes no space."""
+    source = (
+        "import json, os\n"
+        "def test_it():\n"
+        "    with open(json.loads(os.environ['HWPERF_WORKER'])['reply_to'], 'wb') as reply:\n"
+        "        reply.truncate(1 << 40)\n"
+    )
+    with pytest.raises(WorkerError, match="more than 256 MiB"):
+        ask(TASK, command(tmp_path, source), processes=1)

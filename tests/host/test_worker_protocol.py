@@ -99,3 +99,8 @@ def test_a_reply_appears_whole(tmp_path: Path) -> None:
 
     assert decode_result((tmp_path / "answer.json").read_text(encoding="utf-8")) == answer
     assert [path.name for path in tmp_path.iterdir()] == ["answer.json"]
+
+
+def test_an_answer_that_is_not_even_text_is_refused() -> None:
+    with pytest.raises(WorkerError, match="not JSON"):
+        decode_result(b"\xff\xfe{}")

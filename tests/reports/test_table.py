@@ -20,9 +20,9 @@ from pytest_hwperf.core.records import (
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.core.units import _SCALES, counted
-from pytest_hwperf.reports.cells import COLUMNS, metric_of, unit_of, visible
+from pytest_hwperf.reports.cells import metric_of, unit_of, visible
 from pytest_hwperf.reports.order import sorted_keys
-from pytest_hwperf.reports.table import Section, Table, rows
+from pytest_hwperf.reports.table import COLUMNS, Section, Table, rows
 
 
 def report_of(*judgements: Judgement) -> Report:

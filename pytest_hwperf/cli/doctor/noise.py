@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.errors import HwperfError
+from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.paired import MOST_PAIRS, pairs_needed
 from pytest_hwperf.core.ranks import fewest_pairs
 from pytest_hwperf.core.sequence import SCREEN_PAIRS, SHARES
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.pairs.conductor import Progress
 
 ALPHA = 0.01  # the gate's default, per build
-MARGIN = 0.02  # its default for the median latency
+(MARGIN,) = (margin.size for margin in METRICS["latency"].margins if margin.statistic == "p50")
 CHANGES = (0.02, 0.05, 0.10)
 
 
