@@ -11,6 +11,8 @@ from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, 
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.units import show
 
+_CLOSE = 1e-13  # of two points, as changes of a share, after which no third one is tried
+
 
 def outcome_of(low: float | None, high: float | None, margin: float, better: Better) -> ComparisonOutcome:
     """Decide by where the whole interval of a change lies; a bound on the margin is within it.
@@ -147,17 +149,32 @@ def tango_interval(ups: int, downs: int, n: int, alpha: float) -> tuple[float, f
 
     z = float(ndtri(1 - alpha))
     point = (ups - downs) / n
-    low = _crossing(-1.0, point, lambda change: tango_score(ups, downs, n, change) > z)
-    high = _crossing(point, 1.0, lambda change: tango_score(ups, downs, n, change) > -z)
+    low = _root(-1.0, point, lambda change: tango_score(ups, downs, n, change) - z)
+    high = _root(point, 1.0, lambda change: tango_score(ups, downs, n, change) + z)
     return low, high
 
 
-def _crossing(left: float, right: float, above: Callable[[float], bool]) -> float:
-    """Bisect to where a falling function crosses: `above` holds to the left of it."""
-    for _ in range(40):  # halves of an interval of 2: to 2e-12
-        middle = (left + right) / 2
-        left, right = (middle, right) if above(middle) else (left, middle)
-    return (left + right) / 2
+def _root(left: float, right: float, height: Callable[[float], float]) -> float:
+    """Return where a falling function is 0, or the end that is nearest: false position, Illinois variant.
+
+    An end that stays twice in a row counts half, so that both ends close in.
+
+    References:
+        Dowell and Jarratt, BIT 11 (1971) 168-174.
+    """
+    above, below, moved = height(left), height(right), 0
+    if above <= 0 or below >= 0:
+        return left if above <= 0 else right
+    middle, last = left, right
+    while abs(middle - last) > _CLOSE:
+        last = middle
+        middle = right - below * (right - left) / (below - above) if above < math.inf > -below else (left + right) / 2
+        found = height(middle)
+        if found > 0:
+            left, above, below, moved = middle, found, below / 2 if moved > 0 else below, 1
+        else:
+            right, below, above, moved = middle, found, above / 2 if moved < 0 else above, -1
+    return middle
 
 
 def _p_value(worse: int, other: int, n: int, margin: float) -> float:

@@ -199,8 +199,7 @@ def _mean(ordered: "NDArray[float64]", confidence: float) -> Estimate:
     method = "mean, t interval, this process only"
     if ordered[0] == ordered[-1]:
         return _exactly(ordered, confidence, method)
-    value = float(ordered.mean())
-    half = float(stdtrit(n - 1, (1 + confidence) / 2) * ordered.std(ddof=1) / math.sqrt(n))
+    value, half = _mean_and_half_width(ordered, confidence)
     return _result(ordered, (value, value - half, value + half), confidence, method)
 
 
@@ -211,6 +210,18 @@ def _rate(ordered: "NDArray[float64]", confidence: float) -> Estimate:
     fast = None if seconds.low is None or seconds.low <= 0 else 1 / seconds.low
     method = "completed / wall, inverted t interval of the windows' seconds, this process only"
     return _result(ordered, (1 / seconds.value, slow, fast), confidence, method, *seconds.warnings)
+
+
+def _mean_and_half_width(ordered: "NDArray[float64]", confidence: float) -> tuple[float, float]:
+    """Take both from sums: `mean()` and `std()` of NumPy take four times as long for a handful of windows."""
+    import numpy as np
+    from scipy.special import stdtrit
+
+    n = len(ordered)
+    mean = float(np.add.reduce(ordered)) / n
+    apart = ordered - mean
+    deviation = math.sqrt(np.add.reduce(apart * apart) / (n - 1))
+    return mean, float(stdtrit(n - 1, (1 + confidence) / 2)) * deviation / math.sqrt(n)
 
 
 def _share(ordered: "NDArray[float64]", confidence: float) -> Estimate:

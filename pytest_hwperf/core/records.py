@@ -4,7 +4,6 @@ import hashlib
 import json
 from array import array
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -38,7 +37,7 @@ def replace(record: R, /, **changes: Any) -> R:
     return changed
 
 
-class Machine(Record, frozen=True, kw_only=True, dict=True, gc=True):
+class Machine(Record, frozen=True, kw_only=True):
     """The stable facts of a machine, which must agree before two runs are compared."""
 
     cpu_model: str
@@ -50,7 +49,7 @@ class Machine(Record, frozen=True, kw_only=True, dict=True, gc=True):
     libraries: Mapping[str, str]  # runtimes that decide speed: name → version
     threads: Mapping[str, str]  # environment variables that size thread pools, as set
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits over every field; never over a current clock rate or load."""
         values = msgspec.structs.astuple(self)

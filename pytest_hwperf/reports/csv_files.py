@@ -50,14 +50,14 @@ def render(report: Report) -> dict[str, bytes]:
     """Return the content of each file under its name; files without rows still have their header."""
     judgements = report.judgements
     keys = sorted_keys(figure.key for judgement in judgements for figure in judgement.figures)
-    names = {key: name for key in keys if (name := _figure_name(key, judgements))}
+    columns = {key: [f"{_figure_name(key, judgements)}{ending}" for ending in _FIGURE_ENDINGS] for key in keys}
     changes = changes_of(report.gates)
-    summary_columns = [*_RUN_COLUMNS, *(name + end for name in names.values() for end in _FIGURE_ENDINGS), "conditions"]
+    summary_columns = [*_RUN_COLUMNS, *(name for names in columns.values() for name in names), "conditions"]
     return {
         "stat_benchmark_runs.csv": _written(
             _SAMPLE_COLUMNS, [row for judgement in judgements for row in _sample_rows(judgement.run)]
         ),
-        "stat_benchmark_summary.csv": _written(summary_columns, [_summary_row(one, names) for one in judgements]),
+        "stat_benchmark_summary.csv": _written(summary_columns, [_summary_row(one, columns) for one in judgements]),
         "statistical_comparisons.csv": _written(
             _COMPARISON_COLUMNS,
             [
@@ -155,23 +155,24 @@ def _figure_name(key: Key, judgements: Sequence[Judgement]) -> str:
     return exported_name("_".join(key), metric_of(judgements[0].run, key[0]).unit)
 
 
-def _summary_row(judgement: Judgement, names: Mapping[Key, str]) -> Record:
+def _summary_row(judgement: Judgement, columns: Mapping[Key, Sequence[str]]) -> Record:
     run = judgement.run
     figures = {figure.key: figure for figure in judgement.figures}
     row = {**_run_cells(run), "conditions": _conditions(run)}
-    for key, name in names.items():
+    for key, names in columns.items():
         figure = figures.get(key)
         if figure:
-            row |= {name + end: cell for end, cell in zip(_FIGURE_ENDINGS, _figure_cells(run, figure), strict=True)}
+            row.update(zip(names, _figure_cells(run, figure), strict=True))
         else:
-            row[f"{name}_reason"] = str(run.unmeasured.get(key[0], "not among the figures of this run"))
+            row[names[-1]] = str(run.unmeasured.get(key[0], "not among the figures of this run"))
     return row
 
 
 def _figure_cells(run: Run, figure: Figure) -> tuple[Cell, ...]:
     """Return the cells in the order of `_FIGURE_ENDINGS`."""
     factor, estimate = _unit(run, figure.metric)[1], figure.estimate
-    low, high = (None if end is None else end * factor for end in (estimate.low, estimate.high))
+    low = None if estimate.low is None else estimate.low * factor
+    high = None if estimate.high is None else estimate.high * factor
     return estimate.value * factor, low, high, estimate.n, figure.per, figure.source, _open_end(estimate)
 
 

@@ -7,8 +7,8 @@ import hashlib
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_hwperf.core.errors import SerialisationError, StoreError
 from pytest_hwperf.core.records import SCHEMA, Run, StoredRun
@@ -27,8 +27,7 @@ class Heading(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-h
     digest: str  # SHA-256 of the other lines: finds edits by hand and half merges, and is no protection against intent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(NamedTuple):
     """A stored run with its line, so that saving the next one need not write it again."""
 
     stored: StoredRun
