@@ -191,7 +191,6 @@ def _ranks(n: int, statistic: str, confidence: float) -> tuple[int, int, int, tu
 
 
 def _mean(ordered: "NDArray[float64]", confidence: float) -> Estimate:
-    from scipy.special import stdtrit
 
     n = len(ordered)
     if n == 1:
