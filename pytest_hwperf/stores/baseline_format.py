@@ -72,7 +72,7 @@ def parse(path: Path, content: bytes) -> tuple[Entry, ...]:
     except SerialisationError as error:
         raise StoreError(f"{path} {error}") from error
     if signed != _digest(lines):
-        raise StoreError(f"{path} was edited by hand or half merged (its digest does not fit): {restore}")
+        raise StoreError(f"{path} was cut off, edited by hand or half merged (its digest does not fit): {restore}")
     try:
         entries = tuple(Entry(stored=from_json(StoredRun, line), line=line) for line in lines)
     except SerialisationError as error:
