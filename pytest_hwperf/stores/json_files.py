@@ -196,13 +196,13 @@ class JsonStore:
     def _read(self, path: Path) -> Entries:
         """Read one file; () where there is none."""
         try:
+            if not os.path.lexists(path):
+                path = path.with_suffix(EARLIER_SUFFIX)
             real, root = os.path.realpath(path), os.path.realpath(self._root)
             if os.path.commonpath([real, root]) != root:
                 raise StoreError(f"{path} leaves {self._root} through a link: put the file itself there")
             if not os.path.lexists(path):
-                path = path.with_suffix(EARLIER_SUFFIX)
-                if not os.path.lexists(path):
-                    return ()
+                return ()
             status = path.stat()
             if not stat.S_ISREG(status.st_mode):
                 raise StoreError(f"{path} is not a file: remove it")
