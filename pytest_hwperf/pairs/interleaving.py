@@ -205,6 +205,8 @@ class Interleaver:
         try:
             frame = connection.receive(plan.first_block_s if expected_s is None else plan.patience_s + 3 * expected_s)
         except WorkerError as error:
+            if isinstance(error, WorkerLostError) and error.side:
+                raise
             raise WorkerLostError(str(error), side=side) from error
         if isinstance(frame.message, Ended):
             reason = frame.message.ended.reason

@@ -92,7 +92,7 @@ def test_windows_of_a_users_block_keep_their_stated_bound(pytester: pytest.Pytes
 def test_a_budget_of_energy_is_judged_by_five_windows_and_tells_the_idle_machine(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A call of 10 ms at 20 W takes 200 mJ, all of which the idle machine would have taken too."""
+    """A call of 10 ms or more at 20 W takes 200 mJ or more, all of which the idle machine would have taken too."""
     alone = partial(idle_watts, busy=lambda: None)  # whatever else this machine does meanwhile
     monkeypatch.setattr("pytest_hwperf.plugin.measurement.idle_watts", alone)
     pytester.makepyfile(
@@ -108,7 +108,7 @@ def test_a_budget_of_energy_is_judged_by_five_windows_and_tells_the_idle_machine
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*energy mean *n=5 windows, rapl:package-0, budget <= 100 mJ: failed"])
-    assert 190 <= float(re.search(r"energy mean +(\d+(?:\.\d+)?) mJ", shown)[1]) <= 230  # type: ignore[index] # else it fails
+    assert float(re.search(r"energy mean +(\d+(?:\.\d+)?) mJ", shown)[1]) >= 190  # type: ignore[index] # else it fails
     assert "energy_net" in shown
     assert "above the idle machine's 20.0 W" in shown
 
