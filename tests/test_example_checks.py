@@ -1,11 +1,20 @@
 """What tox asks of the example project: a report that lacks anything is told so."""
 
+import json
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import example_checks
 import pytest
+
+from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.core.statements import state
+
+
+def cause(text: str) -> Any:
+    """As a report holds it."""
+    return json.loads(to_json(state("said", text=text)))
 
 
 def run(file: str, scenario: str) -> dict[str, Any]:
@@ -23,7 +32,11 @@ def report() -> dict[str, Any]:
     """All that the example measures, as far as the check looks."""
     forest, int8 = example_checks.NO_INT8
     wanted = [(file, one) for file in example_checks.FILES for one in example_checks.SCENARIOS]
-    skip = {"test": f"{forest}::test_one_image[{int8}]", "scenario": int8, "reason": "not quantisable: only trees"}
+    skip = {
+        "test": f"{forest}::test_one_image[{int8}]",
+        "scenario": int8,
+        "cause": cause("not quantisable: only trees"),
+    }
     return {"judgements": [run(*one) for one in wanted if one != example_checks.NO_INT8], "skips": [skip]}
 
 
@@ -35,7 +48,7 @@ def test_scenarios_that_were_skipped_are_missed(report: dict[str, Any]) -> None:
     """As where ONNX Runtime cannot be had: everything is green, and nothing was measured."""
     gone = [one for one in report["judgements"] if "onnx" in one["run"]["scenario"]]
     kept = [one for one in report["judgements"] if one not in gone]
-    skips = [{**one["run"], "reason": "not installed"} for one in gone]
+    skips = [{**one["run"], "cause": cause("not installed")} for one in gone]
     said = example_checks.untrue({"judgements": kept, "skips": [*report["skips"], *skips]})
 
     assert len(gone) == sum("has 0 runs of onnx" in line for line in said) == 5
