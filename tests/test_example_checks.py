@@ -35,7 +35,7 @@ def report() -> dict[str, Any]:
     skip = {
         "test": f"{forest}::test_one_image[{int8}]",
         "scenario": int8,
-        "cause": cause("not quantisable: only trees"),
+        "cause": cause("not quantisable: trees"),
     }
     return {"judgements": [run(*one) for one in wanted if one != example_checks.NO_INT8], "skips": [skip]}
 
