@@ -28,7 +28,7 @@ FILES = {
     "tests/test_forest.py": FIGURES,
 }
 
-QUICK = ("tests/test_pixels.py", "tests/test_logistic.py", "-k", "not onnx", "--hwperf-max-time=0.5")
+QUICK = ("tests/test_pixels.py", "--hwperf-max-time=0.5")
 SESSIONS = 3
 WORK = "    return X / 16\n"
 MORE = "    for _ in range(20):\n        done = X / 16\n    return done\n"
