@@ -1,44 +1,33 @@
-"""The hooks of the pytest plugin; nothing heavy is imported before a test is to be measured."""
+"""What every run of pytest loads: options, markers and fixtures; the hooks that measure follow where needed."""
 
 import os
-from collections.abc import Generator, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_hwperf.plugin.collector import Collector
 from pytest_hwperf.plugin.options import add_options, read_settings
-from pytest_hwperf.plugin.session import (
-    InProcess,
-    Mode,
-    SessionState,
-    begin_session,
-    begin_try,
-    end_session,
-    is_marked,
-    is_measured,
-    session_of,
-    test_of,
-)
 
-# Not imported by name: the module `hwperf` of this package would hide the fixture of that name once it is loaded.
-pytest_plugins = ("pytest_hwperf.plugin.fixtures",)
+if TYPE_CHECKING:
+    from pytest_hwperf.meters.energy.window import EnergyMeter
+    from pytest_hwperf.meters.memory.window import MemoryWindows
+    from pytest_hwperf.plugin.hwperf import Hwperf
+    from pytest_hwperf.plugin.scenarios import ReadyScenario
 
 _WORKER = "HWPERF_WORKER"  # host.worker_protocol.ENVIRONMENT, which an unused plugin does not load
-_MARKER_LINES = (
-    (
-        "hwbudget(latency_p95_ms=100, accuracy_min=0.85, memory_max_mb=10, throughput_min_qps=5000, "
+_FIXTURES = frozenset({"hwperf", "hwperf_model", "energy_meter", "memory_meter"})
+_MARKERS = {
+    "hwbudget": (
+        "(latency_p95_ms=100, accuracy_min=0.85, memory_max_mb=10, throughput_min_qps=5000, "
         "energy_budget_mj=2.0, ...): limits that the measured test must keep; the closest marker wins per keyword."
     ),
-    (
-        'hwregression(latency_p50="2%", memory="1%", accuracy="0.5pp", ...): smallest changes against the '
-        "baseline that matter."
+    "hwregression": (
+        '(latency_p50="2%", memory="1%", accuracy="0.5pp", ...): smallest changes against the baseline that matter.'
     ),
-    (
-        'hwscenarios("sklearn_fp32", "onnx_fp32", "onnx_int8", ...): run the test once for each scenario, through '
+    "hwscenarios": (
+        '("sklearn_fp32", "onnx_fp32", "onnx_int8", ...): run the test once for each scenario, through '
         "the fixture `scenario`."
     ),
-)
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,207 +36,106 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register markers, read every setting, and choose what this process does with a measurement."""
-    for line in _MARKER_LINES:
-        config.addinivalue_line("markers", line)
+    """Register markers and check every setting; load the hooks of a session that measures, if that is known already."""
+    for name, usage in _MARKERS.items():
+        config.addinivalue_line("markers", name + usage)
     settings = read_settings(config)
-    mode: Mode = InProcess(judges=not settings.disable)
-    if _WORKER in os.environ:
-        from pytest_hwperf.plugin.worker import worker_of
+    distributed = hasattr(config, "workerinput") or getattr(config.option, "tx", None)
+    if settings.change_the_session or distributed or _WORKER in os.environ:
+        from pytest_hwperf.plugin.hooks import start
 
-        mode = worker_of(os.environ)
-        config.pluginmanager.register(mode, "hwperf-worker")
-    begin_session(config, SessionState(settings=settings, root=str(config.rootpath), mode=mode))
-    if isinstance(mode, InProcess):
-        _prepare(config)
-
-
-def _prepare(config: pytest.Config) -> None:
-    """Check what the settings name, and collect results in the process that reports them."""
-    settings = session_of(config).settings
-    if settings.needs_preflight:
-        from pytest_hwperf.plugin.preflight import check_resources
-
-        check_resources(config)
-        if _is_distributed(config):  # no test is collected here, and the usage error of an xdist worker loses its text
-            _check_energy(config)
-    if not hasattr(config, "workerinput"):  # under xdist the controller collects, saves and reports
-        config.pluginmanager.register(Collector(config, settings), "hwperf-collector")
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Close the energy counters, if any were opened."""
-    end_session(config)
-
-
-def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say what is compared with what; nothing in a run that neither compares nor saves."""
-    state = session_of(config)
-    if state.settings.disable:
-        return "hwperf: disabled, so that nothing is measured, judged or saved"
-    if not state.mode.judges or not (state.settings.save or state.settings.compare or state.settings.against):
-        return None
-    from pytest_hwperf.plugin.preflight import header
-
-    return header(config)
+        start(config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once for each scenario that it names, or for each built-in one."""
     if {"scenario", "hwperf_model"} <= set(metafunc.fixturenames):  # not a user's own fixture of that name
+        from pytest_hwperf.plugin.hooks import start
         from pytest_hwperf.plugin.markers import scenario_names
 
+        start(metafunc.config)
         metafunc.parametrize("scenario", scenario_names(metafunc.definition), indirect=True)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(
-    collector: pytest.Collector,
-) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Fail the collection of a file with a bad marker, in an xdist worker only.
-
-    The usage error that ends other sessions would lose its text there, and the run would end as an internal error.
-    """
-    known = session_of(collector.config).problems
-    before = len(known)
-    report = yield
-    if not hasattr(collector.config, "workerinput"):
-        return report
-    _read_markers(item for item in report.result or () if isinstance(item, pytest.Item))
-    problems = known[before:]
-    if problems:
-        report.outcome = "failed"
-        report.longrepr = "\n".join(problems)
-        report.result = []
-        report.hwperf_usage = True  # type: ignore[attr-defined] # crosses to the controller, which exits with 4
-    return report
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Read the markers of all tests, those included that a conftest has just added; end the session at a bad one."""
-    _read_markers(items)
-    problems = session_of(config).problems
-    if problems and not hasattr(config, "workerinput"):
-        raise pytest.UsageError("\n".join(problems))
-    settings = session_of(config).settings
-    if settings.needs_preflight and any(map(_is_metered, items)) and not _is_distributed(config):
-        _check_energy(config)
-    if settings.only or settings.skip:
-        chosen = [item for item in items if is_measured(item) == settings.only]
-        config.hook.pytest_deselected(items=[item for item in items if is_measured(item) != settings.only])
-        items[:] = chosen
+    if config.pluginmanager.has_plugin("hwperf-hooks") or any(map(_is_concerned, items)):
+        from pytest_hwperf.plugin.hooks import check_items, start
+
+        start(config)
+        check_items(config, items)
 
 
-def _is_distributed(config: pytest.Config) -> bool:
-    """Whether pytest-xdist is at work, in this process or in those that it starts."""
-    return hasattr(config, "workerinput") or bool(getattr(config.option, "tx", None))
+def _is_concerned(item: pytest.Item) -> bool:
+    """Whether a test carries one of the markers or uses one of the fixtures that measure."""
+    used = not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+    return used or any(map(item.get_closest_marker, _MARKERS))
 
 
-def _is_metered(item: pytest.Item) -> bool:
-    """Whether a test measures energy, itself or by being measured."""
-    return is_measured(item) or "energy_meter" in getattr(item, "fixturenames", ())
+@pytest.fixture(name="hwperf")  # the module `hwperf` of this package becomes its attribute of that name
+def hwperf_fixture(request: pytest.FixtureRequest) -> "Hwperf":
+    """Measure: call it with the fixture `scenario`, or with a callable, its arguments and `y_true=`, `batch_size=`."""
+    from pytest_hwperf.plugin.hooks import start
+    from pytest_hwperf.plugin.hwperf import Hwperf
+
+    start(request.config)
+    return Hwperf(request.node)
 
 
-def _check_energy(config: pytest.Config) -> None:
-    from pytest_hwperf.plugin.preflight import check_energy
-
-    check_energy(config)
-
-
-def _read_markers(items: Iterable[pytest.Item]) -> None:
-    """Put the parsed markers on each marked test, and every new problem with the others."""
-    for item in items:
-        if is_marked(item):
-            from pytest_hwperf.plugin.markers import read_markers
-
-            known = session_of(item.config).problems
-            known.extend(problem for problem in read_markers(item) if problem not in known)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Rerun the baseline in pairs with the candidate, if that was asked for, before the first test."""
-    if _reruns(session):
-        _rerun(session)
-    return (yield)
-
-
-def _rerun(session: pytest.Session) -> None:
-    """Run the pairs; an unforeseen error ends the session, since pytest would call it an internal error of its own.
-
-    Raises:
-        pytest.UsageError: nothing could be compared; says why.
-    """
-    import traceback
-
-    from pytest_hwperf.plugin.gate import rerun
+@pytest.fixture
+def scenario(request: pytest.FixtureRequest, hwperf_model: Any, hwperf_data: Any) -> "ReadyScenario":
+    """The model of `hwperf_model` in one runtime, on the data of `hwperf_data`; see the marker `hwscenarios`."""
+    from pytest_hwperf.core.errors import HwperfError
+    from pytest_hwperf.plugin.scenarios import ready_scenario
 
     try:
-        rerun(session)
-    except (pytest.UsageError, pytest.exit.Exception):
-        raise
-    except Exception as error:
-        raise pytest.UsageError(
-            f"hwperf: nothing was compared, by a mistake of pytest-hwperf itself: {type(error).__name__}: {error}. "
-            f"Please report it with these lines:\n{traceback.format_exc()}"
-        ) from error
+        return ready_scenario(request.node, request.param, hwperf_model, hwperf_data)
+    except HwperfError as error:
+        problem = str(error)
+    pytest.fail(problem, pytrace=False)  # outside of `except`, so that pytest does not show the same error twice
 
 
-def _reruns(session: pytest.Session) -> bool:
-    """Whether this process is the one that may rerun a baseline, and tests will follow."""
-    config = session.config
-    state, option = session_of(config), config.option
-    if not state.mode.judges or hasattr(config, "workerinput") or option.collectonly:
-        return False
-    failed = session.testsfailed and not option.continue_on_collection_errors  # then pytest runs nothing either
-    return bool(state.settings.against or state.settings.compare) and not failed
+@pytest.fixture(scope="session")
+def hwperf_model() -> Any:
+    """The fitted estimator that the fixture `scenario` measures. Override it in conftest.py."""
+    pytest.fail(
+        "the fixture scenario needs a model: define a fixture hwperf_model in conftest.py that returns a fitted "
+        "estimator",
+        pytrace=False,
+    )
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Begin every try of a test empty: plugins that rerun a test keep the item."""
-    begin_try(item)
-    item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith("hwperf.")]
+@pytest.fixture(scope="session")
+def hwperf_data() -> Any:
+    """The rows that scenarios predict: X, (X, y), (X, y, X_calibration) or a mapping of these. Override it."""
+    pytest.fail(
+        "the fixture scenario needs data: define a fixture hwperf_data in conftest.py that returns (X, y), or "
+        "(X, y, X_calibration) for static INT8",
+        pytrace=False,
+    )
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-    """Measure the body of a test that has a budget and no fixture: its body is the call."""
-    if not is_measured(pyfuncitem) or "hwperf" in pyfuncitem.fixturenames:
-        return (yield)
-    from pytest_hwperf.plugin.hwperf import measured_body
+@pytest.fixture
+def energy_meter(request: pytest.FixtureRequest) -> "EnergyMeter":
+    """Meter the energy of your own block: `with energy_meter.window() as reading: ...`, then `reading.joules`."""
+    from pytest_hwperf.meters.energy.window import EnergyMeter
+    from pytest_hwperf.plugin.hooks import start
+    from pytest_hwperf.plugin.session import session_of
 
-    body = pyfuncitem.obj
-    pyfuncitem.obj = measured_body(pyfuncitem)
-    try:
-        return (yield)
-    finally:
-        pyfuncitem.obj = body
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Judge a measured test when its body has passed; all its verdicts fail it together."""
-    result = yield  # a body that fails by itself is not judged
-    if session_of(item.config).mode.judges and is_measured(item):
-        from pytest_hwperf.plugin.judging import judge_test
-
-        failure = judge_test(item)
-        if failure:
-            pytest.fail(failure, pytrace=False)
-    return result
+    start(request.config)
+    shared = session_of(request.config)
+    if shared.settings.disable:
+        return EnergyMeter(None, why_none="nothing is measured (--hwperf-disable)")
+    return EnergyMeter(shared.energy)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put the result of a test on its report as plain data, which xdist sends from worker to controller."""
-    report = yield
-    test = test_of(item)
-    if report.when == "call" and test.result:
-        report.hwperf = test.result  # type: ignore[attr-defined] # pytest lets plugins add to a report
-    elif report.skipped and test.skips:
-        from pytest_hwperf.plugin.judging import plain_result
+@pytest.fixture
+def memory_meter(request: pytest.FixtureRequest) -> "MemoryWindows":
+    """Measure the memory of your own block: `with memory_meter.window() as reading: ...`, then `reading.peak_bytes`."""
+    from pytest_hwperf.meters.memory.window import MemoryWindows
+    from pytest_hwperf.plugin.hooks import start
+    from pytest_hwperf.plugin.session import session_of
 
-        report.hwperf = plain_result(item, [])  # type: ignore[attr-defined] # the same
-    return report
+    start(request.config)
+    return MemoryWindows(lambda: session_of(request.config).peak_rss)

@@ -1,4 +1,4 @@
-"""The collector of all results of a session; every run of pytest loads it, so that it imports nothing heavy."""
+"""The collector of all results of a session."""
 
 from typing import TYPE_CHECKING
 

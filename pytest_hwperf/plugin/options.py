@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pytest_hwperf.stores.location import locate
-
 _DEFAULT_ALPHA = "1%"
+_DEFAULT_STORE = "json:.hwperf"
 
 
 def _choice(*allowed: str) -> "Callable[[str, str], str]":
@@ -133,7 +132,7 @@ _OPTIONS = (
     _Option(
         "baseline", "Name of the baseline to save to and compare with.", metavar="NAME", default="main", parse=_baseline
     ),
-    _Option("store", "Where baselines live: a folder, or SCHEME:LOCATION.", metavar="URL", default="json:.hwperf"),
+    _Option("store", "Where baselines live: a folder, or SCHEME:LOCATION.", metavar="URL", default=_DEFAULT_STORE),
     _Option(
         "alpha",
         "Accepted rate of false alarms: of a whole run that is rerun in pairs, else of each comparison.",
@@ -198,8 +197,15 @@ _OPTIONS = (
 )
 
 
-class Settings(NamedTuple):
-    """The values of all options and ini keys, checked."""
+class Settings:
+    """The values of all options and ini keys, checked.
+
+    Neither a `NamedTuple` nor a dataclass: to generate one takes up to half a millisecond in every run of pytest.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        """Keep each value under its name."""
+        vars(self).update(values)
 
     save: bool
     compare: bool
@@ -225,6 +231,11 @@ class Settings(NamedTuple):
     only: bool
     skip: bool
     disable: bool
+
+    @property
+    def change_the_session(self) -> bool:
+        """Whether they matter to a session in which nothing turns out to be measured."""
+        return self.needs_preflight or self.only or self.skip or self.disable
 
     @property
     def needs_preflight(self) -> bool:
@@ -266,11 +277,9 @@ def read_settings(config: pytest.Config) -> Settings:
         pytest.UsageError: says what was given, what is allowed and what to type.
     """
     values = {option.field or option.name.replace("-", "_"): _value(config, option) for option in _OPTIONS}
-    try:
-        values["store"], values["location"] = locate(values["store"], config.rootpath)
-    except ValueError as problem:
-        raise pytest.UsageError(f"--hwperf-store={problem}") from problem
-    settings = Settings(**{**values, "watts": _watts(config, values["watts"])})
+    values["store"], values["location"] = _store(config, values["store"])
+    values["watts"] = _watts(config, values["watts"])
+    settings = Settings(**values)
     if settings.base_python and not settings.against:
         raise pytest.UsageError("--hwperf-base-python is the baseline's interpreter: give --hwperf-against=REF|DIR too")
     if settings.only and settings.skip:
@@ -283,6 +292,18 @@ def _value(config: pytest.Config, option: _Option) -> Any:
     given = None if option.kind == "ini" else config.getoption(option.ini)
     value = config.getini(option.ini) if given is None else given
     return value if option.parse is None else option.parse(option.flag, value)
+
+
+def _store(config: pytest.Config, url: str) -> tuple[str, str]:
+    """Return scheme and location; the parser is loaded only for another store than the default."""
+    if url == _DEFAULT_STORE:
+        return "json", str(config.rootpath / ".hwperf")
+    from pytest_hwperf.stores.location import locate
+
+    try:
+        return locate(url, config.rootpath)
+    except ValueError as problem:
+        raise pytest.UsageError(f"--hwperf-store={problem}") from problem
 
 
 def _watts(config: pytest.Config, given: str) -> str:

@@ -1,7 +1,4 @@
-"""The state of a session and of each test: what the plugin keeps in the stash of pytest's objects.
-
-Nothing heavy is imported before it is needed: every run of pytest loads this module.
-"""
+"""The state of a session and of each test: what the plugin keeps in the stash of pytest's objects."""
 
 import os
 from collections.abc import Mapping

@@ -1,0 +1,230 @@
+"""The hooks of a session that measures; a session without a measured test never loads them."""
+
+import os
+import sys
+from collections.abc import Generator, Iterable
+from typing import Any
+
+import pytest
+
+from pytest_hwperf.host.worker_protocol import ENVIRONMENT
+from pytest_hwperf.plugin.collector import Collector
+from pytest_hwperf.plugin.options import read_settings
+from pytest_hwperf.plugin.session import (
+    InProcess,
+    Mode,
+    SessionState,
+    begin_session,
+    begin_try,
+    end_session,
+    is_marked,
+    is_measured,
+    session_of,
+    test_of,
+)
+
+
+def start(config: pytest.Config) -> None:
+    """Register these hooks, unless they are; pytest then calls `pytest_configure` below."""
+    if not config.pluginmanager.has_plugin("hwperf-hooks"):
+        config.pluginmanager.register(sys.modules[__name__], "hwperf-hooks")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose what this process does with a measurement, and begin the session's state."""
+    settings = read_settings(config)
+    mode: Mode = InProcess(judges=not settings.disable)
+    if ENVIRONMENT in os.environ:
+        from pytest_hwperf.plugin.worker import worker_of
+
+        mode = worker_of(os.environ)
+        config.pluginmanager.register(mode, "hwperf-worker")
+    begin_session(config, SessionState(settings=settings, root=str(config.rootpath), mode=mode))
+    if isinstance(mode, InProcess):
+        _prepare(config)
+
+
+def _prepare(config: pytest.Config) -> None:
+    """Check what the settings name, and collect results in the process that reports them."""
+    settings = session_of(config).settings
+    if settings.needs_preflight:
+        from pytest_hwperf.plugin.preflight import check_resources
+
+        check_resources(config)
+        if _is_distributed(config):  # no test is collected here, and the usage error of an xdist worker loses its text
+            _check_energy(config)
+    if not hasattr(config, "workerinput"):  # under xdist the controller collects, saves and reports
+        config.pluginmanager.register(Collector(config, settings), "hwperf-collector")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Close the energy counters, if any were opened."""
+    end_session(config)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say what is compared with what; nothing in a run that neither compares nor saves."""
+    state = session_of(config)
+    if state.settings.disable:
+        return "hwperf: disabled, so that nothing is measured, judged or saved"
+    if not state.mode.judges or not (state.settings.save or state.settings.compare or state.settings.against):
+        return None
+    from pytest_hwperf.plugin.preflight import header
+
+    return header(config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Fail the collection of a file with a bad marker, in an xdist worker only.
+
+    The usage error that ends other sessions would lose its text there, and the run would end as an internal error.
+    """
+    known = session_of(collector.config).problems
+    before = len(known)
+    report = yield
+    if not hasattr(collector.config, "workerinput"):
+        return report
+    _read_markers(item for item in report.result or () if isinstance(item, pytest.Item))
+    problems = known[before:]
+    if problems:
+        report.outcome = "failed"
+        report.longrepr = "\n".join(problems)
+        report.result = []
+        report.hwperf_usage = True  # type: ignore[attr-defined] # crosses to the controller, which exits with 4
+    return report
+
+
+def check_items(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Read the markers of all collected tests, and deselect those that were not asked for.
+
+    Raises:
+        pytest.UsageError: names every bad marker.
+    """
+    _read_markers(items)
+    problems = session_of(config).problems
+    if problems and not hasattr(config, "workerinput"):
+        raise pytest.UsageError("\n".join(problems))
+    settings = session_of(config).settings
+    if settings.needs_preflight and any(map(_is_metered, items)) and not _is_distributed(config):
+        _check_energy(config)
+    if settings.only or settings.skip:
+        chosen = [item for item in items if is_measured(item) == settings.only]
+        config.hook.pytest_deselected(items=[item for item in items if is_measured(item) != settings.only])
+        items[:] = chosen
+
+
+def _is_distributed(config: pytest.Config) -> bool:
+    """Whether pytest-xdist is at work, in this process or in those that it starts."""
+    return hasattr(config, "workerinput") or bool(getattr(config.option, "tx", None))
+
+
+def _is_metered(item: pytest.Item) -> bool:
+    """Whether a test measures energy, itself or by being measured."""
+    return is_measured(item) or "energy_meter" in getattr(item, "fixturenames", ())
+
+
+def _check_energy(config: pytest.Config) -> None:
+    from pytest_hwperf.plugin.preflight import check_energy
+
+    check_energy(config)
+
+
+def _read_markers(items: Iterable[pytest.Item]) -> None:
+    """Put the parsed markers on each marked test, and every new problem with the others."""
+    for item in items:
+        if is_marked(item):
+            from pytest_hwperf.plugin.markers import read_markers
+
+            known = session_of(item.config).problems
+            known.extend(problem for problem in read_markers(item) if problem not in known)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Rerun the baseline in pairs with the candidate, if that was asked for, before the first test."""
+    if _reruns(session):
+        _rerun(session)
+    return (yield)
+
+
+def _rerun(session: pytest.Session) -> None:
+    """Run the pairs; an unforeseen error ends the session, since pytest would call it an internal error of its own.
+
+    Raises:
+        pytest.UsageError: nothing could be compared; says why.
+    """
+    import traceback
+
+    from pytest_hwperf.plugin.gate import rerun
+
+    try:
+        rerun(session)
+    except (pytest.UsageError, pytest.exit.Exception):
+        raise
+    except Exception as error:
+        raise pytest.UsageError(
+            f"hwperf: nothing was compared, by a mistake of pytest-hwperf itself: {type(error).__name__}: {error}. "
+            f"Please report it with these lines:\n{traceback.format_exc()}"
+        ) from error
+
+
+def _reruns(session: pytest.Session) -> bool:
+    """Whether this process is the one that may rerun a baseline, and tests will follow."""
+    config = session.config
+    state, option = session_of(config), config.option
+    if not state.mode.judges or hasattr(config, "workerinput") or option.collectonly:
+        return False
+    failed = session.testsfailed and not option.continue_on_collection_errors  # then pytest runs nothing either
+    return bool(state.settings.against or state.settings.compare) and not failed
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin every try of a test empty: plugins that rerun a test keep the item."""
+    begin_try(item)
+    item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith("hwperf.")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """Measure the body of a test that has a budget and no fixture: its body is the call."""
+    if not is_measured(pyfuncitem) or "hwperf" in pyfuncitem.fixturenames:
+        return (yield)
+    from pytest_hwperf.plugin.hwperf import measured_body
+
+    body = pyfuncitem.obj
+    pyfuncitem.obj = measured_body(pyfuncitem)
+    try:
+        return (yield)
+    finally:
+        pyfuncitem.obj = body
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Judge a measured test when its body has passed; all its verdicts fail it together."""
+    result = yield  # a body that fails by itself is not judged
+    if session_of(item.config).mode.judges and is_measured(item):
+        from pytest_hwperf.plugin.judging import judge_test
+
+        failure = judge_test(item)
+        if failure:
+            pytest.fail(failure, pytrace=False)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put the result of a test on its report as plain data, which xdist sends from worker to controller."""
+    report = yield
+    test = test_of(item)
+    if report.when == "call" and test.result:
+        report.hwperf = test.result  # type: ignore[attr-defined] # pytest lets plugins add to a report
+    elif report.skipped and test.skips:
+        from pytest_hwperf.plugin.judging import plain_result
+
+        report.hwperf = plain_result(item, [])  # type: ignore[attr-defined] # the same
+    return report
