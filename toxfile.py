@@ -1,6 +1,7 @@
-"""A plugin of tox: it finds the Pythons of pyenv too, and measures coverage on one Python only."""
+"""A plugin of tox: it finds the Pythons of pyenv too, and has one Python alone run all tests."""
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from tox.config.sets import ConfigSet, EnvConfigSet
     from tox.session.state import State
 
-_UNTRACED = ['python -m pytest -n 2 -m "not live"']
+_SHORTER = ["python", "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", "not live"]
 
 
 @impl
@@ -24,8 +25,9 @@ def tox_add_core_config(core_conf: "ConfigSet", state: "State") -> None:  # noqa
 
 
 @impl
-def tox_add_env_config(env_conf: "EnvConfigSet", state: "State") -> None:  # noqa: ARG001 - tox calls it by these names
-    """Trace the tests on the Python that runs tox, and on no other one: tracing takes time."""
+def tox_add_env_config(env_conf: "EnvConfigSet", state: "State") -> None:
+    """Leave the tests that start processes, and coverage, to the Python that runs tox: both take time."""
     own = f"py{sys.version_info.major}{sys.version_info.minor}"
     if env_conf.name.startswith("py3") and env_conf.name != own:
-        env_conf.loaders.insert(0, MemoryLoader(commands=_UNTRACED))
+        command = shlex.join([*_SHORTER, *(state.conf.pos_args(None) or ())])
+        env_conf.loaders.insert(0, MemoryLoader(commands=[command]))

@@ -73,10 +73,20 @@ def fakes_in_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _untraced() -> Iterator[str | None]:
+    """Let coverage not follow into the processes that tests start, which takes as long as they do."""
+    configuration = os.environ.get("COVERAGE_PROCESS_CONFIG")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        yield configuration
+
+
 @pytest.fixture
-def untraced_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let coverage not follow into fresh processes: those of pairs end at once and lose what it saw, only slower."""
-    monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+def traced(_untraced: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let coverage follow into the processes of a test after all: some parts run nowhere else."""
+    if _untraced is not None:
+        monkeypatch.setenv("COVERAGE_PROCESS_CONFIG", _untraced)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -57,7 +57,6 @@ def rows(tmp_path: Path) -> str:
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs")
 def test_a_slower_model_is_found(tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]) -> None:
     old, new = save_model(tmp_path / "old.onnx", 2), save_model(tmp_path / "new.onnx", 40)
 
@@ -69,7 +68,6 @@ def test_a_slower_model_is_found(tmp_path: Path, rows: str, capsys: pytest.Captu
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs")
 def test_another_answer_is_found_example_by_example(
     tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,7 +78,6 @@ def test_another_answer_is_found_example_by_example(
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs")
 def test_functions_are_compared_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "models.py").write_text(
         "def quick(X):\n    return X[:, 0]\n\n\ndef slow(X):\n    sum(range(3000))\n    return X[:, 0]\n",
@@ -95,7 +92,6 @@ def test_functions_are_compared_too(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs")
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
@@ -123,7 +119,6 @@ def test_a_model_that_does_not_run_says_why(
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs")
 def test_a_model_with_two_inputs_is_refused(tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]) -> None:
     two = save_model(tmp_path / "two.onnx", 1, inputs=2)
 

@@ -15,7 +15,7 @@ from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.pairs.conductor import Conductor
 from pytest_hwperf.pairs.interleaving import BlockPlan
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
+pytestmark = pytest.mark.live
 
 QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 

@@ -92,7 +92,7 @@ def test_no_builds_at_all_are_refused(arguments: list[str]) -> None:
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs", "fakes_in_reach")
+@pytest.mark.usefixtures("fakes_in_reach")
 def test_it_runs_the_users_own_tests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -116,7 +116,6 @@ def test_it_runs_the_users_own_tests(
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs")
 def test_a_run_without_a_report_says_what_pytest_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

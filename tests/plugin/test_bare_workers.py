@@ -14,7 +14,7 @@ from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.conductor import Conductor
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
+pytestmark = pytest.mark.live
 
 NODE = "test_names.py::test_names"
 TEST = """

@@ -29,7 +29,7 @@ def test_models(hwperf):
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs", "quick_pairs")
+@pytest.mark.usefixtures("quick_pairs")
 def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(models=MODELS, test_models=TESTS.format(old="quick", new="slow"))
     result = pytester.runpytest_inprocess("--hwperf-json=report.json")
@@ -44,7 +44,7 @@ def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs", "quick_pairs")
+@pytest.mark.usefixtures("quick_pairs")
 def test_a_faster_model_passes(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(models=MODELS, test_models=TESTS.format(old="slow", new="quick"))
 
@@ -67,7 +67,7 @@ def test_anything_but_two_models_is_refused(pytester: pytest.Pytester, models: s
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs", "quick_pairs")
+@pytest.mark.usefixtures("quick_pairs")
 def test_a_model_that_cannot_be_loaded_fails_the_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf):\n    hwperf.compare({'a': 'none:f', 'b': 'none:f'}, [[1.0]])\n")
     result = pytester.runpytest_inprocess()

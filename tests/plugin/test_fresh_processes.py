@@ -89,6 +89,7 @@ def test_a_missed_memory_budget_fails(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.usefixtures("traced")
 def test_a_cold_start_is_timed_in_five_fresh_processes(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -132,7 +133,7 @@ def test_each_label_of_a_test_is_weighed_apart(pytester: pytest.Pytester) -> Non
 
 @needs_linux
 @pytest.mark.live
-@pytest.mark.usefixtures("_one_process")
+@pytest.mark.usefixtures("_one_process", "traced")
 def test_who_has_answered_measures_nothing_more(pytester: pytest.Pytester) -> None:
     """Even where the body catches whatever it can: a second answer would be one of a warm process."""
     pytester.makepyfile(
@@ -185,6 +186,7 @@ def test_odd_ids_reach_the_fresh_process(pytester: pytest.Pytester) -> None:
         ("raise ValueError('only there')", "ValueError: only there"),
     ],
 )
+@pytest.mark.usefixtures("traced")
 def test_a_fresh_process_that_dies_fails_its_test_with_its_log(pytester: pytest.Pytester, body: str, told: str) -> None:
     """Never a silent pass: the test fails and the end of the log is quoted."""
     pytester.makepyfile(

@@ -17,7 +17,7 @@ from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.pairs.cpu_pin import processors
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs", "fakes_in_reach")]
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 
 WORK = """
 from fakes.simulated_time import spend

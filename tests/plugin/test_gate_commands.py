@@ -10,7 +10,7 @@ from fakes.reruns import INI, QUICK, WORK, Project, measured, repository
 from pytest_hwperf.cli import main
 from pytest_hwperf.pairs.conductor import Conductor
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs", "fakes_in_reach")]
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 
 
 @pytest.fixture

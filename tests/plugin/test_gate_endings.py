@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fakes.processes import left_in, processes_in
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs")]
+pytestmark = pytest.mark.live
 
 # The baseline says where it is, and would then go on for ever.
 TESTS = """

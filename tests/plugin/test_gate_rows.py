@@ -12,7 +12,7 @@ from fakes.reruns import INI, REHEARSED, UP, WORK, Project, measured, repository
 
 from pytest_hwperf.pairs.lockstep import Program
 
-pytestmark = [pytest.mark.live, pytest.mark.usefixtures("untraced_pairs", "quick_pairs", "fakes_in_reach")]
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ _ALONE = (70, 1)  # the first setuptools that builds wheels by itself
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.usefixtures("untraced_pairs"),
     pytest.mark.skipif(find_spec("pip") is None, reason="pip is not installed here"),
 ]
 

@@ -151,6 +151,7 @@ def test_a_missed_budget_without_memray_says_what_would_name_the_lines(
         ("__import__('os')._exit(5)", ["memray named no lines: a fresh process ended with code 5 and gave no answer."]),
     ],
 )
+@pytest.mark.usefixtures("traced")
 def test_a_missed_budget_names_the_lines_that_hold_most(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, enter: str, told: list[str]
 ) -> None:

@@ -91,6 +91,7 @@ def test_the_header_says_what_is_compared(project: pytest.Pytester) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.usefixtures("traced")
 def test_three_times_the_work_fails_its_test_alone(project: pytest.Pytester) -> None:
     """One stored session is enough; two further fresh processes have confirmed it."""
     write(project, call_us=750)

@@ -103,7 +103,6 @@ def test_what_disturbed_the_reading_stands_below_it() -> None:
 
 
 @pytest.mark.live
-@pytest.mark.usefixtures("untraced_pairs")
 def test_equal_processes_really_take_turns() -> None:
     """However noisy the machine: at least one pair is completed, and its values are ratios of like to like."""
     noise: Noise = read_noise(pair_for(8.0, lambda _: None))
