@@ -150,20 +150,20 @@ class Interleaver:
         return {side: self._ask(side, AskExact(), ExactSamples)[0].samples for side in SIDES}
 
     def _warm_up(self, side: Side) -> "_Warm":
-        plan, medians, spent, count, pool = self.plan, list[float](), 0.0, 1, False
+        plan, medians, pools, spent, count = self.plan, list[float](), list[bool](), 0.0, 1
         while len(medians) < plan.warm_blocks and spent < plan.warm_s:
             expected_s = medians[-1] * count if medians else None
             block, taken_ns = self._turn(side, count, 1, rest=True, expected_s=expected_s)
             call_s = max(median(taken_ns) / _SECOND, 1e-9)
             spent += sum(taken_ns) / _SECOND
             own_ns = block.thread_ns  # of a caller that only waits for others it is next to nothing
-            pool |= block.cpu_ns - own_ns > _POOL * max(own_ns, _LEAST_CPU_NS)
+            pools.append(block.cpu_ns - own_ns > _POOL * max(own_ns, _LEAST_CPU_NS))
             count = max(1, min(round(plan.block_s / call_s), 20_000))
             medians.append(call_s)
             latest = medians[-_STEADY:]
             if len(latest) == _STEADY and max(latest) <= min(latest) * plan.steady_ratio:
-                return _Warm(call_s=call_s, pool=pool)
-        return _Warm(call_s=medians[-1], pool=pool, warning="no steady state in its warm-up")
+                return _Warm(call_s=call_s, pool=_mostly(pools))
+        return _Warm(call_s=medians[-1], pool=_mostly(pools), warning="no steady state in its warm-up")
 
     def _batch(self, call_s: float) -> int:
         """Return the calls that share a clock reading; one where percentiles of calls are wanted."""
@@ -289,6 +289,11 @@ def _values(blocks: Sequence[Block], metric: str, statistic: str) -> Values:
     if statistic == "mean":
         return array("d", [sum(pooled) / len(pooled)])
     return array("d", [pooled_percentile(pooled, statistic)])
+
+
+def _mostly(pools: Sequence[bool]) -> bool:
+    """Whether most of the last blocks had other threads at work; a pool that has just been created spins for 30 ms."""
+    return 2 * sum(pools[-_STEADY:]) > len(pools[-_STEADY:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

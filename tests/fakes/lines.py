@@ -45,6 +45,7 @@ class FakeMeasurement:
     energy_window_s: float = 0.0  # asked for where the offered one is shorter
     cold: tuple[int, int] = (0, 0)  # first calls of a block, and how many nanoseconds more they take
     threads: int = 1
+    spinning_blocks: int = 0  # first blocks in which one more thread computes
     switches: int = 0  # involuntary, in every block
     sits: Callable[[int], str] = lambda _: ""  # why it cannot stay on a processor
     dies_at_block: int | None = None  # the process ends in that turn, from 0
@@ -120,7 +121,7 @@ class FakeLine:
                         return "dead"
                     if blocks == measurement.fails_at_block:
                         return "failed"
-                    yield _block(measurement, asked, calls)
+                    yield _block(measurement, asked, calls, blocks)
                     calls, blocks = calls + asked.calls, blocks + 1
 
 
@@ -128,13 +129,14 @@ def _said(message: FromWorker) -> Frame:
     return Frame(message=message)
 
 
-def _block(measurement: FakeMeasurement, asked: TimeBlock, calls: int) -> Frame:
+def _block(measurement: FakeMeasurement, asked: TimeBlock, calls: int, blocks: int) -> Frame:
     cold_calls, cold_ns = measurement.cold
     taken = array(
         "q", (asked.batch * measurement.taken(calls + n) + cold_ns * (n < cold_calls) for n in range(asked.calls))
     )
     wall = sum(taken)
-    times = BlockTimes(cpu_ns=wall * measurement.threads, thread_ns=wall, switches=measurement.switches)
+    threads = measurement.threads + (blocks < measurement.spinning_blocks)
+    times = BlockTimes(cpu_ns=wall * threads, thread_ns=wall, switches=measurement.switches)
     return Frame(message=times, numbers=taken)
 
 

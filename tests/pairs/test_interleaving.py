@@ -271,6 +271,15 @@ def test_where_a_side_has_a_pool_neither_is_kept_on_a_processor(threads: tuple[i
     assert seats(lines) == {"baseline": [], "candidate": []}
 
 
+@pytest.mark.parametrize(("blocks", "shared"), [(0, 3), (1, 3), (2, None)])
+def test_threads_that_spin_after_their_start_are_no_pool(blocks: int, shared: int | None) -> None:
+    """Most of the last three blocks of the warm-up decide: BLAS creates its pool when it is imported."""
+    sides = [FakeMeasurement(spinning_blocks=blocks), FakeMeasurement()]
+    found, _ = interleaving(sides[0], sides[1], processor=3)
+
+    assert found.assignment.processor == shared
+
+
 def test_a_block_of_microseconds_tells_nothing_of_threads() -> None:
     """Both clocks are not read at the same instant: 0.2 ms of other threads is not enough."""
     for taken_ns, shared in ((190_000, 3), (210_000, None)):
