@@ -246,7 +246,8 @@ def _report(texts: Sequence[bytes]) -> Report:
 
 def _write(out: Path, report: Report) -> None:
     out.mkdir()
-    for name, content in {"hwperf.json": json_file.render(report), **csv_files.render(report)}.items():
+    files = {"hwperf.json": json_file.render(report, judgements_read=True), **csv_files.render(report)}
+    for name, content in files.items():
         (out / name).write_bytes(content)
 
 

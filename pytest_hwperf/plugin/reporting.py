@@ -107,7 +107,7 @@ def write(config: pytest.Config, report: Report) -> Done:
     settings, folder = session_of(config).settings, config.invocation_params.dir
     files: dict[Path, bytes] = {}
     if settings.json:
-        files[folder / settings.json] = json_file.render(report)
+        files[folder / settings.json] = json_file.render(report, judgements_read=True)
     if settings.artifacts:
         files |= {folder / settings.artifacts / name: content for name, content in csv_files.render(report).items()}
     lines, trouble = [], []

@@ -13,8 +13,9 @@ _WHOLE_FROM = 10  # % or pp: from here on a change is shown without decimals
 def cells_of(run: Run, key: Key, name: str, figure: Figure | None, verdicts: Sequence[Verdict]) -> Mapping[str, str]:
     """Return the cells of a row, which is called `name`, under the names of their columns."""
     metric = metric_of(run, key[0])
-    budget = next((verdict.subject for verdict in verdicts if isinstance(verdict.subject, Budget)), None)
-    comparison = next((verdict.subject for verdict in verdicts if isinstance(verdict.subject, Comparison)), None)
+    subjects = [verdict.subject for verdict in verdicts]
+    budget = next((subject for subject in subjects if isinstance(subject, Budget)), None)
+    comparison = next((subject for subject in subjects if isinstance(subject, Comparison)), None)
     return {
         "metric": name,
         "value": _value(figure, metric) if figure else "unmeasured",
@@ -59,7 +60,7 @@ def _change(comparison: Comparison) -> str:
     ends = (change.low, change.high)
     if ends == (change.value, change.value):
         return _short(change.value, comparison.scale)
-    value, low, high = ("?" if end is None else _short(end, comparison.scale) for end in (change.value, *ends))
+    value, low, high = ["?" if end is None else _short(end, comparison.scale) for end in (change.value, *ends)]
     unit = next((unit for unit in (" %", " pp") if value.endswith(unit)), "")
     return f"{value} ({low.removesuffix(unit)} .. {high.removesuffix(unit)})"
 

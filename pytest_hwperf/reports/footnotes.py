@@ -67,8 +67,7 @@ def _comparison_notes(comparison: Comparison, run: Run, *, exact: bool) -> Itera
         parts = tuple(part for part in (comparison.method, comparison.promise, count) if part)
         yield Note(parts=parts, before="change by ", alike=not exact)
         yield from (Note(parts=(warning,), alike=True) for warning in comparison.change.warnings)
-    caught = comparison.caught(metric_of(run, comparison.metric).better)
-    if caught and "limit" not in numbers:
+    if "limit" not in numbers and (caught := comparison.caught(metric_of(run, comparison.metric).better)):
         yield Note(parts=(f"could have caught a change {caught}",))
 
 

@@ -64,6 +64,9 @@ COLUMNS = (
 )
 
 
+_NAMES = [column.name for column in COLUMNS]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One statistic of one metric."""
@@ -253,7 +256,7 @@ def _row(choice: _Choice, key: Key, footnotes: Footnotes) -> Row:
     notes = {footnotes.number(note) for note in notes_of(run, key[0], figure, verdicts, exact=choice.exact)}
     cells = cells_of(run, key, choice.names[key], figure, verdicts)
     return Row(
-        cells=tuple(cells[column.name] for column in COLUMNS),
+        cells=tuple(map(cells.__getitem__, _NAMES)),
         notes=tuple(sorted(notes)),
         tone=_tone(verdicts),
     )
