@@ -67,13 +67,13 @@ def _change(comparison: Comparison) -> str:
 
 def _short(change: float, scale: str) -> str:
     """Write a change in few letters: without decimals where it is large, and none at all as `0 %`."""
-    shown = show_change(change, scale)
-    number, _, unit = shown.partition(" ")
-    if not unit:
-        return shown
+    unit, digits = ("pp", 2) if scale == "absolute" else ("%", 1)
     if not change:
         return f"0 {unit}"
-    return f"{float(number):+.0f} {unit}" if abs(float(number)) >= _WHOLE_FROM else shown
+    shown = round(100 * change, digits)
+    if abs(shown) < _WHOLE_FROM or (change >= 1 and scale == "relative"):
+        return show_change(change, scale)
+    return f"{shown:+.0f} {unit}"
 
 
 def _outcome(verdict: Verdict) -> str:

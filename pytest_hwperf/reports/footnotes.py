@@ -1,15 +1,14 @@
 """Footnotes: remarks on the numbers, each printed once."""
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 
 from pytest_hwperf.core.records import Comparison, Figure, Run, Verdict
 from pytest_hwperf.core.statements import Remark, Statement, sentence, state
+from pytest_hwperf.core.structs import Record
 from pytest_hwperf.reports.cells import metric_of, visible
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(Record, frozen=True, kw_only=True):
     """One remark on a row."""
 
     parts: tuple[Remark, ...]  # said one after the other

@@ -5,7 +5,7 @@ import re
 import textwrap
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 from pytest_hwperf.core.report import Report
@@ -51,7 +51,7 @@ def _grid(table: Table, width: int) -> list[Line]:
     """Draw the tests, their columns aligned throughout."""
     cells = [row.cells for group in table.groups for section in group.sections for row in section.rows]
     names = [column.name for column in table.columns]
-    widths = [max(map(_cells, column)) for column in zip(names, *cells, strict=True)]
+    widths = [max(map(_size(column), column)) for column in zip(names, *cells, strict=True)]
     inside = _fitting(table, widths, width)
     below = [i for i, column in enumerate(table.columns) if i not in inside and not column.implied]
     lines = [(_aligned(names, widths, inside), _BOLD)] if cells else []
@@ -143,9 +143,14 @@ def _total(inside: Sequence[int], widths: Sequence[int]) -> int:
 
 
 def _aligned(texts: Sequence[str], widths: Sequence[int], inside: Sequence[int]) -> str:
-    size = len if "".join(texts).isascii() else _cells
+    size = _size(texts)
     cells = [texts[i] + " " * (widths[i] - size(texts[i])) for i in inside]
     return (_ROW_INDENT + _GAP.join(cells)).rstrip()
+
+
+def _size(texts: Sequence[str]) -> Callable[[str], int]:
+    """Return what counts the cells that each of some texts takes."""
+    return len if "".join(texts).isascii() else _cells
 
 
 def _cells(text: str) -> int:
