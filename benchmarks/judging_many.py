@@ -21,7 +21,7 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.verdicts import judge
 from pytest_hwperf.host import machine
-from pytest_hwperf.plugin.reporting import without_collection
+from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.reports import csv_files, json_file, terminal
 from pytest_hwperf.stores.baseline_format import entries_of, place, render
 from pytest_hwperf.stores.json_files import JsonStore
@@ -190,7 +190,8 @@ def _stages(store: JsonStore, runs: Sequence[Run], out: Path) -> list[Stage]:
         took.append(Stage(name=name, wall_s=time.perf_counter() - wall, cpu_s=time.process_time() - cpu))
         return done
 
-    stage("check the store", lambda: store.check("main", writing=True))
+    with without_collection():  # as a session does
+        stage("check the store", lambda: store.check("main", writing=True))
     found = stage("take figures", lambda: [figures(run) for run in runs])
     stored = stage("load stored sessions", lambda: [store.load("main", r.machine, r.test, r.label) for r in runs])
     others = stage("look for other machines where there are none", lambda: _elsewhere(store, runs, stored))
@@ -246,7 +247,8 @@ def _report(texts: Sequence[bytes]) -> Report:
 
 def _write(out: Path, report: Report) -> None:
     out.mkdir()
-    for name, content in {"hwperf.json": json_file.render(report), **csv_files.render(report)}.items():
+    files = {"hwperf.json": json_file.render(report, judgements_read=True), **csv_files.render(report)}
+    for name, content in files.items():
         (out / name).write_bytes(content)
 
 

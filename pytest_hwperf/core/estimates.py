@@ -191,7 +191,6 @@ def _ranks(n: int, statistic: str, confidence: float) -> tuple[int, int, int, tu
 
 
 def _mean(ordered: "NDArray[float64]", confidence: float) -> Estimate:
-
     n = len(ordered)
     if n == 1:
         return _result(ordered, (float(ordered[0]), None, None), confidence, "single reading", state("mean of one"))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from statistics import fmean, median, stdev
 
 from pytest_hwperf.core.metrics import Metric, metric_of
-from pytest_hwperf.core.records import Comparison, Estimate, Margin, replace
+from pytest_hwperf.core.records import Comparison, Estimate, Margin, replace, uncompared
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import relative_change, show_change
 
@@ -92,26 +92,23 @@ def compare_with_history(
         `regressed`, `improved` or `inconclusive`, and never `equivalent`: no history is that quiet. `change` is
         relative to the centre with the prediction interval about it. `needs_repeats` says whether to repeat.
     """
+    if not all(math.isfinite(one) and one > 0 for one in (*history, value, *repeats)):
+        found = uncompared(margin, "not comparable", state("no ratio to sessions"))
+        return replace(found, pairs=len(history), method=state("historical"))
+    centre, limit = history_limit([math.log(one) for one in history], alpha)
+    least = max(margin.size, margin.floor / math.exp(centre))
+    bar, worse = max(limit, math.log1p(least)), 1 if metric.better == "lower" else -1
+    detectable = relative_change(worse * bar)
     found = Comparison(
         metric=metric.name,
         statistic=margin.statistic,
         outcome="inconclusive",
-        scale="relative",
-        margin=margin.size,
-        pairs=len(history),
-        method=state("historical"),
-    )
-    if not all(math.isfinite(one) and one > 0 for one in (*history, value, *repeats)):
-        return replace(found, outcome="not comparable", cause=state("no ratio to sessions"))
-    centre, limit = history_limit([math.log(one) for one in history], alpha)
-    least = max(margin.size, margin.floor / math.exp(centre))
-    bar, worse = max(limit, math.log1p(least)), 1 if metric.better == "lower" else -1
-    found = replace(
-        found,
         change=_change(math.log(value) - centre, limit, len(history), alpha),
+        scale="relative",
         margin=least,
-        method=state("historical limit", limit=relative_change(worse * bar), sessions=len(history)),
-        detectable=relative_change(worse * bar),
+        pairs=len(history),
+        method=state("historical limit", limit=detectable, sessions=len(history)),
+        detectable=detectable,
         baseline=math.exp(centre),
     )
     shifts = [worse * (math.log(one) - centre) for one in (value, *repeats[:REPEATS])]

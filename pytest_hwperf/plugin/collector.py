@@ -46,7 +46,8 @@ class Collector:
             if self._settings.save or self._settings.compare:
                 self._lines.append("nothing was measured, so that nothing was saved or compared")
             return
-        from pytest_hwperf.plugin.reporting import report_of, save, without_collection, write
+        from pytest_hwperf.plugin.garbage import without_collection
+        from pytest_hwperf.plugin.reporting import report_of, save, write
 
         interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
         with without_collection():

@@ -5,6 +5,7 @@ import pytest
 from pytest_hwperf import registry
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, watts_here
+from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
 
 
@@ -19,7 +20,8 @@ def check_resources(config: pytest.Config) -> None:
     try:
         registry.check("stores", settings.store)
         if settings.save or settings.compare:
-            shared.store.check(settings.baseline, writing=settings.save)
+            with without_collection():
+                shared.store.check(settings.baseline, writing=settings.save)
         if settings.energy not in ("auto", "off"):
             registry.check("energy_meters", settings.energy)
     except HwperfError as error:

@@ -1,9 +1,7 @@
 """The report of a session: made, saved, written and shown; and the progress line of the pairs."""
 
-import gc
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +13,7 @@ from pytest_hwperf.core.report import Report, ReportPart
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.stored_timings import machine_drift
 from pytest_hwperf.core.units import counted
+from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.reports import csv_files, json_file
 from pytest_hwperf.reports import terminal as terminal_report
@@ -26,18 +25,6 @@ if TYPE_CHECKING:
     from pytest_hwperf.reports.table import Detail
 
 Done = tuple[list[str], list[str]]  # what to report, and what went wrong
-
-
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Hold the garbage collector: a thousand results are a million live objects, scanned over and over for nothing."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def report_of(config: pytest.Config, results: Mapping[str, str], *, partial: bool) -> Report:
@@ -107,7 +94,7 @@ def write(config: pytest.Config, report: Report) -> Done:
     settings, folder = session_of(config).settings, config.invocation_params.dir
     files: dict[Path, bytes] = {}
     if settings.json:
-        files[folder / settings.json] = json_file.render(report)
+        files[folder / settings.json] = json_file.render(report, judgements_read=True)
     if settings.artifacts:
         files |= {folder / settings.artifacts / name: content for name, content in csv_files.render(report).items()}
     lines, trouble = [], []

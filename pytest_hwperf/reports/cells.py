@@ -13,8 +13,9 @@ _WHOLE_FROM = 10  # % or pp: from here on a change is shown without decimals
 def cells_of(run: Run, key: Key, name: str, figure: Figure | None, verdicts: Sequence[Verdict]) -> Mapping[str, str]:
     """Return the cells of a row, which is called `name`, under the names of their columns."""
     metric = metric_of(run, key[0])
-    budget = next((verdict.subject for verdict in verdicts if isinstance(verdict.subject, Budget)), None)
-    comparison = next((verdict.subject for verdict in verdicts if isinstance(verdict.subject, Comparison)), None)
+    subjects = [verdict.subject for verdict in verdicts]
+    budget = next((subject for subject in subjects if isinstance(subject, Budget)), None)
+    comparison = next((subject for subject in subjects if isinstance(subject, Comparison)), None)
     return {
         "metric": name,
         "value": _value(figure, metric) if figure else "unmeasured",
@@ -59,20 +60,20 @@ def _change(comparison: Comparison) -> str:
     ends = (change.low, change.high)
     if ends == (change.value, change.value):
         return _short(change.value, comparison.scale)
-    value, low, high = ("?" if end is None else _short(end, comparison.scale) for end in (change.value, *ends))
+    value, low, high = ["?" if end is None else _short(end, comparison.scale) for end in (change.value, *ends)]
     unit = next((unit for unit in (" %", " pp") if value.endswith(unit)), "")
     return f"{value} ({low.removesuffix(unit)} .. {high.removesuffix(unit)})"
 
 
 def _short(change: float, scale: str) -> str:
     """Write a change in few letters: without decimals where it is large, and none at all as `0 %`."""
-    shown = show_change(change, scale)
-    number, _, unit = shown.partition(" ")
-    if not unit:
-        return shown
+    unit, digits = ("pp", 2) if scale == "absolute" else ("%", 1)
     if not change:
         return f"0 {unit}"
-    return f"{float(number):+.0f} {unit}" if abs(float(number)) >= _WHOLE_FROM else shown
+    shown = round(100 * change, digits)
+    if abs(shown) < _WHOLE_FROM or (change >= 1 and scale == "relative"):
+        return show_change(change, scale)
+    return f"{shown:+.0f} {unit}"
 
 
 def _outcome(verdict: Verdict) -> str:

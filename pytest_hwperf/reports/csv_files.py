@@ -13,34 +13,33 @@ energies in mJ; a column that holds several metrics is in the unit of the column
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
 from pytest_hwperf.core.effects import Changes, changes_of, cohens_d, decisive
 from pytest_hwperf.core.evidence import Measurement, MeasurementKey
-from pytest_hwperf.core.records import Comparison, Estimate, Figure, Judgement, Key, Run, Sample, Verdict, figure_of
+from pytest_hwperf.core.records import Comparison, Estimate, Figure, Judgement, Key, Run, Sample, figure_of
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import EXPORT_UNITS, counted, exported_name
 from pytest_hwperf.reports.cells import metric_of, visible
 from pytest_hwperf.reports.order import sorted_keys
 
 Cell: TypeAlias = str | float | None  # None is missing
-Record: TypeAlias = Mapping[str, Cell]
+Row: TypeAlias = Sequence[str]  # cells as they are written
 
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # a spreadsheet runs a cell that begins so
+_NAMES = 3  # columns: test, label and scenario
 _NO_EFFECT = "the comparison keeps no standardised effect; see change and its interval"
 _NO_DEVIATION = "{} without a deviation; see change and its interval"
 
 _RUN_COLUMNS = ("test", "label", "scenario", "revision", "started_at", "machine")
 _SAMPLE_COLUMNS = (
-    *_RUN_COLUMNS,
-    *("metric", "unit", "n", "per", "source", "mean", "sd", "min", "median", "max", "reason", "warnings", "conditions"),
+    *("metric", "unit", "n", "per", "source", "mean", "sd", "min", "median", "max", "reason", "warnings"),
 )
 _FIGURE_ENDINGS = ("", "_ci_low", "_ci_high", "_n", "_per", "_source", "_reason")
 _COMPARISON_COLUMNS = (
-    *("baseline", "test", "label", "scenario", "metric", "statistic", "unit", "baseline_value", "candidate_value"),
-    *("n", "source"),
+    *("metric", "statistic", "unit", "baseline_value", "candidate_value", "n", "source"),
     *("scale", "change", "ci_low", "ci_high", "confidence", "margin", "pairs", "method", "cohens_d_paired"),
     *("cohens_d_paired_reason", "p_value", "detectable", "outcome", "fails", "reason", "warnings"),
 )
@@ -50,42 +49,39 @@ def render(report: Report) -> dict[str, bytes]:
     """Return the content of each file under its name; files without rows still have their header."""
     judgements = report.judgements
     keys = sorted_keys(figure.key for judgement in judgements for figure in judgement.figures)
-    columns = {key: [f"{_figure_name(key, judgements)}{ending}" for ending in _FIGURE_ENDINGS] for key in keys}
+    names = [f"{_figure_name(key, judgements)}{ending}" for key in keys for ending in _FIGURE_ENDINGS]
     changes = changes_of(report.gates)
-    summary_columns = [*_RUN_COLUMNS, *(name for names in columns.values() for name in names), "conditions"]
+    runs = [(judgement, _written(_run_cells(judgement.run))) for judgement in judgements]
     return {
-        "stat_benchmark_runs.csv": _written(
-            _SAMPLE_COLUMNS, [row for judgement in judgements for row in _sample_rows(judgement.run)]
+        "stat_benchmark_runs.csv": _file(
+            (*_RUN_COLUMNS, *_SAMPLE_COLUMNS, "conditions"),
+            (row for judgement, run in runs for row in _sample_rows(judgement.run, run)),
         ),
-        "stat_benchmark_summary.csv": _written(summary_columns, [_summary_row(one, columns) for one in judgements]),
-        "statistical_comparisons.csv": _written(
-            _COMPARISON_COLUMNS,
-            [
-                {
-                    **_comparison_row(report, judgement, verdict, verdict.subject),
-                    **_effect_cells(judgement.run, verdict.subject, changes),
-                }
-                for judgement in judgements
-                for verdict in judgement.verdicts
-                if isinstance(verdict.subject, Comparison)
-            ],
+        "stat_benchmark_summary.csv": _file(
+            (*_RUN_COLUMNS, *names, "conditions"), (_summary_row(judgement, run, keys) for judgement, run in runs)
+        ),
+        "statistical_comparisons.csv": _file(
+            ("baseline", *_RUN_COLUMNS[:_NAMES], *_COMPARISON_COLUMNS),
+            (
+                [_text(report.baseline), *run[:_NAMES], *row]
+                for judgement, run in runs
+                for row in _comparison_rows(judgement, changes)
+            ),
         ),
     }
 
 
-def _written(columns: Sequence[str], records: Sequence[Record]) -> bytes:
+def _file(columns: Sequence[str], rows: Iterable[Row]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(map(_cell, columns))
-    writer.writerows(map(_cell, map(record.get, columns)) for record in records)
+    writer.writerow(_written(columns))
+    writer.writerows(rows)
     return text.getvalue().encode("utf-8")
 
 
-def _cell(value: Cell) -> str:
+def _written(cells: Iterable[Cell]) -> list[str]:
     """Write numbers with twelve digits."""
-    if isinstance(value, str):
-        return _text(value)
-    return "" if value is None else f"{value:.12g}"
+    return ["" if cell is None else _text(cell) if isinstance(cell, str) else f"{cell:.12g}" for cell in cells]
 
 
 @lru_cache(maxsize=1000)  # sources, methods and reasons are repeated in every row
@@ -95,30 +91,24 @@ def _text(value: str) -> str:
     return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown
 
 
-def _run_cells(run: Run) -> dict[str, Cell]:
-    return {
-        "test": run.test,
-        "label": run.label,
-        "scenario": run.scenario,
-        "revision": run.shown_revision,
-        "started_at": run.started_at,
-        "machine": run.machine.fingerprint,
-    }
+def _run_cells(run: Run) -> tuple[Cell, ...]:
+    """Return the cells in the order of `_RUN_COLUMNS`."""
+    return run.test, run.label, run.scenario, run.shown_revision, run.started_at, run.machine.fingerprint
 
 
 def _conditions(run: Run) -> str:
-    return "; ".join(f"{name}={value}" for name, value in sorted(run.conditions.items()))
+    return _text("; ".join(f"{name}={value}" for name, value in sorted(run.conditions.items())))
 
 
-def _sample_rows(run: Run) -> list[Record]:
+def _sample_rows(run: Run, written: Row) -> list[Row]:
     """Return a row for each metric that was measured, then for each that was not."""
-    common = {**_run_cells(run), "conditions": _conditions(run)}
-    measured = [{**common, **_sample_cells(run, sample)} for sample in run.samples]
-    missing = [
-        {**common, "metric": metric, "unit": _unit(run, metric)[0] or "1", "reason": str(cause)}
+    measured = [_sample_cells(run, sample) for sample in run.samples]
+    missing: list[Mapping[str, Cell]] = [
+        {"metric": metric, "unit": _unit(run, metric)[0] or "1", "reason": str(cause)}
         for metric, cause in run.unmeasured.items()
     ]
-    return [*measured, *missing]
+    conditions = _conditions(run)
+    return [[*written, *_written(map(cells.get, _SAMPLE_COLUMNS)), conditions] for cells in (*measured, *missing)]
 
 
 def _sample_cells(run: Run, sample: Sample) -> dict[str, Cell]:
@@ -155,21 +145,19 @@ def _figure_name(key: Key, judgements: Sequence[Judgement]) -> str:
     return exported_name("_".join(key), metric_of(judgements[0].run, key[0]).unit)
 
 
-def _summary_row(judgement: Judgement, columns: Mapping[Key, Sequence[str]]) -> Record:
+def _summary_row(judgement: Judgement, written: Row, keys: Sequence[Key]) -> Row:
     run = judgement.run
     figures = {figure.key: figure for figure in judgement.figures}
-    row = {**_run_cells(run), "conditions": _conditions(run)}
-    for key, names in columns.items():
-        figure = figures.get(key)
-        if figure:
-            row.update(zip(names, _figure_cells(run, figure), strict=True))
-        else:
-            row[names[-1]] = str(run.unmeasured.get(key[0], "not among the figures of this run"))
-    return row
+    cells = (cell for key in keys for cell in _figure_cells(run, key, figures.get(key)))
+    return [*written, *_written(cells), _conditions(run)]
 
 
-def _figure_cells(run: Run, figure: Figure) -> tuple[Cell, ...]:
+def _figure_cells(run: Run, key: Key, figure: Figure | None) -> tuple[Cell, ...]:
     """Return the cells in the order of `_FIGURE_ENDINGS`."""
+    if figure is None:
+        return *[None] * (len(_FIGURE_ENDINGS) - 1), str(
+            run.unmeasured.get(key[0], "not among the figures of this run")
+        )
     factor, estimate = _unit(run, figure.metric)[1], figure.estimate
     low = None if estimate.low is None else estimate.low * factor
     high = None if estimate.high is None else estimate.high * factor
@@ -183,13 +171,20 @@ def _open_end(estimate: Estimate) -> str:
     return "; ".join(map(str, estimate.warnings)) or f"no bound at n={estimate.n} ({estimate.method})"
 
 
-def _comparison_row(report: Report, judgement: Judgement, verdict: Verdict, comparison: Comparison) -> Record:
-    run, change = judgement.run, comparison.change
+def _comparison_rows(judgement: Judgement, changes: Mapping[MeasurementKey, Changes]) -> Iterator[Row]:
+    for verdict in judgement.verdicts:
+        comparison = verdict.subject
+        if isinstance(comparison, Comparison):
+            figure = figure_of(judgement.figures, comparison.key)
+            cells = _comparison_cells(judgement.run, figure, comparison, fails=verdict.fails)
+            cells |= _effect_cells(judgement.run, comparison, changes)
+            yield _written(map(cells.get, _COMPARISON_COLUMNS))
+
+
+def _comparison_cells(run: Run, figure: Figure | None, comparison: Comparison, *, fails: bool) -> dict[str, Cell]:
+    change = comparison.change
     unit, factor = _unit(run, comparison.metric)
-    figure = figure_of(judgement.figures, comparison.key)
     return {
-        **_run_cells(run),
-        "baseline": report.baseline,
         "metric": comparison.metric,
         "statistic": comparison.statistic,
         "unit": unit or "1",
@@ -208,13 +203,13 @@ def _comparison_row(report: Report, judgement: Judgement, verdict: Verdict, comp
         "p_value": comparison.p_value,
         "detectable": comparison.detectable,
         "outcome": comparison.outcome,
-        "fails": "yes" if verdict.fails else "no",
+        "fails": "yes" if fails else "no",
         "reason": comparison.reason or (_open_end(change) if change else ""),
         "warnings": "; ".join(map(str, [*comparison.warnings, *(change.warnings if change else ())])),
     }
 
 
-def _effect_cells(run: Run, comparison: Comparison, changes: Mapping[MeasurementKey, Changes]) -> Record:
+def _effect_cells(run: Run, comparison: Comparison, changes: Mapping[MeasurementKey, Changes]) -> dict[str, Cell]:
     """Return the standardised effect of a comparison that rests on pairs, or the reason why there is none."""
     key = (Measurement(test=run.test, label=run.label), *comparison.key)
     values = decisive(comparison, changes.get(key, {}))

@@ -1,15 +1,14 @@
 """Footnotes: remarks on the numbers, each printed once."""
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 
 from pytest_hwperf.core.records import Comparison, Figure, Run, Verdict
 from pytest_hwperf.core.statements import Remark, Statement, sentence, state
+from pytest_hwperf.core.structs import Record
 from pytest_hwperf.reports.cells import metric_of, visible
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(Record, frozen=True, kw_only=True):
     """One remark on a row."""
 
     parts: tuple[Remark, ...]  # said one after the other
@@ -67,8 +66,7 @@ def _comparison_notes(comparison: Comparison, run: Run, *, exact: bool) -> Itera
         parts = tuple(part for part in (comparison.method, comparison.promise, count) if part)
         yield Note(parts=parts, before="change by ", alike=not exact)
         yield from (Note(parts=(warning,), alike=True) for warning in comparison.change.warnings)
-    caught = comparison.caught(metric_of(run, comparison.metric).better)
-    if caught and "limit" not in numbers:
+    if "limit" not in numbers and (caught := comparison.caught(metric_of(run, comparison.metric).better)):
         yield Note(parts=(f"could have caught a change {caught}",))
 
 

@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, STATISTICS
 from pytest_hwperf.core.records import Judgement, Key, Run, Skip, figure_of
+from pytest_hwperf.core.structs import Record
+
+_METRICS = {metric: place for place, metric in enumerate(METRICS)}
+_STATISTICS = {statistic: place for place, statistic in enumerate(STATISTICS)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class Family(Record, frozen=True, kw_only=True):
     """One test: its scenarios, or a single measured callable."""
 
     title: str  # test id and label; where several scenarios follow, without the name of theirs
@@ -39,12 +41,10 @@ def families(judgements: Sequence[Judgement], skips: Sequence[Skip]) -> list[Fam
 
 def sorted_keys(keys: Iterable[Key]) -> list[Key]:
     """Return each pair of metric and statistic once: known metrics in their order, then the users' by name."""
-    metrics = list(METRICS)
 
     def place(key: Key) -> tuple[int, str, int, str]:
         metric, statistic = key
-        known = metrics.index(metric) if metric in METRICS else len(metrics)
-        return known, metric, STATISTICS.index(statistic) if statistic in STATISTICS else len(STATISTICS), statistic
+        return _METRICS.get(metric, len(_METRICS)), metric, _STATISTICS.get(statistic, len(_STATISTICS)), statistic
 
     return sorted(set(keys), key=place)
 

@@ -5,25 +5,23 @@ Surfaces draw the `Table`; they add no number, and leave none out that other cel
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Literal, get_args
 
 from pytest_hwperf.core.metrics import METRICS, metric_of
 from pytest_hwperf.core.records import (
-    Budget,
-    BudgetOutcome,
-    Comparison,
-    ComparisonOutcome,
     Figure,
     Judgement,
     Key,
     Run,
     Verdict,
+    replace,
 )
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import plural, show_number
 from pytest_hwperf.reports.cells import cells_of, unit_of, visible
+from pytest_hwperf.reports.counts import skip_counts, verdict_counts
 from pytest_hwperf.reports.footnotes import Footnotes, notes_of
 from pytest_hwperf.reports.order import Family, families, median_of, sorted_keys, title_of
 
@@ -43,8 +41,7 @@ _TONES: Mapping[str, Tone] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class Column(Record, frozen=True, kw_only=True):
     """A column, and how a narrow surface says its cell outside the grid."""
 
     name: str
@@ -64,8 +61,10 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+_NAMES = [column.name for column in COLUMNS]
+
+
+class Row(Record, frozen=True, kw_only=True):
     """One statistic of one metric."""
 
     cells: tuple[str, ...]  # one for each column of the table, "" where there is nothing to say
@@ -73,8 +72,7 @@ class Row:
     tone: Tone
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class Section(Record, frozen=True, kw_only=True):
     """One measured scenario of a test, or one that has no such form."""
 
     name: str  # scenario
@@ -84,8 +82,7 @@ class Section:
     rows: tuple[Row, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(Record, frozen=True, kw_only=True):
     """One measured test: its scenarios best first, then those that were skipped."""
 
     title: str  # full test id and label; without the scenario where several follow
@@ -94,8 +91,7 @@ class Group:
     sections: tuple[Section, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class Table(Record, frozen=True, kw_only=True):
     """All that a surface shows; every text is free of control characters."""
 
     columns: tuple[Column, ...]
@@ -124,14 +120,13 @@ def rows(report: Report, *, detail: Detail = "normal") -> Table:
         groups=tuple(groups),
         footnotes=footnotes.texts(),
         warnings=tuple(map(visible, report.warnings)),
-        counts=(*_counts(report), *_skip_counts(report, detail)),
+        counts=(*verdict_counts(report), *skip_counts(report, listed=detail != "quiet")),
         fails=any(judgement.fails for judgement in report.judgements),
         partial=report.partial,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Choice:
+class _Choice(Record, frozen=True, kw_only=True):
     """What is shown of one judgement."""
 
     run: Run
@@ -192,8 +187,8 @@ def _choice(judgement: Judgement, best: float | None, detail: Detail) -> _Choice
 
 def _alone(keys: Sequence[Key]) -> set[str]:
     """Return the metrics whose only statistic is the only one that is shown of them: it is not worth a word."""
-    count = Counter(metric for metric, _ in keys)
-    return {m for m, statistic in keys if count[m] == 1 and metric_of(m).statistics == (statistic,)}
+    metrics = [metric for metric, _ in keys]
+    return {m for m, statistic in keys if metrics.count(m) == 1 and metric_of(m).statistics == (statistic,)}
 
 
 def _shown(key: Key, verdicts: Sequence[Verdict], detail: Detail) -> bool:
@@ -253,7 +248,7 @@ def _row(choice: _Choice, key: Key, footnotes: Footnotes) -> Row:
     notes = {footnotes.number(note) for note in notes_of(run, key[0], figure, verdicts, exact=choice.exact)}
     cells = cells_of(run, key, choice.names[key], figure, verdicts)
     return Row(
-        cells=tuple(cells[column.name] for column in COLUMNS),
+        cells=tuple(map(cells.__getitem__, _NAMES)),
         notes=tuple(sorted(notes)),
         tone=_tone(verdicts),
     )
@@ -280,27 +275,3 @@ def _without_empty_columns(groups: Sequence[Group]) -> tuple[tuple[Column, ...],
         return replace(section, rows=tuple(map(kept, section.rows)))
 
     return tuple(compress(COLUMNS, used)), [replace(g, sections=tuple(map(narrowed, g.sections))) for g in groups]
-
-
-def _counts(report: Report) -> list[str]:
-    """Write `budgets: 8 passed, 1 failed` and `comparisons: 1 not comparable`."""
-    verdicts = [verdict for judgement in report.judgements for verdict in judgement.verdicts]
-    found = []
-    for name, kind, outcomes in (
-        ("budgets", Budget, get_args(BudgetOutcome)),
-        ("comparisons", Comparison, get_args(ComparisonOutcome)),
-    ):
-        count = Counter(verdict.outcome for verdict in verdicts if isinstance(verdict.subject, kind))
-        if count:
-            found.append(f"{name}: " + ", ".join(f"{count[word]} {word}" for word in outcomes if count[word]))
-    if report.judgements and not verdicts:
-        found.append(f"{len(report.judgements)} measured, with nothing to judge them by")
-    return found
-
-
-def _skip_counts(report: Report, detail: Detail) -> list[str]:
-    """Write `1 skipped`, with the reason where skips are not listed."""
-    if detail != "quiet":
-        return [f"{len(report.skips)} skipped"] if report.skips else []
-    count = Counter(skip.reason for skip in report.skips)
-    return [f"{times} skipped: {visible(reason)}" for reason, times in count.items()]

@@ -5,11 +5,11 @@ import re
 import textwrap
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.reports.table import Column, Detail, Group, Row, Section, Table, Tone, rows
+from pytest_hwperf.reports.table import Detail, Group, Row, Section, Table, Tone, rows
 
 Style = Mapping[str, bool]  # markup as pytest's terminal writer takes it: {"red": True}
 Line = tuple[str, Style]
@@ -51,15 +51,22 @@ def _grid(table: Table, width: int) -> list[Line]:
     """Draw the tests, their columns aligned throughout."""
     cells = [row.cells for group in table.groups for section in group.sections for row in section.rows]
     names = [column.name for column in table.columns]
-    widths = [max(map(_cells, column)) for column in zip(names, *cells, strict=True)]
+    widths = [max(map(_size(column), column)) for column in zip(names, *cells, strict=True)]
     inside = _fitting(table, widths, width)
+    below = [i for i, column in enumerate(table.columns) if i not in inside and not column.implied]
     lines = [(_aligned(names, widths, inside), _BOLD)] if cells else []
     for group in table.groups:
         lines += _head(group, width)
         for section in group.sections:
             lines += _subhead(group, section, width)
             for row in section.rows:
-                lines += _drawn(row, table.columns, widths, inside, width)
+                text, marks = _line(row, widths, inside, width)
+                phrases = (
+                    table.columns[i].phrase.format(row.cells[i]).replace(" ", _TIE) for i in below if row.cells[i]
+                )
+                rest = " ".join(filter(None, [", ".join(phrases), marks]))
+                lines.append((text, _STYLES.get(row.tone, _PLAIN)))
+                lines += _wrapped(rest, width, indent=_ROW_INDENT + _INDENT)
     return lines
 
 
@@ -77,19 +84,10 @@ def _subhead(group: Group, section: Section, width: int) -> list[Line]:
     return _wrapped(_GAP.join(texts), width, _BOLD, indent=_INDENT)
 
 
-def _drawn(row: Row, columns: Sequence[Column], widths: Sequence[int], inside: Sequence[int], width: int) -> list[Line]:
-    """Draw a row, the marks of its footnotes behind its outcome, and below it what found no place in the grid."""
+def _line(row: Row, widths: Sequence[int], inside: Sequence[int], width: int) -> tuple[str, str]:
+    """Draw what fits of a row, the marks of its footnotes behind its outcome; where they do not fit, apart."""
     text = _aligned([*row.cells[:-1], _marked(row)], widths, inside)
-    marks = ""
-    if _cells(text) > width:
-        text, marks = _aligned(row.cells, widths, inside), _marks(row)
-    outside = (
-        column.phrase.format(cell).replace(" ", _TIE)
-        for i, (column, cell) in enumerate(zip(columns, row.cells, strict=True))
-        if cell and i not in inside and not column.implied
-    )
-    below = " ".join(filter(None, [", ".join(outside), marks]))
-    return [(text, _STYLES.get(row.tone, _PLAIN)), *_wrapped(below, width, indent=_ROW_INDENT + _INDENT)]
+    return (text, "") if _cells(text) <= width else (_aligned(row.cells, widths, inside), _marks(row))
 
 
 def _marks(row: Row) -> str:
@@ -145,8 +143,14 @@ def _total(inside: Sequence[int], widths: Sequence[int]) -> int:
 
 
 def _aligned(texts: Sequence[str], widths: Sequence[int], inside: Sequence[int]) -> str:
-    cells = (texts[i] + " " * (widths[i] - _cells(texts[i])) for i in inside)
+    size = _size(texts)
+    cells = [texts[i] + " " * (widths[i] - size(texts[i])) for i in inside]
     return (_ROW_INDENT + _GAP.join(cells)).rstrip()
+
+
+def _size(texts: Sequence[str]) -> Callable[[str], int]:
+    """Return what counts the cells that each of some texts takes."""
+    return len if "".join(texts).isascii() else _cells
 
 
 def _cells(text: str) -> int:

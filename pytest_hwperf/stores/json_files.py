@@ -8,7 +8,6 @@ import fnmatch
 import os
 import re
 import secrets
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +15,9 @@ from pathlib import Path
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.records import Machine, StoredRun
 from pytest_hwperf.host.files import create_file, replace_files
+from pytest_hwperf.stores.baseline_folders import baseline_files, content_of, machine_folders, sweep
 from pytest_hwperf.stores.baseline_format import (
     EARLIER_SUFFIX,
-    SUFFIX,
     Entry,
     entries_of,
     file_name,
@@ -29,7 +28,6 @@ from pytest_hwperf.stores.baseline_format import (
 
 Entries = tuple[Entry, ...]  # of one file: the oldest first; () where there is no file
 
-_LARGEST = 50_000_000  # bytes: far above what twenty runs need; a larger file is not loaded into memory
 _IGNORED = """\
 # Runs that wait to be accepted, the lock and leftovers of killed writers are no baselines.
 /.held/
@@ -85,9 +83,9 @@ class JsonStore:
             self._probe(place)
         if writing and self._root.is_dir():
             with self._locked():
-                _sweep(folders)
+                sweep(folders)
         for folder in folders:
-            for path in _files(folder):
+            for path in baseline_files(folder):
                 self._read(path)
 
     def load(self, baseline: str, machine: Machine, test: str, label: str) -> tuple[StoredRun, ...]:
@@ -96,7 +94,7 @@ class JsonStore:
         Raises:
             StoreError: the file is damaged.
         """
-        entries = self._read(self._accepted(baseline) / machine.fingerprint / file_name(test, label))
+        entries = self._read(self._accepted(baseline) / f"{machine.fingerprint}/{file_name(test, label)}")
         return tuple(entry.stored for entry in entries)
 
     def machines(self, baseline: str, test: str, label: str) -> tuple[Machine, ...]:
@@ -106,7 +104,7 @@ class JsonStore:
             StoreError: a file is damaged.
         """
         name = file_name(test, label)
-        folders = _folders(self._accepted(baseline))
+        folders = machine_folders(self._accepted(baseline))
         return tuple(entries[-1].stored.run.machine for folder in folders if (entries := self._read(folder / name)))
 
     def newest(self, baseline: str) -> tuple[StoredRun, ...]:
@@ -115,7 +113,7 @@ class JsonStore:
         Raises:
             StoreError: a file is damaged.
         """
-        paths = _files(self._accepted(baseline))
+        paths = baseline_files(self._accepted(baseline))
         return tuple(entries[-1].stored for path in paths if (entries := self._read(path)))
 
     def save(self, baseline: str, runs: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
@@ -152,7 +150,7 @@ class JsonStore:
         with self._locked():
             chosen = [
                 (path, entries)
-                for path in _files(held_folder)
+                for path in baseline_files(held_folder)
                 if (entries := self._read(path)) and _matches(entries[-1].stored.run.test, pattern)
             ]
             targets = [folder / path.relative_to(held_folder) for path, _ in chosen]
@@ -195,27 +193,28 @@ class JsonStore:
 
     def _read(self, path: Path) -> Entries:
         """Read one file; () where there is none."""
+        if not os.path.lexists(path):
+            path = path.with_suffix(EARLIER_SUFFIX)
         try:
-            if not os.path.lexists(path):
-                path = path.with_suffix(EARLIER_SUFFIX)
-            real, root = os.path.realpath(path), os.path.realpath(self._root)
-            if os.path.commonpath([real, root]) != root:
-                raise StoreError(f"{path} leaves {self._root} through a link: put the file itself there")
+            self._check_links(path)
             if not os.path.lexists(path):
                 return ()
-            status = path.stat()
-            if not stat.S_ISREG(status.st_mode):
-                raise StoreError(f"{path} is not a file: remove it")
-            if status.st_size > _LARGEST:
-                raise StoreError(
-                    f"{path} has {status.st_size / 1e6:.0f} MB, a baseline at most {_LARGEST / 1e6:.0f} MB: delete it"
-                )
-            content = path.read_bytes()
-        except (OSError, RuntimeError) as error:  # before Python 3.13 a loop of links is a RuntimeError
+            content = content_of(path)
+        except OSError as error:
             raise StoreError(f"{path} cannot be read ({error}): fix that, or delete it to start over") from error
-        if path not in self._known or self._known[path][0] != content:
-            self._known[path] = content, parse(path, content)
-        return self._known[path][1]
+        known, entries = self._known.get(path, (b"", ()))
+        if known != content or not entries:
+            entries = parse(path, content)
+            self._known[path] = content, entries
+        return entries
+
+    def _check_links(self, path: Path) -> None:
+        """Refuse a link that leaves the root; without one, what lies below it by name does so in fact."""
+        place, root = os.fspath(path), os.fspath(self._root)
+        while place != root and not os.path.islink(place):  # noqa: PTH114 - pathlib takes twice as long
+            place = os.path.dirname(place)  # noqa: PTH120 - the same
+        if place != root and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root)):
+            raise StoreError(f"{path} leaves {root} through a link: put the file itself there")
 
     def _write(self, files: Mapping[Path, Entries]) -> dict[Path, StoreError]:
         """Replace files whole; return why others could not be."""
@@ -264,31 +263,6 @@ def _unwritten(path: Path, error: OSError) -> StoreError:
         f"{path} cannot be written ({error.strerror}): what was there is intact; "
         "make room or choose another place with --hwperf-store"
     )
-
-
-def _folders(folder: Path) -> list[Path]:
-    """List the folders of all machines of a baseline."""
-    return [path for path in _entries(folder) if path.is_dir()] if os.path.lexists(folder) else []
-
-
-def _files(folder: Path) -> list[Path]:
-    """List the baseline files of all machines; names that begin with a dot are leftovers of writers."""
-    paths = [path for machine in _folders(folder) for path in _entries(machine)]
-    return [path for path in paths if path.suffix in (SUFFIX, EARLIER_SUFFIX) and not path.name.startswith(".")]
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return [folder / name for name in sorted(path.name for path in folder.iterdir())]
-    except OSError as error:
-        raise StoreError(f"{folder} cannot be listed ({error.strerror}): make it a readable folder") from error
-
-
-def _sweep(folders: list[Path]) -> None:
-    """Remove what killed writers left; called under the lock, so that no living writer loses its file."""
-    for folder in folders:
-        for leftover in folder.glob("*/.*.json*.tmp"):
-            leftover.unlink(missing_ok=True)
 
 
 def _matches(test: str, pattern: str) -> bool:

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 from fakes import records as fake
@@ -27,6 +28,17 @@ def test_report_is_written_as_agreed(golden: Callable[[str, bytes], None]) -> No
 
 def test_rendering_twice_gives_the_same_bytes() -> None:
     assert render(fake.report()) == render(fake.report())
+
+
+def test_judgements_that_were_read_are_written_alike() -> None:
+    assert render(fake.report()) == render(from_json(ReportFile, render(fake.report())).report, judgements_read=True)
+
+
+def test_what_is_not_a_judgement_is_always_checked() -> None:
+    wrong = replace(fake.report(), partial=cast("bool", 5))
+
+    with pytest.raises(SerialisationError, match=r"^Report: Expected `bool`, got `int` - at `\$\.partial`$"):
+        render(wrong, judgements_read=True)
 
 
 def test_no_nan_is_ever_written() -> None:

@@ -186,6 +186,31 @@ def test_newest_sessions_are_kept_oldest_first(root: Path) -> None:
     assert medians(store) == [2.0, 3.0, 4.0]
 
 
+def test_newest_run_of_each_test_label_and_machine_is_found(root: Path) -> None:
+    """Of the accepted ones of that baseline alone."""
+    store = JsonStore(root)
+    newest = [
+        fake.session(median_s=2.0),
+        fake.session(median_s=3.0, label="warm"),
+        fake.session(median_s=4.0, test="other"),
+        fake.session(median_s=5.0, at=fake.machine(cores=8)),
+    ]
+    store.save("main", [fake.session(median_s=1.0), *newest])
+    store.save("next", [fake.session(median_s=6.0)])
+    hold(store, fake.session(median_s=7.0))
+
+    found = sorted(JsonStore(root).newest("main"), key=lambda stored: stored.figures[0].estimate.value)
+    assert newest == found
+    assert JsonStore(root).newest("none") == ()
+
+
+def test_newest_run_of_a_damaged_file_is_refused(root: Path) -> None:
+    one_file(root).write_text("")
+
+    with pytest.raises(StoreError, match="is not whole JSON"):
+        JsonStore(root).newest("main")
+
+
 def test_keep_below_one_is_refused(root: Path) -> None:
     with pytest.raises(StoreError, match="keep=0: a baseline keeps at least 1 session"):
         JsonStore(root, keep=0)
@@ -370,6 +395,21 @@ def test_a_file_of_an_earlier_version_is_found_under_its_own_name(root: Path) ->
             call()
 
 
+def test_a_link_that_leaves_is_refused_under_the_earlier_name(root: Path, tmp_path: Path) -> None:
+    """What it leads to is not read, though it would be a whole baseline file."""
+    path = one_file(root)
+    path.rename(tmp_path / "elsewhere.json")
+    path.with_suffix(".json").symlink_to(tmp_path / "elsewhere.json")
+
+    for call in (
+        lambda: JsonStore(root).check("main", writing=False),
+        lambda: load(JsonStore(root)),
+        lambda: save(JsonStore(root), fake.session()),
+    ):
+        with pytest.raises(StoreError, match=r"\.json leaves .* through a link: put the file itself there$"):
+            call()
+
+
 @pytest.mark.parametrize("writing", [True, False])
 def test_a_file_in_place_of_the_folder_is_refused(root: Path, *, writing: bool) -> None:
     root.write_text("")
@@ -394,6 +434,13 @@ def test_writing_through_a_link_that_leaves_is_refused(root: Path, tmp_path: Pat
 
     with pytest.raises(StoreError, match=r"leaves .* through a link"):
         save(JsonStore(root), fake.session())
+
+
+def test_a_link_within_the_root_is_followed(root: Path) -> None:
+    one_file(root)
+    (root / "next").symlink_to("main")
+
+    assert len(JsonStore(root).load("next", fake.machine(), fake.TEST, "")) == 1
 
 
 def test_the_root_itself_may_be_a_link(root: Path, tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+"""The folders of a baseline: one for each machine, with its files."""
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.stores.baseline_format import EARLIER_SUFFIX, SUFFIX
+
+_LARGEST = 50_000_000  # bytes: far above what twenty runs need; a larger file is not loaded into memory
+
+
+def machine_folders(folder: Path) -> list[Path]:
+    """List the folders of all machines of a baseline."""
+    return [path for path in _entries(folder) if path.is_dir()] if os.path.lexists(folder) else []
+
+
+def baseline_files(folder: Path) -> list[Path]:
+    """List the baseline files of all machines; names that begin with a dot are leftovers of writers."""
+    paths = [path for machine in machine_folders(folder) for path in _entries(machine)]
+    return [path for path in paths if path.suffix in (SUFFIX, EARLIER_SUFFIX) and not path.name.startswith(".")]
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return [folder / name for name in sorted(path.name for path in folder.iterdir())]
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be listed ({error.strerror}): make it a readable folder") from error
+
+
+def sweep(folders: Sequence[Path]) -> None:
+    """Remove what killed writers left; called under the lock, so that no living writer loses its file."""
+    for folder in folders:
+        for leftover in folder.glob("*/.*.json*.tmp"):
+            leftover.unlink(missing_ok=True)
+
+
+def content_of(path: Path) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        StoreError: no file, or a larger one than any baseline.
+        OSError: it cannot be read.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise StoreError(f"{path} is not a file: remove it")
+    if status.st_size > _LARGEST:
+        raise StoreError(
+            f"{path} has {status.st_size / 1e6:.0f} MB, a baseline at most {_LARGEST / 1e6:.0f} MB: delete it"
+        )
+    return path.read_bytes()
