@@ -6,35 +6,35 @@ from typing import Any, Literal
 from pytest_hwperf.core.budgets import nearest
 from pytest_hwperf.core.errors import UsageProblem
 
-Kind = Literal["scenarios", "energy_meters", "stores"]
+Group = Literal["scenarios", "energy_meters", "stores"]
 
 
-def names(kind: Kind) -> tuple[str, ...]:
-    """Return every registered name of that kind, sorted."""
-    return tuple(sorted(_registered(kind)))
+def names(group: Group) -> tuple[str, ...]:
+    """Return every registered name of that group, sorted."""
+    return tuple(sorted(_registered(group)))
 
 
-def check(kind: Kind, name: str) -> None:
+def check(group: Group, name: str) -> None:
     """Refuse a name that is not registered, without loading anything.
 
     Raises:
         UsageProblem: says which names there are and which is the nearest.
     """
-    found = _registered(kind)
+    found = _registered(group)
     if name not in found:
-        word = kind.removesuffix("s").replace("_", " ")
+        word = group.removesuffix("s").replace("_", " ")
         raise UsageProblem(f"unknown {word} {name!r}.{nearest(name, found)} Allowed: {', '.join(sorted(found))}")
 
 
-def find(kind: Kind, name: str) -> Any:
+def find(group: Group, name: str) -> Any:
     """Load what is registered under `name`: only now are its heavy libraries imported.
 
     Raises:
         UsageProblem: the name is not registered.
     """
-    check(kind, name)
-    return _registered(kind)[name].load()
+    check(group, name)
+    return _registered(group)[name].load()
 
 
-def _registered(kind: Kind) -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=f"pytest_hwperf.{kind}")}
+def _registered(group: Group) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=f"pytest_hwperf.{group}")}

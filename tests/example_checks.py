@@ -21,9 +21,9 @@ SCENARIOS = ("sklearn_fp32", "onnx_fp32", "onnx_int8")
 NO_INT8 = ("tests/test_forest.py", "onnx_int8")
 # metric and statistic → the fewest that it may be made of: calls or batches, examples, fresh processes, files
 FIGURES = {("latency", "p50"): 20, ("latency", "p95"): 20, ("accuracy", "mean"): 540, ("model_size", "p50"): 1}
-WEIGHED = {("memory", "p50"): 3}
+MEMORY_MEASURED = {("memory", "p50"): 3}
 FILES = {
-    "tests/test_mlp.py": {**FIGURES, **WEIGHED},
+    "tests/test_mlp.py": {**FIGURES, **MEMORY_MEASURED},
     "tests/test_logistic.py": FIGURES,
     "tests/test_forest.py": FIGURES,
 }
@@ -59,8 +59,8 @@ def _unmeasured(report: dict[str, Any], file: str, scenario: str) -> Iterator[st
     figures = {(figure["metric"], figure["statistic"]): figure for figure in runs[0]["figures"]}
     for (metric, statistic), fewest in FILES[file].items():
         figure = figures.get((metric, statistic))
-        told = figure and figure["source"] and figure["estimate"]["value"] > 0 and figure["estimate"]["n"] >= fewest
-        if not told:
+        reported = figure and figure["source"] and figure["estimate"]["value"] > 0 and figure["estimate"]["n"] >= fewest
+        if not reported:
             yield f"{file} in {scenario}: {metric} {statistic} is no figure of {fewest} or more: {figure}"
     precision = runs[0]["run"]["conditions"]["precision"]
     if ("int8" in scenario) != ("int8" in precision):
@@ -70,7 +70,7 @@ def _unmeasured(report: dict[str, Any], file: str, scenario: str) -> Iterator[st
 def unfailed(folder: Path) -> list[str]:
     """Save a baseline of a copy of the example, let it do twenty times the work, and say where the gate is silent.
 
-    No git knows the copy, so that timings are held against the stored sessions: of three the median counts, which one
+    No git knows the copy, so that timings are held against the stored runs: of three the median counts, which one
     disturbed session cannot move. Twenty times, since the speed of a shared machine may change twofold in between.
     """
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns(".*", "__pycache__"))

@@ -1,4 +1,4 @@
-"""What tox asks of the example project: a report that lacks anything is told so."""
+"""What tox asks of the example project: a report that lacks anything is refused."""
 
 import json
 from copy import deepcopy

@@ -18,13 +18,13 @@ def test_a_name_is_loaded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "told"),
+    ("kind", "name", "reported"),
     [
         ("scenarios", "onx_fp32", r"unknown scenario 'onx_fp32'\. Did you mean 'onnx_fp32'\? Allowed: onnx_fp32, "),
         ("energy_meters", "zzz", r"unknown energy meter 'zzz'\. Allowed: "),
         ("stores", "sql", r"unknown store 'sql'\. Allowed: json"),
     ],
 )
-def test_an_unknown_name_is_told_with_the_allowed(kind: registry.Kind, name: str, told: str) -> None:
-    with pytest.raises(UsageProblem, match=told):
+def test_an_unknown_name_is_refused_with_the_allowed(kind: registry.Group, name: str, reported: str) -> None:
+    with pytest.raises(UsageProblem, match=reported):
         registry.find(kind, name)

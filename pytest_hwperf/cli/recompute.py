@@ -30,7 +30,5 @@ def run(options: argparse.Namespace) -> int:
     if found.unjudged:
         print(f"{counted(found.unjudged, 'answer')} of the pairs without a verdict: their tests failed or did not run")
     if found.beyond:
-        print(
-            f"{counted(found.beyond, 'comparison')} with stored sessions not computed again: the file has none of them"
-        )
+        print(f"{counted(found.beyond, 'comparison')} with stored runs not computed again: the file has none of them")
     return DIFFERENT if found.disagreements else OK

@@ -16,19 +16,15 @@ class Predictor(Protocol):
 
     def batches(self, X: object, batch_size: int) -> Sequence[Any]:
         """Cut the rows of `X` into prepared inputs of `batch_size` rows (the last may be shorter)."""
-        ...
 
     def predict(self, batch: Any) -> Any:
         """Return the model's outputs for one prepared batch; this is the timed call and does nothing else."""
-        ...
 
     def labels(self, outputs: Any) -> Any:
         """Turn the outputs of one batch into an array of labels (or of values, for a regressor)."""
-        ...
 
     def scope(self) -> AbstractContextManager[object]:
         """Hold thread limits while calls are made."""
-        ...
 
 
 class Scenario(Protocol):
@@ -37,27 +33,22 @@ class Scenario(Protocol):
     @property
     def name(self) -> str:
         """As registered."""
-        ...
 
     @property
     def imports(self) -> tuple[str, ...]:
         """Modules that a fresh process imports before it loads the model."""
-        ...
 
     @property
     def conditions(self) -> Mapping[str, str]:
         """What must agree for a comparison: precision, threads, spinning and the like."""
-        ...
 
     @property
     def context(self) -> Mapping[str, str]:
         """For information: model digest, executed operators, …; `warning` is shown with every timing."""
-        ...
 
     @property
     def model_bytes(self) -> int:
         """Serialised size."""
-        ...
 
     @property
     def size_source(self) -> str:
@@ -67,11 +58,9 @@ class Scenario(Protocol):
     @property
     def classifies(self) -> bool:
         """Whether `labels` are classes, so that accuracy and flips make sense."""
-        ...
 
     def load(self) -> Predictor:
         """Load the model as a fresh process would: this is timed as `cold_load`."""
-        ...
 
 
 @runtime_checkable
@@ -84,7 +73,6 @@ class Arenas(Protocol):
         Raises:
             MeasurementError: the runtime does not report them; says why.
         """
-        ...
 
     @property
     def arena_source(self) -> str:
@@ -101,7 +89,6 @@ class ScenarioFactory(Protocol):
         Raises:
             ScenarioUnavailable: the model has no such form; the text is the skip's reason.
         """
-        ...
 
 
 class Meter(Protocol):
@@ -115,7 +102,6 @@ class Meter(Protocol):
     @property
     def covers(self) -> Covered:
         """What it covers; an estimate is never compared."""
-        ...
 
     @property
     def source(self) -> str:
@@ -125,24 +111,19 @@ class Meter(Protocol):
     @property
     def shortest_window_s(self) -> float:
         """Shorter windows are refused."""
-        ...
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Why a better source was refused, what the figure is not."""
-        ...
 
     def start(self) -> object:
         """Read the counter at the beginning of a window."""
-        ...
 
     def end(self, started: Any) -> Reading:
         """Read again and return what was counted since `started`; a refusal carries its reason."""
-        ...
 
     def close(self) -> None:
         """Close what it holds open."""
-        ...
 
 
 @runtime_checkable
@@ -152,21 +133,17 @@ class CountingMeter(Meter, Protocol):
     @property
     def tick_s(self) -> float:
         """Time between two steps: a window is exact within one."""
-        ...
 
     @property
     def domains(self) -> tuple[str, ...]:
         """What is added up."""
-        ...
 
     @property
     def longest_window_s(self) -> float:
         """After which a window has to be attended."""
-        ...
 
     def attended(self) -> AbstractContextManager[None]:
         """Keep windows whole that are longer than `longest_window_s`, or of unknown length."""
-        ...
 
 
 class Store(Protocol):
@@ -178,19 +155,15 @@ class Store(Protocol):
         Raises:
             StoreError: names the file, what is wrong with it and what to do.
         """
-        ...
 
     def load(self, baseline: str, machine: Machine, test: str, label: str) -> tuple[StoredRun, ...]:
         """Return the accepted runs of that test on that machine, oldest first; () where there are none."""
-        ...
 
     def machines(self, baseline: str, test: str, label: str) -> tuple[Machine, ...]:
         """Return the machines that have accepted runs of that test."""
-        ...
 
     def newest(self, baseline: str) -> tuple[StoredRun, ...]:
         """Return the newest accepted run of each test and label on each machine."""
-        ...
 
     def save(self, baseline: str, runs: Sequence[StoredRun]) -> Sequence[str | StoreError]:
         """Append accepted runs; return the file of each, or why it was not stored: the others are.
@@ -198,12 +171,9 @@ class Store(Protocol):
         Raises:
             StoreError: none can be stored.
         """
-        ...
 
     def hold(self, baseline: str, runs: Sequence[StoredRun]) -> Sequence[str | StoreError]:
         """Keep failed runs apart until `accept`; return and raise as `save`."""
-        ...
 
     def accept(self, baseline: str, pattern: str) -> tuple[str, ...]:
         """Make held runs whose test id matches the glob `pattern` the baseline; return their ids."""
-        ...

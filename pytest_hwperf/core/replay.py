@@ -37,7 +37,7 @@ def recompute(report: Report) -> Recomputed:
         where = " ".join(filter(None, [run.test, run.label]))
         again = figures(run)
         for was, now in zip_longest(judgement.figures, again):
-            found += [f"{where}: figure {path}" for path in differing(was, now)]
+            found += [f"{where}: figure {path}" for path in disagreements(was, now)]
         for verdict in judgement.verdicts:
             problems, known = _verdict(verdict, judgement, settled, report.policy)
             found += [f"{where}: {problem}" for problem in problems]
@@ -56,7 +56,7 @@ def _pair_values(gate: Gate) -> Iterator[str]:
     for pair in gate.evidence.pairs:
         for one in pair.observations:
             now = pair_value(one) if is_ratio(one) else None
-            for path in differing(one.change, now):
+            for path in disagreements(one.change, now):
                 where = f"{one.measurement.test} {one.measurement.label}".rstrip()
                 yield f"{where}: {one.metric} {one.statistic} of pair {pair.number}{path}"
 
@@ -68,22 +68,21 @@ def _verdict(
     subject, run = verdict.subject, judgement.run
     if isinstance(subject, Budget):
         again = judge_budget(run, figures(run), subject, policy)
-        return [f"budget {subject.keyword}: {path}" for path in differing(verdict, again)], True
+        return [f"budget {subject.keyword}: {path}" for path in disagreements(verdict, again)], True
     key = (Measurement(test=run.test, label=run.label), *subject.key)
     what = f"{subject.metric} {subject.statistic}"
-    problems = [
-        f"{what}: {path}" for path in differing(verdict, judge_comparison(run.metric(subject.metric), subject, policy))
-    ]
+    again = judge_comparison(run.metric(subject.metric), subject, policy)
+    problems = [f"{what}: {path}" for path in disagreements(verdict, again)]
     if key in settled:
-        return [*problems, *(f"{what}: {path}" for path in differing(subject, settled[key]))], True
+        return [*problems, *(f"{what}: {path}" for path in disagreements(subject, settled[key]))], True
     return problems, subject.change is None  # without a change there is only a reason
 
 
-def differing(was: object, now: object, path: str = "") -> Iterator[str]:
+def disagreements(was: object, now: object, path: str = "") -> Iterator[str]:
     """Yield where two records differ, as `.change.value: 0.1, 0.2`; numbers may differ in their last digits."""
     if isinstance(was, Record) and type(was) is type(now):
         for name in was.__struct_fields__:
-            yield from differing(getattr(was, name), getattr(now, name), f"{path}.{name}")
+            yield from disagreements(getattr(was, name), getattr(now, name), f"{path}.{name}")
     elif isinstance(was, float) and isinstance(now, float):
         if not math.isclose(was, now, rel_tol=_CLOSE, abs_tol=1e-15):
             yield f"{path}: {was!r}, {now!r}"

@@ -52,8 +52,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "part unmeasured": "{metric} is unmeasured: {why}",
     "other windows": "energy and gpu_energy were not counted in the same windows",
     "no embodied carbon": "hwperf_carbon does not say embodied_kg and lifetime_years",
-    "growth in steps": "grew by {mean:B} a call over {calls} calls, but not steadily: a leak in steps cannot be told "
-    "from a cache that fills up; fill it before the measurement, or let one call do the work of many",
+    "growth in steps": "grew by {mean:B} a call over {calls} calls, but not steadily: a leak in steps looks like a "
+    "cache that fills up: fill it before the measurement, or let one call do the work of many",
     "never called": "the test never called hwperf(...)",
     "no baseline": "no baseline: save one with --hwperf-save",
     "another machine": "the baseline is of another machine ({differences}): save one here with --hwperf-save",
@@ -100,8 +100,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "equal values": "{baseline} and {candidate:count per}, equal on each side, compared exactly, no p-value",
     "screened values": "screen of {baseline} and {candidate:count per}, all of one side against all of the other",
     "historical": "historical; false-alarm rate not guaranteed",
-    "historical limit": "historical; false-alarm rate not guaranteed: limit {limit:change}, sessions: {sessions}",
-    "historical repeats": "historical; false-alarm rate not guaranteed: limit {limit:change}, sessions: {sessions}, "
+    "historical limit": "historical; false-alarm rate not guaranteed: limit {limit:change}, stored runs: {sessions}",
+    "historical repeats": "historical; false-alarm rate not guaranteed: limit {limit:change}, stored runs: {sessions}, "
     "{beyond} of {processes} processes beyond it",
     "error rate": "at most {alpha:.6g} % false alarms per build (Holm, {screened} of {asked} screened)",
     "error rate with others": "at most {alpha:.6g} % false alarms per build "

@@ -41,15 +41,12 @@ class Resident(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Limits of the peaks, for the report."""
-        ...
 
     def high(self) -> int:
         """Return the most bytes held since the process began, or since the last `clear`."""
-        ...
 
     def now(self) -> tuple[int, str]:
         """Return the bytes held now, and what they were read from."""
-        ...
 
     def clear(self) -> str:
         """Reset the peak; return why that cannot be done, "" where it can."""

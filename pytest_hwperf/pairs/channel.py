@@ -5,6 +5,7 @@ import selectors
 import socket
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 from typing import Protocol
 
@@ -13,7 +14,7 @@ from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.host.launch import Launched
 from pytest_hwperf.host.worker_protocol import PROTOCOL
-from pytest_hwperf.pairs.messages import Frame, Hello, ToWorker, pack, read_exactly, unpack
+from pytest_hwperf.pairs.messages import Frame, Hello, ToWorker, decode_frame, encode_frame, read_exactly
 
 _SLICE_S = 0.2  # between two checks whether the process lives: a forked child may hold its end of the connection
 _EXIT_S = 0.5  # from the end of a connection to the end of its process
@@ -110,7 +111,7 @@ class Connection:
             WorkerLostError: the process is gone.
         """
         try:
-            self._connection.sendall(pack(Frame(message=message)))
+            self._connection.sendall(encode_frame(Frame(message=message)))
         except OSError as error:
             raise self._gone() from error
 
@@ -122,7 +123,8 @@ class Connection:
         """
         until = self._clock() + deadline_s
         try:
-            return unpack(lambda count: read_exactly(self._connection, count, lambda: self._wait(until, deadline_s)))
+            wait = partial(self._wait, until, deadline_s)
+            return decode_frame(lambda count: read_exactly(self._connection, count, wait))
         except OSError as error:
             raise self._gone() from error
 

@@ -145,14 +145,14 @@ class Frame:
     numbers: Numbers = field(default_factory=lambda: array("q"))
 
 
-def pack(frame: Frame) -> bytes:
+def encode_frame(frame: Frame) -> bytes:
     """Write a frame as bytes."""
     text = to_json(_Envelope(message=frame.message))
     numbers = _little_endian(frame.numbers).tobytes()
     return _LENGTHS.pack(len(text), len(numbers)) + text + numbers
 
 
-def unpack(receive: Callable[[int], bytes]) -> Frame:
+def decode_frame(receive: Callable[[int], bytes]) -> Frame:
     """Read one frame.
 
     Args:

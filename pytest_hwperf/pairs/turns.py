@@ -33,9 +33,9 @@ from pytest_hwperf.pairs.messages import (
     Ready,
     Select,
     TimeBlock,
-    pack,
+    decode_frame,
+    encode_frame,
     read_exactly,
-    unpack,
 )
 
 _STILL_NS = 200_000  # CPU time in a millisecond of idling below which no pool spins on
@@ -88,14 +88,14 @@ class Turns:
         """Send one message."""
         frame = Frame(message=message, numbers=numbers if numbers is not None else array("q"))
         try:
-            self.connection.sendall(pack(frame))
+            self.connection.sendall(encode_frame(frame))
         except OSError:
             self.leave(1)
 
     def receive(self) -> Message:
         """Wait for the conductor's next message; end the process when there will be none."""
         try:
-            return unpack(partial(read_exactly, self.connection)).message
+            return decode_frame(partial(read_exactly, self.connection)).message
         except OSError:
             self.leave(1)
             raise

@@ -107,13 +107,13 @@ def _stored(
     again: Callable[[], list[list[Run]]],
     decided: Collection[tuple[str, str]],
 ) -> tuple[Comparison, ...]:
-    """Compare with the stored sessions; an alarm on a timing is repeated in two further fresh processes."""
+    """Compare with the stored runs; an alarm on a timing is repeated in two further fresh processes."""
     shared = session_of(item.config)
     settings = shared.settings
     where: dict[str, Any] = {"baseline": settings.baseline, "test": run.test, "label": run.label}
-    sessions = shared.store.load(machine=run.machine, **where)
-    elsewhere = shared.store.machines(**where) if not sessions else ()  # shown only where this machine has none
-    stored = Stored(runs=sessions, elsewhere=elsewhere)
+    stored_runs = shared.store.load(machine=run.machine, **where)
+    elsewhere = shared.store.machines(**where) if not stored_runs else ()  # shown only where this machine has none
+    stored = Stored(runs=stored_runs, elsewhere=elsewhere)
     first = compare_with_stored(run, found, stored, criteria)
     if not any(needs_repeats(one) and one.key not in decided for one in first):
         return first

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.pairs.conductor import Progress
     from pytest_hwperf.reports.table import Detail
 
-Done = tuple[list[str], list[str]]  # what to report, and what went wrong
+Notices = tuple[list[str], list[str]]  # what was done, and what went wrong
 
 
 def report_of(config: pytest.Config, results: Mapping[str, str], *, partial: bool) -> Report:
@@ -56,8 +56,8 @@ def _nothing_compared(comparisons: Sequence[Comparison]) -> str:
     return f"none of {len(comparisons)} comparisons could be made: {comparisons[0].reason}; --hwperf-strict fails them"
 
 
-def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Done:
-    """Save the runs of accepted tests as sessions of the baseline; keep the others aside until they are accepted."""
+def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Notices:
+    """Save the runs of accepted tests to the baseline; keep the others aside until they are accepted."""
     settings = session_of(config).settings
     if not settings.save:
         return [], []
@@ -78,18 +78,18 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Do
 
 
 def _stored(
-    keep: Callable[[str, Sequence[StoredRun]], Sequence[str | StoreError]], baseline: str, sessions: Sequence[StoredRun]
-) -> Done:
-    """Return the tests whose sessions were stored, and what kept the others from it."""
+    keep: Callable[[str, Sequence[StoredRun]], Sequence[str | StoreError]], baseline: str, runs: Sequence[StoredRun]
+) -> Notices:
+    """Return the tests whose runs were stored, and what kept the others from it."""
     try:
-        answers = keep(baseline, sessions)
+        answers = keep(baseline, runs)
     except StoreError as error:
         return [], [f"not saved: {error}"]
-    tests = [session.run.test for session, answer in zip(sessions, answers, strict=True) if isinstance(answer, str)]
+    tests = [run.run.test for run, answer in zip(runs, answers, strict=True) if isinstance(answer, str)]
     return tests, [f"not saved: {answer}" for answer in answers if isinstance(answer, StoreError)]
 
 
-def write(config: pytest.Config, report: Report) -> Done:
+def write(config: pytest.Config, report: Report) -> Notices:
     """Write the files that were asked for."""
     settings, folder = session_of(config).settings, config.invocation_params.dir
     files: dict[Path, bytes] = {}

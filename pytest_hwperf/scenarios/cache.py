@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pytest_hwperf.host.files import replace_file
 
-ENVIRONMENT = "HWPERF_CACHE_DIR"
+CACHE_VARIABLE = "HWPERF_CACHE_DIR"
 _UNUSED_DAYS = 30  # a model trained without a random state differs in each session: its files must not pile up
 
 _OWN = 0o600  # a model is its owner's
@@ -54,7 +54,7 @@ def folder() -> Path:
     """Return the folder of converted models: in `HWPERF_CACHE_DIR`, else in the user's cache folder."""
     import platformdirs
 
-    chosen = os.environ.get(ENVIRONMENT) or platformdirs.user_cache_dir("pytest-hwperf")
+    chosen = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("pytest-hwperf")
     return Path(chosen) / "models"
 
 

@@ -11,7 +11,7 @@ from pytest_hwperf.core.errors import ScenarioUnavailable
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step, one_line
 from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all
-from pytest_hwperf.scenarios.rows import digest, evenly_spaced
+from pytest_hwperf.scenarios.rows import digest_rows, evenly_spaced
 
 CHECKED_ROWS = 512  # on which every conversion is compared with what it came from
 MATMUL_FORM = "MatMul"
@@ -63,7 +63,7 @@ def cache_key_parts(fitted: FittedEstimator, checked: Any) -> tuple[object, ...]
     versions = [f"{name} {version(name)}" for name in _LIBRARIES]
     # The notes name the executed operators, which differ between architectures.
     versions.append(platform.machine())
-    return (_REVISION, fitted.digest, fitted.width, fitted.output, sorted(_AVOIDED), digest(checked), *versions)
+    return (_REVISION, fitted.digest, fitted.width, fitted.output, sorted(_AVOIDED), digest_rows(checked), *versions)
 
 
 def agreement(fitted: FittedEstimator, outputs: Any, reference: Any) -> Agreement:

@@ -25,7 +25,7 @@ from pytest_hwperf.scenarios.onnx import scenario_of
 from pytest_hwperf.scenarios.ort import open_session, rejection_errors, run_all
 from pytest_hwperf.scenarios.prepared import ArenaScenario
 from pytest_hwperf.scenarios.profiles import FLOAT_OPERATORS, describe_operators, profile_operators, why_not_int8
-from pytest_hwperf.scenarios.rows import count_shared, digest, evenly_spaced, split_batches
+from pytest_hwperf.scenarios.rows import count_shared, digest_rows, evenly_spaced, split_batches
 from pytest_hwperf.scenarios.threads import check_threads
 
 # Unsigned activations and signed weights, per tensor; the full range of weights, which processors without VNNI may
@@ -104,7 +104,7 @@ def quantise_estimator(request: Request, quantise: Quantiser | None = None) -> C
         ScenarioUnavailable: as `onnx_int8`.
     """
     checked = evenly_spaced(request.rows, CHECKED_ROWS)
-    mode = "dynamic" if request.calibration is None else digest(request.calibration)
+    mode = "dynamic" if request.calibration is None else digest_rows(request.calibration)
     key = key_of("int8", mode, *_CHOICES.items(), MATMUL_OPERATORS, *cache_key_parts(request.fitted, checked))
     stored = load_or_build(key, lambda: _build(request, checked, quantise or quantise_with_ort))
     # A refusal is kept too: near the bound, noise in the profile must not make a scenario come and go.
@@ -165,7 +165,7 @@ def _scenario(name: str, model: Any, X: Any, X_calibration: Any | None, threads:
     precision = "int8 dynamic" if chosen is None else "int8 static"
     own = {"precision": precision, **_CHOICES}
     if chosen is not None:
-        own["calibration"] = f"{len(chosen)} rows, {digest(chosen)}"
+        own["calibration"] = f"{len(chosen)} rows, {digest_rows(chosen)}"
     return scenario_of(name, fitted, stored, threads, own)
 
 

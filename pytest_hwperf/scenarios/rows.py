@@ -63,7 +63,7 @@ def evenly_spaced(rows: Any, most: int) -> Any:
     return np.ascontiguousarray(rows[np.arange(count) * len(rows) // count])
 
 
-def digest(rows: Any) -> str:
+def digest_rows(rows: Any) -> str:
     """Return sixteen hexadecimal digits over shape, type and content of an array."""
     import numpy as np
 

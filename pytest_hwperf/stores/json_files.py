@@ -62,7 +62,7 @@ class JsonStore:
             StoreError: `keep` is below 1.
         """
         if keep < 1:
-            raise StoreError(f"keep={keep}: a baseline keeps at least 1 session of a test")
+            raise StoreError(f"keep={keep}: a baseline keeps at least 1 run of a test")
         self._root = Path(location).absolute()
         self._keep = keep
         self._patience_s = patience_s

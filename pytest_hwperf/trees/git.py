@@ -31,7 +31,7 @@ _LATE = 124  # exit code of timeout(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class GitResult:
     """The outcome of a git command."""
 
     code: int  # 0 for success
@@ -44,7 +44,7 @@ class Done:
         return self.code == _ABSENT
 
 
-def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0) -> Done:
+def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0) -> GitResult:
     """Run one git command in `folder`; it fails by its code, never by an exception."""
     command = ["git", "-c", f"core.hooksPath={os.devnull}", "-C", os.fspath(folder), *arguments]
     try:
@@ -57,19 +57,19 @@ def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0) -> Done:
             start_new_session=os.name == "posix",  # without a terminal, ssh cannot ask for a password
         )
     except FileNotFoundError:
-        return Done(code=_ABSENT, output="", complaint="git is not installed")
+        return GitResult(code=_ABSENT, output="", complaint="git is not installed")
     try:
         output, errors = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         _kill(process)
-        return Done(code=_LATE, output="", complaint=f"no answer within {timeout_s:g} s")
+        return GitResult(code=_LATE, output="", complaint=f"no answer within {timeout_s:g} s")
     except BaseException:  # Ctrl-C: it does not reach another session by itself
         _kill(process)
         raise
     complaints = os.fsdecode(errors).strip().splitlines() or [
         f"git {arguments[0]} ended with code {process.returncode}"
     ]
-    return Done(
+    return GitResult(
         code=process.returncode,
         output=os.fsdecode(output).removesuffix("\n"),
         complaint=next((line for line in complaints if line.startswith("fatal: ")), complaints[-1]),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.trees.git import Done, git
+from pytest_hwperf.trees.git import GitResult, git
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # SHA-1, SHA-256
 
@@ -59,7 +59,7 @@ def top_of(folder: Path) -> Path:
     return Path(in_repository(folder, git(folder, "rev-parse", "--show-toplevel"))).resolve()
 
 
-def in_repository(folder: Path, done: Done) -> str:
+def in_repository(folder: Path, done: GitResult) -> str:
     """Return the output of a git command that fails only where there is no repository."""
     if not done.code:
         return done.output

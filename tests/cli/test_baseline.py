@@ -56,15 +56,15 @@ def test_the_folder_that_was_looked_at_is_named(held: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(
-    ("store", "told"),
+    ("store", "reported"),
     [
         ("json:", "hwperf: --store='json:' names no place. Give a folder, such as json:.hwperf"),
         ("sql:runs.db", "hwperf: unknown store 'sql'. Allowed: json"),
     ],
 )
-def test_a_store_that_cannot_be_meant_is_refused(capsys: pytest.CaptureFixture[str], store: str, told: str) -> None:
+def test_a_store_that_cannot_be_meant_is_refused(capsys: pytest.CaptureFixture[str], store: str, reported: str) -> None:
     assert USAGE == main(["baseline", "accept", f"--store={store}", "*"])
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err
 
 
 def test_a_strangers_store_comes_through_the_registry(

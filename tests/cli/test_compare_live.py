@@ -49,16 +49,16 @@ def changing(X):
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[ModelSpec]:
-    """Take short turns; return what both sides of each comparison were told."""
-    told: list[ModelSpec] = []
+    """Take short turns; return what both sides of each comparison were sent."""
+    reported: list[ModelSpec] = []
 
     def noted(**given: Any) -> Conductor:
-        told.extend(command.model for command in given["commands"].values())
+        reported.extend(command.model for command in given["commands"].values())
         return Conductor(**given, plan=QUICK)
 
     monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", noted)
     monkeypatch.chdir(tmp_path)
-    return told
+    return reported
 
 
 @pytest.mark.usefixtures("commands", "fakes_in_reach")

@@ -37,7 +37,7 @@ def test_what_rests_on_the_store_is_counted(tmp_path: Path, capsys: pytest.Captu
     path.write_bytes(render(fake.report()))
     main(["recompute", str(path)])
 
-    assert "with stored sessions not computed again: the file has none of them" in capsys.readouterr().out
+    assert "with stored runs not computed again: the file has none of them" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A run against stored sessions: which comparison fits, and what forbids one."""
+"""A run against stored runs: which comparison fits, and what forbids one."""
 
 from array import array
 from collections.abc import Iterable, Mapping
@@ -112,7 +112,7 @@ def test_sessions_that_agree_are_used_and_others_left_aside() -> None:
     ("repeats", "outcome"), [((0.018, 0.018), "regressed"), ((0.018, 0.006), "inconclusive"), ((), "inconclusive")]
 )
 def test_a_timing_alarm_counts_only_when_it_is_repeated(repeats: tuple[float, ...], outcome: str) -> None:
-    """Three times the latency of one stored session."""
+    """Three times the latency of one stored run."""
     found = compared(latency(0.018), stored(latency(0.006)), Criteria(margins=[LATENCY]), *map(latency, repeats))
 
     assert found.outcome == outcome
@@ -153,7 +153,7 @@ def test_examples_are_compared_in_pairs(margin: object, name: str) -> None:
 
 
 def test_an_estimate_is_never_compared() -> None:
-    """It holds nothing beyond CPU time; left out unless the user named energy, who is then told."""
+    """It holds nothing beyond CPU time; left out unless the user named energy: then it says why."""
     now = measured(replace(sample("energy", [0.1] * 5, source="estimate:cpu-time"), estimated=True))
     unnamed = compare_with_stored(now, figures(now), stored(now), Criteria(margins=[ENERGY]))
     named = compared(now, stored(now), Criteria(margins=[ENERGY], required={("energy", "mean")}))

@@ -81,12 +81,12 @@ def test_every_problem_is_told_at_once() -> None:
     with pytest.raises(UsageProblem) as caught:
         parse_budgets({"latency_p95": 5, "accuracy_min": 85, "memory_max_mb": -1, "latency_p50_ms": "5"})
 
-    told = str(caught.value).splitlines()
-    assert len(told) == 4
-    assert told[0].startswith("hwbudget(latency_p95=5): unknown keyword 'latency_p95'.")
-    assert told[1].startswith("hwbudget(accuracy_min=85): this limit is a share between 0 and 1")
-    assert told[2] == "hwbudget(memory_max_mb=-1): a limit is never negative"
-    assert told[3].startswith("hwbudget(latency_p50_ms='5'): a limit is a finite number")
+    reported = str(caught.value).splitlines()
+    assert len(reported) == 4
+    assert reported[0].startswith("hwbudget(latency_p95=5): unknown keyword 'latency_p95'.")
+    assert reported[1].startswith("hwbudget(accuracy_min=85): this limit is a share between 0 and 1")
+    assert reported[2] == "hwbudget(memory_max_mb=-1): a limit is never negative"
+    assert reported[3].startswith("hwbudget(latency_p50_ms='5'): a limit is a finite number")
 
 
 @pytest.mark.parametrize("limit", [True, None, "100", math.nan, math.inf, [1]])
@@ -121,7 +121,7 @@ def test_a_margin_of_memory_keeps_its_floor_of_one_megabyte() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keyword", "size", "told"),
+    ("keyword", "size", "reported"),
     [
         ("latency_p50", "0.5pp", "a margin is a percentage, such as '2%'"),
         ("accuracy", "2%", "a margin is points of the metric, such as '0.5pp'"),
@@ -131,11 +131,11 @@ def test_a_margin_of_memory_keeps_its_floor_of_one_megabyte() -> None:
         ("latncy_p50", "2%", "Did you mean 'latency_p50'?"),
     ],
 )
-def test_a_bad_margin_is_told(keyword: str, size: object, told: str) -> None:
+def test_a_bad_margin_is_refused(keyword: str, size: object, reported: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         parse_margins({keyword: size})
 
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_a_bare_size_is_the_margin_of_the_median_latency() -> None:

@@ -32,7 +32,7 @@ def calls(*rates: float) -> Sample:
     return sample("throughput", rates, per="window", warnings=("load 4.4 on 2 cores",))
 
 
-def told(*samples: Sample, given: CarbonInputs, rows: int | None = None) -> dict[str, Sample]:
+def reported(*samples: Sample, given: CarbonInputs, rows: int | None = None) -> dict[str, Sample]:
     found, missing = carbon_samples(samples, {}, given, rows=rows)
     assert {"carbon_operational", "carbon_embodied"} == {one.metric for one in found} | set(missing)
     return {one.metric: one for one in found}
@@ -57,7 +57,7 @@ def test_embodied_carbon_is_the_share_of_a_lifetime() -> None:
 
 def test_each_window_has_its_own_carbon() -> None:
     """Two windows of 35 and 70 J a call, and of 100 calls a second, which is 10 ms of the machine for each."""
-    found = told(energy(35, 70), calls(100, 100), given=inputs(*SERVER))
+    found = reported(energy(35, 70), calls(100, 100), given=inputs(*SERVER))
     used, made = found["carbon_operational"], found["carbon_embodied"]
 
     assert [35 / 9000, 70 / 9000] == pytest.approx(used.values.tolist())
@@ -67,7 +67,7 @@ def test_each_window_has_its_own_carbon() -> None:
 
 def test_sources_say_what_was_multiplied() -> None:
     """And an estimated energy is marked as one, by its label and by its warnings."""
-    found = told(energy(35), calls(100), given=inputs(*SERVER, "resource_share=0.5"))
+    found = reported(energy(35), calls(100), given=inputs(*SERVER, "resource_share=0.5"))
     used, made = found["carbon_operational"], found["carbon_embodied"]
 
     assert "SCI per call: estimate:cpu-time x 400 g/kWh (Ember 2024, DE)" == used.source
@@ -78,7 +78,7 @@ def test_sources_say_what_was_multiplied() -> None:
 
 def test_energy_is_per_row_and_carbon_per_call() -> None:
     """0.5 J for each of 64 rows are 32 J a call."""
-    found = told(energy(0.5), calls(100), given=inputs(), rows=64)
+    found = reported(energy(0.5), calls(100), given=inputs(), rows=64)
 
     assert [32 / 9000] == pytest.approx(found["carbon_operational"].values.tolist())
 
@@ -86,7 +86,7 @@ def test_energy_is_per_row_and_carbon_per_call() -> None:
 def test_a_functional_unit_of_the_users_own_divides_both() -> None:
     """64 images in a call: each has 0.5 of its 32 J, and its part of the 10 ms."""
     given = inputs(*SERVER, "per=image", "units_per_call=64")
-    found = told(energy(0.5), calls(100), given=given, rows=64)
+    found = reported(energy(0.5), calls(100), given=given, rows=64)
     used, made = found["carbon_operational"], found["carbon_embodied"]
 
     assert [0.5 / 9000] == pytest.approx(used.values.tolist())
@@ -97,7 +97,7 @@ def test_a_functional_unit_of_the_users_own_divides_both() -> None:
 def test_boards_count_where_they_were_measured() -> None:
     """In the same windows, and the label names both; the warning of both is said once."""
     boards = energy(100, 200, metric="gpu_energy", source="nvml:0")
-    found = told(energy(35, 35, source="rapl:package-0"), boards, calls(1, 1), given=inputs())["carbon_operational"]
+    found = reported(energy(35, 35, source="rapl:package-0"), boards, calls(1, 1), given=inputs())["carbon_operational"]
 
     assert [135 / 9000, 235 / 9000] == pytest.approx(found.values.tolist())
     assert "SCI per call: rapl:package-0 + nvml:0 x 400 g/kWh (Ember 2024, DE)" == found.source
@@ -120,7 +120,7 @@ def test_boards_count_where_they_were_measured() -> None:
 def test_without_the_whole_energy_operational_carbon_is_unmeasured(
     samples: list[Sample], unmeasured: dict[str, str], reason: str
 ) -> None:
-    """Never 0, and never a part told as the whole; the embodied part needs no energy."""
+    """Never 0, and never a part reported as the whole; the embodied part needs no energy."""
     found, missing = carbon_samples(
         [*samples, calls(100)], {metric: said(why) for metric, why in unmeasured.items()}, inputs(*SERVER), rows=None
     )
@@ -143,7 +143,7 @@ def test_nobody_asked_nothing_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "reported"),
     [
         (["intensity_source=Ember 2024"], "intensity_g_per_kwh is missing: without it no carbon is given."),
         (SERVER, "intensity_g_per_kwh is missing"),
@@ -167,11 +167,11 @@ def test_nobody_asked_nothing_told() -> None:
         ([*GRID, "per=16"], "per=16: a word for what is counted, such as per=image"),
     ],
 )
-def test_inputs_that_cannot_be_meant_are_refused(lines: list[str], told: str) -> None:
+def test_inputs_that_cannot_be_meant_are_refused(lines: list[str], reported: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         parse_carbon_lines(lines)
 
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 def test_every_input_is_read() -> None:
@@ -198,8 +198,8 @@ def test_every_input_is_read() -> None:
 def test_twice_the_energy_is_twice_the_carbon(joules: list[float], units: float, rows: int) -> None:
     """The formula is a product: it has no offset and no threshold."""
     given_ = inputs("per=image", f"units_per_call={units!r}")
-    once = told(energy(*joules), calls(1), given=given_, rows=rows)["carbon_operational"]
-    twice = told(energy(*(2 * one for one in joules)), calls(1), given=given_, rows=rows)["carbon_operational"]
+    once = reported(energy(*joules), calls(1), given=given_, rows=rows)["carbon_operational"]
+    twice = reported(energy(*(2 * one for one in joules)), calls(1), given=given_, rows=rows)["carbon_operational"]
 
     assert [2 * one for one in once.values] == pytest.approx(twice.values.tolist())
 

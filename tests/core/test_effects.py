@@ -62,7 +62,7 @@ def test_the_rehearsal_is_kept_apart_and_what_has_no_ratio_is_left_out(gate: Gat
 
 
 def test_values_that_do_not_give_the_change_are_not_taken(gate: Gate) -> None:
-    """As where the stored sessions have answered, with as many of them as there are pairs."""
+    """As where the stored runs have answered, with as many of them as there are pairs."""
     hypothesis = gates.hypothesis(EQUAL)
     changes = changes_of([gate])[hypothesis.measurement, "latency", "p50"]
     stored = fake.comparison_verdict("latency", "p50", "regressed", (0.3, 0.1, 0.5), pairs=SCREEN_PAIRS).subject

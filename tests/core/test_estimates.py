@@ -137,7 +137,7 @@ def test_t_interval_of_a_mean() -> None:
 
 
 def test_mean_of_equal_values_has_no_width() -> None:
-    """0.1 + 0.1 + 0.1 is not 0.3: equal readings are told without rounding."""
+    """0.1 + 0.1 + 0.1 is not 0.3: equal readings are reported without rounding."""
     assert (0.1, 0.1, 0.1) == numbers(estimate(windows([0.1] * 3), "mean"))
 
 

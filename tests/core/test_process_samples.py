@@ -14,7 +14,7 @@ PAGE = 4096.0
 BASE = 64e6
 
 
-def weighed(shift: float, processes: int) -> Comparison:
+def compared(shift: float, processes: int) -> Comparison:
     """Compare processes that differ by a page among themselves, and by `shift` from side to side."""
     hypothesis = gates.hypothesis(0, gates.MEMORY)
     baseline = array("d", (BASE + PAGE * (number % 2) for number in range(processes)))
@@ -34,11 +34,11 @@ def weighed(shift: float, processes: int) -> Comparison:
     ],
 )
 def test_three_processes_may_clear_and_never_fail(shift: float, processes: int, outcome: str) -> None:
-    assert outcome == weighed(shift, processes).outcome
+    assert outcome == compared(shift, processes).outcome
 
 
 def test_a_screen_of_processes_has_no_p_value() -> None:
-    found = weighed(0.0, 3)
+    found = compared(0.0, 3)
 
     assert found.p_value is None
     assert found.how == "screen of 3 and 3 fresh processes, all of one side against all of the other"

@@ -9,7 +9,7 @@ from fakes import records as fake
 
 from pytest_hwperf.core.evidence import Observation
 from pytest_hwperf.core.records import Judgement, Verdict, replace
-from pytest_hwperf.core.replay import differing, recompute
+from pytest_hwperf.core.replay import disagreements, recompute
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.serialisation import from_json, to_json
 
@@ -117,6 +117,6 @@ def test_comparisons_with_stored_sessions_are_counted_apart() -> None:
 
 
 def test_last_digits_may_differ() -> None:
-    assert [] == list(differing(0.1 + 0.2, 0.3))
-    assert [": 0.3, 0.31"] == list(differing(0.3, 0.31))
-    assert [": 'a', 'b'"] == list(differing("a", "b"))
+    assert [] == list(disagreements(0.1 + 0.2, 0.3))
+    assert [": 0.3, 0.31"] == list(disagreements(0.3, 0.31))
+    assert [": 'a', 'b'"] == list(disagreements("a", "b"))

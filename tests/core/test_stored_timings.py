@@ -90,7 +90,8 @@ def test_within_the_limit_is_inconclusive_and_tells_the_limit() -> None:
     assert pytest.approx(0.00100) == found.baseline
     assert 0.15 < found.detectable < 0.20
     assert (
-        f"historical; false-alarm rate not guaranteed: limit {100 * found.detectable:+.1f} %, sessions: 8" == found.how
+        f"historical; false-alarm rate not guaranteed: limit {100 * found.detectable:+.1f} %, stored runs: 8"
+        == found.how
     )
 
 

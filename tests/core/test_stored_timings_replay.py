@@ -55,7 +55,7 @@ def test_splitting_alpha_blinds_the_rule(replay: dict[str, Any]) -> None:
 
 
 def test_equal_code_rarely_looks_improved(replay: dict[str, Any]) -> None:
-    """Where the stored sessions were bursts: 7 of 3048 replays with 1, 2, 3, 5 and 8 sessions."""
+    """Where the stored runs were bursts: 7 of 3048 replays with 1, 2, 3, 5 and 8 sessions."""
     found = [
         compare_with_history(METRICS["latency"], history, new[0], replay["MARGIN"], 0.01, new[1:]).outcome
         for stored in replay["HISTORIES"]

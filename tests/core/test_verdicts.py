@@ -75,7 +75,7 @@ def test_a_lower_limit_is_the_mirror_image(found: Figure, outcome: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("undecided", "point", "fails", "told"),
+    ("undecided", "point", "fails", "reported"),
     [
         ("point", 0.0095, False, "judged by its point"),
         ("point", 0.0105, True, "judged by its point"),
@@ -87,12 +87,12 @@ def test_an_undecided_budget_says_so_whatever_it_does(
     undecided: Undecided,
     point: float,
     fails: bool,
-    told: str,
+    reported: str,
 ) -> None:
     verdict = judge_budget(run(), [figure(0.009, point, 0.011)], BUDGET, Policy(undecided=undecided))
 
     assert (verdict.outcome, verdict.fails) == ("inconclusive", fails)
-    assert verdict.reason.endswith(f"budget <= 10 ms: inconclusive (the interval holds the limit), {told}")
+    assert verdict.reason.endswith(f"budget <= 10 ms: inconclusive (the interval holds the limit), {reported}")
 
 
 def test_too_few_calls_say_how_many_are_needed() -> None:

@@ -75,7 +75,7 @@ def report(seed: int) -> Report:
     """A session of four tests, of which one may have got slower, with memory and accuracy beside the latency."""
     random = Random(seed)
     changes = [0.0, 0.0, random.choice([0.0, 0.05]), random.uniform(-0.05, 0.05)]
-    evidence = build(changes, random, (_weighed(0, random), _labelled(1, random)))
+    evidence = build(changes, random, (_memory_sample(0, random), _labelled(1, random)))
     settled = decide(evidence)
     judgements = []
     for number in range(len(changes)):
@@ -106,7 +106,7 @@ def _pair(
     )
 
 
-def _weighed(number: int, random: Random) -> FixedSample:
+def _memory_sample(number: int, random: Random) -> FixedSample:
     values = [array("d", (64e6 + random.choice((0, 4096, 8192)) for _ in range(10))) for _ in range(2)]
     return FixedSample(
         hypothesis=hypothesis(number, MEMORY), per="fresh process", baseline=values[0], candidate=values[1]

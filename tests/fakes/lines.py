@@ -71,11 +71,11 @@ class FakeLine:
     ) -> None:
         self._said = self._session(tests, errors or {}, files)
         self._heard: ToWorker | None = None
-        self.told: list[ToWorker] = []  # all that was sent to it
+        self.sent: list[ToWorker] = []  # all that was sent to it
 
     def send(self, message: ToWorker) -> None:
         self._heard = message
-        self.told.append(message)
+        self.sent.append(message)
 
     def receive(self, deadline_s: float) -> Frame:
         assert deadline_s > 0

@@ -60,8 +60,8 @@ def patient(access: SystemAccess, *, threads: Threads = ONE_THREAD, environ: Map
     )
 
 
-def weighable(root: Path) -> None:
-    """Let memory be weighed under `root`."""
+def measurable_memory(root: Path) -> None:
+    """Let memory be measured under `root`."""
     folder = root / "proc/self"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "status").write_text("VmHWM:\t100 kB\nVmRSS:\t90 kB\n")

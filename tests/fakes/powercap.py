@@ -176,7 +176,7 @@ def refusing(number: int, *endings: str) -> Files:
 
 
 class Answers:
-    """A `pread` that fails, or answers an odd text, from the moment it is told to."""
+    """A `pread` that fails, or answers an odd text, from the moment it is asked to."""
 
     def __init__(self) -> None:
         self.errno: int | None = None

@@ -1,7 +1,7 @@
-"""A plugin for runs of pytest within tests: the growth of memory is told of the fewest calls that tell it.
+"""A plugin for runs of pytest within tests: the growth of memory is measured over the fewest calls that show it.
 
 `-p fakes.short_growth` reaches the fresh processes of such a run too, since they get its options; PYTHONPATH must lead
-there. Without it, a process that weighs a quick call makes up to 60 more, with a full collection after each.
+there. Without it, a process that measures a quick call makes up to 60 more, with a full collection after each.
 """
 
 import pytest

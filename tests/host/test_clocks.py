@@ -1,4 +1,4 @@
-"""What a clock is good for, told from its readings."""
+"""What a clock is good for, by its readings."""
 
 from collections.abc import Callable
 from itertools import count

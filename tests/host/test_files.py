@@ -55,7 +55,7 @@ def test_none_is_renamed_before_all_are_written(tmp_path: Path) -> None:
 def test_files_are_flushed_then_renamed_then_their_folders_flushed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a crash a renamed file has its content, and what was told as replaced is there under its name."""
+    """After a crash a renamed file has its content, and what was reported as replaced is there under its name."""
     events = list[tuple[str, int]]()  # what was done to which inode, which a file keeps when it is renamed
     flush, rename = os.fsync, os.replace
 

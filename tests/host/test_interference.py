@@ -133,8 +133,8 @@ def test_a_processor_that_woke_up_is_only_noted() -> None:
 @pytest.mark.parametrize("known", ["before", "after"])
 def test_what_is_told_at_one_end_only_is_not_noted(known: str) -> None:
     """A group or a CPU may come or go."""
-    told = {"throttling": Throttling(1, 0.1), "heat": 1, "hz": 1e9}
-    context, warnings = held_back(told if known == "before" else {}, told if known == "after" else {})
+    reported = {"throttling": Throttling(1, 0.1), "heat": 1, "hz": 1e9}
+    context, warnings = held_back(reported if known == "before" else {}, reported if known == "after" else {})
 
     assert {"involuntary_switches", "load_1min", "steal"} == context.keys()
     assert () == warnings

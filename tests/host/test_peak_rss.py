@@ -135,8 +135,8 @@ def test_a_peak_is_exact_within_what_the_cpus_keep_to_themselves(cpus: int, page
 
 @pytest.mark.live
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="becomes another user, on Linux")
-def test_a_hardened_process_is_weighed_without_clearing() -> None:
-    """The kernel refuses clear_refs to a process that may not be traced; 64 MiB are its highest peak and are told."""
+def test_a_hardened_process_is_measured_without_clearing() -> None:
+    """The kernel refuses clear_refs to a process that may not be traced; its peak of 64 MiB is reported."""
     code = _UNPRIVILEGED.format(path=sys.path)
     ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     source, peak, retained, refusal = ended.stdout.strip().split("|")

@@ -1,4 +1,4 @@
-"""What a fresh process is told and answers."""
+"""What a fresh process is asked and answers."""
 
 import json
 from pathlib import Path

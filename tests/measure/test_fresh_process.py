@@ -54,12 +54,12 @@ def test_only_what_is_counted_late_carries_that_warning() -> None:
 def test_a_leak_is_told_beside_the_peak_and_the_growth() -> None:
     """100 kB with every call in all three."""
     samples, _ = memory_samples(MEMORY, [answer(LEAKING)] * 3, limits={})
-    told = (
+    reported = (
         "memory leaks: 100 kB (100 .. 100) more is held after each of 60 calls, in each of 3 fresh processes; "
         "memory_leak_max_kb sets a limit"
     )
 
-    assert {"memory", "memory_leak"} == {sample.metric for sample in samples if told in sample.warnings}
+    assert {"memory", "memory_leak"} == {sample.metric for sample in samples if reported in sample.warnings}
     assert [100_000.0] * 3 == list(next(sample for sample in samples if sample.metric == "memory_leak").values)
 
 
@@ -78,7 +78,7 @@ def test_no_leak_is_told_where_one_process_is_level_or_a_budget_decides(
 def test_readings_that_lag_take_more_growth_to_be_a_leak() -> None:
     """Two and a half pages with each call are below what a lag can feign: on two CPUs 2 x 64 pages over 30 calls."""
     series = [2.5 * mmap.PAGESIZE * call for call in range(60)]
-    told = [
+    reported = [
         any(
             "leaks" in str(warning)
             for sample in memory_samples(MEMORY, [one] * 3, limits={})[0]
@@ -87,32 +87,32 @@ def test_readings_that_lag_take_more_growth_to_be_a_leak() -> None:
         for one in (answer(series), answer(series, now=COUNTED))
     ]
 
-    assert [True, False] == told
+    assert [True, False] == reported
 
 
 # 1 MB a call on average, in steps of 4 MB with every fourth of ten calls: no step falls between the last five.
 IN_STEPS = [0.0, 0.0, 4e6, 4e6, 4e6, 8e6, 8e6, 8e6, 8e6, 8e6]
 
 
-@pytest.mark.parametrize(("limit", "told"), [(50_000.0, False), (2e6, True), (None, True)])
-def test_growth_in_steps_keeps_no_limit_that_its_mean_breaks(limit: float | None, *, told: bool) -> None:
+@pytest.mark.parametrize(("limit", "reported"), [(50_000.0, False), (2e6, True), (None, True)])
+def test_growth_in_steps_keeps_no_limit_that_its_mean_breaks(limit: float | None, *, reported: bool) -> None:
     """It may be a leak or a cache that fills up: what is not known is not passed."""
     samples, reasons = memory_samples(
         MEMORY, [answer(IN_STEPS)] * 3, limits={} if limit is None else {"memory_leak": limit}
     )
 
-    assert told == ("memory_leak" in {sample.metric for sample in samples})
-    assert told or str(reasons["memory_leak"]).startswith("grew by 889 kB a call over 10 calls, but not steadily")
+    assert reported == ("memory_leak" in {sample.metric for sample in samples})
+    assert reported or str(reasons["memory_leak"]).startswith("grew by 889 kB a call over 10 calls, but not steadily")
 
 
 def test_the_point_of_a_leak_lies_within_what_is_shown_around_it() -> None:
     uneven = [[6000.0 * call + 3000 * (call % 2) + step * call for call in range(60)] for step in (0, 100, 300)]
     samples, _ = memory_samples(MEMORY, [answer(series) for series in uneven], limits={})
     leak = next(sample for sample in samples if sample.metric == "memory_leak")
-    (told,) = leak.warnings
+    (reported,) = leak.warnings
 
     assert min(leak.values) <= sorted(leak.values)[1] <= max(leak.values)
-    assert f"({min(leak.values) / 1000:.2f} .. {max(leak.values) / 1000:.2f})" in str(told)
+    assert f"({min(leak.values) / 1000:.2f} .. {max(leak.values) / 1000:.2f})" in str(reported)
 
 
 def test_growth_that_was_counted_late_says_so() -> None:

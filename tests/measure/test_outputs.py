@@ -14,14 +14,14 @@ NAN = float("nan")
 
 
 @pytest.mark.parametrize(
-    ("output", "told"),
+    ("output", "reported"),
     [
         (np.array([1.0, NAN, 3.0, NAN]), "2 of 4 outputs"),
         (np.full((3, 2), NAN, dtype="float32"), "6 of 6 outputs"),
     ],
 )
-def test_nan_in_an_array_is_refused(output: object, told: str) -> None:
-    with pytest.raises(MeasurementError, match=f"{told} of one batch are NaN: the model is broken here"):
+def test_nan_in_an_array_is_refused(output: object, reported: str) -> None:
+    with pytest.raises(MeasurementError, match=f"{reported} of one batch are NaN: the model is broken here"):
         refuse_nan(output)
 
 

@@ -225,13 +225,13 @@ def test_a_data_frame_is_cut_by_position() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "told"), [(5, "a single value for 10 rows"), (np.zeros(3), "3 predictions for 10 rows")]
+    ("output", "reported"), [(5, "a single value for 10 rows"), (np.zeros(3), "3 predictions for 10 rows")]
 )
-def test_a_callable_that_returns_no_label_per_row_is_refused(output: Any, told: str) -> None:
+def test_a_callable_that_returns_no_label_per_row_is_refused(output: Any, reported: str) -> None:
     loaded = callable_subject(lambda _: output, X, y_true=X[:, 0]).load()
 
     assert loaded.labels is not None
-    with pytest.raises(MeasurementError, match=told):
+    with pytest.raises(MeasurementError, match=reported):
         loaded.labels()
 
 

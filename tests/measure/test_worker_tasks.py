@@ -25,9 +25,9 @@ def _small_heap() -> Iterator[None]:
 
 
 class FakeScales:
-    """Weighs what was put on it; a reset forgets the peak and keeps what still lies there.
+    """Measures what was put on it; a reset forgets the peak and keeps what still lies there.
 
-    With a refusal of resets, peaks are counted on from the idle process; with one hidden below `hides`, none is told.
+    With a refusal of resets, peaks are counted on from the idle process; with one hidden below `hides`, there is none.
     """
 
     source = "fake peak"
@@ -133,7 +133,7 @@ def test_slow_calls_make_a_shorter_series(seconds: float, calls: int) -> None:
     assert len(answer.series[GROWTH]) == calls
     pace = f"growth takes 10 calls after warm-up, {10 * seconds:.0f} s at this pace; it may take 30 s"
     assert answer.reasons == ({} if calls >= 10 else {"memory_leak": pace})
-    assert scripted.calls == 6 + calls  # what cannot be told is not waited for
+    assert scripted.calls == 6 + calls  # what cannot be decided is not waited for
 
 
 def test_garbage_in_cycles_is_swept_before_each_reading() -> None:
@@ -185,11 +185,11 @@ def test_growth_that_nobody_asks_for_takes_no_calls() -> None:
 
 
 def test_scales_that_refuse_give_a_reason_and_no_number() -> None:
-    answer = measure_memory([], Scripted(FakeScales()).load, FakeScales("nothing is told"))
+    answer = measure_memory([], Scripted(FakeScales()).load, FakeScales("nothing is reported"))
 
     assert answer.values == {}
     assert set(answer.reasons) == {"memory", "memory_first_call", "memory_steady", "memory_retained", "memory_leak"}
-    assert set(answer.reasons.values()) == {"nothing is told"}
+    assert set(answer.reasons.values()) == {"nothing is reported"}
 
 
 def test_scales_without_a_reset_tell_no_steady_peak() -> None:

@@ -14,7 +14,7 @@ from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.launch import Launched
 from pytest_hwperf.host.worker_protocol import PROTOCOL
 from pytest_hwperf.pairs.channel import Connection, Listener, WorkerLostError
-from pytest_hwperf.pairs.messages import Bye, Finish, Frame, Hello, pack
+from pytest_hwperf.pairs.messages import Bye, Finish, Frame, Hello, encode_frame
 
 
 def launched(code: int | None = None) -> Launched:
@@ -30,7 +30,7 @@ def launched(code: int | None = None) -> Launched:
 
 
 def hello(token: str = "", *, side: Side = "baseline", protocol: int = PROTOCOL) -> bytes:
-    return pack(Frame(message=Hello(protocol=protocol, token=token, side=side)))
+    return encode_frame(Frame(message=Hello(protocol=protocol, token=token, side=side)))
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def coming(listener: Listener, *hellos: bytes) -> list[socket.socket]:
 def test_the_process_that_was_started_is_let_in(listener: Listener) -> None:
     (theirs,) = coming(listener, hello(token=listener.token))
     line = listener.accept("baseline", launched(), 5)
-    theirs.sendall(pack(Frame(message=Bye(files=()))))
+    theirs.sendall(encode_frame(Frame(message=Bye(files=()))))
 
     assert Bye(files=()) == line.receive(5).message
     line.close()
@@ -77,7 +77,7 @@ def test_strangers_are_turned_away(listener: Listener) -> None:
         b"GET / HTTP/1.1\r\n\r\n" + b"x" * 64,
         hello(token="wrong"),  # noqa: S106 - no secret
         hello(token=listener.token, side="candidate"),
-        pack(Frame(message=Bye(files=()))),
+        encode_frame(Frame(message=Bye(files=()))),
         hello(token=listener.token),
     )
     line = listener.accept("baseline", launched(), 5)

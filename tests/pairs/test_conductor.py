@@ -187,13 +187,13 @@ def test_what_tests_record_is_observed(conductor: Make) -> None:
 
 
 def test_progress_is_told(conductor: Make) -> None:
-    told: list[Progress] = []
-    found = conductor(progress=told.append)
+    shown: list[Progress] = []
+    found = conductor(progress=shown.append)
     found.rehearse([NODE])
     for_ever(found, asking())
 
-    stages = [(one.stage, one.pair, one.of) for one in told if one.test]
+    stages = [(one.stage, one.pair, one.of) for one in shown if one.test]
     assert [("rehearsal", 1, 1), *(("screen", number, 6) for number in range(1, 7))] == stages
-    assert told[2].left_s is None
-    assert told[-1].left_s is not None
+    assert shown[2].left_s is None
+    assert shown[-1].left_s is not None
     assert found.seconds.keys() == {"rehearsal", "screen"}

@@ -25,7 +25,7 @@ FAKES = Path(__file__).parents[1] / "fakes"
 NODE = "t.py::test"
 LATENCY = Margin(metric="latency", statistic="p50", size=0.02)
 TRIAL = Hypothesis(measurement=Measurement(test=NODE, label=""), margin=LATENCY, better="lower")
-SILENCE_S, FIRST_BLOCK_S = 3.0, 3.5  # two deadlines, told apart by what is said of them
+SILENCE_S, FIRST_BLOCK_S = 3.0, 3.5  # two deadlines, which their messages distinguish
 IMPATIENT = BlockPlan(doubles=1, calls=10, block_s=0.001, first_block_s=FIRST_BLOCK_S)
 
 Make = Callable[..., Conductor]
@@ -56,7 +56,7 @@ def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]
 
 
 @pytest.mark.parametrize(
-    ("end", "told"),
+    ("end", "reported"),
     [
         ("silent_in", f"candidate: was silent for {SILENCE_S:g} s"),
         ("hang_in", f"candidate: was silent for {FIRST_BLOCK_S:g} s"),
@@ -64,7 +64,7 @@ def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]
         ("fork_and_crash_in", "candidate: ended with code -9 in the middle of the pair"),
     ],
 )
-def test_a_pair_with_a_hard_end_is_repeated(conductor: Make, end: str, told: str) -> None:
+def test_a_pair_with_a_hard_end_is_repeated(conductor: Make, end: str, reported: str) -> None:
     """The second pair is lost, says why and where its log is; the six that the screen needs are had all the same."""
     found = conductor(**{end: [1]})
     asked = Evidence(alpha=0.01, hypotheses=(TRIAL,), pairs=())
@@ -72,6 +72,6 @@ def test_a_pair_with_a_hard_end_is_repeated(conductor: Make, end: str, told: str
 
     lost = [pair for pair in evidence.pairs if pair.lost]
     assert [2] == [pair.number for pair in lost]
-    assert str(lost[0].lost).startswith(f"{told} (log: ")
+    assert str(lost[0].lost).startswith(f"{reported} (log: ")
     assert len(evidence.pairs) == 7
     assert "equivalent" == decide(evidence)[TRIAL].outcome

@@ -63,12 +63,12 @@ def only(found: Interleaving) -> Observation:
 
 def asked(lines: Mapping[Side, FakeLine], side: Side = "baseline") -> list[tuple[int, int]]:
     """Calls and batch of every turn of a side."""
-    return [(told.calls, told.batch) for told in lines[side].told if isinstance(told, TimeBlock)]
+    return [(sent.calls, sent.batch) for sent in lines[side].sent if isinstance(sent, TimeBlock)]
 
 
 def seats(lines: Mapping[Side, FakeLine]) -> dict[Side, list[int | None]]:
-    """Processors that each side was told to stay on, in this order."""
-    return {side: [told.processor for told in end.told if isinstance(told, PinTo)] for side, end in lines.items()}
+    """Processors that each side was asked to stay on, in this order."""
+    return {side: [sent.processor for sent in end.sent if isinstance(sent, PinTo)] for side, end in lines.items()}
 
 
 def test_a_slower_candidate_is_seen_in_every_block() -> None:
@@ -181,7 +181,7 @@ def test_a_meter_that_needs_longer_windows_gets_them_up_to_a_limit(needed_s: flo
     """Counters of processors with SGX need 1 s, boards up to 10 s, both with a reserve."""
     metered = FakeMeasurement(taken=lambda _: MILLI, joules=0.5, energy_window_s=needed_s)
     found, lines = interleaving(metered, metered, ("energy", "mean"))
-    offered = [told.seconds for told in lines["candidate"].told if isinstance(told, AskEnergy)]
+    offered = [sent.seconds for sent in lines["candidate"].sent if isinstance(sent, AskEnergy)]
 
     if needed_s > 20:
         assert "windows of 21 s are needed" in str(found.refused["energy", "mean"])
@@ -233,7 +233,7 @@ def test_an_answer_that_is_none_ends_the_pair(frame: Frame, why: str) -> None:
 
 
 def test_a_block_may_take_three_times_as_long_and_no_longer() -> None:
-    """A hang is told from a slow block by the expected time."""
+    """A hang differs from a slow block by the expected time."""
     waited: list[float] = []
 
     class Watched(FakeLine):
@@ -258,7 +258,7 @@ def test_both_sides_share_a_processor_in_their_turns() -> None:
 
     assert found.assignment.processor == 3
     for end in lines.values():
-        assert [type(told) for told in end.told] == [Select, TimeBlock, PinTo, *[TimeBlock] * 12]
+        assert [type(sent) for sent in end.sent] == [Select, TimeBlock, PinTo, *[TimeBlock] * 12]
     assert seats(lines) == {"baseline": [3], "candidate": [3]}
 
 

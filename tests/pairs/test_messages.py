@@ -29,8 +29,8 @@ from pytest_hwperf.pairs.messages import (
     Ready,
     Select,
     TimeBlock,
-    pack,
-    unpack,
+    decode_frame,
+    encode_frame,
 )
 
 NODE = "t.py::test[é ✓]"
@@ -56,7 +56,7 @@ EVERY: tuple[Message, ...] = (
 
 
 def read(content: bytes) -> Frame:
-    return unpack(io.BytesIO(content).read)
+    return decode_frame(io.BytesIO(content).read)
 
 
 def framed(text: bytes) -> bytes:
@@ -67,11 +67,11 @@ def framed(text: bytes) -> bytes:
 def test_a_frame_reads_back(message: Message) -> None:
     frame = Frame(message=message, numbers=array("q", [1, -2, 2**62]))
 
-    assert frame == read(pack(frame))
+    assert frame == read(encode_frame(frame))
 
 
 def test_numbers_are_little_endian_on_every_machine() -> None:
-    assert pack(Frame(message=Finish(), numbers=array("q", [1]))).endswith(b"\x01" + b"\0" * 7)
+    assert encode_frame(Frame(message=Finish(), numbers=array("q", [1]))).endswith(b"\x01" + b"\0" * 7)
 
 
 def test_swapped_machines_write_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,8 +79,8 @@ def test_swapped_machines_write_the_same_bytes(monkeypatch: pytest.MonkeyPatch) 
     frame = Frame(message=Finish(), numbers=array("q", [258]))
     monkeypatch.setattr("sys.byteorder", "big")
 
-    assert pack(frame).endswith(b"\0" * 6 + b"\x01\x02")
-    assert frame == read(pack(frame))
+    assert encode_frame(frame).endswith(b"\0" * 6 + b"\x01\x02")
+    assert frame == read(encode_frame(frame))
     assert frame.numbers == array("q", [258])  # the sender's own numbers are left alone
 
 
@@ -115,7 +115,7 @@ def test_what_is_no_message_is_refused_in_one_way(text: bytes) -> None:
 
 
 def test_a_recorded_value_is_a_number() -> None:
-    plain = json.loads(pack(Frame(message=EVERY[-2]))[8:])
+    plain = json.loads(encode_frame(Frame(message=EVERY[-2]))[8:])
     plain["message"]["ended"]["recorded"]["rouge"]["value"] = "5"
 
     with pytest.raises(WorkerError, match="value"):
@@ -124,4 +124,4 @@ def test_a_recorded_value_is_a_number() -> None:
 
 def test_what_json_cannot_say_is_not_sent() -> None:
     with pytest.raises(SerialisationError, match="nan"):
-        pack(Frame(message=AskEnergy(calls=1, seconds=float("nan"))))
+        encode_frame(Frame(message=AskEnergy(calls=1, seconds=float("nan"))))

@@ -32,8 +32,8 @@ from pytest_hwperf.pairs.messages import (
     Ready,
     Select,
     TimeBlock,
-    pack,
-    unpack,
+    decode_frame,
+    encode_frame,
 )
 from pytest_hwperf.pairs.turns import Turns
 
@@ -76,12 +76,12 @@ def line() -> Iterator[tuple[Turns, socket.socket]]:
 
 
 def receive(end: socket.socket) -> Frame:
-    return unpack(lambda count: end.recv(count, socket.MSG_WAITALL))
+    return decode_frame(lambda count: end.recv(count, socket.MSG_WAITALL))
 
 
 def send(end: socket.socket, *messages: Message) -> None:
     for message in messages:
-        end.sendall(pack(Frame(message=message)))
+        end.sendall(encode_frame(Frame(message=message)))
 
 
 def test_it_says_hello_with_its_token_and_protocol() -> None:

@@ -1,4 +1,4 @@
-"""What a fresh process holds beside the user's code: the standard library, so that nothing else is weighed or timed."""
+"""What a fresh process holds beside the user's code: the standard library, nothing else is measured."""
 
 import json
 import os

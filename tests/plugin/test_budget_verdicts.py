@@ -1,4 +1,4 @@
-"""Budgets on tests: marker × outcome, told natively."""
+"""Budgets on tests: marker × outcome, reported natively."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Carbon of a run: told where its inputs are given, refused without an intensity, judged never."""
+"""Carbon of a run: reported where its inputs are given, refused without an intensity, judged never."""
 
 import csv
 import json
@@ -30,7 +30,7 @@ def samples(run: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "reported"),
     [
         (SERVER, "intensity_g_per_kwh is missing"),
         ("    intensity_g_per_kwh=400\n", "intensity_source is missing. Say who published the intensity"),
@@ -40,13 +40,13 @@ def samples(run: dict[str, Any]) -> dict[str, Any]:
         ),
     ],
 )
-def test_bad_inputs_are_a_usage_error(pytester: pytest.Pytester, lines: str, told: str) -> None:
+def test_bad_inputs_are_a_usage_error(pytester: pytest.Pytester, lines: str, reported: str) -> None:
     ini(pytester, lines)
     pytester.makepyfile("def test_it(): raise SystemExit('ran')")
     result = pytester.runpytest_inprocess()
 
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    result.stderr.fnmatch_lines([f"ERROR: hwperf_carbon: {told}*"])
+    result.stderr.fnmatch_lines([f"ERROR: hwperf_carbon: {reported}*"])
 
 
 @pytest.mark.live

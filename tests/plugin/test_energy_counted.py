@@ -46,7 +46,7 @@ def counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tree:
     host = bare_metal(tmp_path / "machine", files=Files(open=opener, pread=reader))
     find = registry.find
 
-    def found(kind: registry.Kind, name: str) -> Any:
+    def found(kind: registry.Group, name: str) -> Any:
         return partial(rapl_meter, access=host) if (kind, name) == ("energy_meters", "rapl") else find(kind, name)
 
     monkeypatch.setattr(registry, "find", found)
@@ -140,9 +140,9 @@ ASKS_FOR_ENERGY = """
     @pytest.mark.hwbudget(energy_budget_mj=1e9)
     def test_it(hwperf):
         run = hwperf(sum, [1])
-        told = {sample.metric: sample.source for sample in run.samples}
-        assert told.get("gpu_energy") == EXPECTED, told
-        assert told["energy"] == "estimate:cpu-time"
+        reported = {sample.metric: sample.source for sample in run.samples}
+        assert reported.get("gpu_energy") == EXPECTED, reported
+        assert reported["energy"] == "estimate:cpu-time"
         assert REASON in str(run.unmeasured.get("gpu_energy", ""))
 """
 
@@ -180,7 +180,7 @@ def test_boards_stand_beside_the_processor_where_they_are_used(
 def test_boards_that_another_source_leaves_out_are_told(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Carbon of the processor alone would be told as the whole."""
+    """Carbon of the processor alone would be reported as the whole."""
     monkeypatch.setattr("pytest_hwperf.meters.energy.nvml.in_use", lambda _environ: True)
     pytester.makeini("[pytest]\nhwperf_carbon =\n    intensity_g_per_kwh=400\n    intensity_source=grid 2024\n")
     pytester.makepyfile(

@@ -1,4 +1,4 @@
-"""The estimate with watts of the user's own: refused before anything runs, told with every figure, never compared."""
+"""The estimate with watts of the user's own: refused before anything runs, shown with every figure, never compared."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def judgement(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("watts", "told"),
+    ("watts", "reported"),
     [
         (
             "2.1..0.5",
@@ -53,7 +53,7 @@ def judgement(folder: Path) -> dict[str, Any]:
         ("damaged.json", "/damaged.json (or HWPERF_WATTS): the file is not whole JSON"),
     ],
 )
-def test_bad_watts_are_a_usage_error(pytester: pytest.Pytester, watts: str, told: str) -> None:
+def test_bad_watts_are_a_usage_error(pytester: pytest.Pytester, watts: str, reported: str) -> None:
     """Before anything runs, and though energy is off: an estimate would be needed elsewhere."""
     calibrated(pytester.path / "other.json", "another")
     pytester.path.joinpath("damaged.json").write_text('{"what"', encoding="utf-8")
@@ -61,7 +61,7 @@ def test_bad_watts_are_a_usage_error(pytester: pytest.Pytester, watts: str, told
     result = pytester.runpytest_inprocess(f"--hwperf-watts={watts}", "--hwperf-energy=off")
 
     assert USAGE == result.ret
-    result.stderr.fnmatch_lines([f"ERROR: *{told}*"])
+    result.stderr.fnmatch_lines([f"ERROR: *{reported}*"])
 
 
 def test_the_ini_and_the_environment_are_asked_too(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

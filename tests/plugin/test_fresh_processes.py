@@ -43,14 +43,14 @@ def peak(judgement: Judgement) -> float:
 
 @pytest.fixture
 def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weigh in one process: which one it is, is what such tests ask."""
+    """Measure memory in one process: which one it is, is what such tests ask."""
     monkeypatch.setitem(measurement._PROCESSES, "memory", 1)
 
 
 @needs_linux
 @pytest.mark.live
 @pytest.mark.parametrize("mebibytes", [64, 8])
-def test_a_temporary_block_is_weighed_within_half_a_mebibyte(pytester: pytest.Pytester, mebibytes: int) -> None:
+def test_a_temporary_block_is_measured_within_half_a_mebibyte(pytester: pytest.Pytester, mebibytes: int) -> None:
     """In each of three fresh processes, whatever the module and the test did before."""
     pytester.makepyfile(
         f"""
@@ -114,8 +114,8 @@ def test_a_cold_start_is_timed_in_five_fresh_processes(pytester: pytest.Pytester
 @needs_linux
 @pytest.mark.live
 @pytest.mark.usefixtures("_one_process")
-def test_each_label_of_a_test_is_weighed_apart(pytester: pytest.Pytester) -> None:
-    """The other measurement of the test is called once on the way and not weighed."""
+def test_each_label_of_a_test_is_measured_apart(pytester: pytest.Pytester) -> None:
+    """The other measurement of the test is called once on the way and not measured."""
     pytester.makepyfile(
         """
         import pytest
@@ -153,9 +153,9 @@ def test_who_has_answered_measures_nothing_more(pytester: pytest.Pytester) -> No
 
     result.assert_outcomes(passed=1)
     assert peak(found.judgements[0]) == pytest.approx(8, abs=0.5)
-    (weighed_first,) = (pytester.path / "caught").read_text(encoding="ascii").split()
-    (weighed_second,) = {*(pytester.path / "second").read_text(encoding="ascii").split()}
-    assert weighed_first != weighed_second
+    (measured_first,) = (pytester.path / "caught").read_text(encoding="ascii").split()
+    (measured_second,) = {*(pytester.path / "second").read_text(encoding="ascii").split()}
+    assert measured_first != measured_second
 
 
 @needs_linux
@@ -179,7 +179,7 @@ def test_odd_ids_reach_the_fresh_process(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.live
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "shown"),
     [
         ("os._exit(3)", "a fresh process ended with code 3 and gave no answer"),
         ("os.kill(os.getpid(), 9)", "a fresh process ended with code -9 and gave no answer"),
@@ -187,7 +187,9 @@ def test_odd_ids_reach_the_fresh_process(pytester: pytest.Pytester) -> None:
     ],
 )
 @pytest.mark.usefixtures("traced")
-def test_a_fresh_process_that_dies_fails_its_test_with_its_log(pytester: pytest.Pytester, body: str, told: str) -> None:
+def test_a_fresh_process_that_dies_fails_its_test_with_its_log(
+    pytester: pytest.Pytester, body: str, shown: str
+) -> None:
     """Never a silent pass: the test fails and the end of the log is quoted."""
     pytester.makepyfile(
         f"""
@@ -204,7 +206,7 @@ def test_a_fresh_process_that_dies_fails_its_test_with_its_log(pytester: pytest.
     result = pytester.runpytest_inprocess(*QUICK)
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"*{told}*"])
+    result.stdout.fnmatch_lines([f"*{shown}*"])
 
 
 @pytest.mark.live

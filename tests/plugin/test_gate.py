@@ -543,7 +543,7 @@ def test_a_stored_baseline_is_rerun_where_git_has_it(project: pytest.Pytester) -
 
 
 def test_a_test_that_itself_got_slower_is_found_by_its_history(project: pytest.Pytester, git: Git) -> None:
-    """Both sides of a rerun run the present test: its own work is compared with the stored sessions."""
+    """Both sides of a rerun run the present test: its own work is compared with the stored runs."""
     body = "import pytest, work\n\n\n@pytest.mark.hwbudget(latency_p95_ms=1000)\ndef test_body():\n    {calls}\n"
     write(project, "tests/test_body.py", body.format(calls="work.spend(100); work.steady()"))
     commit(git)

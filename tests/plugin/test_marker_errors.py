@@ -6,7 +6,7 @@ USAGE = pytest.ExitCode.USAGE_ERROR
 
 
 @pytest.mark.parametrize(
-    ("marker", "told"),
+    ("marker", "reported"),
     [
         ("hwbudget(latncy_p95_ms=1)", "unknown keyword 'latncy_p95_ms'. Did you mean 'latency_p95_ms'? Allowed: "),
         ("hwbudget(latency_p95_ms=-1)", "a limit is never negative"),
@@ -19,17 +19,17 @@ USAGE = pytest.ExitCode.USAGE_ERROR
     ],
 )
 @pytest.mark.parametrize("fixture", ["", "hwperf"])
-def test_a_bad_marker_is_a_usage_error(pytester: pytest.Pytester, marker: str, told: str, fixture: str) -> None:
+def test_a_bad_marker_is_a_usage_error(pytester: pytest.Pytester, marker: str, reported: str, fixture: str) -> None:
     """Test id, keyword, what is allowed and the nearest match, with or without the fixture; nothing ran."""
     pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it({fixture}): raise SystemExit('ran')")
     result = pytester.runpytest_inprocess()
 
     assert result.ret == USAGE
-    result.stderr.fnmatch_lines([f"ERROR: test_*.py::test_it: *{_literal(told)}*"])
+    result.stderr.fnmatch_lines([f"ERROR: test_*.py::test_it: *{_literal(reported)}*"])
 
 
 @pytest.mark.parametrize(
-    ("marker", "told"),
+    ("marker", "reported"),
     [
         ('hwscenarios("onnx_fp23")', "unknown scenario 'onnx_fp23'. Did you mean 'onnx_fp32'? Allowed: onnx_fp32, "),
         ("hwscenarios()", "give names of scenarios"),
@@ -37,12 +37,12 @@ def test_a_bad_marker_is_a_usage_error(pytester: pytest.Pytester, marker: str, t
         ('hwscenarios("onnx_fp32", "onnx_fp32")', "a scenario is named twice"),
     ],
 )
-def test_a_bad_scenario_is_a_usage_error(pytester: pytest.Pytester, marker: str, told: str) -> None:
+def test_a_bad_scenario_is_a_usage_error(pytester: pytest.Pytester, marker: str, reported: str) -> None:
     pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(hwperf, scenario): raise SystemExit")
     result = pytester.runpytest_inprocess()
 
     assert result.ret == USAGE
-    result.stderr.fnmatch_lines([f"ERROR: test_*.py::test_it: *{_literal(told)}*"])
+    result.stderr.fnmatch_lines([f"ERROR: test_*.py::test_it: *{_literal(reported)}*"])
 
 
 def test_all_bad_markers_are_told_at_once(pytester: pytest.Pytester) -> None:
@@ -61,7 +61,7 @@ def test_all_bad_markers_are_told_at_once(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "reported"),
     [
         ("async def test_it(): pass", "the body of an async test cannot be measured"),
         (
@@ -70,14 +70,14 @@ def test_all_bad_markers_are_told_at_once(pytester: pytest.Pytester) -> None:
         ),
     ],
 )
-def test_a_body_that_cannot_be_measured_is_a_usage_error(pytester: pytest.Pytester, source: str, told: str) -> None:
+def test_a_body_that_cannot_be_measured_is_a_usage_error(pytester: pytest.Pytester, source: str, reported: str) -> None:
     mark = "pytest.mark.hwbudget(latency_p50_ms=1)"
     marked = source.replace("MARK", mark) if "MARK" in source else f"@{mark}\n{source}"
     pytester.makepyfile(f"import pytest\n{marked}")
     result = pytester.runpytest_inprocess()
 
     assert result.ret == USAGE
-    result.stderr.fnmatch_lines([f"*{told}*"])
+    result.stderr.fnmatch_lines([f"*{reported}*"])
 
 
 @pytest.mark.parametrize("marker", ["", "@pytest.mark.hwbudget(latency_p50_ms=1)\n"])
@@ -106,22 +106,22 @@ def test_an_async_test_with_the_fixture_is_a_usage_error(
 
 
 @pytest.mark.parametrize(
-    ("marker", "told"),
+    ("marker", "reported"),
     [
         ('hwregression(latency_p50="2%")', "nothing of this test is measured; add the fixture hwperf"),
         ('hwscenarios("onnx_fp32")', "the test does not use the fixture scenario; add it"),
     ],
 )
-def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, marker: str, told: str) -> None:
+def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, marker: str, reported: str) -> None:
     pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(): pass")
     result = pytester.runpytest_inprocess()
 
     assert result.ret == USAGE
-    result.stderr.fnmatch_lines([f"*{told}*"])
+    result.stderr.fnmatch_lines([f"*{reported}*"])
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [
         (["--hwperf-undecided=pas"], "--hwperf-undecided='pas': unknown value. Did you mean 'pass'? Allowed: point, "),
         (["--hwperf-max-time=0"], "--hwperf-max-time='0': a number of seconds above 0"),
@@ -147,14 +147,14 @@ def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, mar
         (["-o", "hwperf_budgets=latency_p95=5"], "unknown keyword 'latency_p95'"),
     ],
 )
-def test_a_bad_option_is_a_usage_error(pytester: pytest.Pytester, options: list[str], told: str) -> None:
+def test_a_bad_option_is_a_usage_error(pytester: pytest.Pytester, options: list[str], reported: str) -> None:
     pytester.makepyfile(test_it="def test_it(): raise SystemExit('ran')")
     pytester.maketxtfile(a="")
     pytester.mkdir("folder")
     result = pytester.runpytest_inprocess(*options)
 
     assert result.ret == USAGE
-    result.stderr.fnmatch_lines([f"ERROR: *{_literal(told)}*"])
+    result.stderr.fnmatch_lines([f"ERROR: *{_literal(reported)}*"])
 
 
 def test_an_ini_value_holds_where_the_command_line_is_silent(pytester: pytest.Pytester) -> None:

@@ -96,7 +96,7 @@ def test_a_budget_on_growth_decides_instead_of_the_warning(pytester: pytest.Pyte
 
 
 def test_onnx_load_and_run_repeats_and_tells_its_arena(pytester: pytest.Pytester) -> None:
-    """Three fresh processes within half a MiB; the arena is told of this scenario alone, without an interval."""
+    """Three fresh processes within half a MiB; the arena is measured of this scenario alone, without an interval."""
     pytester.makepyfile(
         """
         import numpy as np, pytest
@@ -133,7 +133,7 @@ def test_a_missed_budget_without_memray_says_what_would_name_the_lines(
 
 
 @pytest.mark.parametrize(
-    ("enter", "told"),
+    ("enter", "reported"),
     [
         (
             "pass",
@@ -153,16 +153,16 @@ def test_a_missed_budget_without_memray_says_what_would_name_the_lines(
 )
 @pytest.mark.usefixtures("traced")
 def test_a_missed_budget_names_the_lines_that_hold_most(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, enter: str, told: list[str]
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, enter: str, reported: list[str]
 ) -> None:
-    """By a process of its own; that it cannot is told and hides no verdict."""
+    """By a process of its own; where that fails, it is reported and hides no verdict."""
     monkeypatch.delitem(sys.modules, "memray", raising=False)
     pytester.syspathinsert()
     pytester.makepyfile(memray=FAKE_MEMRAY.format(enter=enter, here=str(pytester.path)))
     result = pytester.runpytest_inprocess(*QUICK, missed(pytester))
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["FAILED  memory p50 *", *told], consecutive=True)
+    result.stdout.fnmatch_lines(["FAILED  memory p50 *", *reported], consecutive=True)
     result.stdout.no_fnmatch_line("*\x1b*")
 
 
@@ -178,8 +178,8 @@ def missed(pytester: pytest.Pytester) -> str:
     return "test_it.py"
 
 
-def test_the_users_own_blocks_are_weighed_in_a_measured_test_too(pytester: pytest.Pytester) -> None:
-    """A window inside the weighed call resets the peak there, and neither loses its own.
+def test_the_users_own_blocks_are_measured_in_a_measured_test_too(pytester: pytest.Pytester) -> None:
+    """A window inside the measured call resets the peak there, and neither loses its own.
 
     In a process of its own: this one has freed much, which would be handed out again unseen.
     """
@@ -210,8 +210,8 @@ def test_the_users_own_blocks_are_weighed_in_a_measured_test_too(pytester: pytes
     assert list(samples(pytester)[0]["memory"].values) == pytest.approx([24 * MIB] * 3, abs=MIB / 2)
 
 
-def test_no_other_profiler_watches_a_process_that_weighs(pytester: pytest.Pytester) -> None:
-    """As pytest-memray does by an ini, a marker or the environment: its own memory would be weighed."""
+def test_no_other_profiler_watches_a_process_that_measures_memory(pytester: pytest.Pytester) -> None:
+    """As pytest-memray does by an ini, a marker or the environment: its own memory would be measured."""
     pytester.makeconftest(
         """
         class Manager:

@@ -102,7 +102,7 @@ def test_a_skip_in_set_up_alone_is_reported(project: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("returned", "told"),
+    ("returned", "reported"),
     [
         ("{'rows': X}", "hwperf_data holds 'rows'; 'X' is needed, 'y' and 'X_calibration' are allowed"),
         ("(X, y, X, y)", "hwperf_data returned 4 parts; return (X, y) or (X, y, X_calibration)"),
@@ -110,7 +110,7 @@ def test_a_skip_in_set_up_alone_is_reported(project: pytest.Pytester) -> None:
         ("X[:0]", "no rows"),
     ],
 )
-def test_bad_data_is_told_in_one_sentence(project: pytest.Pytester, returned: str, told: str) -> None:
+def test_bad_data_is_refused_in_one_sentence(project: pytest.Pytester, returned: str, reported: str) -> None:
     project.makepyfile(
         MODEL.format(name="logistic")
         + f"from conftest import X, y\n@pytest.fixture\ndef hwperf_data(): return {returned}\n"
@@ -119,7 +119,7 @@ def test_bad_data_is_told_in_one_sentence(project: pytest.Pytester, returned: st
     result = run(project, "--import-mode=prepend")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines([f"*{told}*"])
+    result.stdout.fnmatch_lines([f"*{reported}*"])
     assert "Traceback" not in result.stdout.str()
     assert "During handling" not in result.stdout.str()
     assert "pytest_hwperf/plugin" not in result.stdout.str()
@@ -152,16 +152,16 @@ def test_what_is_no_model_is_told(project: pytest.Pytester, model: str, kind: st
     result = run(project)
 
     result.assert_outcomes(errors=1)
-    told = (
+    reported = (
         f"the model is a {kind}, which is no scikit-learn estimator with predict: give a fitted estimator, or measure"
     )
-    result.stdout.fnmatch_lines([f"{told} a callable by hwperf(function, X)"])
+    result.stdout.fnmatch_lines([f"{reported} a callable by hwperf(function, X)"])
     assert "During handling" not in result.stdout.str()
     assert "pytest_hwperf/scenarios" not in result.stdout.str()
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "reported"),
     [
         ("hwperf('onnx_fp32')", "UsageProblem: hwperf('onnx_fp32'): give the fixture scenario"),
         ("hwperf(len, [1]); hwperf(len, [1])", "UsageProblem: a second measurement without a label"),
@@ -184,13 +184,13 @@ def test_what_is_no_model_is_told(project: pytest.Pytester, model: str, kind: st
         ("hwperf.record('a', 1, better='lower'); hwperf.record('a', 1, better='lower')", "recorded twice in one test"),
     ],
 )
-def test_a_bad_call_points_at_the_users_line(pytester: pytest.Pytester, call: str, told: str) -> None:
+def test_a_bad_call_points_at_the_users_line(pytester: pytest.Pytester, call: str, reported: str) -> None:
     """One sentence under the line that was written, and none of our frames."""
     pytester.makepyfile(f"import asyncio\nimport numpy\ndef test_it(hwperf):\n    {call}")
     result = run(pytester)
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"E *{told.replace('[', '[[]')}*"])
+    result.stdout.fnmatch_lines([f"E *{reported.replace('[', '[[]')}*"])
     assert "pytest_hwperf/plugin" not in result.stdout.str()
 
 

@@ -93,7 +93,7 @@ def test_the_header_says_what_is_compared(project: pytest.Pytester) -> None:
 @pytest.mark.live
 @pytest.mark.usefixtures("traced")
 def test_three_times_the_work_fails_its_test_alone(project: pytest.Pytester) -> None:
-    """One stored session is enough; two further fresh processes have confirmed it."""
+    """One stored run is enough; two further fresh processes have confirmed it."""
     write(project, call_us=750)
     result = run(project, "--hwperf-compare", "--junitxml=junit.xml")
 
@@ -106,7 +106,7 @@ def test_three_times_the_work_fails_its_test_alone(project: pytest.Pytester) -> 
 
 @pytest.mark.live
 def test_three_times_the_work_on_a_faster_processor_is_undecided(project: pytest.Pytester) -> None:
-    """A machine 1.8 times faster than at the one stored session (this was seen) hides it: never `equivalent`."""
+    """A machine 1.8 times faster than at the one stored run (this was seen) hides it: never `equivalent`."""
     write(project, call_us=750 / 1.796)
     result = run(project, "--hwperf-compare", "--hwperf-json=report.json")
 
@@ -258,7 +258,7 @@ def test_a_metric_of_the_users_own_is_compared(pytester: pytest.Pytester) -> Non
 
 @pytest.mark.live
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "reported"),
     [
         (lambda text: text[: len(text) // 2], "cut off"),
         (lambda _: '{"some": "other json"}', "hwperf"),
@@ -267,7 +267,7 @@ def test_a_metric_of_the_users_own_is_compared(pytester: pytest.Pytester) -> Non
     ],
 )
 def test_a_damaged_baseline_ends_the_session_before_anything_is_measured(
-    project: pytest.Pytester, damage: Any, told: str
+    project: pytest.Pytester, damage: Any, reported: str
 ) -> None:
     """Truncated, foreign, of a newer version, edited by hand: named, never skipped, never overwritten."""
     path = files(project)[0]
@@ -278,7 +278,7 @@ def test_a_damaged_baseline_ends_the_session_before_anything_is_measured(
 
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([f"ERROR: *{path.name}*"])
-        assert told in result.stderr.str()
+        assert reported in result.stderr.str()
     assert path.read_text(encoding="utf-8") == damaged
 
 

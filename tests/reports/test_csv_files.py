@@ -198,13 +198,14 @@ def test_pairs_give_a_standardised_effect() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"), [((0.02,), "1 pair without a deviation"), ((0.02, 0.02, 0.02), "3 pairs without a deviation")]
+    ("changes", "shown"),
+    [((0.02,), "1 pair without a deviation"), ((0.02, 0.02, 0.02), "3 pairs without a deviation")],
 )
-def test_pairs_without_a_deviation_give_no_standardised_effect(changes: tuple[float, ...], told: str) -> None:
+def test_pairs_without_a_deviation_give_no_standardised_effect(changes: tuple[float, ...], shown: str) -> None:
     (row,) = table(paired(*changes), COMPARISONS)
 
     assert "" == row["cohens_d_paired"]
-    assert f"{told}; see change and its interval" == row["cohens_d_paired_reason"]
+    assert f"{shown}; see change and its interval" == row["cohens_d_paired_reason"]
 
 
 def test_what_rests_on_no_pairs_has_no_standardised_effect() -> None:

@@ -289,8 +289,10 @@ def test_comparisons_by_one_method_share_a_footnote_that_is_told_exactly_in_verb
     report = report_of(replace(plain, verdicts=(historical(0.532, 3),)), other)
     how = "change by historical; false-alarm rate not guaranteed: limit"
 
-    assert (f"{how} +53.2 .. 90.1 %, sessions: 1 .. 3",) == rows(report).footnotes
-    assert (f"{how} +53.2 %, sessions: 3", f"{how} +90.1 %, sessions: 1") == rows(report, detail="verbose").footnotes
+    assert (f"{how} +53.2 .. 90.1 %, stored runs: 1 .. 3",) == rows(report).footnotes
+    assert (f"{how} +53.2 %, stored runs: 3", f"{how} +90.1 %, stored runs: 1") == rows(
+        report, detail="verbose"
+    ).footnotes
 
 
 def test_every_warning_stands_once_as_a_footnote() -> None:

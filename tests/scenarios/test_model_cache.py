@@ -32,7 +32,7 @@ def build() -> CountingBuild:
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep models apart from the user's own."""
-    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "cache"))
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache" / "models"
 
 
@@ -87,7 +87,7 @@ def test_a_place_that_cannot_be_written_is_replaced_by_a_temporary_one(
 ) -> None:
     """A file where the folder should be refuses even the superuser."""
     (tmp_path / "file").write_bytes(b"")
-    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "file"))
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "file"))
     key = key_of("unwritable", tmp_path)
 
     first, second = load_or_build(key, build), load_or_build(key, build)
@@ -120,7 +120,7 @@ def test_use_keeps_a_model(build: CountingBuild) -> None:
 
 
 def test_the_users_own_cache_folder_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(cache.ENVIRONMENT)
+    monkeypatch.delenv(cache.CACHE_VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     assert ("pytest-hwperf", "models") == folder().parts[-2:]

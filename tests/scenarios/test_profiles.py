@@ -128,13 +128,13 @@ def test_the_largest_of_all_events_is_told_in_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "missing"),
+    ("reported", "missing"),
     [({}, "mem_in_use_peak and no mem_arena_held"), ({"mem_in_use_peak": "5"}, "no mem_arena_held")],
 )
-def test_a_profile_without_them_is_a_reason_and_no_number(told: dict[str, str], missing: str) -> None:
+def test_a_profile_without_them_is_a_reason_and_no_number(reported: dict[str, str], missing: str) -> None:
     """The arena is off, or the runtime is older."""
     with pytest.raises(MeasurementError, match=missing):
-        parse_arena(json.dumps([arena_node(**told)]))
+        parse_arena(json.dumps([arena_node(**reported)]))
 
 
 def test_a_session_apart_is_called_and_its_profile_read(tmp_path: Path) -> None:

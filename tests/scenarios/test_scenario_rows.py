@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.scenarios.rows import count_shared, digest, evenly_spaced, matrix, split_batches
+from pytest_hwperf.scenarios.rows import count_shared, digest_rows, evenly_spaced, matrix, split_batches
 
 
 @pytest.mark.parametrize(
@@ -84,5 +84,5 @@ def test_the_digest_tells_content_shape_and_type_apart() -> None:
     rows = np.arange(4, dtype=np.float32)
     others = [rows + 1, rows.reshape(2, 2), rows.astype(np.int32)]
 
-    assert digest(rows) == digest(rows.copy())
-    assert 4 == len({digest(rows), *map(digest, others)})
+    assert digest_rows(rows) == digest_rows(rows.copy())
+    assert 4 == len({digest_rows(rows), *map(digest_rows, others)})

@@ -162,8 +162,8 @@ def test_one_file_that_cannot_be_used_hinders_no_other(root: Path) -> None:
     answers = JsonStore(root, create=full_for_one).save("main", [*sessions, fake.session(at=fake.machine(cores=8))])
 
     assert [isinstance(answer, str) for answer in answers] == [True, False, False, True, False]
-    told = [str(answer) for answer in answers if isinstance(answer, StoreError)]
-    for one, problem in zip(told, ("is not whole JSON", "No space left on device", "File exists"), strict=True):
+    reported = [str(answer) for answer in answers if isinstance(answer, StoreError)]
+    for one, problem in zip(reported, ("is not whole JSON", "No space left on device", "File exists"), strict=True):
         assert one.startswith(str(root))
         assert problem in one
     assert [len(load(store, test)) for test in ("first", "full", "last")] == [1, 0, 1]
@@ -212,7 +212,7 @@ def test_newest_run_of_a_damaged_file_is_refused(root: Path) -> None:
 
 
 def test_keep_below_one_is_refused(root: Path) -> None:
-    with pytest.raises(StoreError, match="keep=0: a baseline keeps at least 1 session"):
+    with pytest.raises(StoreError, match="keep=0: a baseline keeps at least 1 run"):
         JsonStore(root, keep=0)
 
 

@@ -28,7 +28,7 @@ from pytest_hwperf.host.system_state import SystemState, read_system_state
 from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 
 WHAT = "pytest-hwperf doctor"
-SCHEMA = 1  # grows when a key goes or changes its meaning
+_SCHEMA = 1  # grows when a key goes or changes its meaning
 ABILITIES = ("energy", "memory", "cpu", "clock")  # besides the sources of energy by name
 
 
@@ -99,7 +99,7 @@ def plain_data(found: Findings, required: Sequence[str]) -> dict[str, Any]:
     machine = found.machine
     return {
         "what": WHAT,
-        "schema": SCHEMA,
+        "schema": _SCHEMA,
         "machine": {
             "cpu_model": machine.cpu_model,
             "architecture": machine.architecture,

@@ -12,7 +12,7 @@ from pytest_hwperf.reports.cells import visible
 
 NARROWEST, WIDEST = 80, 100
 
-Line = tuple[str, str, Sequence[str]]  # of a table: label, text, notes
+Labelled = tuple[str, str, Sequence[str]]  # of a table: label, text, notes
 
 
 def fitting_width(columns: int) -> int:
@@ -57,7 +57,7 @@ def paragraph(text: str, width: int, *, lead: str = "", indent: int = 0) -> Iter
     yield from (f"{rest}{command}" for command in commands)
 
 
-def table(lines: Sequence[Line], width: int) -> Iterator[str]:
+def table(lines: Sequence[Labelled], width: int) -> Iterator[str]:
     """Write a label, a text and notes below it for each line; the texts are aligned."""
     indent = 4 + max((len(label) for label, _, _ in lines), default=0)
     for label, text, notes in lines:
@@ -66,12 +66,12 @@ def table(lines: Sequence[Line], width: int) -> Iterator[str]:
             yield from paragraph(note, width, lead=f"{' ' * indent}- ", indent=indent + 2)
 
 
-def _line(label: str, text: str, notes: Iterable[str] = ()) -> Line:
+def _line(label: str, text: str, notes: Iterable[str] = ()) -> Labelled:
     return visible(label), visible(text), [*map(visible, notes)]
 
 
-def _energy_lines(sources: Mapping[str, Source]) -> list[Line]:
-    lines, first_with = list[Line](), dict[str, str]()
+def _energy_lines(sources: Mapping[str, Source]) -> list[Labelled]:
+    lines, first_with = list[Labelled](), dict[str, str]()
     for name, source in sources.items():
         first = first_with.setdefault(source.reason, name)
         label = _marked(name, sources, available=source.available)
@@ -83,7 +83,7 @@ def _energy_lines(sources: Mapping[str, Source]) -> list[Line]:
     return lines
 
 
-def _ability_lines(found: Findings) -> list[Line]:
+def _ability_lines(found: Findings) -> list[Labelled]:
     abilities: dict[str, Memory | CpuTime | CallClock] = {
         "memory": found.memory,
         "CPU time": found.cpu,

@@ -23,7 +23,7 @@ _SHORTEST_NOISY_S = 1.0  # with SGX the firmware adds noise against side channel
 _LONGEST_S = 10.0  # of a window that a test can wait for; five are needed
 _PATIENCE = 5  # ticks to wait for the next change
 
-Source = TypeVar("Source")
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +87,11 @@ def check_counters(counters: Counters, clock: Callable[[], float] = time.perf_co
 
 
 def open_checked(
-    sources: Sequence[Source],
-    open_counters: Callable[[Sequence[Source]], Counters],
+    sources: Sequence[S],
+    open_counters: Callable[[Sequence[S]], Counters],
     check: Check,
     *,
-    ids_of: Callable[[Source], Collection[str]],
+    ids_of: Callable[[S], Collection[str]],
 ) -> tuple[Counters, CounterCheck, tuple[str, ...]]:
     """Open the counters of `sources` and check them; open them again without those that report nonsense.
 

@@ -54,7 +54,6 @@ class Counters(Protocol):
     @property
     def registers(self) -> tuple[Register, ...]:
         """In the order of `read`."""
-        ...
 
     def read(self) -> tuple[int, ...]:
         """Return all counts, read as close together as possible.
@@ -62,11 +61,9 @@ class Counters(Protocol):
         Raises:
             MeasurementError: one of them gave none; says which, and what it answered.
         """
-        ...
 
     def close(self) -> None:
         """Release what is held open; closing twice does nothing."""
-        ...
 
 
 class DescriptorCounters:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.host.worker_protocol import HeldMemory
 
-Frame = tuple[str, str, int]  # function, file, line
+StackFrame = tuple[str, str, int]  # function, file, line
 
 _MOST_SITES = 5
 _LEAST_SHARE = 0.01  # of all that is held: less explains nothing
@@ -65,7 +65,7 @@ def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) ->
     ]
 
 
-def allocation_site_of(frames: Sequence[Frame], root: Path) -> AllocationSite:
+def allocation_site_of(frames: Sequence[StackFrame], root: Path) -> AllocationSite:
     """Return the innermost of `frames`, and the innermost in the user's own code if that is another."""
     if not frames:
         return AllocationSite("", "", 0, "")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fakes.patients import Sources, weighable
+from fakes.patients import Sources, measurable_memory
 from fakes.powercap import AMD, CLIENT, COARSE_PSYS, Layout, bare_metal, describe_processor, plant, refusing
 
 from pytest_hwperf.cli.doctor.abilities import (
@@ -116,7 +116,7 @@ def test_counters_are_told_with_tick_and_shortest_window(tmp_path: Path) -> None
 
 
 def test_known_sources_come_first_and_the_estimate_last(tmp_path: Path) -> None:
-    """Strangers stand between; what is not registered is told of too."""
+    """Third-party sources stand between; what is not registered is listed too."""
     found = read_sources(Sources(macos(tmp_path), {}), ("estimate", "smart_plug", "rapl"))
 
     assert ["rapl", "perf", "nvml", "smart_plug", "estimate"] == list(found)
@@ -131,7 +131,7 @@ def test_known_sources_come_first_and_the_estimate_last(tmp_path: Path) -> None:
     ],
 )
 def test_a_source_that_breaks_is_told_as_missing(error: Exception, reason: str) -> None:
-    """A stranger's library is not there, or a counter answers nonsense: the rest is still told."""
+    """A third-party library is not there, or a counter answers nonsense: the rest is still reported."""
 
     def open_one(_: str) -> Meter:
         raise error
@@ -200,7 +200,7 @@ def test_a_zone_that_answers_nothing_is_listed_too(tmp_path: Path) -> None:
 
 
 def test_memory_is_told_with_its_sources(tmp_path: Path) -> None:
-    weighable(tmp_path)
+    measurable_memory(tmp_path)
     memory = read_memory(bare_metal(tmp_path))
 
     assert (True, True) == (memory.available, memory.resettable)
@@ -211,7 +211,7 @@ def test_memory_is_told_with_its_sources(tmp_path: Path) -> None:
 
 def test_peaks_that_cannot_be_reset_are_told(tmp_path: Path) -> None:
     """A hardened kernel: the file is there and refuses."""
-    weighable(tmp_path)
+    measurable_memory(tmp_path)
     (tmp_path / "proc/self/clear_refs").mkdir()
     memory = read_memory(bare_metal(tmp_path))
 

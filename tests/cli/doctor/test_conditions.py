@@ -1,4 +1,4 @@
-"""What is told of a noisy machine, and what is left unsaid."""
+"""What is reported of a noisy machine, and what is left unsaid."""
 
 from dataclasses import replace
 from pathlib import Path

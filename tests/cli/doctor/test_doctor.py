@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from fakes.hosts import settle_in
-from fakes.patients import patient, weighable
+from fakes.patients import measurable_memory, patient
 from fakes.powercap import AMD, bare_metal, plant
 
 from pytest_hwperf.cli import main
@@ -40,14 +40,14 @@ def listen(seconds: float) -> Noise:
 def server(tmp_path: Path) -> Probes:
     """Bare metal with RAPL."""
     plant(tmp_path, AMD)
-    weighable(tmp_path)
+    measurable_memory(tmp_path)
     return patient(bare_metal(tmp_path))
 
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Probes:
     """A virtual machine without counters."""
-    weighable(tmp_path)
+    measurable_memory(tmp_path)
     return patient(bare_metal(tmp_path, flags="fpu hypervisor"))
 
 
@@ -135,7 +135,7 @@ def test_measured_energy_fulfils_the_requirement(server: Probes, capsys: pytest.
     assert {"energy": True, "rapl": True} == data_of(capsys)["required"]
 
 
-def test_memory_that_cannot_be_weighed_fails_the_requirement(tmp_path: Path) -> None:
+def test_memory_that_cannot_be_measured_fails_the_requirement(tmp_path: Path) -> None:
     assert MISSING == run(options(require=("memory",)), patient(bare_metal(tmp_path)))
 
 

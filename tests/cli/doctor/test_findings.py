@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fakes.hosts import settle_in
-from fakes.patients import patient, weighable
+from fakes.patients import measurable_memory, patient
 from fakes.powercap import bare_metal, plant
 
 from pytest_hwperf.cli.doctor.command import MISSING, OK, run
@@ -24,7 +24,7 @@ def options(*require: str) -> Namespace:
 @pytest.fixture
 def cloud(tmp_path: Path) -> Probes:
     """A virtual machine without counters."""
-    weighable(tmp_path)
+    measurable_memory(tmp_path)
     return patient(bare_metal(tmp_path, flags="fpu hypervisor"))
 
 
@@ -67,7 +67,7 @@ def test_boards_alone_are_not_the_energy_of_the_processors(cloud: Probes, name: 
 
 def test_bad_watts_are_told_where_the_estimate_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They say nothing of all the rest."""
-    weighable(tmp_path)
+    measurable_memory(tmp_path)
     place = patient(bare_metal(tmp_path, flags="fpu hypervisor"), environ={"HWPERF_WATTS": "junk"})
 
     assert MISSING == run(options("memory", "estimate"), place)

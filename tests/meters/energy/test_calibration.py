@@ -121,7 +121,7 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "shown"),
     [
         ({"what": "pytest-hwperf report"}, "the file holds no pytest-hwperf watts"),
         ({"schema": 2}, "the file was written by a newer pytest-hwperf (schema 2, this one reads 1)"),
@@ -147,7 +147,7 @@ def test_the_file_says_what_it_is(tmp_path: Path) -> None:
         ({"cpu_model": "AMD EPYC"}, f"the file has the watts of 'AMD EPYC', the processor here is '{MODEL}'"),
     ],
 )
-def test_a_changed_file_is_refused(tmp_path: Path, changed: dict[str, object], told: str) -> None:
+def test_a_changed_file_is_refused(tmp_path: Path, changed: dict[str, object], shown: str) -> None:
     """It may come from anyone: what is wrong is said, and what makes a right one."""
     path = tmp_path / "watts.json"
     write_calibration(path, FOUND)
@@ -156,14 +156,16 @@ def test_a_changed_file_is_refused(tmp_path: Path, changed: dict[str, object], t
     with pytest.raises(UsageProblem) as caught:
         read_calibration(path, MODEL)
 
-    assert told in str(caught.value)
-    what_to_do = "upgrade pytest-hwperf" if "newer" in told else "make one with hwperf calibrate FILE where RAPL can be"
+    assert shown in str(caught.value)
+    what_to_do = (
+        "upgrade pytest-hwperf" if "newer" in shown else "make one with hwperf calibrate FILE where RAPL can be"
+    )
     assert what_to_do in str(caught.value)
     assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reported"),
     [
         (b"", "is not whole JSON"),
         (b'{"what": "pytest-hwperf wat', "is not whole JSON"),
@@ -173,11 +175,11 @@ def test_a_changed_file_is_refused(tmp_path: Path, changed: dict[str, object], t
         (b"[]", "holds no pytest-hwperf watts"),
     ],
 )
-def test_anything_else_is_refused(tmp_path: Path, content: bytes, told: str) -> None:
+def test_anything_else_is_refused(tmp_path: Path, content: bytes, reported: str) -> None:
     path = tmp_path / "watts.json"
     path.write_bytes(content)
 
-    with pytest.raises(UsageProblem, match=told):
+    with pytest.raises(UsageProblem, match=reported):
         read_calibration(path, MODEL)
 
 

@@ -67,7 +67,7 @@ def test_a_window_begins_behind_a_change() -> None:
 
 
 def test_waiting_for_a_change_is_given_up() -> None:
-    """A counter that stopped moving is told at the end of the window, not waited for."""
+    """A counter that stopped moving is reported at the end of the window, not waited for."""
     clock = PassingClock()
     counters = SteadyCounters(clock, [Load(watts=0.0)])
     meter = CounterMeter(

@@ -55,7 +55,7 @@ def test_psys_alone_is_no_substitute(tmp_path: Path) -> None:
 
 
 def test_another_system_has_no_rapl(tmp_path: Path) -> None:
-    """Told first, whatever else holds."""
+    """Reported first, whatever else holds."""
     plant(tmp_path, AMD)
 
     assert refusal(SystemAccess(root=str(tmp_path), system="Darwin", architecture="arm64")).startswith(
@@ -64,7 +64,7 @@ def test_another_system_has_no_rapl(tmp_path: Path) -> None:
 
 
 def test_another_processor_has_no_rapl(tmp_path: Path) -> None:
-    """Told to load no x86 driver."""
+    """Asked to load no x86 driver."""
     assert "this one is aarch64" in refusal(bare_metal(tmp_path, architecture="aarch64"))
 
 

@@ -50,17 +50,17 @@ def test_without_the_bindings_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("number", "told"),
+    ("number", "reported"),
     [
         (LIBRARY_NOT_FOUND, "libnvidia-ml was not found: install NVIDIA's driver, or start the container with --gpus"),
         (DRIVER_NOT_LOADED, "NVIDIA's driver is not loaded: sudo modprobe nvidia."),
         (999, "NVIDIA's library answers Unknown Error."),
     ],
 )
-def test_what_is_missing_is_told(number: int, told: str) -> None:
+def test_what_is_missing_is_reported(number: int, reported: str) -> None:
     nvml = FakeNvml(broken=number)
 
-    assert refusal(nvml).startswith(told)
+    assert refusal(nvml).startswith(reported)
     assert 0 == nvml.inits
 
 
@@ -188,12 +188,12 @@ def test_this_machine_is_looked_at_by_default() -> None:
     try:
         meter = nvml_meter({})
     except MeterUnavailable as reason:
-        told = str(reason)
+        reported = str(reason)
     else:
-        told = meter.source
+        reported = meter.source
         meter.close()
 
-    assert "NVIDIA" in told or told.startswith("nvml")
+    assert "NVIDIA" in reported or reported.startswith("nvml")
 
 
 def test_the_fake_is_like_the_bindings() -> None:

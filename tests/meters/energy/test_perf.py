@@ -349,9 +349,9 @@ def test_this_machine_is_looked_at_by_default() -> None:
     try:
         meter = perf_meter({})
     except MeterUnavailable as reason:
-        told = str(reason)
+        reported = str(reason)
     else:
-        told = meter.source
+        reported = meter.source
         meter.close()
 
-    assert "power PMU" in told or told.startswith("perf:pkg")
+    assert "power PMU" in reported or reported.startswith("perf:pkg")

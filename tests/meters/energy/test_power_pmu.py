@@ -74,7 +74,7 @@ def test_other_events_are_no_substitute(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "text", "told"),
+    ("file", "text", "reported"),
     [
         ("type", "", "type holds '': the number of the PMU was expected"),
         ("type", "-1", "type holds '-1': the number of the PMU"),
@@ -89,13 +89,13 @@ def test_other_events_are_no_substitute(tmp_path: Path) -> None:
         ("events/energy-pkg.scale", "inf", "energy-pkg.scale holds 'inf'"),
     ],
 )
-def test_a_text_that_cannot_be_used_is_shown(tmp_path: Path, file: str, text: str, told: str) -> None:
+def test_a_text_that_cannot_be_used_is_shown(tmp_path: Path, file: str, text: str, reported: str) -> None:
     """A wrong scale would be a wrong figure, so that nothing is guessed."""
     (plant_pmu(tmp_path) / file).write_text(f"{text}\n")
 
     with pytest.raises(MeterUnavailable) as caught:
         find_events(str(tmp_path))
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
 
 
 @pytest.mark.parametrize("file", ["type", "cpumask", "events/energy-pkg.scale", "events/energy-ram.unit"])
@@ -129,7 +129,7 @@ def test_the_attributes_name_pmu_size_and_event_and_nothing_else() -> None:
 
 @on_x86_64_linux
 def test_what_the_kernel_refuses_is_an_os_error() -> None:
-    """There is no such PMU; without the right to ask, that is told first."""
+    """There is no such PMU; without the right to ask, that is reported first."""
     with pytest.raises(OSError, match="perf_event_open on CPU 0"):
         open_event(_NO_PMU, 0, 0)
 

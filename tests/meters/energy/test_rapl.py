@@ -177,7 +177,7 @@ def test_the_counter_that_wraps_first_limits_the_window(tmp_path: Path, meter_of
 @pytest.mark.parametrize("number", EVERY_ERRNO)
 @pytest.mark.parametrize("at", ["start", "end"])
 def test_an_error_voids_the_window(tmp_path: Path, clock: HandClock, meter_of: Opened, number: int, at: str) -> None:
-    """Whatever the driver answers, at whichever end: no number, and the zone and the errno are told."""
+    """Whatever the driver answers, at whichever end: no number, and the zone and the errno are reported."""
     plant(tmp_path, AMD)
     answers = Answers()
     meter = meter_of(tmp_path, Files(pread=answers))

@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.meters.memory.allocation_sites import AllocationSite, Frame, allocation_site_of, allocation_sites_of
+from pytest_hwperf.meters.memory.allocation_sites import (
+    AllocationSite,
+    StackFrame,
+    allocation_site_of,
+    allocation_sites_of,
+)
 
 ROOT = Path("/home/me/project")
 PACKAGES = "/home/me/project/.venv/lib/python3.12/site-packages"
-MINE: Frame = ("predict", "/home/me/project/src/model.py", 12)
-TEST: Frame = ("test_it", "/home/me/project/tests/test_it.py", 5)
-LIBRARY: Frame = ("dot", f"{PACKAGES}/numpy/linalg.py", 90)
+MINE: StackFrame = ("predict", "/home/me/project/src/model.py", 12)
+TEST: StackFrame = ("test_it", "/home/me/project/tests/test_it.py", 5)
+LIBRARY: StackFrame = ("dot", f"{PACKAGES}/numpy/linalg.py", 90)
 
 
 @pytest.fixture
@@ -36,9 +41,9 @@ def _imported_from(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_site_is_the_innermost_line_and_the_users_own_that_led_there(
-    frames: list[Frame], site: AllocationSite
+    frames: list[StackFrame], site: AllocationSite
 ) -> None:
-    """Files are told from the tests' root, or from where they were imported."""
+    """Files are shown relative to the tests' root, or from where they were imported."""
     assert site == allocation_site_of(frames, ROOT)
 
 

@@ -13,7 +13,7 @@ from pytest_hwperf.host.peak_rss import resident
 from pytest_hwperf.meters.memory.meter import MemoryMeter, PeakRss
 
 # Each answer in bytes: peak of a call that keeps nothing, what is left, peak after a reset, what a kept block leaves.
-_WEIGH = """
+_CODE = """
 from pytest_hwperf.meters.memory.meter import MemoryMeter
 meter = MemoryMeter()
 assert meter.idle() == ""
@@ -117,7 +117,7 @@ def test_without_resets_a_peak_is_told_if_it_is_the_highest_so_far() -> None:
 
 
 def test_a_reset_loses_nobody_elses_peak() -> None:
-    """100 at the peak of one, then another begins, rises by 30 and ends: each is told its own."""
+    """100 at the peak of one, then another begins, rises by 30 and ends: each is given its own."""
     held = FakeResident()
     peak_rss = PeakRss(held)
     outer = peak_rss.begin()
@@ -149,10 +149,10 @@ def test_what_has_ended_hears_of_no_later_peak() -> None:
 
 @pytest.mark.live
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's high-water mark is Linux's")
-def test_a_fresh_process_weighs_what_it_takes() -> None:
+def test_a_fresh_process_measures_what_it_takes() -> None:
     """64 MiB that are freed at once, then 8 MiB that are kept, with the allocator pinned; within half a MiB."""
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
-    ended = subprocess.run([sys.executable, "-c", _WEIGH], env=environment, check=True, capture_output=True, text=True)
+    ended = subprocess.run([sys.executable, "-c", _CODE], env=environment, check=True, capture_output=True, text=True)
     first, left, cleared, second, kept = (int(word) / _MIB for word in ended.stdout.split())
 
     assert [64, 0, 0, 8, 8] == pytest.approx([first, left, cleared, second, kept], abs=0.5)

@@ -100,12 +100,12 @@ def test_a_system_that_tells_nothing_gives_its_reason() -> None:
     """The block runs all the same."""
 
     def refuse() -> PeakRss:
-        raise MeasurementError("no memory is told here")
+        raise MeasurementError("no memory is reported here")
 
     ran = []
     with MemoryWindows(refuse).window() as reading:
         ran.append(True)
 
     assert (None, None) == (reading.peak_bytes, reading.retained_bytes)
-    assert ("", "no memory is told here") == (reading.source, reading.reason)
+    assert ("", "no memory is reported here") == (reading.source, reading.reason)
     assert ran == [True]
