@@ -70,7 +70,7 @@ def test_a_figure_without_source_value_or_n_is_none(report: dict[str, Any], key:
     assert len(example_checks.untrue(broken)) == 1
 
 
-def test_int8_that_ran_in_floats_is_told(report: dict[str, Any]) -> None:
+def test_int8_that_ran_in_floats_is_reported(report: dict[str, Any]) -> None:
     broken = deepcopy(report)
     int8 = next(one for one in broken["judgements"] if one["run"]["scenario"] == "onnx_int8")
     int8["run"]["conditions"]["precision"] = "float32"

@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_hwperf.cli.progress import clear_progress, show_progress
 from pytest_hwperf.core.budgets import MODELS_COMPARED, parse_margin_lines
@@ -13,9 +13,7 @@ from pytest_hwperf.core.units import parse_rate
 from pytest_hwperf.core.verdicts import explain, judge_comparison
 from pytest_hwperf.gate.model_worker import is_function
 from pytest_hwperf.gate.models import CompareSettings, compare_models
-
-if TYPE_CHECKING:
-    from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.pairs.conductor import Progress
 
 OK, REGRESSED, UNDECIDED = 0, 1, 3
 _A_DAY_S = 86_400
@@ -68,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     return exit_code(comparisons)
 
 
-def exit_code(comparisons: "tuple[Comparison, ...]") -> int:
+def exit_code(comparisons: tuple[Comparison, ...]) -> int:
     """Return 1 where something regressed, 3 where something was left undecided, else 0."""
     outcomes = {comparison.outcome for comparison in comparisons}
     if "regressed" in outcomes:
@@ -114,7 +112,7 @@ def _read_csv(path: Path, target: str | None) -> tuple[Any, Any | None]:
     return frame.to_numpy(), y.astype(str) if y.dtype == object else y
 
 
-def _margins(given: "list[str]") -> tuple[Any, ...]:
+def _margins(given: list[str]) -> tuple[Any, ...]:
     named = parse_margin_lines(given)
     margins = {margin.key: margin for margin in (*MODELS_COMPARED, *named)}
     if not all(METRICS[margin.metric].between_models for margin in margins.values()):
@@ -123,6 +121,6 @@ def _margins(given: "list[str]") -> tuple[Any, ...]:
     return tuple(margins.values())
 
 
-def _show(progress: "Progress") -> None:
+def _show(progress: Progress) -> None:
     left = "" if progress.left_s is None else f", about {progress.left_s:.0f} s left"
     show_progress(f"{progress.stage} pair {progress.pair} of {progress.of}{left}")

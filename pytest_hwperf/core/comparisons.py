@@ -7,9 +7,8 @@ from operator import gt, lt
 from statistics import median
 
 from pytest_hwperf.core.metrics import METRICS, Better, Metric
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, Margin, replace
-from pytest_hwperf.core.statements import Statement, state
-from pytest_hwperf.core.units import show
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, Margin, replace, uncompared
+from pytest_hwperf.core.statements import Statement, baseline_of_nothing, state
 
 _CLOSE = 1e-13  # of two points, as changes of a share, after which no third one is tried
 
@@ -54,22 +53,26 @@ def compare_exact(metric: Metric, baseline: Sequence[float], candidate: Sequence
     before, now = median(base), median(cand)
     low, high = cand[0] - base[-1], cand[-1] - base[0]
     slack = max(margin.size * min(abs(before), abs(now)), margin.floor)
-    change, detectable = _relative(base, cand, margin, metric.better) if before else (None, None)
     constant = base[0] == base[-1] and cand[0] == cand[-1]
-    return Comparison(
+    found = Comparison(
         metric=metric.name,
         statistic=margin.statistic,
         outcome=outcome_of(low, high, slack, metric.better),
-        change=change,
         scale="relative",
-        margin=max(margin.size, margin.floor / abs(before)) if before else margin.size,
+        margin=margin.size,
         pairs=len(cand),
         method=state("stored, equal" if constant else "stored, spread", baseline=len(base), candidate=len(cand)),
-        detectable=detectable,
         baseline=before,
-        cause=None
-        if before
-        else state("baseline of nothing", baseline=show(before, metric.unit), candidate=show(now, metric.unit)),
+    )
+    if not before:
+        return replace(found, cause=baseline_of_nothing(now, metric.unit))
+    whole = abs(before)
+    room, sign = (now - before - low, 1) if metric.better == "lower" else (high - now + before, -1)
+    return replace(
+        found,
+        change=_shift(base, cand, whole),
+        margin=max(margin.size, margin.floor / whole),
+        detectable=sign * (max(margin.size * whole, margin.floor) + room) / whole,
     )
 
 
@@ -95,7 +98,7 @@ def compare_accuracy(baseline: Sequence[float], candidate: Sequence[float], marg
         Example: 30 examples of 2000 lost and 12 won give P(Bin(42, 1/2) >= 30) = 0.0040.
     """
     if cause := _why_unpaired(baseline, candidate):
-        return replace(_paired(margin, 0, outcome="not comparable"), method=None, cause=cause)
+        return uncompared(margin, "not comparable", cause)
     n, better, size = len(baseline), METRICS[margin.metric].better, margin.size
     rose, fell = sum(map(lt, baseline, candidate)), sum(map(gt, baseline, candidate))
     worse, other = (fell, rose) if better == "higher" else (rose, fell)
@@ -108,8 +111,14 @@ def compare_accuracy(baseline: Sequence[float], candidate: Sequence[float], marg
     else:
         outcome = "regressed" if p_worse <= alpha else "improved" if p_better <= alpha else "inconclusive"
     drop = _detectable(rose + fell, n, lambda lost, won: _p_value(lost, won, n, size) <= alpha)
-    return replace(
-        _paired(margin, n, outcome=outcome),
+    return Comparison(
+        metric=margin.metric,
+        statistic=margin.statistic,
+        outcome=outcome,
+        scale="absolute",
+        margin=size,
+        pairs=n,
+        method=state("tango" if size else "mcnemar", examples=n),
         change=Estimate(
             value=(rose - fell) / n, low=low, high=high, confidence=1 - 2 * alpha, n=n, method="Tango score interval"
         ),
@@ -200,26 +209,11 @@ def _why_unpaired(baseline: Sequence[float], candidate: Sequence[float]) -> Stat
     return None if {*baseline, *candidate} <= {0.0, 1.0} else state("no correctness")
 
 
-def _paired(margin: Margin, examples: int, *, outcome: ComparisonOutcome) -> Comparison:
-    """Begin an absolute comparison; its numbers are filled in where there are any."""
-    return Comparison(
-        metric=margin.metric,
-        statistic=margin.statistic,
-        outcome=outcome,
-        scale="absolute",
-        margin=margin.size,
-        pairs=examples,
-        method=state("tango" if margin.size else "mcnemar", examples=examples),
-    )
-
-
-def _relative(base: Sequence[float], cand: Sequence[float], margin: Margin, better: Better) -> tuple[Estimate, float]:
-    """Return the change relative to the baseline's median, and the smallest one for the worse that is called."""
-    before, now = median(base), median(cand)
-    whole = abs(before)
+def _shift(base: Sequence[float], cand: Sequence[float], whole: float) -> Estimate:
+    """Return the change between the medians of sorted values, relative to `whole`."""
     constant = base[0] == base[-1] and cand[0] == cand[-1]
-    change = Estimate(
-        value=(now - before) / whole,
+    return Estimate(
+        value=(median(cand) - median(base)) / whole,
         low=(cand[0] - base[-1]) / whole,
         high=(cand[-1] - base[0]) / whole,
         # of a shift between exchangeable processes; equal ones leave nothing to chance
@@ -227,7 +221,3 @@ def _relative(base: Sequence[float], cand: Sequence[float], margin: Margin, bett
         n=len(cand),
         method="between the medians; bounds between the most distant values",
     )
-    slack = max(margin.size * whole, margin.floor)
-    if better == "lower":
-        return change, (slack + base[-1] - before + now - cand[0]) / whole
-    return change, -(slack + before - base[0] + cand[-1] - now) / whole

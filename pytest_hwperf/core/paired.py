@@ -2,7 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import fmean, median
 
 from pytest_hwperf.core.evidence import Hypothesis, Observation
@@ -19,8 +20,8 @@ from pytest_hwperf.core.ranks import (
     walsh_bounds,
 )
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, replace, uncompared
-from pytest_hwperf.core.statements import Statement, state
-from pytest_hwperf.core.units import counted, relative_change, show
+from pytest_hwperf.core.statements import Kind, baseline_of_nothing, state
+from pytest_hwperf.core.units import counted, relative_change
 
 MOST_PAIRS = 60  # of processes that a build may ask for
 
@@ -71,31 +72,8 @@ def compare_pairs(
         Example: eight pairs all beyond the margin have p = 2^-8 = 0.0039 and are called at a level of 0.004.
     """
     size = max(hypothesis.margin.size, hypothesis.margin.floor / baseline)
-    margin, centre, (low, high) = math.log1p(size), hodges_lehmann(values), walsh_bounds(values, level)
-    rising, falling = signed_rank_p(values, margin), signed_rank_p([-value for value in values], margin)
-    worse, other = (rising, falling) if hypothesis.better == "lower" else (falling, rising)
-    detectable = _detectable(hypothesis, margin, centre, (low, high))
-    return Comparison(
-        metric=hypothesis.margin.metric,
-        statistic=hypothesis.margin.statistic,
-        outcome=_outcome(worse, other, level, (low, high), margin),
-        change=Estimate(
-            value=relative_change(centre),
-            low=None if low is None else relative_change(low),
-            high=None if high is None else relative_change(high),
-            confidence=1 - 2 * level,
-            n=len(values),
-            method="Walsh averages",
-        ),
-        scale="relative",
-        margin=size,
-        p_value=worse,
-        pairs=len(values),
-        method=state("signed-rank", pairs=len(values)),
-        detectable=None if detectable is None else relative_change(detectable),
-        baseline=baseline,
-        interference=interference,
-    )
+    found = _tested(hypothesis, values, math.log1p(size), level, _SIGNED_RANK, relative_change)
+    return replace(found, margin=size, baseline=baseline, interference=interference)
 
 
 def compare_observations(hypothesis: Hypothesis, observations: Sequence[Observation], level: float) -> Comparison:
@@ -157,34 +135,12 @@ def compare_processes(
         counts = {"baseline": len(baseline), "candidate": len(candidate), "most": MOST_FLIPPED}
         return uncompared(hypothesis.margin, "not comparable", state("unequal processes", **counts))
     changes = [new - old for old, new in zip(baseline, candidate, strict=True)]
-    low, high = bounds = sign_flip_bounds(changes, level)
-    rising, falling = sign_flip_p(changes, margin), sign_flip_p([-change for change in changes], margin)
-    worse, other = (rising, falling) if hypothesis.better == "lower" else (falling, rising)
-    centre, whole = fmean(changes), abs(before)
-    detectable = _detectable(hypothesis, margin, centre, bounds)
-    return Comparison(
-        metric=hypothesis.margin.metric,
-        statistic=hypothesis.margin.statistic,
-        outcome=_outcome(worse, other, level, bounds, margin),
-        change=Estimate(
-            value=centre / whole,
-            low=None if low is None else low / whole,
-            high=None if high is None else high / whole,
-            confidence=1 - 2 * level,
-            n=len(changes),
-            method="mean of the differences, inverted sign-flip test",
-        )
-        if whole
-        else None,
-        scale="relative",
-        margin=margin / whole if whole else hypothesis.margin.size,
-        p_value=worse,
-        pairs=len(changes),
-        method=state("sign-flip", pairs=len(changes)),
-        detectable=detectable / whole if whole and detectable is not None else None,
-        baseline=before,
-        cause=None if whole else _from_nothing(hypothesis, now),
-    )
+    whole = abs(before)
+    found = _tested(hypothesis, changes, margin, level, _SIGN_FLIP, lambda change: change / (whole or 1.0))
+    if not whole:
+        cause = baseline_of_nothing(now, metric_of(hypothesis.margin.metric).unit)
+        return replace(found, change=None, detectable=None, baseline=before, cause=cause)
+    return replace(found, margin=margin / whole, baseline=before)
 
 
 def pairs_needed(values: Sequence[float], change: float, level: float, margin: float) -> int | None:
@@ -233,6 +189,59 @@ def least_calls(statistic: str) -> int:
     return math.ceil(_CALLS_BEYOND / (1 - q)) if 2 * q > 1 else 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Test:
+    """An exact test of the changes of pairs, with the effect and the bounds that belong to it."""
+
+    p_value: Callable[[Sequence[float], float], float]  # of changes above a margin
+    centre: Callable[[Sequence[float]], float]
+    bounds: Callable[[Sequence[float], float], Bounds]  # at a one-sided level
+    kind: Kind
+    method: str  # of the estimate
+
+
+_SIGNED_RANK = _Test(
+    p_value=signed_rank_p, centre=hodges_lehmann, bounds=walsh_bounds, kind="signed-rank", method="Walsh averages"
+)
+_SIGN_FLIP = _Test(
+    p_value=sign_flip_p,
+    centre=fmean,
+    bounds=sign_flip_bounds,
+    kind="sign-flip",
+    method="mean of the differences, inverted sign-flip test",
+)
+
+
+def _tested(
+    hypothesis: Hypothesis,
+    changes: Sequence[float],
+    margin: float,
+    level: float,
+    test: _Test,
+    relative: Callable[[float], float],
+) -> Comparison:
+    """Test changes against a margin of their unit, which `relative` turns into changes relative to the baseline."""
+    centre, bounds, rises = test.centre(changes), test.bounds(changes, level), hypothesis.better == "lower"
+    rising, falling = test.p_value(changes, margin), test.p_value([-change for change in changes], margin)
+    worse, other = (rising, falling) if rises else (falling, rising)
+    bound, sign = (bounds[0], 1) if rises else (bounds[1], -1)
+    low, high = (None if end is None else relative(end) for end in bounds)
+    return Comparison(
+        metric=hypothesis.margin.metric,
+        statistic=hypothesis.margin.statistic,
+        outcome=_outcome(worse, other, level, bounds, margin),
+        change=Estimate(
+            value=relative(centre), low=low, high=high, confidence=1 - 2 * level, n=len(changes), method=test.method
+        ),
+        scale="relative",
+        margin=hypothesis.margin.size,
+        p_value=worse,
+        pairs=len(changes),
+        method=state(test.kind, pairs=len(changes)),
+        detectable=None if bound is None else relative(sign * (margin + abs(centre - bound))),
+    )
+
+
 def _outcome(worse: float, other: float, level: float, bounds: Bounds, margin: float) -> ComparisonOutcome:
     if worse <= level:
         return "regressed"
@@ -240,14 +249,3 @@ def _outcome(worse: float, other: float, level: float, bounds: Bounds, margin: f
         return "improved"
     within = all(bound is not None and -margin < bound < margin for bound in bounds)
     return "equivalent" if within else "inconclusive"
-
-
-def _detectable(hypothesis: Hypothesis, margin: float, centre: float, bounds: Bounds) -> float | None:
-    """Return the smallest change for the worse that an interval of this width would have been called for."""
-    bound, sign = (bounds[0], 1) if hypothesis.better == "lower" else (bounds[1], -1)
-    return None if bound is None else sign * (margin + abs(centre - bound))
-
-
-def _from_nothing(hypothesis: Hypothesis, now: float) -> Statement:
-    unit = metric_of(hypothesis.margin.metric).unit
-    return state("baseline of nothing", baseline=show(0.0, unit), candidate=show(now, unit))

@@ -170,6 +170,11 @@ def said(text: object) -> Statement:
     return state("said", text=str(text))
 
 
+def baseline_of_nothing(candidate: float, unit: str) -> Statement:
+    """Say that the baseline is 0, to which no change is relative."""
+    return state("baseline of nothing", baseline=show(0.0, unit), candidate=show(candidate, unit))
+
+
 def differing(then: Mapping[str, str], now: Mapping[str, str]) -> tuple[Difference, ...]:
     """Return what is not the same in two mappings, by name."""
     if then == now:  # nearly always

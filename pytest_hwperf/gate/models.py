@@ -11,8 +11,8 @@ from typing import Any
 
 from pytest_hwperf.core.budgets import MODELS_COMPARED
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence, FixedSample, Gate, Hypothesis, Measurement, Side
-from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
+from pytest_hwperf.core.hypotheses import MeasuredTest, questions_of
 from pytest_hwperf.core.records import Comparison, Margin
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import state
@@ -164,21 +164,13 @@ def _trace(conductor: Conductor, models: Mapping[Side, str], node: str) -> PairT
 
 
 def _evidence(trace: PairTrace, settings: CompareSettings) -> Evidence:
-    samples = {
-        side: {sample.metric: sample for sample in found} for side, found in trace.exact[settings.measurement].items()
-    }
-    hypotheses, fixed_samples = list[Hypothesis](), list[FixedSample]()
-    for margin in settings.margins:
-        hypothesis = Hypothesis(measurement=settings.measurement, margin=margin, better=METRICS[margin.metric].better)
-        if not METRICS[margin.metric].exact:
-            hypotheses.append(hypothesis)
-        elif all(margin.metric in found for found in samples.values()):
-            fixed_samples.append(
-                FixedSample(
-                    hypothesis=hypothesis,
-                    per="example" if margin.scale == "absolute" else "file",
-                    baseline=samples["baseline"][margin.metric].values,
-                    candidate=samples["candidate"][margin.metric].values,
-                )
-            )
-    return Evidence(alpha=settings.alpha, hypotheses=tuple(hypotheses), pairs=(), fixed_samples=tuple(fixed_samples))
+    test = MeasuredTest(
+        node=settings.measurement.test, margins=tuple(settings.margins), named=frozenset(), budgeted=frozenset()
+    )
+    asked = questions_of([test], trace, lost={}, name="", energy=None)
+    return Evidence(
+        alpha=settings.alpha,
+        hypotheses=tuple(asked.hypotheses),
+        pairs=(),
+        fixed_samples=tuple(asked.fixed_samples),
+    )

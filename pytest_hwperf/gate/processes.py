@@ -12,7 +12,7 @@ from pytest_hwperf.core.hypotheses import FEWEST_PROCESSES, SIDES, Questions, is
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.statements import said
 from pytest_hwperf.host.launch import Command
-from pytest_hwperf.host.one_shot import ask_each
+from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import Role, WorkerTask
 
 _LONGEST_REASON = 500  # characters that are kept of what a process says
@@ -55,15 +55,11 @@ class ProcessSampler:
             sides = list(SIDES)
             self.random.shuffle(sides)
             commands = [self.commands[side] for side in sides]
-            results = ask_each(task, commands, at_once=at_once)
+            results = ask(task, commands, at_once=at_once)
             for side, result in zip(sides, results, strict=True):
                 if metric not in result.values:
-                    raise UsageProblem(f"{side}: {_one_line(result.reasons.get(metric, 'not measured'))}")
+                    reason = result.reasons.get(metric, "not measured").partition("\n")[0]
+                    raise UsageProblem(f"{side}: {reason[:_LONGEST_REASON]}")
                 values[side].append(result.values[metric])
         self.seconds += monotonic() - began
         return values
-
-
-def _one_line(reason: str) -> str:
-    """Return the first line of what a process gave as its reason, and no more of it than is shown."""
-    return reason.partition("\n")[0][:_LONGEST_REASON]

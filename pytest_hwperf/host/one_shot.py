@@ -17,26 +17,16 @@ _LARGEST_REPLY = 1 << 28  # bytes; ten million recorded values fit
 _PINNED_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
-def ask(task: WorkerTask, command: Command, *, processes: int, at_once: int = 1) -> list[WorkerResult]:
-    """Let `processes` fresh pytest processes carry out one task, `at_once` side by side, and return their results.
+def ask(task: WorkerTask, commands: Sequence[Command], *, at_once: int = 1) -> list[WorkerResult]:
+    """Carry out one task in a fresh process of each command, `at_once` side by side; return the results in order.
 
     Args:
         task: its `reply_to` is filled in here.
-        command: runs the file of the test.
-        processes: at least one.
+        commands: each runs the file of the test; one that stands there several times is started as often.
         at_once: processes that run together.
 
     Raises:
         WorkerError: one of them crashed, hung or gave no result; the end of its log is quoted.
-    """
-    return ask_each(task, [command] * processes, at_once=at_once)
-
-
-def ask_each(task: WorkerTask, commands: Sequence[Command], *, at_once: int = 1) -> list[WorkerResult]:
-    """Carry out one task in a fresh process of each command, in their order, and return the results.
-
-    Raises:
-        WorkerError: as `ask`.
     """
     with workdirs.workdir() as folder:
         results: list[WorkerResult] = []

@@ -2,12 +2,12 @@
 
 import gc
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter, perf_counter_ns
-from typing import TYPE_CHECKING
 
+from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.metrics import taken_by
@@ -17,12 +17,7 @@ from pytest_hwperf.core.units import show
 from pytest_hwperf.measure.accuracy import correctness, flips
 from pytest_hwperf.measure.planted_work import planted
 from pytest_hwperf.measure.sampling import Stream, collection_held, refuse_coroutine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_hwperf.core.contracts import Meter
-    from pytest_hwperf.measure.subjects import LoadedSubject, Subject
+from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 
 ARENA = taken_by("session")
 
@@ -33,10 +28,10 @@ _ABOUT = 0.9  # of the reserved window: what the calls are expected to take is a
 class PairTarget:
     """A loaded subject, on which a conductor times blocks of calls."""
 
-    subject: "Subject"
-    loaded: "LoadedSubject"
+    subject: Subject
+    loaded: LoadedSubject
     stream: Stream  # of its calls
-    open_energy: "Callable[[], Meter | None]"
+    open_energy: Callable[[], Meter | None]
     plant: float = 0.0  # share of work that is planted into every call, for a self-check
 
     def prepare(self) -> None:
@@ -81,7 +76,7 @@ class PairTarget:
 
 @contextmanager
 def ready_target(
-    subject: "Subject", open_energy: "Callable[[], Meter | None]", plant: float = 0.0
+    subject: Subject, open_energy: Callable[[], Meter | None], plant: float = 0.0
 ) -> Iterator[tuple[PairTarget, object, float]]:
     """Load a subject and call it once; yield what a conductor may ask, the value of that call, and its seconds.
 
@@ -101,7 +96,7 @@ def ready_target(
             yield PairTarget(subject, loaded, stream, open_energy, plant), result, seconds
 
 
-def exact_samples(subject: "Subject", predicted: object) -> tuple[list[Sample], dict[str, Statement]]:
+def exact_samples(subject: Subject, predicted: object) -> tuple[list[Sample], dict[str, Statement]]:
     """Take what needs no clock: accuracy and flips on every example, and the model's size."""
     found, missing = list[Sample](), dict[str, Statement]()
     if predicted is not None and subject.y_true is not None:
@@ -117,7 +112,7 @@ def exact_samples(subject: "Subject", predicted: object) -> tuple[list[Sample], 
     return found, missing
 
 
-def arena_samples(subject: "Subject") -> tuple[list[Sample], dict[str, Statement]]:
+def arena_samples(subject: Subject) -> tuple[list[Sample], dict[str, Statement]]:
     """Take the peaks of the runtime's own allocator, in a separate session; nothing where the runtime has none."""
     if subject.arena is None:
         return [], {}

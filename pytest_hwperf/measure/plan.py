@@ -4,12 +4,8 @@ import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pytest_hwperf.core.contracts import CountingMeter
-
-if TYPE_CHECKING:
-    from pytest_hwperf.core.contracts import Meter
+from pytest_hwperf.core.contracts import CountingMeter, Meter
 
 FEWEST_WINDOWS = 5  # of counters that need long ones, whatever the time: fewer give no useful interval
 _PATIENCE = 3  # planned lengths of a window after which it is ended
@@ -41,7 +37,7 @@ class WindowPlan:
     longest_s: float  # of the sampling, even if the windows are too few then
 
     @classmethod
-    def of(cls, limits: SamplingLimits, value_s: float, meters: Sequence["Meter"]) -> "WindowPlan":
+    def of(cls, limits: SamplingLimits, value_s: float, meters: Sequence[Meter]) -> "WindowPlan":
         """Plan windows of whole values of `value_s` seconds each, accepted by all `meters`."""
         least_s = max((meter.shortest_window_s for meter in meters), default=0.0)
         window_s = max(limits.window_s, 1.25 * least_s)
@@ -65,7 +61,7 @@ class WindowPlan:
         """Whether the time is up."""
         return elapsed_s >= (self.max_time_s if windows >= self.fewest else self.longest_s)
 
-    def watched(self, meters: Sequence["Meter"]) -> ExitStack:
+    def watched(self, meters: Sequence[Meter]) -> ExitStack:
         """Keep those counters read regularly that could start again at 0 within a window."""
         with ExitStack() as stack:
             for meter in meters:

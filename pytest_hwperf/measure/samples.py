@@ -4,18 +4,14 @@ from array import array
 from collections.abc import Iterator, Sequence
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING
 
-from pytest_hwperf.core.contracts import CountingMeter
+from pytest_hwperf.core.contracts import CountingMeter, Meter
 from pytest_hwperf.core.metrics import METRICS, Spread
 from pytest_hwperf.core.records import Reading, Sample, replace
 from pytest_hwperf.core.statements import Remark, Statement, said, state
 from pytest_hwperf.core.units import show_number
 from pytest_hwperf.measure.plan import FEWEST_WINDOWS
-
-if TYPE_CHECKING:
-    from pytest_hwperf.core.contracts import Meter
-    from pytest_hwperf.measure.sampling import RawSamples, Window
+from pytest_hwperf.measure.sampling import RawSamples, Window
 
 CLOCK = "perf_counter"
 
@@ -24,7 +20,7 @@ _IDLE_AGREES = 0.05  # largest relative difference of two idle powers that are a
 
 
 def samples_of(
-    measured: "RawSamples", meters: Sequence["Meter"], *, rows: int | None, cores: int, warnings: Sequence[Remark] = ()
+    measured: RawSamples, meters: Sequence[Meter], *, rows: int | None, cores: int, warnings: Sequence[Remark] = ()
 ) -> tuple[tuple[Sample, ...], dict[str, Statement]]:
     """Turn raw readings into samples.
 
@@ -53,7 +49,7 @@ def samples_of(
     return tuple(found), unmeasured
 
 
-def _latency(measured: "RawSamples", warnings: tuple[Remark, ...]) -> Sample:
+def _latency(measured: RawSamples, warnings: tuple[Remark, ...]) -> Sample:
     size = measured.calls_per_value
     if size > 1:
         warnings = (*warnings, "calls under 20 µs are timed in batches: percentiles are of batch means, not of calls")
@@ -66,11 +62,11 @@ def _latency(measured: "RawSamples", warnings: tuple[Remark, ...]) -> Sample:
     )
 
 
-def _first_call(measured: "RawSamples") -> Sample:
+def _first_call(measured: RawSamples) -> Sample:
     return Sample(metric="first_call", values=array("d", [measured.first_call_s]), per="call", source=CLOCK)
 
 
-def _throughputs(measured: "RawSamples", rows: int | None, warnings: tuple[Remark, ...]) -> list[Sample]:
+def _throughputs(measured: RawSamples, rows: int | None, warnings: tuple[Remark, ...]) -> list[Sample]:
     """Completed calls over wall time, window by window; windows hold equally many calls."""
     rates = array("d", (window.calls / window.wall_s for window in measured.windows))
     found = [Sample(metric="throughput", values=rates, per="window", source=CLOCK, warnings=warnings)]
@@ -80,7 +76,7 @@ def _throughputs(measured: "RawSamples", rows: int | None, warnings: tuple[Remar
     return found
 
 
-def _counted(measured: "RawSamples", meter: "Meter", position: int, *, rows: int | None, cores: int) -> list[Sample]:
+def _counted(measured: RawSamples, meter: Meter, position: int, *, rows: int | None, cores: int) -> list[Sample]:
     """Divide what a meter counted in each window, by call, row or core second as its metrics say.
 
     Where a call has one row, both are the same, and are reported once.
@@ -104,13 +100,13 @@ def _counted(measured: "RawSamples", meter: "Meter", position: int, *, rows: int
     return list(found.values())
 
 
-def _spread(over: Spread, total: float, window: "Window", *, rows: int, cores: int) -> float:
+def _spread(over: Spread, total: float, window: Window, *, rows: int, cores: int) -> float:
     if over == "core second":
         return total / (window.wall_s * cores)
     return total / window.calls / (rows if over == "row" else 1)
 
 
-def _exactness(measured: "RawSamples", meter: "Meter", position: int) -> Iterator[Statement]:
+def _exactness(measured: RawSamples, meter: Meter, position: int) -> Iterator[Statement]:
     """Yield warnings: the largest error by a counter's steps, and whether other processes' work is in it."""
     if not isinstance(meter, CountingMeter):
         return
@@ -122,7 +118,7 @@ def _exactness(measured: "RawSamples", meter: "Meter", position: int) -> Iterato
 
 
 def net_energy(
-    measured: "RawSamples", energy: Sample, idle_w: Sequence[Reading], *, rows: int | None
+    measured: RawSamples, energy: Sample, idle_w: Sequence[Reading], *, rows: int | None
 ) -> tuple[list[Sample], dict[str, Statement]]:
     """Subtract the power of the idle machine from an energy sample.
 

@@ -10,15 +10,13 @@ from inspect import iscoroutine
 from itertools import cycle, islice, repeat
 from statistics import median
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.records import Reading, Values
 from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan
-
-if TYPE_CHECKING:
-    from pytest_hwperf.core.contracts import Meter
-    from pytest_hwperf.core.records import Reading, Values
 
 _SECOND = 1_000_000_000  # ns
 _INTERPRETERS_OWN = 1000  # objects that may be frozen when Python starts: 375 in 3.12
@@ -31,7 +29,7 @@ class Window:
 
     calls: int
     wall_s: float
-    readings: tuple["Reading", ...]  # in the order of the meters
+    readings: tuple[Reading, ...]  # in the order of the meters
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,7 +39,7 @@ class RawSamples:
     result: object  # of the first call
     first_call_s: float
     calls_per_value: int  # 1, or how many calls of one batch share a value of `latency_s`
-    latency_s: "Values"  # seconds per call
+    latency_s: Values  # seconds per call
     windows: list[Window] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -58,7 +56,7 @@ class Stream:
         """Make one call."""
         return self.function() if self._inputs is None else self.function(next(self._inputs))
 
-    def times(self, count: int, clock_ns: Callable[[], int], deadline_ns: float = math.inf) -> "Values":
+    def times(self, count: int, clock_ns: Callable[[], int], deadline_ns: float = math.inf) -> Values:
         """Make `count` calls, fewer once the clock has passed `deadline_ns`; return the nanoseconds of each."""
         taken = array("d", bytes(8 * count))
         function = self.function
@@ -113,7 +111,7 @@ class Sampler:
         self._limits = limits
         self._clock_ns = clock_ns
 
-    def measure(self, meters: Sequence["Meter"], enough: Callable[[RawSamples], bool]) -> RawSamples:
+    def measure(self, meters: Sequence[Meter], enough: Callable[[RawSamples], bool]) -> RawSamples:
         """Warm up and sample until `enough` agrees, or the time is up.
 
         Args:
@@ -166,7 +164,7 @@ class Sampler:
         return max(2, round(self._limits.batch_s / max(call_s, 10e-9)))
 
     def _sample(
-        self, measured: RawSamples, plan: WindowPlan, meters: Sequence["Meter"], enough: Callable[[RawSamples], bool]
+        self, measured: RawSamples, plan: WindowPlan, meters: Sequence[Meter], enough: Callable[[RawSamples], bool]
     ) -> None:
         limits, size, values = self._limits, measured.calls_per_value, plan.values
         loop_ns = self._loop_ns(size) if size > 1 else 0.0
@@ -196,7 +194,7 @@ class Sampler:
                 look_at = 2 * len(measured.windows)
 
     def _window(
-        self, measured: RawSamples, values: int, loop_ns: float, meters: Sequence["Meter"], deadline: float
+        self, measured: RawSamples, values: int, loop_ns: float, meters: Sequence[Meter], deadline: float
     ) -> Window:
         """Fill one window with `values` timed values; meters are read just outside."""
         size = measured.calls_per_value

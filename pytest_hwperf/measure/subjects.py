@@ -5,16 +5,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pytest_hwperf.core.contracts import Arenas
+from pytest_hwperf.core.contracts import Arenas, Predictor, Scenario
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.measure.accuracy import digest
 from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
-
-if TYPE_CHECKING:
-    from pytest_hwperf.core.contracts import Predictor, Scenario
-
 
 REFERENCE = "onnx_fp32"  # the scenario whose labels flips are counted from
 _MOST_BATCHES = 1000  # of a callable without labels that are checked for NaN: it may have millions of rows
@@ -51,11 +47,11 @@ class Subject:
 
 
 def subject_of_scenario(
-    scenario: "Scenario",
+    scenario: Scenario,
     X: Any,
     y_true: Any | None,
     batch_size: int,
-    reference: "Callable[[], Scenario] | None" = None,
+    reference: Callable[[], Scenario] | None = None,
 ) -> Subject:
     """Measure `scenario` on the rows of `X`, `batch_size` at a time, cycling through all of them.
 
@@ -136,7 +132,7 @@ def _with_rest(function: Callable[..., Any], rest: tuple[Any, ...], kwargs: Mapp
     return lambda rows: function(rows, *rest, **kwargs)
 
 
-def _load_scenario(scenario: "Scenario", X: Any, size: int) -> LoadedSubject:
+def _load_scenario(scenario: Scenario, X: Any, size: int) -> LoadedSubject:
     predictor = scenario.load()
     batches = predictor.batches(X, size)
     return LoadedSubject(
@@ -147,7 +143,7 @@ def _load_scenario(scenario: "Scenario", X: Any, size: int) -> LoadedSubject:
     )
 
 
-def _labels_of(reference: "Callable[[], Scenario]", X: Any, size: int) -> Any:
+def _labels_of(reference: Callable[[], Scenario], X: Any, size: int) -> Any:
     predictor = reference().load()
     with predictor.scope():
         return _predict_all(predictor, predictor.batches(X, size))
@@ -167,19 +163,19 @@ def _equal_batches(batches: Sequence[Any]) -> Sequence[Any]:
     return batches[:-1] if len(batches) > 1 and len(batches[-1]) != len(batches[0]) else batches
 
 
-def _predict_all(predictor: "Predictor", batches: Sequence[Any]) -> Any:
+def _predict_all(predictor: Predictor, batches: Sequence[Any]) -> Any:
     import numpy as np
 
     return np.concatenate([predictor.labels(output) for output in _outputs(predictor, batches)])
 
 
-def _check_all(predictor: "Predictor", batches: Sequence[Any]) -> None:
+def _check_all(predictor: Predictor, batches: Sequence[Any]) -> None:
     """Check every output of a scenario without labels."""
     for _ in _outputs(predictor, batches):
         pass
 
 
-def _outputs(predictor: "Predictor", batches: Sequence[Any]) -> Iterator[Any]:
+def _outputs(predictor: Predictor, batches: Sequence[Any]) -> Iterator[Any]:
     import numpy as np
 
     for batch in batches:

@@ -43,7 +43,7 @@ def _misses_memory(judgement: Judgement) -> bool:
 def _lines(item: pytest.Item, label: str) -> Iterator[str]:
     try:
         task = WorkerTask(role="sites", node=item.nodeid, label=label)
-        (result,) = ask(task, command_for(item), processes=1)
+        (result,) = ask(task, [command_for(item)])
     except WorkerError as error:
         yield f"memray named no lines: {visible(error.sentence)}"
         return

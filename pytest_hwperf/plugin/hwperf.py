@@ -5,7 +5,7 @@ import re
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
@@ -13,15 +13,11 @@ from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.metrics import METRICS, Better
-from pytest_hwperf.core.records import Margin, Run, Sample, replace
+from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
-
-if TYPE_CHECKING:
-    from pytest_hwperf.core.evidence import Gate
-    from pytest_hwperf.core.records import Comparison
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,7 +49,7 @@ class Hwperf:
     @_raised_at_the_call
     def __call__(
         self,
-        target: "ReadyScenario | Callable[..., Any]",
+        target: ReadyScenario | Callable[..., Any],
         /,
         *args: Any,
         label: str = "",
@@ -119,7 +115,7 @@ class Hwperf:
         names: Sequence[str] | None = None,
         X_calibration: Any | None = None,
         threads: int = 1,
-    ) -> "Mapping[str, ReadyScenario]":
+    ) -> Mapping[str, ReadyScenario]:
         """Build scenarios of `estimator` by hand; those without a form for it are left out and listed in the report.
 
         Args:
@@ -151,7 +147,7 @@ class Hwperf:
         batch_size: int = 1,
         threads: int = 1,
         label: str = "",
-    ) -> "tuple[Comparison, ...]":
+    ) -> tuple[Comparison, ...]:
         """Compare two models in pairs of fresh processes, now; a significant regression fails the test.
 
         Args:
@@ -168,10 +164,26 @@ class Hwperf:
         Raises:
             UsageProblem: not two models, or one that cannot be loaded.
         """
+        from pytest_hwperf.gate.models import CompareSettings, compare_models
+
         if not self._session.mode.judges:
             return ()
-        run, comparisons, gate = _compared(self._item, models, X, y_true, (batch_size, threads, label))
-        self._test.compared.append((run, comparisons, gate))
+        (old_name, old), (new_name, new) = _two(models)
+        run = empty_run(self._item, label or f"{new_name} against {old_name}")
+        if any(other.label == run.label for other, _, _ in self._test.compared):
+            raise UsageProblem(f"hwperf.compare: {run.label!r} is compared twice; give each its own label=")
+        margins, session = self._test.markers.margins, self._session.settings
+        settings = CompareSettings(
+            margins=tuple(margin for margin in margins if METRICS[margin.metric].between_models),
+            alpha=session.alpha,
+            batch_size=batch_size,
+            threads=threads,
+            time_s=session.gate_time_s,
+            measurement=Measurement(test=self._item.nodeid, label=run.label),
+        )
+        comparisons, gate = compare_models(old, new, X, y_true, settings)
+        conditions = {"baseline": old, "candidate": new, "batch_size": str(batch_size), "threads": str(threads)}
+        self._test.compared.append((replace(run, conditions=conditions), comparisons, gate))
         return comparisons
 
     def _check_label(self, label: object) -> None:
@@ -199,34 +211,6 @@ def measured_body(item: pytest.Function) -> Callable[..., None]:
         Hwperf(item)(partial(body, **fixtures) if fixtures else body)
 
     return stand_in
-
-
-def _compared(
-    item: pytest.Item, models: Mapping[str, str], X: Any, y_true: Any | None, how: tuple[int, int, str]
-) -> tuple[Run, tuple["Comparison", ...], "Gate"]:
-    """Compare two models; return the run that the comparisons belong to, and the evidence.
-
-    `how` is the batch size, the threads and the label.
-    """
-    from pytest_hwperf.gate.models import CompareSettings, compare_models
-
-    batch_size, threads, label = how
-    (old_name, old), (new_name, new) = _two(models)
-    run = empty_run(item, label or f"{new_name} against {old_name}")
-    if any(other.label == run.label for other, _, _ in test_of(item).compared):
-        raise UsageProblem(f"hwperf.compare: {run.label!r} is compared twice; give each its own label=")
-    settings = session_of(item.config).settings
-    terms = CompareSettings(
-        margins=tuple(margin for margin in test_of(item).markers.margins if METRICS[margin.metric].between_models),
-        alpha=settings.alpha,
-        batch_size=batch_size,
-        threads=threads,
-        time_s=settings.gate_time_s,
-        measurement=Measurement(test=item.nodeid, label=run.label),
-    )
-    comparisons, gate = compare_models(old, new, X, y_true, terms)
-    conditions = {"baseline": old, "candidate": new, "batch_size": str(batch_size), "threads": str(threads)}
-    return replace(run, conditions=conditions), comparisons, gate
 
 
 def _two(models: object) -> list[tuple[str, str]]:

@@ -1,7 +1,8 @@
 """The markers of a test, read into budgets and margins; mistakes in them are found before anything runs."""
 
+from collections.abc import Callable, Mapping
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import TestCase
 
 import pytest
@@ -11,9 +12,6 @@ from pytest_hwperf.core.budgets import closest, closest_margins, parse_budgets, 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.plugin.session import Markers, session_of, test_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 BUILT_IN_SCENARIOS = ("sklearn_fp32", "onnx_fp32", "onnx_int8")
 
 
@@ -21,7 +19,7 @@ def read_markers(item: pytest.Item) -> list[str]:
     """Keep the parsed markers of the test; return every problem, as `test: problem`."""
     settings, problems = session_of(item.config).settings, list[str]()
 
-    def layers(name: str, parse: "Callable[[Mapping[str, object]], Any]") -> list[Any]:
+    def layers(name: str, parse: Callable[[Mapping[str, object]], Any]) -> list[Any]:
         found = []
         for mark in reversed(list(item.iter_markers(name))):  # farthest first
             try:
@@ -55,7 +53,7 @@ def scenario_names(definition: pytest.Item) -> tuple[str, ...]:
     return mark.args
 
 
-def _parsed(mark: pytest.Mark, parse: "Callable[[Mapping[str, object]], Any]") -> Any:
+def _parsed(mark: pytest.Mark, parse: Callable[[Mapping[str, object]], Any]) -> Any:
     if mark.args:
         given = ", ".join(repr(argument) for argument in mark.args)
         raise UsageProblem(f"{mark.name}({given}): only keywords are taken, such as {_EXAMPLES[mark.name]}")

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pytest
 
 from pytest_hwperf.core.carbon import carbon_samples
-from pytest_hwperf.core.contracts import CountingMeter
+from pytest_hwperf.core.contracts import CountingMeter, Meter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.metrics import taken_by
@@ -33,9 +33,6 @@ from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.command_line import command_for
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.scenarios.threads import oversubscription
-
-if TYPE_CHECKING:
-    from pytest_hwperf.core.contracts import Meter
 
 _PROCESSES: Mapping[Literal["memory", "cold"], int] = {"memory": 3, "cold": 5}
 
@@ -61,7 +58,7 @@ def repeat_runs(item: pytest.Item) -> list[list[Run]]:
         WorkerError: a process crashed, hung or gave no result.
     """
     task = WorkerTask(role="run", node=item.nodeid)
-    return [result.runs for result in ask(task, command_for(item), processes=REPEATS)]
+    return [result.runs for result in ask(task, [command_for(item)] * REPEATS)]
 
 
 def call_once(item: pytest.Item, subject: Subject, label: str) -> Run:
@@ -157,14 +154,14 @@ def _ask_for(
     task = WorkerTask(role=role, node=item.nodeid, label=label)
     # Peaks do not depend on neighbours, so that processes run side by side; times do.
     at_once = session_of(item.config).machine.cores if role == "memory" else 1
-    results = ask(task, command_for(item), processes=_PROCESSES[role], at_once=at_once)
+    results = ask(task, [command_for(item)] * _PROCESSES[role], at_once=at_once)
     if role == "cold":
         return cold_samples(taken_by(role), results)
     limits = {budget.metric: budget.limit for budget in test_of(item).markers.budgets}
     return memory_samples(taken_by(role), results, limits=limits)
 
 
-def _meters(item: pytest.Item) -> "tuple[list[Meter], dict[str, Statement]]":
+def _meters(item: pytest.Item) -> tuple[list[Meter], dict[str, Statement]]:
     """Return the meters of a measurement, and metric → why there is none.
 
     Each is read within the window of those before it: what pauses or waits for its counter comes first, and CPU time

@@ -7,22 +7,19 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pytest
 
 from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
-from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.records import Run, replace
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task, reply
+from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
 from pytest_hwperf.trees.isolation import loaded_files
-
-if TYPE_CHECKING:
-    from pytest_hwperf.core.records import Run
-    from pytest_hwperf.measure.subjects import Subject
 
 PLANT = "HWPERF_PLANT"  # share of work that a self-check adds to the candidate's calls, to see it found
 
@@ -70,7 +67,7 @@ class OneShotWorker:
         """Keep the one test; its node id is not given on a command line, where unusual ones would break."""
         items[:] = [item for item in items if item.nodeid == self._task.node]
 
-    def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
+    def measure(self, item: pytest.Item, subject: Subject, label: str) -> Run:
         """Do with a measurement what the role asks: another measurement of the test is called just once.
 
         What is left of the test is skipped after the reply. `pytest.exit` would draw its whole traceback first, which
@@ -96,7 +93,7 @@ class OneShotWorker:
             reply(WorkerResult(values={}, reasons={}, notes=[], runs=test_of(item).runs), self._task)
         return result
 
-    def _observe(self, config: pytest.Config, subject: "Subject") -> WorkerResult:
+    def _observe(self, config: pytest.Config, subject: Subject) -> WorkerResult:
         load = _loader(subject)
         if self._task.role == "cold":
             return measure_cold_start(subject.imports, load)
@@ -173,7 +170,7 @@ class PairWorker:
         """Send which files the tested code was loaded from, and end."""
         self._turns.bye(loaded_files())
 
-    def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
+    def measure(self, item: pytest.Item, subject: Subject, label: str) -> Run:
         """Take turns at a measurement; the run that the body gets is that of a single call."""
         from pytest_hwperf.measure.pair_target import ready_target
         from pytest_hwperf.plugin.measurement import run_of_one_call
@@ -195,7 +192,7 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _loader(subject: "Subject") -> Load:
+def _loader(subject: Subject) -> Load:
     """Return what loads the subject and gives its call, thread limits held."""
 
     def load() -> Callable[[], object]:
@@ -210,7 +207,7 @@ def _loader(subject: "Subject") -> Load:
     return load
 
 
-def _asked(item: pytest.Item, subject: "Subject") -> "Subject":
+def _asked(item: pytest.Item, subject: Subject) -> Subject:
     """Leave out the separate session that reads the arena's peaks, unless a margin names them."""
     from pytest_hwperf.measure.pair_target import ARENA
 

@@ -67,7 +67,7 @@ def test_the_first_counter_that_answers_calibrates(
     assert machine.closed
 
 
-def test_where_nothing_can_be_read_the_remedy_is_told(tmp_path: Path, machine: Idling) -> None:
+def test_where_nothing_can_be_read_the_remedy_is_reported(tmp_path: Path, machine: Idling) -> None:
     """Of the counter that was asked for, in full."""
     path = tmp_path / "watts.json"
 
@@ -96,7 +96,7 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(
     assert "give a file in a folder that exists, such as watts.json" in capsys.readouterr().err
 
 
-def test_a_place_that_cannot_be_written_is_told_before_the_time_is_spent(tmp_path: Path, machine: Idling) -> None:
+def test_a_place_that_cannot_be_written_is_reported_before_the_time_is_spent(tmp_path: Path, machine: Idling) -> None:
     """Here by a name that has no room for its draft's."""
     with pytest.raises(UsageProblem, match=r"cannot be written \(File name too long\): give another place"):
         run(asked(tmp_path / ("x" * 255)), tools(machine))
@@ -104,7 +104,7 @@ def test_a_place_that_cannot_be_written_is_told_before_the_time_is_spent(tmp_pat
     assert [] == machine.began
 
 
-def test_a_place_that_turns_out_not_to_be_written_is_told(tmp_path: Path, machine: Idling) -> None:
+def test_a_place_that_turns_out_not_to_be_written_is_reported(tmp_path: Path, machine: Idling) -> None:
     """Its folder becomes a file while the machine is measured."""
     folder = tmp_path / "away"
     folder.mkdir()

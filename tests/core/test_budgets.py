@@ -68,7 +68,7 @@ def test_the_name_of_a_lower_limit_ends_in_min() -> None:
     assert lower_limits == {k for k, (metric, _) in BUDGET_KEYWORDS.items() if metric.better == "higher"}
 
 
-def test_a_misspelt_keyword_is_told_with_the_nearest_and_all_allowed() -> None:
+def test_a_misspelt_keyword_is_reported_with_the_nearest_and_all_allowed() -> None:
     with pytest.raises(UsageProblem) as caught:
         parse_budgets({"latncy_p95_ms": 1})
 
@@ -77,7 +77,7 @@ def test_a_misspelt_keyword_is_told_with_the_nearest_and_all_allowed() -> None:
     assert all(keyword in text for keyword in BUDGET_KEYWORDS)
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     with pytest.raises(UsageProblem) as caught:
         parse_budgets({"latency_p95": 5, "accuracy_min": 85, "memory_max_mb": -1, "latency_p50_ms": "5"})
 

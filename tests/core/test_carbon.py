@@ -137,7 +137,7 @@ def test_without_the_machines_figures_embodied_carbon_is_unmeasured() -> None:
     assert "hwperf_carbon does not say embodied_kg and lifetime_years" == str(missing["carbon_embodied"])
 
 
-def test_nobody_asked_nothing_told() -> None:
+def test_nobody_asked_nothing_reported() -> None:
     assert parse_carbon_lines([]) is None
     assert ((), {}) == carbon_samples([energy(35), calls(100)], {}, None, rows=None)
 

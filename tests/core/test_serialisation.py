@@ -407,7 +407,7 @@ def test_a_file_comes_back() -> None:
         (thing(value="x"), "holds no valid thing (Thing: Expected `float | null`, got `str` - at `$.value`): give one"),
     ],
 )
-def test_files_of_others_and_of_other_versions_are_told(text: bytes, problem: str) -> None:
+def test_files_of_others_and_of_other_versions_are_reported(text: bytes, problem: str) -> None:
     with pytest.raises(SerialisationError) as raised:
         from_file(Thing, text, other="give one", older="make one")
 

@@ -138,7 +138,7 @@ def test_an_unmeasured_budget_fails_and_says_why() -> None:
 @pytest.mark.parametrize(
     ("budget", "policy"), [(BUDGET, Policy(undecided="pass")), (replace(BUDGET, default=True), Policy())]
 )
-def test_an_unmeasured_budget_may_pass_where_it_is_told_to(budget: Budget, policy: Policy) -> None:
+def test_an_unmeasured_budget_may_pass_where_it_is_reported_to(budget: Budget, policy: Policy) -> None:
     """It keeps its outcome: what was not measured is never called passed."""
     verdict = judge_budget(run(), [], budget, policy)
 

@@ -50,7 +50,7 @@ def test_what_is_not_shown_is_unknown(tmp_path: Path, made: bool) -> None:
     ("file", "text", "turbo", "off"),
     [(NO_TURBO, "0", True, "1"), (NO_TURBO, "1", False, "1"), (BOOST, "1", True, "0"), (BOOST, "0", False, "0")],
 )
-def test_turbo_is_told_by_either_driver(tmp_path: Path, file: str, text: str, turbo: bool, off: str) -> None:
+def test_turbo_is_reported_by_either_driver(tmp_path: Path, file: str, text: str, turbo: bool, off: str) -> None:
     """One of them says when it is on, the other when it is off."""
     seen = read_clock_rate(settle_in(tmp_path, {file: text}))
 

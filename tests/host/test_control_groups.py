@@ -45,7 +45,7 @@ def test_groups_that_count_nothing_tell_nothing(tmp_path: Path) -> None:
     assert read_throttling([]) is None
 
 
-def test_a_quota_is_told_as_it_is(tmp_path: Path) -> None:
+def test_a_quota_is_reported_as_it_is(tmp_path: Path) -> None:
     """One and a half cores, of the tightest group; None is no quota."""
     assert cpu_quota(tmp_path) is None
     settle_in(

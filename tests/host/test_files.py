@@ -81,7 +81,7 @@ def test_files_are_flushed_then_renamed_then_their_folders_flushed(
     assert len(events) == 10
 
 
-def test_a_folder_that_cannot_be_flushed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_flushed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files are there, but may not be after a crash."""
 
     def broken(folder: Path) -> None:

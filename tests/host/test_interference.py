@@ -131,7 +131,7 @@ def test_a_processor_that_woke_up_is_only_noted() -> None:
 
 
 @pytest.mark.parametrize("known", ["before", "after"])
-def test_what_is_told_at_one_end_only_is_not_noted(known: str) -> None:
+def test_what_is_reported_at_one_end_only_is_not_noted(known: str) -> None:
     """A group or a CPU may come or go."""
     reported = {"throttling": Throttling(1, 0.1), "heat": 1, "hz": 1e9}
     context, warnings = held_back(reported if known == "before" else {}, reported if known == "after" else {})

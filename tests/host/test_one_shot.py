@@ -39,7 +39,7 @@ def answering(answer: WorkerResult) -> str:
 
 def test_each_process_is_fresh_and_answers(tmp_path: Path) -> None:
     answer = WorkerResult(values={"memory": 5.0}, reasons={}, notes=[], runs=[])
-    found = ask(TASK, command(tmp_path, answering(answer)), processes=3, at_once=2)
+    found = ask(TASK, [command(tmp_path, answering(answer))] * 3, at_once=2)
 
     assert found == [answer] * 3
 
@@ -48,7 +48,7 @@ def test_a_process_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
     """Its log says where it hung."""
     source = "import time\nprint('before the hang', flush=True)\ntime.sleep(600)"
     with pytest.raises(WorkerError, match="gave no answer within 2 s"):
-        ask(TASK, command(tmp_path, source, deadline_s=2.0), processes=1)
+        ask(TASK, [command(tmp_path, source, deadline_s=2.0)])
 
     assert _children_of_this_process() == []
 
@@ -58,7 +58,7 @@ def test_what_answers_with_something_else_is_refused(tmp_path: Path) -> None:
         f'"protocol":{PROTOCOL}', '"protocol":7'
     )
     with pytest.raises(WorkerError, match=f"another protocol than {PROTOCOL}"):
-        ask(TASK, command(tmp_path, source), processes=1)
+        ask(TASK, [command(tmp_path, source)])
 
 
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
@@ -106,4 +106,4 @@ def test_an_answer_without_end_is_not_read(tmp_path: Path) -> None:
         "        reply.truncate(1 << 40)\n"
     )
     with pytest.raises(WorkerError, match="more than 256 MiB"):
-        ask(TASK, command(tmp_path, source), processes=1)
+        ask(TASK, [command(tmp_path, source)])

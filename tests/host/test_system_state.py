@@ -44,7 +44,7 @@ def test_what_is_not_reported_is_unknown(tmp_path: Path) -> None:
     )
 
 
-def test_states_are_told_apart() -> None:
+def test_states_are_reported_apart() -> None:
     """User, nice, system and both kinds of interrupt are work; guest time is within user time."""
     spent = cpu_times(
         user=1, nice=2, system=3, idle=400, iowait=500, irq=6, softirq=7, steal=800, guest=1, guest_nice=1

@@ -51,7 +51,7 @@ def test_only_what_is_counted_late_carries_that_warning() -> None:
     assert {"memory", "memory_first_call", "memory_steady"} == late
 
 
-def test_a_leak_is_told_beside_the_peak_and_the_growth() -> None:
+def test_a_leak_is_reported_beside_the_peak_and_the_growth() -> None:
     """100 kB with every call in all three."""
     samples, _ = memory_samples(MEMORY, [answer(LEAKING)] * 3, limits={})
     reported = (
@@ -64,7 +64,7 @@ def test_a_leak_is_told_beside_the_peak_and_the_growth() -> None:
 
 
 @pytest.mark.parametrize(("grown", "limit"), [([LEAKING, LEAKING, LEVEL], None), ([LEAKING] * 3, 1e6)])
-def test_no_leak_is_told_where_one_process_is_level_or_a_budget_decides(
+def test_no_leak_is_reported_where_one_process_is_level_or_a_budget_decides(
     grown: list[list[float]],
     limit: float | None,
 ) -> None:

@@ -128,7 +128,7 @@ def windows_of(*joules: float, share: float | None = None) -> list[Window]:
 COUNTER = Counting("energy", source="rapl:package-0", shortest_window_s=0.5)
 
 
-def test_energy_of_calls_with_several_rows_is_told_both_ways() -> None:
+def test_energy_of_calls_with_several_rows_is_reported_both_ways() -> None:
     """2 J over 10 calls of 4 rows: 0.2 J a call, 0.05 J a row."""
     samples, _ = samples_of(measured(window(2.0)), [FakeMeter("energy")], rows=4, cores=2)
 

@@ -213,7 +213,7 @@ def test_a_hidden_peak_is_a_reason_and_no_number() -> None:
     }
 
 
-def test_a_peak_that_shows_only_later_is_told() -> None:
+def test_a_peak_that_shows_only_later_is_reported() -> None:
     """50 hidden at the first call, and a later one rises above it: that is the highest."""
     probe = FakeScales(never_reset="peaks are not reset here", hides=65)
     answer = measure_memory([], Scripted(probe, leak=4).load, probe)

@@ -186,7 +186,7 @@ def test_what_tests_record_is_observed(conductor: Make) -> None:
     assert decide(evidence)[own].outcome == "regressed"
 
 
-def test_progress_is_told(conductor: Make) -> None:
+def test_progress_is_reported(conductor: Make) -> None:
     shown: list[Progress] = []
     found = conductor(progress=shown.append)
     found.rehearse([NODE])

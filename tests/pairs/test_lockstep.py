@@ -93,7 +93,7 @@ def test_measurements_of_other_labels_are_uneven() -> None:
     assert [TWO] == list(trace.interleavings)
 
 
-def test_a_failed_test_is_told_with_its_reason() -> None:
+def test_a_failed_test_is_reported_with_its_reason() -> None:
     broken = FakeTest(measurements=[], outcome="failed", reason="AttributeError: no predict_fast")
     trace = meet(FakeLine(both(one=broken, two=FakeTest())), FakeLine(both(one=FakeTest(), two=FakeTest())))
 

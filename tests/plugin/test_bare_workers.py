@@ -69,7 +69,7 @@ def test_a_fresh_process_holds_the_plugin_and_what_reads_its_messages(command: C
     met = conductor.rehearse([NODE])
     pairs = held(tmp_path / "notes")
     tasks = (WorkerTask(role="memory", node=NODE, growth=False), WorkerTask(role="cold", node=NODE))
-    alone = [(ask(task, command, processes=1), held(tmp_path / "notes")) for task in tasks]
+    alone = [(ask(task, [command]), held(tmp_path / "notes")) for task in tasks]
 
     assert met.lost is None
     own = {"pytest_hwperf", "msgspec"}

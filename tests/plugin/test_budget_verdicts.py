@@ -54,7 +54,7 @@ def test_a_wide_budget_passes(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*latency p95*passed*", "budgets: 1 passed"])
 
 
-def test_all_verdicts_of_a_test_are_told_together(pytester: pytest.Pytester) -> None:
+def test_all_verdicts_of_a_test_are_reported_together(pytester: pytest.Pytester) -> None:
     """The failing ones come first."""
     pytester.makepyfile(
         """

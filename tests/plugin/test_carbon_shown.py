@@ -112,7 +112,7 @@ def test_without_energy_the_operational_part_is_unmeasured(pytester: pytest.Pyte
 
 
 @pytest.mark.live
-def test_nobody_asked_nothing_told(pytester: pytest.Pytester) -> None:
+def test_nobody_asked_nothing_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MEASURED)
     pytester.runpytest_inprocess(*QUICK, "--hwperf-energy=off", "--hwperf-json=report.json").assert_outcomes(passed=1)
     run = run_of(pytester.path)

@@ -177,7 +177,7 @@ def test_boards_stand_beside_the_processor_where_they_are_used(
     pytester.runpytest_inprocess("--hwperf-max-time=0.2").assert_outcomes(passed=1)
 
 
-def test_boards_that_another_source_leaves_out_are_told(
+def test_boards_that_another_source_leaves_out_are_reported(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Carbon of the processor alone would be reported as the whole."""

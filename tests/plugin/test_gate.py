@@ -132,7 +132,7 @@ def test_slower_code_fails_its_own_test_alone(project: pytest.Pytester, git: Git
     assert main(["recompute", str(project.path / "report.json")]) == 0
 
 
-def test_the_present_commit_and_the_one_before_are_told_apart(project: pytest.Pytester, git: Git) -> None:
+def test_the_present_commit_and_the_one_before_are_reported_apart(project: pytest.Pytester, git: Git) -> None:
     write(project, "work.py", WORK.format(units=1))
     commit(git)
     result = run(project, "-k", "slow", against="HEAD~1")

@@ -127,7 +127,7 @@ def test_hard_ends_take_their_own_tests_along_and_leave_nothing(
     assert [] == [pid for pid in map(int, children) if not ends(pid)]
 
 
-def test_what_the_baseline_cannot_have_is_told_and_has_no_baseline(
+def test_what_the_baseline_cannot_have_is_reported_and_has_no_baseline(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A git-LFS pointer, a file that git ignores, and a submodule that cannot be fetched, until it can."""

@@ -45,7 +45,7 @@ def test_a_bad_scenario_is_a_usage_error(pytester: pytest.Pytester, marker: str,
     result.stderr.fnmatch_lines([f"ERROR: test_*.py::test_it: *{_literal(reported)}*"])
 
 
-def test_all_bad_markers_are_told_at_once(pytester: pytest.Pytester) -> None:
+def test_all_bad_markers_are_reported_at_once(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest

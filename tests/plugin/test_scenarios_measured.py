@@ -125,7 +125,7 @@ def test_bad_data_is_refused_in_one_sentence(project: pytest.Pytester, returned:
     assert "pytest_hwperf/plugin" not in result.stdout.str()
 
 
-def test_a_missing_model_is_told(pytester: pytest.Pytester) -> None:
+def test_a_missing_model_is_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf, scenario): pass")
     result = run(pytester)
 
@@ -133,7 +133,7 @@ def test_a_missing_model_is_told(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*define a fixture hwperf_model in conftest.py that returns a fitted estimator"])
 
 
-def test_missing_data_is_told(pytester: pytest.Pytester) -> None:
+def test_missing_data_is_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         "import pytest\n@pytest.fixture\ndef hwperf_model(): return 1\ndef test_it(hwperf, scenario): pass"
     )
@@ -144,7 +144,7 @@ def test_missing_data_is_told(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(("model", "kind"), [("'model'", "str"), ("None", "NoneType")])
-def test_what_is_no_model_is_told(project: pytest.Pytester, model: str, kind: str) -> None:
+def test_what_is_no_model_is_reported(project: pytest.Pytester, model: str, kind: str) -> None:
     project.makepyfile(
         f"import pytest\n@pytest.fixture\ndef hwperf_model(): return {model}\n"
         "@pytest.mark.hwscenarios('sklearn_fp32')\ndef test_it(hwperf, scenario): pass"

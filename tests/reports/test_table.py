@@ -108,7 +108,7 @@ def test_sources_say_which_metric_they_measured() -> None:
     ]
 
 
-def test_sources_of_one_metric_are_told_apart_by_scenario() -> None:
+def test_sources_of_one_metric_are_reported_apart_by_scenario() -> None:
     """Where a scenario is its own source it is not named again."""
 
     def sized(scenario: str, source: str) -> Judgement:
@@ -152,7 +152,7 @@ def test_scenarios_are_ranked_within_the_other_parameters_of_a_test() -> None:
     ]
 
 
-def test_scenarios_that_are_told_apart_by_label_stand_together() -> None:
+def test_scenarios_that_are_reported_apart_by_label_stand_together() -> None:
     runs = [fake.run(test="t.py::t", scenario=name, label=f"{name} batch 8") for name in ("a", "b")]
     table = rows(report_of(*(Judgement(run=run, figures=(fake.figure(),), verdicts=()) for run in runs)))
 
@@ -282,7 +282,7 @@ def historical(limit: float, stored: int) -> Verdict:
     return replace(verdict, subject=replace(verdict.subject, method=method, pairs=stored))
 
 
-def test_comparisons_by_one_method_share_a_footnote_that_is_told_exactly_in_verbose() -> None:
+def test_comparisons_by_one_method_share_a_footnote_that_is_reported_exactly_in_verbose() -> None:
     """The method names its n and its limit already: neither is said twice."""
     plain = fake.plain_judgement()
     other = replace(plain, run=replace(plain.run, test="t.py::other"), verdicts=(historical(0.901, 1),))

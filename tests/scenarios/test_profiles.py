@@ -114,7 +114,7 @@ def arena_node(**args: str) -> dict[str, Any]:
     return {"cat": "Node", "name": "a_kernel_time", "ts": 1, "dur": 1, "args": {"op_name": "Gemm", **args}}
 
 
-def test_the_largest_of_all_events_is_told_in_bytes() -> None:
+def test_the_largest_of_all_events_is_reported_in_bytes() -> None:
     """The runtime writes them as text; other events and nodes without a word of memory are passed over."""
     profile = [
         {"cat": "Session", "name": "model_run", "ts": 0, "dur": 9},

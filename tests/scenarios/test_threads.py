@@ -37,7 +37,7 @@ def test_a_scenario_that_fits_or_does_not_tell_is_left_alone(threads: str, monke
         ([("mkl", 8)], "MKL_NUM_THREADS=1"),
     ],
 )
-def test_a_callable_with_a_larger_pool_is_told_what_to_set(
+def test_a_callable_with_a_larger_pool_is_reported_what_to_set(
     monkeypatch: pytest.MonkeyPatch, pools: Sequence[tuple[str, int]], variable: str
 ) -> None:
     """Of the largest; a quota of CPU time does not make pools smaller."""

@@ -5,22 +5,20 @@ from dataclasses import dataclass
 from functools import partial
 from math import expm1
 from statistics import median
-from typing import TYPE_CHECKING
 
+from pytest_hwperf.core.budgets import DEFAULT_MARGINS
 from pytest_hwperf.core.errors import HwperfError
-from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.paired import MOST_PAIRS, pairs_needed
 from pytest_hwperf.core.ranks import fewest_pairs
 from pytest_hwperf.core.sequence import SCREEN_PAIRS, SHARES
 from pytest_hwperf.core.units import counted, show
+from pytest_hwperf.gate.builtin_model import MODEL, ROWS, rows
+from pytest_hwperf.gate.models import CompareSettings, SelfComparison, compare_with_itself
 from pytest_hwperf.host.interference import Interference, Snapshot
-
-if TYPE_CHECKING:
-    from pytest_hwperf.gate.models import SelfComparison
-    from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.pairs.conductor import Progress
 
 ALPHA = 0.01  # the gate's default, per build
-(MARGIN,) = (margin.size for margin in METRICS["latency"].margins if margin.statistic == "p50")
+MARGIN = DEFAULT_MARGINS["latency_p50"].size
 CHANGES = (0.02, 0.05, 0.10)
 
 
@@ -49,7 +47,7 @@ class Noise:
     reason: str  # why there is no figure, or fewer pairs than there might be; "" otherwise
 
 
-def read_noise(read: "Callable[[], SelfComparison]", snapshot: Callable[[], Snapshot] | None = None) -> Noise:
+def read_noise(read: Callable[[], SelfComparison], snapshot: Callable[[], Snapshot] | None = None) -> Noise:
     """Run the pairs and return their noise; an error that kept them from running becomes its reason."""
     watch = Interference(snapshot)
     try:
@@ -89,12 +87,8 @@ def noise_of(
     )
 
 
-def pair_for(seconds: float, tell: "Callable[[Progress], None]") -> "Callable[[], SelfComparison]":
+def pair_for(seconds: float, tell: Callable[[Progress], None]) -> Callable[[], SelfComparison]:
     """Return a function that compares the built-in model with itself for so long."""
-    from pytest_hwperf.core.budgets import DEFAULT_MARGINS
-    from pytest_hwperf.gate.builtin_model import MODEL, ROWS, rows
-    from pytest_hwperf.gate.models import CompareSettings, compare_with_itself
-
     settings = CompareSettings(
         margins=(DEFAULT_MARGINS["latency_p50"],), alpha=ALPHA, batch_size=ROWS, time_s=seconds, progress=tell
     )

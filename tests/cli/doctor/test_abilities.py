@@ -100,7 +100,7 @@ def test_the_estimate_is_there_and_is_no_measurement(tmp_path: Path, machine: Ca
     assert "estimate:cpu-time: no steps, windows of any length" == str(source)
 
 
-def test_counters_are_told_with_tick_and_shortest_window(tmp_path: Path) -> None:
+def test_counters_are_reported_with_tick_and_shortest_window(tmp_path: Path) -> None:
     plant(tmp_path, AMD)
     source = read_sources(Sources(bare_metal(tmp_path), {}), ())["rapl"]
 
@@ -130,7 +130,7 @@ def test_known_sources_come_first_and_the_estimate_last(tmp_path: Path) -> None:
         (ImportError("No module named 'plug'"), "It cannot be loaded: No module named 'plug'."),
     ],
 )
-def test_a_source_that_breaks_is_told_as_missing(error: Exception, reason: str) -> None:
+def test_a_source_that_breaks_is_reported_as_missing(error: Exception, reason: str) -> None:
     """A third-party library is not there, or a counter answers nonsense: the rest is still reported."""
 
     def open_one(_: str) -> Meter:
@@ -199,7 +199,7 @@ def test_a_zone_that_answers_nothing_is_listed_too(tmp_path: Path) -> None:
     ] == [(zone.answers, zone.role) for zone in zones]
 
 
-def test_memory_is_told_with_its_sources(tmp_path: Path) -> None:
+def test_memory_is_reported_with_its_sources(tmp_path: Path) -> None:
     measurable_memory(tmp_path)
     memory = read_memory(bare_metal(tmp_path))
 
@@ -209,7 +209,7 @@ def test_memory_is_told_with_its_sources(tmp_path: Path) -> None:
     assert memory.resolution_bytes > 0
 
 
-def test_peaks_that_cannot_be_reset_are_told(tmp_path: Path) -> None:
+def test_peaks_that_cannot_be_reset_are_reported(tmp_path: Path) -> None:
     """A hardened kernel: the file is there and refuses."""
     measurable_memory(tmp_path)
     (tmp_path / "proc/self/clear_refs").mkdir()
@@ -233,7 +233,7 @@ def test_macos_counts_in_its_own_way(tmp_path: Path) -> None:
     assert "ru_maxrss, never cleared" == memory.peak_source
 
 
-def test_cpu_time_is_told_by_its_step() -> None:
+def test_cpu_time_is_reported_by_its_step() -> None:
     assert "in steps of 1.00 µs while one thread works" == str(read_cpu_time(lambda: 1e-6))
 
 
@@ -243,7 +243,7 @@ def test_cpu_time_that_stands_still_is_no_ability() -> None:
     assert (False, "did not move") == (found.available, str(found))
 
 
-def test_the_clock_is_told_with_what_it_is_good_for(tmp_path: Path) -> None:
+def test_the_clock_is_reported_with_what_it_is_good_for(tmp_path: Path) -> None:
     """Calls below 20 µs share a reading of it."""
     found = read_call_clock(lambda: ClockPrecision(step_s=40e-9, cost_s=51e-9), str(tmp_path))
 

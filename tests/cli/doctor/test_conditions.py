@@ -49,7 +49,7 @@ def look_at(root: Path, system: SystemState = UNKNOWN) -> Conditions:
     return read_conditions(access, usable=2, online=4, allotted=2, threads=ONE_THREAD, system=system)
 
 
-def test_a_calm_machine_is_told_without_a_judgement() -> None:
+def test_a_calm_machine_is_reported_without_a_judgement() -> None:
     assert [] == [row for row in facts_of(CALM) if row.judgement]
 
 
@@ -146,7 +146,7 @@ def test_thread_settings_are_shown_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(("total", "text"), [(0, "none"), (1000, "0 B of 1.00 kB used")])
-def test_swap_is_told_with_its_size(total: int, text: str) -> None:
+def test_swap_is_reported_with_its_size(total: int, text: str) -> None:
     system = replace(CALM.system, swap_bytes=total, swap_used_bytes=0)
 
     assert text == render(replace(CALM, system=system))["swap"].value

@@ -83,7 +83,7 @@ def test_a_cloud_machine_names_the_hypervisor(cloud: Probes, capsys: pytest.Capt
     assert "Noise now" not in out
 
 
-def test_the_same_refusal_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_refusal_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Which of them stands above is said."""
 
     def refuse(_: str) -> Meter:
@@ -214,7 +214,7 @@ def test_unknown_facts_are_null_and_no_zero(cloud: Probes, capsys: pytest.Captur
     assert "virtual" in found["judgements"]
 
 
-def test_a_machine_that_shows_everything_is_told_in_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_that_shows_everything_is_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = patient(SystemAccess(root=str(settle_in(tmp_path)), system="Linux", architecture="x86_64"))
     run(options(json=True), place)
     shown = data_of(capsys)["conditions"]

@@ -65,7 +65,7 @@ def test_boards_alone_are_not_the_energy_of_the_processors(cloud: Probes, name: 
     assert code == run(options("energy"), place)
 
 
-def test_bad_watts_are_told_where_the_estimate_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_watts_are_reported_where_the_estimate_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They say nothing of all the rest."""
     measurable_memory(tmp_path)
     place = patient(bare_metal(tmp_path, flags="fpu hypervisor"), environ={"HWPERF_WATTS": "junk"})

@@ -57,7 +57,7 @@ def test_noise_beyond_every_build_says_so() -> None:
     assert "a 5 % slowdown needs more than 60 pairs" in text_of([75 * change for change in EIGHT])
 
 
-def test_the_reading_is_told_in_plain_words() -> None:
+def test_the_reading_is_reported_in_plain_words() -> None:
     """With its n, its method and what a pair takes."""
     text = text_of(EIGHT)
 
@@ -77,11 +77,11 @@ def test_too_few_pairs_are_no_reading() -> None:
     assert ["too few pairs to say"] * 2 == [need.reason for need in noise_of(EIGHT[:7]).needs[1:]]
 
 
-def test_no_pair_at_all_is_told() -> None:
+def test_no_pair_at_all_is_reported() -> None:
     assert "No pair of equal processes gave a value: the time was too short; give more." == text_of(())
 
 
-def test_a_process_that_was_lost_is_told_and_the_rest_goes_on() -> None:
+def test_a_process_that_was_lost_is_reported_and_the_rest_goes_on() -> None:
     def read() -> SelfComparison:
         raise WorkerError("the process ended with code 3")
 

@@ -74,7 +74,7 @@ def test_what_no_processor_draws_is_not_calibrated() -> None:
         calibrated(Idling(each_w=3000.0))
 
 
-def test_a_window_that_told_nothing_ends_it() -> None:
+def test_a_window_that_gave_nothing_ends_it() -> None:
     machine = Idling()
     machine.refusal = "package-0 answers EIO"
 

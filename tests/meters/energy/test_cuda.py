@@ -139,7 +139,7 @@ def test_nothing_is_imported() -> None:
     assert not uses_cuda({})
 
 
-def test_work_that_failed_is_told_in_one_line() -> None:
+def test_work_that_failed_is_reported_in_one_line() -> None:
     cuda = FakeTorchCuda()
     cuda.failure = "CUDA error: an illegal memory access was encountered\nCompile with TORCH_USE_CUDA_DSA"
 

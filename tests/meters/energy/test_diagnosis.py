@@ -39,7 +39,7 @@ def test_a_permission_for_a_part_is_refused_as_a_whole(tmp_path: Path) -> None:
     )
 
 
-def test_firmware_that_gives_nothing_at_all_is_told(tmp_path: Path) -> None:
+def test_firmware_that_gives_nothing_at_all_is_reported(tmp_path: Path) -> None:
     plant(tmp_path, AMD)
     (tmp_path / "sys/devices/virtual/powercap/intel-rapl/intel-rapl:0/energy_uj").write_text("\n")
     text = refusal(bare_metal(tmp_path))
@@ -69,7 +69,7 @@ def test_another_processor_has_no_rapl(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", ["", ".dockerenv"])
-def test_a_virtual_machine_is_told_before_a_container(tmp_path: Path, mark: str) -> None:
+def test_a_virtual_machine_is_reported_before_a_container(tmp_path: Path, mark: str) -> None:
     """A virtual machine may hold /.dockerenv: no mount would help there."""
     host = bare_metal(tmp_path)
     describe_processor(tmp_path, "fpu hypervisor", mark=mark)
@@ -107,7 +107,7 @@ def test_a_folder_that_was_named_and_holds_nothing_is_named_again(tmp_path: Path
     )
 
 
-def test_a_folder_that_was_named_is_told_before_a_virtual_machine(tmp_path: Path) -> None:
+def test_a_folder_that_was_named_is_reported_before_a_virtual_machine(tmp_path: Path) -> None:
     """Nothing else was looked at: this virtual machine may well have counters."""
     plant(tmp_path, AMD)
     host = bare_metal(tmp_path, flags="fpu hypervisor")

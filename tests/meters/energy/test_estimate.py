@@ -136,7 +136,7 @@ def test_it_says_that_it_is_no_measurement_and_by_which_watts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("watts", "idle_w", "busy_w"),
+    ("described", "idle_w", "busy_w"),
     [
         (processor("AMD EPYC 7571", "23", "1"), 0.82, 2.55),
         (processor("AMD EPYC 7B12", "23", "49"), 0.474, 1.693),
@@ -152,15 +152,15 @@ def test_it_says_that_it_is_no_measurement_and_by_which_watts() -> None:
         (processor("Intel(R) Xeon(R) E-2278G CPU @ 3.40GHz", "6", "158", "13"), 1.14, 5.42),
     ],
 )
-def test_known_servers_have_their_own_watts(watts: Mapping[str, str], idle_w: float, busy_w: float) -> None:
+def test_known_servers_have_their_own_watts(described: Mapping[str, str], idle_w: float, busy_w: float) -> None:
     """Family, model and, where it tells generations apart, stepping as these processors report them."""
-    watts = watts_of(watts)
+    watts = watts_of(described)
 
     assert (idle_w, busy_w) == (watts.idle_w, watts.busy_w)
 
 
 @pytest.mark.parametrize(
-    "watts",
+    "described",
     [
         pytest.param({}, id="nothing known"),
         pytest.param(processor("AMD EPYC", "25", "17"), id="a generation without figures"),
@@ -172,9 +172,9 @@ def test_known_servers_have_their_own_watts(watts: Mapping[str, str], idle_w: fl
         pytest.param(processor("Intel(R) Xeon(R)", "6", "85", "unknown"), id="no stepping"),
     ],
 )
-def test_any_other_processor_has_the_generic_watts(watts: Mapping[str, str]) -> None:
+def test_any_other_processor_has_the_generic_watts(described: Mapping[str, str]) -> None:
     """No neighbour in the table is taken for it, and the warning says so."""
-    watts = watts_of(watts)
+    watts = watts_of(described)
 
     assert (*GENERIC, "no known microarchitecture") == (watts.idle_w, watts.busy_w, watts.processor)
 
@@ -243,10 +243,10 @@ def test_a_calibrated_processor_has_its_own_watts(tmp_path: Path) -> None:
     )
     write_calibration(path, found)
     meter = estimate_meter({"HWPERF_WATTS": str(path)}, root=tmp_path)
-    watts = "2.5 W idle to 6.5 W busy per vCPU (Xeon (family 6 model 85); calibrated by rapl:package-0 at 2026-03-02"
+    line = "2.5 W idle to 6.5 W busy per vCPU (Xeon (family 6 model 85); calibrated by rapl:package-0 at 2026-03-02"
 
-    assert f"estimate: {watts}T09:30:00+00:00), so 4 J per CPU second" == meter.warnings[1]
-    assert f"{watts}T09:30:00+00:00)" == str(meter.watts)
+    assert f"estimate: {line}T09:30:00+00:00), so 4 J per CPU second" == meter.warnings[1]
+    assert f"{line}T09:30:00+00:00)" == str(meter.watts)
     assert "estimate:cpu-time" == meter.source
 
 

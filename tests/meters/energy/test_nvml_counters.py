@@ -89,7 +89,7 @@ def test_the_thread_sees_what_comes_and_goes_between_two_readings(
     assert {EVERY_S} == set(turns.asked)
 
 
-def test_a_gap_is_told_to_whoever_reads_next_and_only_once(clock: HandClock, counters: PowerCounters) -> None:
+def test_a_gap_is_reported_to_whoever_reads_next_and_only_once(clock: HandClock, counters: PowerCounters) -> None:
     """What was drawn in half a second without a value is a guess."""
     counters.read()
     clock.pass_time(0.5)
@@ -103,7 +103,7 @@ def test_a_gap_is_told_to_whoever_reads_next_and_only_once(clock: HandClock, cou
     )
 
 
-def test_an_error_that_the_thread_met_is_told_too(
+def test_an_error_that_the_thread_met_is_reported_too(
     nvml: FakeNvml, clock: HandClock, counters: PowerCounters, turns: Turns
 ) -> None:
     """Even if the board has come back by then: there is a hole in the sum."""

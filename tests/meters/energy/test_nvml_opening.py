@@ -78,7 +78,7 @@ def test_hidden_boards_leave_nothing_to_read() -> None:
     assert 0 == nvml.inits
 
 
-def test_a_board_that_does_not_answer_is_told() -> None:
+def test_a_board_that_does_not_answer_is_reported() -> None:
     """A lost board shifts no other into its place: nothing is measured."""
     nvml = FakeNvml(FakeBoard("GPU-a"), FakeBoard("GPU-b", errors={"nvmlDeviceGetHandleByIndex": GPU_IS_LOST}))
 

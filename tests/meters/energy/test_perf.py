@@ -316,7 +316,7 @@ def test_events_that_open_and_do_not_answer_are_no_source(tmp_path: Path, pmu: P
     assert [] == pmu.held
 
 
-def test_a_hypervisor_that_hides_the_pmu_is_told(tmp_path: Path, pmu: Pmu) -> None:
+def test_a_hypervisor_that_hides_the_pmu_is_reported(tmp_path: Path, pmu: Pmu) -> None:
     text = refusal(bare_metal(tmp_path, flags="fpu hypervisor"), pmu)
 
     assert text.startswith("The hypervisor of this virtual machine hides the power PMU")

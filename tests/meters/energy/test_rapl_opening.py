@@ -198,7 +198,7 @@ def test_windows_hold_a_hundred_steps(tmp_path: Path) -> None:
     assert (2.0, 0.02) == (meter.shortest_window_s, meter.tick_s)
 
 
-def test_counters_that_fail_while_they_are_watched_are_told(tmp_path: Path) -> None:
+def test_counters_that_fail_while_they_are_watched_are_reported(tmp_path: Path) -> None:
     """They answered when the zones were chosen."""
     plant(tmp_path, AMD)
 

@@ -99,7 +99,7 @@ def test_source_and_warnings_are_those_of_what_is_read() -> None:
     assert (0, "fake size") == meter.now()
 
 
-def test_without_resets_a_peak_is_told_if_it_is_the_highest_so_far() -> None:
+def test_without_resets_a_peak_is_reported_if_it_is_the_highest_so_far() -> None:
     """500 before; idle at 100, then 400 and 700: 600 above idle, and a reset that is refused keeps counting."""
     held = FakeResident(refusal="not here")
     held.put(500)
