@@ -17,12 +17,7 @@ from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable, UsageProblem
 from pytest_hwperf.host.files import check_writable
 from pytest_hwperf.host.machine import describe_machine, name_processor, read_processor
-from pytest_hwperf.meters.energy.calibration import (
-    Calibration,
-    Processors,
-    calibrate_watts,
-    write_calibration,
-)
+from pytest_hwperf.meters.energy.calibration import Calibration, Processors, calibrate_watts, write_calibration
 
 OK = 0
 _SOURCES = ("rapl", "perf")  # counters of the processor alone

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,9 +14,7 @@ from pytest_hwperf.cli.report_file import read_report
 from pytest_hwperf.core.budgets import parse_size
 from pytest_hwperf.core.errors import SerialisationError, UsageProblem
 from pytest_hwperf.core.estimates import share_interval
-from pytest_hwperf.core.evidence import Observation
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.records import Comparison
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import SHARES
 from pytest_hwperf.core.serialisation import from_json, to_json
@@ -87,7 +85,12 @@ def build_of(report: Report, share: float, alpha: float) -> Build:
     """Count the alarms of the paired latencies in a report."""
     if not report.gates:
         raise UsageProblem("no pairs were run: hwperf selfcheck needs tests that are measured")
-    found = list(_latencies(report))
+    found = [
+        (judgement.run.test, comparison)
+        for judgement in report.judgements
+        for comparison in judgement.comparisons
+        if comparison.key == MEDIAN_LATENCY and comparison.change is not None
+    ]
     alarms = [test for test, comparison in found if comparison.outcome == "regressed"]
     return Build(alpha=alpha, planted=share, questions=len(found), alarms=len(alarms), tests=tuple(alarms))
 
@@ -122,10 +125,10 @@ def needed(reports: Sequence[Report], alpha: float) -> list[str]:
     """Describe how many pairs a change takes here, by the noise of the builds just run."""
     lines = []
     values = dict[str, list[float]]()
-    for report in reports:
-        for one in _observations(report):
-            if one.change is not None:
-                values.setdefault(one.measurement.test, []).append(one.change)
+    pairs = [pair for report in reports for gate in report.gates for pair in gate.evidence.pairs]
+    for one in (one for pair in pairs for one in pair.observations):
+        if one.key[1:] == MEDIAN_LATENCY and one.change is not None:
+            values.setdefault(one.measurement.test, []).append(one.change)
     for test, changes in values.items():
         needs = [pairs_for(change, changes, SHARES[0] * alpha) for change in CHANGES]
         counts = ", ".join(f"{need.change:.0%}: {need.pairs or need.reason}" for need in needs)
@@ -174,15 +177,3 @@ def _build(share: float, options: argparse.Namespace) -> Report:
         if not file.exists():
             raise UsageProblem(f"pytest ended with code {done.returncode} and wrote no report:\n{done.stdout[-2000:]}")
         return read_report(str(file))
-
-
-def _latencies(report: Report) -> Iterator[tuple[str, Comparison]]:
-    for judgement in report.judgements:
-        for comparison in judgement.comparisons:
-            if comparison.key == MEDIAN_LATENCY and comparison.change is not None:
-                yield judgement.run.test, comparison
-
-
-def _observations(report: Report) -> Iterator[Observation]:
-    for pair in (pair for gate in report.gates for pair in gate.evidence.pairs):
-        yield from (one for one in pair.observations if (one.metric, one.statistic) == MEDIAN_LATENCY)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pytest_hwperf.core.budgets import nearest, parse_assignments
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.statements import Statement, state
 
@@ -20,7 +21,6 @@ CARBON_KEYS = (
     *("per", "units_per_call"),
 )
 
-_PROCESSORS, _BOARDS = "energy", "gpu_energy"  # what the energy of a call consists of
 _J_PER_KWH = 3.6e6
 _S_PER_YEAR = 365 * 24 * 3600
 _G_PER_KG = 1000
@@ -87,13 +87,16 @@ def parse_carbon_lines(lines: Iterable[str]) -> CarbonInputs | None:
             raise UsageProblem(f"unknown key {key!r}.{hint} Allowed: {', '.join(CARBON_KEYS)}")
     if len(texts) < len(lines):
         raise UsageProblem("a key stands there twice; give each once")
+    unit = texts.get("per", "call")
+    if not _UNIT.fullmatch(unit):
+        raise UsageProblem(f"per={unit}: a word for what is counted, such as per=image")
     if "units_per_call" in texts and "per" not in texts:
         raise UsageProblem("units_per_call counts units that have no name: give per too, such as per=image")
     return CarbonInputs(
         intensity=_positive(texts, "intensity_g_per_kwh", "400"),
         intensity_source=_source(texts),
         machinery=_machinery(texts),
-        unit=_unit(texts.get("per", "call")),
+        unit=unit,
         units_per_call=_positive({"units_per_call": "1", **texts}, "units_per_call", "16"),
     )
 
@@ -141,12 +144,6 @@ def _machinery(texts: Mapping[str, str]) -> Machinery | None:
     )
 
 
-def _unit(text: str) -> str:
-    if not _UNIT.fullmatch(text):
-        raise UsageProblem(f"per={text}: a word for what is counted, such as per=image")
-    return text
-
-
 def carbon_samples(
     samples: Sequence[Sample], unmeasured: Mapping[str, Statement], inputs: CarbonInputs | None, *, rows: int | None
 ) -> tuple[tuple[Sample, ...], dict[str, Statement]]:
@@ -181,19 +178,19 @@ def carbon_samples(
 
 def _why_no_energy(measured: Mapping[str, Sample], unmeasured: Mapping[str, Statement]) -> Statement | None:
     """Return why the energy of a call is not known completely; a part of it is not shown as the whole."""
-    if _PROCESSORS not in measured:
-        why = str(unmeasured.get(_PROCESSORS, "no meter has counted it"))
-        return state("part unmeasured", metric=_PROCESSORS, why=why)
-    if _BOARDS in unmeasured:
-        return state("part unmeasured", metric=_BOARDS, why=str(unmeasured[_BOARDS]))
-    boards = measured.get(_BOARDS)
-    if boards and len(boards.values) != len(measured[_PROCESSORS].values):
+    if ENERGY not in measured:
+        why = str(unmeasured.get(ENERGY, "no meter has counted it"))
+        return state("part unmeasured", metric=ENERGY, why=why)
+    if BOARD_ENERGY in unmeasured:
+        return state("part unmeasured", metric=BOARD_ENERGY, why=str(unmeasured[BOARD_ENERGY]))
+    boards = measured.get(BOARD_ENERGY)
+    if boards and len(boards.values) != len(measured[ENERGY].values):
         return state("other windows")
     return None
 
 
 def _operational(measured: Mapping[str, Sample], inputs: CarbonInputs, rows: int) -> Sample:
-    counted = [measured[metric] for metric in (_PROCESSORS, _BOARDS) if metric in measured]
+    counted = [measured[metric] for metric in (ENERGY, BOARD_ENERGY) if metric in measured]
     windows = zip(*(sample.values for sample in counted), strict=True)
     sources = " + ".join(sample.source for sample in counted)
     return Sample(

@@ -8,14 +8,16 @@ from pytest_hwperf.core.comparisons import compare_exact
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, MeasurementKey, Side
 from pytest_hwperf.core.metrics import METRICS, Better, Taken
 from pytest_hwperf.core.ranks import fewest_pairs
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Key, Margin, Sample, uncompared
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Key, Margin, Run, Sample, uncompared
 from pytest_hwperf.core.statements import Difference, Kind, Statement, differing, state
 from pytest_hwperf.core.structs import Record
 
 Reason = tuple[ComparisonOutcome, Statement | None]  # why there is nothing to compare
 
 SIDES: tuple[Side, Side] = ("baseline", "candidate")
+COMMIT_DIGITS = 10  # that are shown
 FEWEST_PROCESSES = 3  # a side: where their values agree, no more are needed
+PROCESSES: Mapping[Literal["memory", "cold"], int] = {"memory": 3, "cold": 5}  # of one measurement: peaks agree sooner
 
 _LEAST_ENERGY = 0.05  # margin: a window's energy also depends on temperature and other load
 _FIXED: Mapping[Taken, Literal["example", "file"]] = {"examples": "example", "file": "file", "session": "file"}
@@ -119,12 +121,11 @@ class PairedAnswers:
             measured: statistics that the present run has measured.
             named: statistics whose margin the user named.
         """
-        found = {}
-        for margin in margins:
-            one = self._one(measurement, margin, measured=margin.key in measured, named=margin.key in named)
-            if one is not None:
-                found[margin.key] = one
-        return found
+        answers = {
+            margin.key: self._one(measurement, margin, measured=margin.key in measured, named=margin.key in named)
+            for margin in margins
+        }
+        return {key: one for key, one in answers.items() if one is not None}
 
     def _one(self, measurement: Measurement, margin: Margin, *, measured: bool, named: bool) -> Comparison | None:
         key = (measurement, *margin.key)
@@ -170,6 +171,23 @@ def questions_of(
                 found.parts[measurement, "", ""] = ("no baseline", state("one side only", side=side, label=label))
         _ask_recorded(found, test.node, rehearsal)
     return found
+
+
+def why_not_rerun(stored: Run, *, known: bool, crowded: bool) -> str:
+    """Return why the revision of a stored run cannot be run again in pairs, "" where it can.
+
+    Args:
+        stored: the newest run of the baseline.
+        known: whether the repository has its revision.
+        crowded: whether other test workers run side by side.
+    """
+    if not stored.revision:
+        return "it was saved outside of git"
+    if stored.changed:
+        return "it was saved with changes that were not committed"
+    if not known:
+        return f"this repository does not have its revision {stored.revision[:COMMIT_DIGITS]} (git fetch --unshallow)"
+    return "test workers run side by side (-n)" if crowded else ""
 
 
 def processes_needed(family: int, alpha: float) -> int:

@@ -81,6 +81,7 @@ class Metric:
 
 
 MEDIAN_LATENCY = ("latency", "p50")  # by which scenarios are ranked, and which a rehearsal takes
+ENERGY, BOARD_ENERGY = "energy", "gpu_energy"  # of the processors and of boards: together the energy of a call
 
 _LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 _SCENARIO = "it needs a scenario: hwperf(scenario)"
@@ -230,7 +231,7 @@ _ROWS = (
         budgets=(BudgetKeyword(keyword="cpu_max_percent", statistic="mean", factor=1e-2),),
     ),
     _windows(
-        name="energy",
+        name=ENERGY,
         title="energy of a row; without rows, of a call",
         unit="J",
         better="lower",
@@ -240,10 +241,10 @@ _ROWS = (
         margins=(DefaultMargin(statistic="mean", size=0.05, always=True),),
     ),
     _windows(
-        name="energy_per_call", title="energy of a call of several rows", unit="J", better="lower", counter="energy"
+        name="energy_per_call", title="energy of a call of several rows", unit="J", better="lower", counter=ENERGY
     ),
     _windows(name="energy_net", title="energy of a row above the idle machine", unit="J", better="lower"),
-    _windows(name="gpu_energy", title="energy of a row in the boards in use", unit="J", better="lower", spread="row"),
+    _windows(name=BOARD_ENERGY, title="energy of a row in the boards in use", unit="J", better="lower", spread="row"),
     _windows(
         name="carbon_operational", title="carbon of the energy used, as CO2", unit="g", better="lower", shown=("mean",)
     ),

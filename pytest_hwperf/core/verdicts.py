@@ -19,6 +19,12 @@ from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
 
 
+def budgets_of(run: Run, runs: Sequence[Run], budgets: tuple[Budget, ...]) -> tuple[Budget, ...]:
+    """Return the budgets of one of a test's runs: none where it only holds metrics that the test recorded itself."""
+    timed = [other for other in runs if other.is_timed]
+    return budgets if run in timed or not timed else ()
+
+
 def judge(
     run: Run,
     figures: Sequence[Figure],

@@ -12,6 +12,7 @@ from typing import NoReturn
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate
 from pytest_hwperf.core.hypotheses import (
+    COMMIT_DIGITS,
     EnergySource,
     MeasuredTest,
     PairedAnswers,
@@ -28,7 +29,6 @@ from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
 from pytest_hwperf.trees.both import both_trees, commands, prove
 
-_SHORT = 10  # digits of a commit, as shown
 _CRASHES = 5  # tests that may crash in the rehearsal before the run is given up
 
 
@@ -103,7 +103,7 @@ def summary(result: GateResult, tests: int) -> str:
     gate, compared = result.gate, tests - len(result.answers.questions.tests)
     counts = {stage: sum(pair.stage == stage for pair in gate.evidence.pairs) for stage in ("screen", "confirm")}
     pairs = " + ".join(f"{count} {stage}" for stage, count in counts.items() if count) or "no"
-    short = gate.revision[:_SHORT]
+    short = gate.revision[:COMMIT_DIGITS]
     revision = f" ({short})" if short and short not in gate.against else ""
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in gate.seconds.items())
     return (
@@ -128,16 +128,12 @@ def _rehearsed(conductor: Conductor, request: GateRequest) -> tuple[PairTrace, d
 def _questions(request: GateRequest, trace: PairTrace, lost: Mapping[str, Reason]) -> Questions:
     """Return what the rehearsal leaves to be asked of the pairs, which has to be something they can answer."""
     questions = questions_of(request.tests, trace, lost, request.name, request.energy)
-    _refuse_nothing(request.tests, questions)
+    reasons = [why for test in request.tests if (why := questions.tests.get(test.node))]
+    if len(reasons) == len(request.tests) and all(outcome == "not comparable" for outcome, _ in reasons):
+        # The candidate's own processes could not run a single test: the gate itself is broken.
+        raise UsageProblem(f"nothing could be compared: {reasons[0][1]}")
     check_alpha(request.alpha, questions.family)
     return questions
-
-
-def _refuse_nothing(tests: Sequence[MeasuredTest], questions: Questions) -> None:
-    """Refuse to go on where the candidate's own processes could not run a single test: the gate itself is broken."""
-    reasons = [why for test in tests if (why := questions.tests.get(test.node))]
-    if len(reasons) == len(tests) and all(outcome == "not comparable" for outcome, _ in reasons):
-        raise UsageProblem(f"nothing could be compared: {reasons[0][1]}")
 
 
 def _measured(conductor: Conductor, request: GateRequest, questions: Questions, until: float) -> Evidence:

@@ -35,7 +35,8 @@ def samples_of(
         The samples, and metric → reason for each meter that refused a window.
     """
     timings = (*warnings, *measured.warnings)
-    found = [_latency(measured, timings), _first_call(measured), *_throughputs(measured, rows, timings)]
+    first = Sample(metric="first_call", values=array("d", [measured.first_call_s]), per="call", source=CLOCK)
+    found = [_latency(measured, timings), first, *_throughputs(measured, rows, timings)]
     unmeasured = dict[str, Statement]()
     for position, meter in enumerate(meters):
         refusals = [w.readings[position].reason for w in measured.windows if w.readings[position].value is None]
@@ -60,10 +61,6 @@ def _latency(measured: RawSamples, warnings: tuple[Remark, ...]) -> Sample:
         source=CLOCK,
         warnings=warnings,
     )
-
-
-def _first_call(measured: RawSamples) -> Sample:
-    return Sample(metric="first_call", values=array("d", [measured.first_call_s]), per="call", source=CLOCK)
 
 
 def _throughputs(measured: RawSamples, rows: int | None, warnings: tuple[Remark, ...]) -> list[Sample]:

@@ -81,18 +81,18 @@ class Conductor:
     def rehearse(self, nodes: Sequence[str]) -> PairTrace:
         """Run a first pair whose times are discarded: it finds what crashes, and takes all that needs no clock."""
 
-        def watch(test: str) -> None:
-            self.progress(Progress(stage="rehearsal", pair=1, of=1, test=test))
+        def watch(measurement: Measurement) -> None:
+            self.progress(Progress(stage="rehearsal", pair=1, of=1, test=measurement.test))
 
         program = Program(
             nodes=nodes,
             wanted=lambda _: [MEDIAN_LATENCY],
             exact=True,
             plan=_REHEARSED,
-            watch=lambda measurement: watch(measurement.test),
+            watch=watch,
             draw=self._draw,
         )
-        watch("")
+        watch(Measurement(test="", label=""))
         return self._hold("rehearsal", program).trace
 
     def conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
@@ -122,12 +122,11 @@ class Conductor:
         self, evidence: Evidence, measurements: Sequence[Measurement], pair: Pair, trace: PairTrace
     ) -> Evidence:
         """Drop hypotheses that repeatedly gave no value where they should have: the pairs would never end."""
-        seen = {(one.measurement, one.metric, one.statistic) for one in pair.observations}
+        seen = {one.key for one in pair.observations}
         for hypothesis in evidence.hypotheses:
-            key = (hypothesis.measurement, hypothesis.margin.metric, hypothesis.margin.statistic)
-            test = hypothesis.measurement.test
             asked = hypothesis.measurement in measurements and hypothesis not in self.dropped
-            if not asked or key in seen or (pair.lost and test != trace.unfinished):
+            interrupted = pair.lost and hypothesis.measurement.test != trace.unfinished
+            if not asked or hypothesis.key in seen or interrupted:
                 continue
             self._misses[hypothesis] += 1
             if self._misses[hypothesis] >= _MISSES:
@@ -140,7 +139,9 @@ class Conductor:
     ) -> tuple[Pair, PairTrace]:
         program = Program(
             nodes=list(dict.fromkeys(measurement.test for measurement in measurements)),
-            wanted=_wanted(evidence.hypotheses, measurements),
+            wanted=lambda here: [
+                one.margin.key for one in evidence.hypotheses if one.measurement == here and here in measurements
+            ],
             plan=self.plan,
             watch=self._watch(evidence, stage, measurements, left),
             draw=self._draw,
@@ -257,17 +258,6 @@ def _why_silent(pair: Pair, trace: PairTrace, hypothesis: Hypothesis) -> Stateme
         return interleaving.refused[key]
     failures = [f"{side}: {ended.reason}" for side, ended in trace.outcomes.get(test, {}).items() if ended.reason]
     return said("; ".join(failures) or "it was not measured there")
-
-
-def _wanted(
-    hypotheses: Sequence[Hypothesis], measurements: Sequence[Measurement]
-) -> Callable[[Measurement], Sequence[tuple[str, str]]]:
-    def wanted(measurement: Measurement) -> Sequence[tuple[str, str]]:
-        if measurement not in measurements:
-            return ()
-        return [hypothesis.margin.key for hypothesis in hypotheses if hypothesis.measurement == measurement]
-
-    return wanted
 
 
 @contextmanager

@@ -7,17 +7,14 @@ import pytest
 
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
-from pytest_hwperf.core.hypotheses import EnergySource, MeasuredTest
+from pytest_hwperf.core.hypotheses import COMMIT_DIGITS, EnergySource, MeasuredTest, why_not_rerun
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Run
 from pytest_hwperf.core.sequence import check_alpha
 from pytest_hwperf.gate.tests import GateRequest, run_gate, summary
 from pytest_hwperf.plugin.command_line import pytest_command
 from pytest_hwperf.plugin.reporting import ProgressLine
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
 from pytest_hwperf.trees.revision import has_commit, resolve
-
-_SHORT = 10  # digits of a commit, as shown
 
 
 def rerun(session: pytest.Session) -> None:
@@ -82,27 +79,14 @@ def _against(config: pytest.Config, items: Sequence[pytest.Item]) -> tuple[str, 
     if not chosen:
         return "", ""  # the first run: each comparison says that there is no baseline
     newest, name = max(chosen, key=lambda run: run.started_at), f"baseline {settings.baseline}"
-    reason = _why_not_rerun(config, newest)
-    if reason:
+    known = has_commit(config.rootpath, newest.revision)
+    if reason := why_not_rerun(newest, known=known, crowded=_workers(config)):
         ProgressLine(config).say(
             f"hwperf: {name} is not rerun, since {reason}: its timings are compared with what is stored, historical, "
             "without a guaranteed false-alarm rate"
         )
         return "", ""
-    return newest.revision, f"{name} ({newest.revision[:_SHORT]})"
-
-
-def _why_not_rerun(config: pytest.Config, run: Run) -> str:
-    revision = run.revision
-    if not revision:
-        return "it was saved outside of git"
-    if run.changed:
-        return "it was saved with changes that were not committed"
-    if not has_commit(config.rootpath, revision):
-        return f"this repository does not have its revision {revision[:_SHORT]} (git fetch --unshallow)"
-    if _workers(config):
-        return "test workers run side by side (-n)"
-    return ""
+    return newest.revision, f"{name} ({newest.revision[:COMMIT_DIGITS]})"
 
 
 def _workers(config: pytest.Config) -> bool:

@@ -10,14 +10,14 @@ from pytest_hwperf.core.baselines import Criteria, Stored, choose, compare_with_
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
-from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Policy, Run, replace
+from pytest_hwperf.core.records import Comparison, Figure, Judgement, Policy, Run, replace
 from pytest_hwperf.core.report import ReportPart
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.core.stored_timings import needs_repeats
-from pytest_hwperf.core.verdicts import explain, judge
-from pytest_hwperf.plugin.allocation_sites import lines_of_sites
+from pytest_hwperf.core.verdicts import budgets_of, explain, judge
 from pytest_hwperf.plugin.measurement import empty_run, repeat_runs
+from pytest_hwperf.plugin.missed_memory import lines_of_sites
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.reports.junit import properties
 
@@ -72,14 +72,8 @@ def _judged(
             trouble = str(error)
             compared = not_compared(found, _criteria(item, run), said(error.sentence))
     policy = Policy(undecided=settings.undecided, strict=settings.strict)
-    budgets = _budgets_of(run, all_runs, markers.budgets)
+    budgets = budgets_of(run, all_runs, markers.budgets)
     return Judgement(run=run, figures=found, verdicts=judge(run, found, compared, budgets, policy)), trouble
-
-
-def _budgets_of(run: Run, all_runs: Sequence[Run], budgets: tuple[Budget, ...]) -> tuple[Budget, ...]:
-    """Return the budgets of a run: all of them, but none where it only holds metrics that the test recorded itself."""
-    timed = [other for other in all_runs if other.is_timed]
-    return budgets if run in timed or not timed else ()
 
 
 def _compared(

@@ -14,7 +14,8 @@ from pytest_hwperf.core.carbon import carbon_samples
 from pytest_hwperf.core.contracts import CountingMeter, Meter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
-from pytest_hwperf.core.metrics import taken_by
+from pytest_hwperf.core.hypotheses import PROCESSES
+from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY, taken_by
 from pytest_hwperf.core.records import Reading, Run, Sample, replace
 from pytest_hwperf.core.statements import Remark, Statement, said, state
 from pytest_hwperf.core.stored_timings import REPEATS
@@ -34,8 +35,6 @@ from pytest_hwperf.plugin.command_line import command_for
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.scenarios.threads import oversubscription
 
-_PROCESSES: Mapping[Literal["memory", "cold"], int] = {"memory": 3, "cold": 5}
-
 
 def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
     """Measure `subject` here, and in fresh processes what needs them, as far as the test asks for it.
@@ -45,7 +44,7 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
         WorkerError: a fresh process crashed, hung or gave no result.
     """
     run = measure_here(item, subject, label)
-    for role in _PROCESSES:
+    for role in PROCESSES:
         if _asks(item, taken_by(role)):
             run = _extended(run, *_ask_for(item, role, label))
     return _extended(run, *arena_samples(subject)) if _asks(item, taken_by("memory", "session")) else run
@@ -154,7 +153,7 @@ def _ask_for(
     task = WorkerTask(role=role, node=item.nodeid, label=label)
     # Peaks do not depend on neighbours, so that processes run side by side; times do.
     at_once = session_of(item.config).machine.cores if role == "memory" else 1
-    results = ask(task, [command_for(item)] * _PROCESSES[role], at_once=at_once)
+    results = ask(task, [command_for(item)] * PROCESSES[role], at_once=at_once)
     if role == "cold":
         return cold_samples(taken_by(role), results)
     limits = {budget.metric: budget.limit for budget in test_of(item).markers.budgets}
@@ -170,17 +169,17 @@ def _meters(item: pytest.Item) -> tuple[list[Meter], dict[str, Statement]]:
     shared, absent = session_of(item.config), dict[str, Statement]()
     found: list[Meter] = [CpuTimeMeter()]
     if shared.energy is None:
-        absent["energy"] = state("energy off")
+        absent[ENERGY] = state("energy off")
         return found, absent
     if isinstance(shared.energy, CountingMeter) and not _energy_is_asked(item):  # five windows of half a second
-        absent["energy"] = state("energy takes seconds", source=shared.energy.source)
+        absent[ENERGY] = state("energy takes seconds", source=shared.energy.source)
         return found, absent
     found.insert(0, shared.energy)
     if _energy_is_asked(item):  # windows of a board take seconds too
         try:
             boards = shared.boards()
         except MeterUnavailable as reason:
-            absent["gpu_energy"] = said(reason)
+            absent[BOARD_ENERGY] = said(reason)
         else:
             found[:0] = [boards] if boards else []
     return found, absent
@@ -190,7 +189,7 @@ def _energy_is_asked(item: pytest.Item) -> bool:
     """Whether the energy is used: by a budget, a margin, a baseline, or the carbon."""
     settings = session_of(item.config).settings
     stored = settings.save or settings.compare
-    return bool(stored or settings.carbon) or _asks(item, ("energy",))
+    return bool(stored or settings.carbon) or _asks(item, (ENERGY,))
 
 
 class _Idle:
@@ -202,7 +201,7 @@ class _Idle:
     def __init__(self, item: pytest.Item) -> None:
         meter = session_of(item.config).energy
         self._meter: CountingMeter | None = None
-        if isinstance(meter, CountingMeter) and meter.covers == "processors" and _asks(item, ("energy",)):
+        if isinstance(meter, CountingMeter) and meter.covers == "processors" and _asks(item, (ENERGY,)):
             self._meter = meter
         self._watts = list[Reading]()
 

@@ -1,12 +1,14 @@
 """Thread pools: the number of threads of a scenario, and the pools of numerical libraries."""
 
 import sys
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from contextlib import AbstractContextManager
-from typing import Any
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.units import counted
+
+# Read by a pool when it is loaded.
+_VARIABLES = {"openblas": "OPENBLAS_NUM_THREADS", "mkl": "MKL_NUM_THREADS", "blis": "BLIS_NUM_THREADS"}
 
 
 def check_threads(threads: object) -> None:
@@ -55,14 +57,8 @@ def oversubscription(threads: str | None, cores: int, loaded: Container[str] = s
     most = max(threadpoolctl.threadpool_info(), key=lambda pool: pool["num_threads"], default=None)
     if most is None or most["num_threads"] <= cores:
         return ""
+    variable = _VARIABLES.get(most["internal_api"], "OMP_NUM_THREADS")
     return (
-        f"{most['internal_api']} may use {most['num_threads']} threads on {allotted}: set {_variable(most)}={cores} "
+        f"{most['internal_api']} may use {most['num_threads']} threads on {allotted}: set {variable}={cores} "
         f"before Python starts, or call it under threadpoolctl.threadpool_limits({cores})"
-    )
-
-
-def _variable(pool: Mapping[str, Any]) -> str:
-    """Return the environment variable that a pool reads when it is loaded."""
-    return {"openblas": "OPENBLAS_NUM_THREADS", "mkl": "MKL_NUM_THREADS", "blis": "BLIS_NUM_THREADS"}.get(
-        pool["internal_api"], "OMP_NUM_THREADS"
     )

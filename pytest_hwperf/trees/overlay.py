@@ -15,12 +15,7 @@ from pytest_hwperf.core.errors import UsageProblem, WorkerError
 from pytest_hwperf.trees.isolation import is_of_tests
 from pytest_hwperf.trees.worktree import is_environment, is_lfs_pointer
 
-_PYTEST_ONLY = (
-    "pytest.toml",
-    ".pytest.toml",
-    "pytest.ini",
-    ".pytest.ini",
-)  # read by pytest only
+_PYTEST_ONLY = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")  # read by pytest only
 _INI_FILES = (*_PYTEST_ONLY, "pyproject.toml", "tox.ini", "setup.cfg")  # in pytest's order
 
 

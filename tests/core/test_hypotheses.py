@@ -22,9 +22,10 @@ from pytest_hwperf.core.hypotheses import (
     is_open,
     processes_needed,
     questions_of,
+    why_not_rerun,
 )
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Margin, Sample, uncompared
+from pytest_hwperf.core.records import Margin, Sample, replace, uncompared
 from pytest_hwperf.core.statements import said as words
 
 NODE = "tests/test_a.py::test_one"
@@ -352,3 +353,21 @@ def test_what_one_side_has_no_values_of_is_not_compared() -> None:
     some, none = (fake.sample("accuracy", values, per="example") for values in ([1.0, 0.0], []))
 
     assert asked(asking(ACCURACY), rehearsal(exact={"baseline": [some], "candidate": [none]})).fixed_samples == []
+
+
+@pytest.mark.parametrize(
+    ("stored", "known", "crowded", "why"),
+    [
+        ({"revision": ""}, False, False, "it was saved outside of git"),
+        ({"revision": "c" * 40, "changed": True}, True, False, "it was saved with changes that were not committed"),
+        ({"revision": "c" * 40}, False, True, "this repository does not have its revision cccccccccc"),
+        ({"revision": "c" * 40}, True, True, "test workers run side by side (-n)"),
+        ({"revision": "c" * 40}, True, False, ""),
+    ],
+)
+def test_a_stored_run_is_rerun_where_its_code_can_be_had(
+    stored: dict[str, Any], known: bool, crowded: bool, why: str
+) -> None:
+    found = why_not_rerun(replace(fake.run(), **stored), known=known, crowded=crowded)
+
+    assert (why in found, bool(why)) == (True, bool(found))

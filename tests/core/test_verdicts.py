@@ -15,7 +15,7 @@ from pytest_hwperf.core.records import (
     replace,
 )
 from pytest_hwperf.core.statements import said, state
-from pytest_hwperf.core.verdicts import explain, judge, judge_budget, judge_comparison
+from pytest_hwperf.core.verdicts import budgets_of, explain, judge, judge_budget, judge_comparison
 
 BUDGET = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
 FLOOR = Budget(keyword="throughput_min_qps", metric="throughput", statistic="mean", limit=100.0)
@@ -232,3 +232,11 @@ def test_a_run_is_answered_budgets_first() -> None:
     verdicts: tuple[Verdict, ...] = judge(run(), [figure(0.008, 0.009, 0.0099)], [comparison()], [BUDGET], Policy())
 
     assert [verdict.outcome for verdict in verdicts] == ["passed", "regressed"]
+
+
+def test_a_run_of_own_metrics_leaves_the_budgets_to_the_timed_one() -> None:
+    """Where nothing was timed, the budgets are reported unmeasured in every run."""
+    timed, own = run(label="timed"), replace(run(label="own"), samples=())
+
+    assert ((BUDGET,), ()) == (budgets_of(timed, [own, timed], (BUDGET,)), budgets_of(own, [own, timed], (BUDGET,)))
+    assert (BUDGET,) == budgets_of(own, [own], (BUDGET,))

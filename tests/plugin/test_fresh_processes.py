@@ -7,10 +7,10 @@ import psutil
 import pytest
 from fakes.processes import ends
 
+from pytest_hwperf.core.hypotheses import PROCESSES
 from pytest_hwperf.core.records import Judgement
 from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.core.serialisation import from_json
-from pytest_hwperf.plugin import measurement
 from pytest_hwperf.plugin.command_line import drop
 
 MIB = 2**20
@@ -44,7 +44,7 @@ def peak(judgement: Judgement) -> float:
 @pytest.fixture
 def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measure memory in one process: which one it is, is what such tests ask."""
-    monkeypatch.setitem(measurement._PROCESSES, "memory", 1)
+    monkeypatch.setitem(PROCESSES, "memory", 1)
 
 
 @needs_linux

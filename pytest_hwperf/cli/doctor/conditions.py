@@ -1,6 +1,6 @@
 """What makes this machine noisy: facts as the system shows them, each judged where it matters."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -116,12 +116,15 @@ def _processor(found: Conditions) -> list[Fact]:
     heat = "it has happened since the machine started: mind the cooling, and warnings beside timings"
     heated = "unknown" if rate.heat_throttle_count is None else f"counters at {rate.heat_throttle_count}"
     return [
-        Fact("virtual", "virtual machine", _yes(found.virtual), virtual if found.virtual else ""),
+        Fact("virtual", "virtual machine", _word(found.virtual, "yes", "no"), virtual if found.virtual else ""),
         Fact(
-            "governor", "governor", ", ".join(rate.governors) or "unknown", governor if _varies(rate.governors) else ""
+            "governor",
+            "governor",
+            ", ".join(rate.governors) or "unknown",
+            governor if set(rate.governors) - _STEADY else "",
         ),
-        Fact("turbo", "turbo", _on(rate.turbo), turbo if rate.turbo else ""),
-        Fact("smt", "sibling threads", _on(rate.sibling_threads), smt if rate.sibling_threads else ""),
+        Fact("turbo", "turbo", _word(rate.turbo, "on", "off"), turbo if rate.turbo else ""),
+        Fact("smt", "sibling threads", _word(rate.sibling_threads, "on", "off"), smt if rate.sibling_threads else ""),
         Fact("clock_rate", "clock rate", hz),
         Fact("heat_throttles", "slowed for heat", heated, heat if rate.heat_throttle_count else ""),
     ]
@@ -183,13 +186,5 @@ def _libraries(found: Conditions) -> list[Fact]:
     ]
 
 
-def _varies(governors: Collection[str]) -> bool:
-    return bool(set(governors) - _STEADY)
-
-
-def _yes(fact: bool | None) -> str:  # noqa: FBT001 - a fact, not a switch
-    return "unknown" if fact is None else "yes" if fact else "no"
-
-
-def _on(fact: bool | None) -> str:  # noqa: FBT001 - a fact, not a switch
-    return "unknown" if fact is None else "on" if fact else "off"
+def _word(fact: bool | None, yes: str, no: str) -> str:  # noqa: FBT001 - a fact, not a switch
+    return "unknown" if fact is None else yes if fact else no

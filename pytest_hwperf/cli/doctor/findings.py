@@ -64,7 +64,8 @@ class Findings:
     def abilities(self) -> dict[str, bool]:
         """Whether the machine has each; `energy` is that of the processors, measured."""
         return {
-            "energy": any(map(_measures_processors, self.energy.values())),
+            # boards count `energy` too where they were asked for by name
+            "energy": any(source.available and source.covers == "processors" for source in self.energy.values()),
             "memory": self.memory.available,
             "cpu": self.cpu.available,
             "clock": self.clock.available,
@@ -120,11 +121,6 @@ def plain_data(found: Findings, required: Sequence[str]) -> dict[str, Any]:
         "judgements": {fact.key: fact.judgement for fact in facts_of(found.conditions) if fact.judgement},
         "noise": None if found.noise is None else asdict(found.noise),
     }
-
-
-def _measures_processors(source: Source) -> bool:
-    """Whether it measures the processors; boards count `energy` too where they were asked for by name."""
-    return source.available and source.covers == "processors"
 
 
 def _plain_conditions(found: Conditions) -> dict[str, Any]:

@@ -53,37 +53,24 @@ def read_noise(read: Callable[[], SelfComparison], snapshot: Callable[[], Snapsh
     try:
         seen = read()
     except HwperfError as error:
-        return noise_of((), reason=str(error))
-    return noise_of(
-        seen.changes,
-        seconds=seen.seconds,
-        latency_s=seen.latency_s,
-        disturbances=tuple(map(str, watch.end()[1])),
-        reason=seen.lost,
-    )
+        return noise_of(SelfComparison(changes=(), latency_s=None, seconds=0.0, lost=str(error)))
+    return noise_of(seen, tuple(map(str, watch.end()[1])))
 
 
-def noise_of(
-    changes: Sequence[float],
-    *,
-    seconds: float = 0.0,
-    latency_s: float | None = None,
-    disturbances: tuple[str, ...] = (),
-    reason: str = "",
-) -> Noise:
-    """Return the noise of log ratios of equal sides, judged by the gate's own test at its first look."""
+def noise_of(seen: SelfComparison, disturbances: tuple[str, ...] = ()) -> Noise:
+    """Return the noise of equal sides, judged by the gate's own test at its first look."""
     level = SHARES[0] * ALPHA
     return Noise(
-        pairs=len(changes),
-        seconds=seconds,
-        latency_s=latency_s,
-        differences=tuple(map(expm1, changes)),
+        pairs=len(seen.changes),
+        seconds=seen.seconds,
+        latency_s=seen.latency_s,
+        differences=tuple(map(expm1, seen.changes)),
         alpha=ALPHA,
         level=level,
         margin=MARGIN,
-        needs=tuple(pairs_for(change, changes, level) for change in CHANGES),
+        needs=tuple(pairs_for(change, seen.changes, level) for change in CHANGES),
         disturbances=disturbances,
-        reason=reason,
+        reason=seen.lost,
     )
 
 
@@ -99,7 +86,8 @@ def render_noise(noise: Noise) -> list[str]:
     """Describe the noise, a paragraph each."""
     if not noise.pairs or noise.latency_s is None:
         return [f"No pair of equal processes gave a value: {noise.reason or 'the time was too short; give more'}."]
-    low, middle, high = map(_percent, (min(noise.differences), median(noise.differences), max(noise.differences)))
+    shown = (min(noise.differences), median(noise.differences), max(noise.differences))
+    low, middle, high = (f"{100 * change:+.2f} %" for change in shown)
     first = (
         f"{counted(noise.pairs, 'pair')} of equal fresh processes took {show(noise.seconds, 's')}: the two sides' "
         f"median latency differed by {low} .. {high}, by {middle} in the median pair (a built-in model, "
@@ -145,7 +133,3 @@ def _sentence(need: PairsNeeded, each_s: float) -> str:
     if need.change <= MARGIN:
         return f"{slowdown} is never called, as it lies within the default margin"
     return f"{slowdown} needs {need.reason}"
-
-
-def _percent(change: float) -> str:
-    return f"{100 * change:+.2f} %"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
+from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.core.units import show
 from pytest_hwperf.meters.energy.counter_check import Check, check_counters
@@ -116,7 +117,7 @@ def nvml_meter(
         boards = _visible(library, environ)
         warnings = [*refusal_warnings(refused)]
         warnings += [] if beside else ["boards only: the processor's energy is not in it"]
-        return _meter(library, boards, warnings, access, "gpu_energy" if beside else "energy")
+        return _meter(library, boards, warnings, access, BOARD_ENERGY if beside else ENERGY)
     except MeterUnavailable:
         library.close()
         raise

@@ -9,13 +9,7 @@ from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.meters.energy.counter_check import Check, check_counters, open_checked, processor_meter
 from pytest_hwperf.meters.energy.counter_meter import CounterMeter, refusal_warnings
 from pytest_hwperf.meters.energy.counters import DescriptorCounters, Register
-from pytest_hwperf.meters.energy.diagnosis import (
-    SystemAccess,
-    left_out,
-    why_no_zones,
-    why_not_here,
-    why_unreadable,
-)
+from pytest_hwperf.meters.energy.diagnosis import SystemAccess, left_out, why_no_zones, why_not_here, why_unreadable
 from pytest_hwperf.meters.energy.powercap import SYSTEM, Files, Zone, choose_zones, find_zones, preferred, refusal
 
 _WRAP_W = 1000.0  # no package draws more for long: sets how soon a counter may start again at 0

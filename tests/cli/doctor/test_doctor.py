@@ -33,7 +33,8 @@ def options(*, json: bool = False, require: tuple[str, ...] = (), seconds: float
 
 
 def listen(seconds: float) -> Noise:
-    return noise_of([0.001 * n for n in range(-4, 5)], seconds=seconds, latency_s=1e-4)
+    changes = tuple(0.001 * n for n in range(-4, 5))
+    return noise_of(SelfComparison(changes=changes, latency_s=1e-4, seconds=seconds, lost=""))
 
 
 @pytest.fixture

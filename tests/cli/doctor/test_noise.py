@@ -31,7 +31,7 @@ def text_of(changes: Sequence[float], lost: str = "") -> str:
 
 def test_a_quiet_machine_needs_the_fewest_pairs() -> None:
     """Eight, by 2^-8 < 0.4 %; 2 % is the margin itself."""
-    noise = noise_of(EIGHT)
+    noise = noise_of(seen(EIGHT))
 
     assert (
         PairsNeeded(change=0.02, pairs=None, reason="within the margin"),
@@ -43,7 +43,7 @@ def test_a_quiet_machine_needs_the_fewest_pairs() -> None:
 
 def test_ten_times_the_noise_takes_more_pairs() -> None:
     """The smallest value lies 4 % below the centre and 5 % leave 0.029 of log above the margin: 8 × (0.04 / 0.029)²."""
-    small = noise_of([10 * change for change in EIGHT]).needs[1]
+    small = noise_of(seen([10 * change for change in EIGHT])).needs[1]
     room = math.log1p(0.05) - math.log1p(0.02)
 
     assert math.ceil(8 * (0.04 / room) ** 2) == small.pairs == 16
@@ -51,7 +51,7 @@ def test_ten_times_the_noise_takes_more_pairs() -> None:
 
 def test_noise_beyond_every_build_says_so() -> None:
     """30 % between the sides."""
-    noise = noise_of([75 * change for change in EIGHT])
+    noise = noise_of(seen([75 * change for change in EIGHT]))
 
     assert (None, "more than 60 pairs") == (noise.needs[1].pairs, noise.needs[1].reason)
     assert "a 5 % slowdown needs more than 60 pairs" in text_of([75 * change for change in EIGHT])
@@ -74,7 +74,7 @@ def test_too_few_pairs_are_no_reading() -> None:
 
     assert "the gate's test takes 8 pairs at least. Give more --seconds." in text
     assert "slowdown needs about" not in text
-    assert ["too few pairs to say"] * 2 == [need.reason for need in noise_of(EIGHT[:7]).needs[1:]]
+    assert ["too few pairs to say"] * 2 == [need.reason for need in noise_of(seen(EIGHT[:7])).needs[1:]]
 
 
 def test_no_pair_at_all_is_reported() -> None:

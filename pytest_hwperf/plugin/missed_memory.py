@@ -1,4 +1,4 @@
-"""Allocation sites of a missed memory budget: a note below the failure."""
+"""The lines of code that hold the memory of a missed budget: a note below the failure."""
 
 import sys
 from collections.abc import Iterator, Sequence
