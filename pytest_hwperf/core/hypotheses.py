@@ -9,7 +9,7 @@ from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, Me
 from pytest_hwperf.core.metrics import METRICS, Better, Taken
 from pytest_hwperf.core.ranks import fewest_pairs
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Key, Margin, Run, Sample, uncompared
-from pytest_hwperf.core.statements import Difference, Kind, Statement, differing, state
+from pytest_hwperf.core.statements import Kind, Statement, differing, state
 from pytest_hwperf.core.structs import Record
 
 Reason = tuple[ComparisonOutcome, Statement | None]  # why there is nothing to compare
@@ -225,7 +225,9 @@ def _ask(
     found: Questions, test: MeasuredTest, measurement: Measurement, rehearsal: Rehearsal, energy: EnergySource | None
 ) -> None:
     """Sort the hypotheses of a measurement's margins by what can decide them: pairs, fresh processes, values."""
-    differences = _differences(rehearsal.facts[measurement])
+    facts = (rehearsal.facts[measurement][side] for side in SIDES)
+    then, now = ({**one.conditions, "scenario": one.scenario} for one in facts)
+    differences = differing(then, now)
     exact = rehearsal.exact.get(measurement, {})
     for margin in test.margins:
         metric = METRICS[margin.metric]
@@ -244,12 +246,6 @@ def _ask(
             _ask_energy(found, hypothesis, energy if margin.metric in test.metrics else None)
         elif metric.in_turns:
             found.hypotheses.append(hypothesis)
-
-
-def _differences(facts: Mapping[Side, Facts]) -> tuple[Difference, ...]:
-    """Return what makes both sides another quantity: conditions and scenario."""
-    then, now = ({**facts[side].conditions, "scenario": facts[side].scenario} for side in SIDES)
-    return differing(then, now)
 
 
 def _reciprocal(margin: Margin, named: Collection[Key]) -> str:

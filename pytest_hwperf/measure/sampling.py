@@ -167,7 +167,9 @@ class Sampler:
         self, measured: RawSamples, plan: WindowPlan, meters: Sequence[Meter], enough: Callable[[RawSamples], bool]
     ) -> None:
         limits, size, values = self._limits, measured.calls_per_value, plan.values
-        loop_ns = self._loop_ns(size) if size > 1 else 0.0
+        loop_ns = 0.0  # of an empty iteration of a batch's loop
+        if size > 1:
+            loop_ns = median(self._stream.empty_batch(size, self._clock_ns) for _ in range(25)) / size
         started, look_at = self._clock_ns(), 1
         while True:
             window = self._window(measured, values, loop_ns, meters, self._clock_ns() + plan.patience_s * _SECOND)
@@ -212,10 +214,6 @@ class Sampler:
         readings = tuple(reversed(ended))
         measured.latency_s.extend(max(0.0, ns / size - loop_ns) / _SECOND for ns in taken)
         return Window(calls=len(taken) * size, wall_s=wall_s, readings=readings)
-
-    def _loop_ns(self, size: int) -> float:
-        """Nanoseconds of one empty iteration of the batch loop: the median of 25 empty batches."""
-        return median(self._stream.empty_batch(size, self._clock_ns) for _ in range(25)) / size
 
 
 def refuse_coroutine(result: object) -> None:

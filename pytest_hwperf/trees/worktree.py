@@ -38,7 +38,9 @@ def worktree(repository: Path, commit: str) -> Iterator[Path]:
     with workdir(note=str(common)) as folder:
         tree = folder / (repository.resolve().name or "tree")
         try:
-            _add(repository, commit, tree)
+            done = git(repository, "worktree", "add", "--detach", "--", str(tree), commit, timeout_s=_CHECKOUT_S)
+            if done.code:
+                raise WorkerError(f"git cannot check out {commit} for the baseline: {done.complaint}")
             yield tree
         finally:
             git(repository, "worktree", "remove", "--force", "--force", str(tree))
@@ -102,12 +104,6 @@ def is_lfs_pointer(path: Path) -> bool:
 def is_environment(folder: Path) -> bool:
     """Whether it is a virtual environment, or holds what no tree needs: caches and the repository's own files."""
     return folder.name in _NOT_COPIED or (folder / "pyvenv.cfg").is_file()
-
-
-def _add(repository: Path, commit: str, tree: Path) -> None:
-    done = git(repository, "worktree", "add", "--detach", "--", str(tree), commit, timeout_s=_CHECKOUT_S)
-    if done.code:
-        raise WorkerError(f"git cannot check out {commit} for the baseline: {done.complaint}")
 
 
 def _sweep() -> None:

@@ -12,7 +12,7 @@ from pytest_hwperf.core.units import show
 from pytest_hwperf.host.clocks import ClockPrecision, clock_source
 from pytest_hwperf.host.peak_rss import resident, resolution
 from pytest_hwperf.meters.energy.diagnosis import SystemAccess
-from pytest_hwperf.meters.energy.powercap import Zone, choose_zones, find_zones, refusal
+from pytest_hwperf.meters.energy.powercap import Zone, choose_zones, refusal
 from pytest_hwperf.pairs.interleaving import BlockPlan
 
 Open = Callable[[str], Meter]  # opens the energy source of that name
@@ -123,7 +123,7 @@ def read_sources(open_one: Open = open_source, registered: Iterable[str] | None 
 
 def read_zones(access: SystemAccess, environ: Mapping[str, str]) -> tuple[RaplZone, ...]:
     """Return every RAPL zone, also those that are never added up."""
-    zones = next(filter(None, (find_zones(root, access.files) for root in access.powercap_roots(environ))), ())
+    zones = access.zones(environ)
     answers = {zone: refusal(zone, access.files) for zone in zones}
     chosen, _ = choose_zones(zones, answers.__getitem__)
     return tuple(

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pytest_hwperf.core.contracts import Meter
@@ -78,11 +79,12 @@ def calibrate_watts(
         raise MeasurementError(
             f"{meter.source} is no measurement of the processor alone: watts can be calibrated by RAPL or perf only"
         )
-    windows = _Windows(meter, clock, sleep)
-    before_w, _ = windows.make(lambda: 0.0)
+    window_s = max(_WINDOW_S, 1.25 * meter.shortest_window_s)
+    window = partial(_window, meter, window_s, clock, sleep)
+    before_w, _ = window(lambda: 0.0)
     with work() as cpu_seconds:
-        busy_w, cpus = windows.make(cpu_seconds)
-    after_w, _ = windows.make(lambda: 0.0)
+        busy_w, cpus = window(cpu_seconds)
+    after_w, _ = window(lambda: 0.0)
     idle_w = (before_w + after_w) / 2
     _check_quiet(processors, cpus=cpus, added_w=busy_w - idle_w, restless_w=abs(after_w - before_w))
     idle_each_w = idle_w / processors.online
@@ -92,7 +94,7 @@ def calibrate_watts(
         busy_w=idle_each_w + (busy_w - idle_w) / cpus,
         source=meter.source,
         cpus=cpus,
-        window_s=windows.window_s,
+        window_s=window_s,
         measured_at=now(),
     )
     if wrong := _wrong(found):
@@ -100,28 +102,27 @@ def calibrate_watts(
     return found
 
 
-class _Windows:
-    """Windows of one length, each after a pause in which the power settles."""
+def _window(
+    meter: Meter,
+    window_s: float,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    cpu_seconds: Callable[[], float],
+) -> tuple[float, float]:
+    """Return the mean power of a window in W, and how many processors `cpu_seconds` kept busy meanwhile.
 
-    def __init__(self, meter: Meter, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
-        self.window_s = max(_WINDOW_S, 1.25 * meter.shortest_window_s)
-        self._meter = meter
-        self._clock = clock
-        self._sleep = sleep
+    The power settles before the window begins.
 
-    def make(self, cpu_seconds: Callable[[], float]) -> tuple[float, float]:
-        """Return the mean power of a window in W, and how many processors `cpu_seconds` kept busy meanwhile.
-
-        Raises:
-            MeasurementError: the meter refused it; says why.
-        """
-        self._sleep(_SETTLE_S)
-        started, began_s, spent_s = self._meter.start(), self._clock(), cpu_seconds()
-        self._sleep(self.window_s)
-        reading, seconds, spent_s = self._meter.end(started), self._clock() - began_s, cpu_seconds() - spent_s
-        if reading.value is None:
-            raise MeasurementError(f"{self._meter.source} gave no value: {reading.reason}")
-        return reading.value / seconds, spent_s / seconds
+    Raises:
+        MeasurementError: the meter refused it; says why.
+    """
+    sleep(_SETTLE_S)
+    started, began_s, spent_s = meter.start(), clock(), cpu_seconds()
+    sleep(window_s)
+    reading, seconds, spent_s = meter.end(started), clock() - began_s, cpu_seconds() - spent_s
+    if reading.value is None:
+        raise MeasurementError(f"{meter.source} gave no value: {reading.reason}")
+    return reading.value / seconds, spent_s / seconds
 
 
 def _check_quiet(processors: Processors, *, cpus: float, added_w: float, restless_w: float) -> None:

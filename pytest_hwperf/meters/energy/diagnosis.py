@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_hwperf.host.machine import read_processor
-from pytest_hwperf.meters.energy.powercap import SYSTEM, Files, Zone
+from pytest_hwperf.meters.energy.powercap import SYSTEM, Files, Zone, find_zones
 
 ROOT_VARIABLE = "HWPERF_POWERCAP_ROOT"
 ROOTS = ("sys/devices/virtual/powercap", "sys/class/powercap")
@@ -37,11 +37,11 @@ class SystemAccess:
         """The processor's flags: `hypervisor` in a virtual machine, `sgx` where energy is reported with noise."""
         return frozenset(read_processor(self.root).get("flags", "").split())
 
-    def powercap_roots(self, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """Return where to look for zones, in this order; the environment variable replaces the usual places."""
-        if asked := environ.get(ROOT_VARIABLE):
-            return (asked,)
-        return tuple(str(Path(self.root, place)) for place in ROOTS)
+    def zones(self, environ: Mapping[str, str]) -> tuple[Zone, ...]:
+        """Return the zones of the first place that holds any; the environment variable replaces the usual places."""
+        asked = environ.get(ROOT_VARIABLE)
+        roots = [asked] if asked else [str(Path(self.root, place)) for place in ROOTS]
+        return next(filter(None, (find_zones(root, self.files) for root in roots)), ())
 
 
 def why_not_here(access: SystemAccess) -> str:

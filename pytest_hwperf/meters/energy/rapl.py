@@ -10,7 +10,7 @@ from pytest_hwperf.meters.energy.counter_check import Check, check_counters, ope
 from pytest_hwperf.meters.energy.counter_meter import CounterMeter, refusal_warnings
 from pytest_hwperf.meters.energy.counters import DescriptorCounters, Register
 from pytest_hwperf.meters.energy.diagnosis import SystemAccess, left_out, why_no_zones, why_not_here, why_unreadable
-from pytest_hwperf.meters.energy.powercap import SYSTEM, Files, Zone, choose_zones, find_zones, preferred, refusal
+from pytest_hwperf.meters.energy.powercap import SYSTEM, Files, Zone, choose_zones, preferred, refusal
 
 _WRAP_W = 1000.0  # no package draws more for long: sets how soon a counter may start again at 0
 _LONGEST_UNKNOWN_S = 60.0  # without a readable range; the smallest usual one, 65.7 kJ, lasts 65 s at 1 kW
@@ -95,8 +95,7 @@ def psys_meter(
 def _zones(access: SystemAccess, environ: Mapping[str, str]) -> tuple[Zone, ...]:
     if reason := why_not_here(access):
         raise MeterUnavailable(reason)
-    found = (find_zones(root, access.files) for root in access.powercap_roots(environ))
-    zones = next(filter(None, found), ())
+    zones = access.zones(environ)
     if not zones:
         raise MeterUnavailable(why_no_zones(access, environ))
     return zones
