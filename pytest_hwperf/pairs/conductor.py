@@ -13,7 +13,6 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 from time import monotonic
-from typing import NamedTuple
 
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Side, Stage
 from pytest_hwperf.core.hypotheses import SIDES
@@ -47,14 +46,6 @@ class Progress:
     decided: int = 0  # hypotheses
     hypotheses: int = 0
     left_s: float | None = None  # until the next decision, from the pairs so far; None: not known yet
-
-
-class _Held(NamedTuple):
-    """A pair that is over."""
-
-    first: Side
-    hash_seeds: Mapping[str, int]
-    trace: PairTrace
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,7 +84,7 @@ class Conductor:
             draw=self._draw,
         )
         watch(Measurement(test="", label=""))
-        return self._hold("rehearsal", program).trace
+        return self._hold("rehearsal", program)
 
     def conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
         """Run pairs until every hypothesis is decided.
@@ -146,13 +137,13 @@ class Conductor:
             watch=self._watch(evidence, stage, measurements, left),
             draw=self._draw,
         )
-        held = self._hold(stage, program)
-        trace, interleavings = held.trace, held.trace.interleavings.values()
+        trace = self._hold(stage, program)
+        interleavings = trace.interleavings.values()
         pair = Pair(
             number=len(evidence.pairs) + 1,
             stage=stage,
-            first=held.first,
-            hash_seeds=held.hash_seeds,
+            first=trace.first,
+            hash_seeds=trace.hash_seeds,
             assignments=tuple(interleaving.assignment for interleaving in interleavings),
             observations=tuple(
                 replace(one, change=pair_value(one) if is_ratio(one) else None)
@@ -181,7 +172,7 @@ class Conductor:
         )
         return lambda measurement: self.progress(dataclasses.replace(here, test=measurement.test))
 
-    def _hold(self, stage: Stage, program: Program) -> "_Held":
+    def _hold(self, stage: Stage, program: Program) -> PairTrace:
         """Start a pair, conduct it through the program, and end it."""
         began = self.clock()
         order = SIDES if self._toss() else SIDES[::-1]
@@ -195,8 +186,9 @@ class Conductor:
                 trace = PairTrace(lost=loss(error))
             if trace.lost:
                 trace.lost = state("lost, logged", log=str(self._kept(folder, launched)), **trace.lost.texts)
+        trace.first, trace.hash_seeds = order[0], seeds
         self.seconds[stage] = self.seconds.get(stage, 0.0) + self.clock() - began
-        return _Held(first=order[0], hash_seeds=seeds, trace=trace)
+        return trace
 
     @contextmanager
     def _processes(

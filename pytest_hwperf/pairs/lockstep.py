@@ -22,6 +22,8 @@ Wanted = Callable[[Measurement], Sequence[tuple[str, str]]]  # statistics to tak
 class PairTrace(Rehearsal):
     """What happened in one pair."""
 
+    first: Side = "baseline"  # started first
+    hash_seeds: Mapping[str, int] = field(default_factory=dict)  # side → PYTHONHASHSEED
     selected: list[str] = field(default_factory=list)  # node ids that both sides run
     interleavings: dict[Measurement, Interleaving] = field(default_factory=dict)
     files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
