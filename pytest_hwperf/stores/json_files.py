@@ -15,7 +15,7 @@ from pathlib import Path
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.records import Machine, StoredRun
 from pytest_hwperf.host.files import create_file, replace_files
-from pytest_hwperf.stores.baseline_folders import baseline_files, content_of, machine_folders, sweep
+from pytest_hwperf.stores.listing import baseline_files, content_of, machine_folders, sweep
 from pytest_hwperf.stores.baseline_format import (
     EARLIER_SUFFIX,
     Entry,

@@ -1,4 +1,4 @@
-"""The folders of a baseline: one for each machine, with its files."""
+"""The files of a baseline: which there are, in one folder for each machine, and what they contain."""
 
 import os
 import stat

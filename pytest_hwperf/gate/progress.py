@@ -1,0 +1,30 @@
+"""How far the pairs are, as one line of text."""
+
+from pytest_hwperf.pairs.conductor import Progress
+
+
+def progress_text(progress: Progress) -> str:
+    """Return the line: stage, pair, what is decided, time left until the next decision, and the test."""
+    if progress.stage == "rehearsal":
+        return f"hwperf: rehearsal of both sides {progress.test}".rstrip()
+    parts = [f"hwperf: {progress.stage} pair {progress.pair} of {progress.of}"]
+    if progress.stage == "confirm":
+        parts.append(f"{progress.decided} of {progress.hypotheses} decided")
+    if progress.left_s is not None:
+        parts.append(f"about {max(1, round(progress.left_s))} s left")
+    return ", ".join([*parts, progress.test] if progress.test else parts)
+
+
+def fit(text: str, width: int) -> str:
+    """Cut `text` to a terminal of `width` cells, with one left free: a line that wraps cannot be written over.
+
+    A letter outside of ASCII counts as two cells, which it takes at most.
+    """
+    kept = text
+    while kept and _cells(kept) > width - 1 - (len(kept) < len(text)):
+        kept = kept[:-1]
+    return kept if kept == text else f"{kept}…"
+
+
+def _cells(text: str) -> int:
+    return sum(1 if letter.isascii() else 2 for letter in text)
