@@ -1,10 +1,11 @@
 """`hwperf compare`: two models on one data file, a line for each comparison."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.cli.progress import clear_progress, show_progress
+from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.core.budgets import MODELS_COMPARED, parse_margin_lines
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         batch_size=options.batch_size,
         threads=options.threads,
         time_s=options.time,
-        progress=_show,
+        progress=partial(_show, ProgressLine()),
     )
     comparisons, gate = compare_models(options.old, options.new, X, y, settings)
     clear_progress()
@@ -121,6 +122,6 @@ def _margins(given: list[str]) -> tuple[Any, ...]:
     return tuple(margins.values())
 
 
-def _show(progress: Progress) -> None:
+def _show(line: ProgressLine, progress: Progress) -> None:
     left = "" if progress.left_s is None else f", about {progress.left_s:.0f} s left"
-    show_progress(f"{progress.stage} pair {progress.pair} of {progress.of}{left}")
+    line.show(f"{progress.stage} pair {progress.pair} of {progress.of}", left)

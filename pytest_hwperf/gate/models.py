@@ -18,7 +18,7 @@ from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.model_worker import MODULE
 from pytest_hwperf.host import workdirs
-from pytest_hwperf.host.launch import Command, untraced
+from pytest_hwperf.host.command_line import Command, untraced
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors

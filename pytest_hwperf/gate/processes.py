@@ -11,7 +11,7 @@ from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Side
 from pytest_hwperf.core.hypotheses import FEWEST_PROCESSES, SIDES, Questions, is_open, processes_needed
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.statements import said
-from pytest_hwperf.host.launch import Command
+from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import Role, WorkerTask
 

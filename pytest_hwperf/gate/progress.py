@@ -21,7 +21,7 @@ def fit(text: str, width: int) -> str:
     A letter outside of ASCII counts as two cells, which it takes at most.
     """
     kept = text
-    while kept and _cells(kept) > width - 1 - (len(kept) < len(text)):
+    while kept and _cells(kept) > width - (1 if kept == text else 3):
         kept = kept[:-1]
     return kept if kept == text else f"{kept}…"
 

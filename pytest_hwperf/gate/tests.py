@@ -23,7 +23,7 @@ from pytest_hwperf.core.hypotheses import (
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.processes import ProcessSampler
-from pytest_hwperf.host.launch import PytestCommand
+from pytest_hwperf.host.command_line import PytestCommand
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace

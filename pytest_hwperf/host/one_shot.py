@@ -7,7 +7,8 @@ from pathlib import Path
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.host import workdirs
-from pytest_hwperf.host.launch import Command, Launched, launch
+from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Launched, launch
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result
 
 _REPLY = "result.json"

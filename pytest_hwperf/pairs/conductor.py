@@ -22,7 +22,8 @@ from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import next_step
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.host import workdirs
-from pytest_hwperf.host.launch import Command, Launched, launch
+from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import Launched, launch
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.channel import Endpoint, Listener, WorkerLostError, loss
 from pytest_hwperf.pairs.interleaving import BlockPlan

@@ -11,8 +11,8 @@ from pytest_hwperf.core.hypotheses import COMMIT_DIGITS, EnergySource, MeasuredT
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.sequence import check_alpha
 from pytest_hwperf.gate.tests import GateRequest, run_gate, summary
-from pytest_hwperf.plugin.command_line import pytest_command
-from pytest_hwperf.plugin.reporting import ProgressLine
+from pytest_hwperf.plugin.inherited_options import pytest_command
+from pytest_hwperf.plugin.progress import ProgressLine
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
 from pytest_hwperf.trees.revision import has_commit, resolve
 

@@ -165,6 +165,7 @@ class Hwperf:
             UsageProblem: not two models, or one that cannot be loaded.
         """
         from pytest_hwperf.gate.models import CompareSettings, compare_models
+        from pytest_hwperf.plugin.progress import ProgressLine
 
         if not self._session.mode.judges:
             return ()
@@ -172,7 +173,7 @@ class Hwperf:
         run = empty_run(self._item, label or f"{new_name} against {old_name}")
         if any(other.label == run.label for other, _, _ in self._test.compared):
             raise UsageProblem(f"hwperf.compare: {run.label!r} is compared twice; give each its own label=")
-        margins, session = self._test.markers.margins, self._session.settings
+        margins, session, shown = self._test.markers.margins, self._session.settings, ProgressLine(self._item.config)
         settings = CompareSettings(
             margins=tuple(margin for margin in margins if METRICS[margin.metric].between_models),
             alpha=session.alpha,
@@ -180,8 +181,10 @@ class Hwperf:
             threads=threads,
             time_s=session.gate_time_s,
             measurement=Measurement(test=self._item.nodeid, label=run.label),
+            progress=shown.show,
         )
         comparisons, gate = compare_models(old, new, X, y_true, settings)
+        shown.clear()
         conditions = {"baseline": old, "candidate": new, "batch_size": str(batch_size), "threads": str(threads)}
         self._test.compared.append((replace(run, conditions=conditions), comparisons, gate))
         return comparisons

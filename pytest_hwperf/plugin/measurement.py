@@ -31,7 +31,7 @@ from pytest_hwperf.measure.sampling import RawSamples, Sampler, Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
-from pytest_hwperf.plugin.command_line import command_for
+from pytest_hwperf.plugin.inherited_options import command_for
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.scenarios.threads import oversubscription
 

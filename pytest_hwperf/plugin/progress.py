@@ -4,7 +4,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
-from pytest_hwperf.gate.progress import Progress, fit, progress_text
+from pytest_hwperf.gate.progress import fit, progress_text
+from pytest_hwperf.pairs.conductor import Progress
 
 
 class ProgressLine:

@@ -1,4 +1,4 @@
-"""The report of a session: made, saved, written and shown; and the progress line of the pairs."""
+"""The report of a session: made, saved, written and shown."""
 
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,7 +21,6 @@ from pytest_hwperf.reports import terminal as terminal_report
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_hwperf.pairs.conductor import Progress
     from pytest_hwperf.reports.table import Detail
 
 Notices = tuple[list[str], list[str]]  # what was done, and what went wrong
@@ -118,44 +117,3 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
         lines = terminal_report.render(report, width=writer.fullwidth, color=writer.hasmarkup, detail=detail)
     for line, style in lines:
         terminal.write_line(line, **style)
-
-
-class ProgressLine:
-    """Shows the progress of the pairs, in one line that is written over, or a line a pair; nothing with -qq."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        """Write into the terminal of `config`."""
-        self._terminal: pytest.TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
-        self._quiet = config.get_verbosity() < -1
-        self._last: tuple[str, int] = ("", 0)
-
-    def show(self, progress: "Progress") -> None:
-        """Show `progress`; without a terminal only when another pair has begun."""
-        if self._terminal is None or self._quiet:
-            return
-        text = _progress_text(progress)
-        if self._terminal.isatty:
-            self._terminal.rewrite(text, erase=True)
-        elif self._last != (progress.stage, progress.pair):
-            self._terminal.write_line(text)
-        self._last = (progress.stage, progress.pair)
-
-    def say(self, text: str) -> None:
-        """Write one line that stays."""
-        if self._terminal is None or self._quiet:
-            return
-        if self._terminal.isatty:
-            self._terminal.rewrite("", erase=True)
-        self._terminal.write_line(text)
-
-
-def _progress_text(progress: "Progress") -> str:
-    """Return the line: stage, pair, what is decided, time left until the next decision, and the test."""
-    if progress.stage == "rehearsal":
-        return f"hwperf: rehearsal of both sides {progress.test}".rstrip()
-    parts = [f"hwperf: {progress.stage} pair {progress.pair} of {progress.of}"]
-    if progress.stage == "confirm":
-        parts.append(f"{progress.decided} of {progress.hypotheses} decided")
-    if progress.left_s is not None:
-        parts.append(f"about {max(1, round(progress.left_s))} s left")
-    return ", ".join([*parts, progress.test] if progress.test else parts)

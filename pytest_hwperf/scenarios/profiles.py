@@ -1,4 +1,4 @@
-"""Profiles of ONNX Runtime: the operators that a model really executes, and the peaks of the runtime's allocator.
+"""Profiles of ONNX Runtime: the operators that a model executes, whether they make it INT8, and the arena's peaks.
 
 A graph alone does not show them: the runtime fuses, replaces and removes operators.
 """

@@ -15,7 +15,6 @@ from pathlib import Path
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.records import Machine, StoredRun
 from pytest_hwperf.host.files import create_file, replace_files
-from pytest_hwperf.stores.listing import baseline_files, content_of, machine_folders, sweep
 from pytest_hwperf.stores.baseline_format import (
     EARLIER_SUFFIX,
     Entry,
@@ -25,6 +24,7 @@ from pytest_hwperf.stores.baseline_format import (
     place,
     render,
 )
+from pytest_hwperf.stores.listing import baseline_files, content_of, machine_folders, sweep
 
 Entries = tuple[Entry, ...]  # of one file: the oldest first; () where there is no file
 

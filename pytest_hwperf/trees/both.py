@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
-from pytest_hwperf.host.launch import Command, PytestCommand, untraced
+from pytest_hwperf.host.command_line import Command, PytestCommand, untraced
 from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_path, translated
 from pytest_hwperf.trees.overlay import candidate_ini, lay_over, share
 from pytest_hwperf.trees.revision import resolve, top_of

@@ -12,7 +12,7 @@ import pytest
 from fakes.processes import processes_in
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.host.launch import Command
+from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerResult, WorkerTask, encode
 

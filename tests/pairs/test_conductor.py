@@ -16,7 +16,7 @@ from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import said, state
-from pytest_hwperf.host.launch import Command
+from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.interleaving import BlockPlan

@@ -48,7 +48,10 @@ def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
 def test_a_faster_model_passes(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(models=MODELS, test_models=TESTS.format(old="slow", new="quick"))
 
-    pytester.runpytest_inprocess().assert_outcomes(passed=1)
+    result = pytester.runpytest_inprocess()
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["hwperf: screen pair 1 of 6*", "hwperf: screen pair 6 of 6*"])
 
 
 def test_a_disabled_run_compares_nothing(pytester: pytest.Pytester) -> None:

@@ -11,7 +11,7 @@ from pytest_hwperf.core.hypotheses import PROCESSES
 from pytest_hwperf.core.records import Judgement
 from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.core.serialisation import from_json
-from pytest_hwperf.plugin.command_line import drop
+from pytest_hwperf.plugin.inherited_options import drop
 
 MIB = 2**20
 QUICK = ("--hwperf-max-time=0.1", "--hwperf-energy=off", "-p", "fakes.short_growth")

@@ -13,7 +13,7 @@ from pytest_hwperf.cli.doctor.abilities import ESTIMATE, KNOWN_SOURCES
 from pytest_hwperf.cli.doctor.findings import ABILITIES, Probes, collect_findings, plain_data
 from pytest_hwperf.cli.doctor.noise import Noise, pair_for, read_noise
 from pytest_hwperf.cli.doctor.text import fitting_width, render
-from pytest_hwperf.cli.progress import clear_progress, show_progress
+from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.core.budgets import nearest
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.host.control_groups import control_groups
@@ -87,7 +87,8 @@ def parse_required(given: Sequence[str], registered: Collection[str] | None = No
 
 
 def _noise(seconds: float) -> Noise:
-    pairs = pair_for(seconds, lambda progress: show_progress(f"equal processes take turns: {progress.stage}"))
+    line = ProgressLine()
+    pairs = pair_for(seconds, lambda progress: line.show(f"equal processes take turns: {progress.stage}"))
     noise = read_noise(pairs, partial(snapshot, groups=tuple(control_groups())))
     clear_progress()
     return noise

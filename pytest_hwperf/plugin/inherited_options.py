@@ -1,4 +1,4 @@
-"""This user's pytest command, rebuilt for fresh processes."""
+"""The options of this user's pytest command that worker processes inherit, and what they must not."""
 
 import os
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.host.launch import Command, PytestCommand
+from pytest_hwperf.host.command_line import Command, PytestCommand
 
 # Options that a worker must not inherit: they stop it, select other tests, or write the files of this session.
 _FLAGS = frozenset(

@@ -1,0 +1,59 @@
+"""The command line of a worker process: this user's pytest again, or the module that runs a model."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_hwperf.host.worker_protocol import ModelSpec
+
+_OF_COVERAGE = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")  # coverage follows into whoever inherits them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """How to start this user's pytest again."""
+
+    arguments: Sequence[str]  # after `python -m`: "pytest" and its arguments, unless `module` says otherwise
+    directory: Path
+    environment: Mapping[str, str]
+    deadline_s: float = 300.0  # a worker that is silent for longer hangs
+    interpreter: str = field(default=sys.executable)
+    module: str = "pytest"
+    model: ModelSpec | None = None  # what that module measures, where it is no pytest
+
+    def line(self, place: Path) -> list[str]:
+        """Return the whole command line of a process that keeps its own files in the folder `place`."""
+        own = []
+        if self.module == "pytest":  # the asking session's own cache and temporary folders must not be cleared under it
+            own = ["-o", f"cache_dir={place / 'cache'}", f"--basetemp={place / 'tmp'}"]
+        return [self.interpreter, "-m", self.module, *self.arguments, *own]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PytestCommand:
+    """This user's pytest command, in the parts of which those of fresh processes are made."""
+
+    inherited: Sequence[str]  # options of the user's command line, without its tests and what a worker must not do
+    neutral: Sequence[str]  # options that keep plugins from disturbing a worker, or its files
+    root: Path  # pytest's rootdir
+    inipath: Path | None
+    directory: Path  # in which pytest was started
+    environment: Mapping[str, str]
+
+    def for_file(self, path: Path) -> Command:
+        """Return the command that runs the tests of one file."""
+        ini = [] if self.inipath is None else ["-c", str(self.inipath)]
+        return Command(
+            arguments=[*self.inherited, str(path), f"--rootdir={self.root}", *ini, *self.neutral],
+            directory=self.directory,
+            environment=self.environment,
+        )
+
+
+def untraced(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a process that coverage does not follow into: a traced call takes many times as long.
+
+    With `patch = subprocess` it does so without any option of pytest-cov.
+    """
+    return {name: value for name, value in environment.items() if name not in _OF_COVERAGE}

@@ -1,0 +1,53 @@
+"""The line that shows how far the pairs are: in the width of the terminal, and seen from within a test."""
+
+import pytest
+
+SHOWING = """
+from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.plugin.progress import ProgressLine
+
+def test_it(request):
+    line = ProgressLine(request.config)
+    for pair in (1, 1, 2):
+        line.show(Progress(stage="screen", pair=pair, of=6, test="test_a_name.py::test_it[" + "x" * 200 + "]"))
+    line.clear()
+    print("the test's own output")
+"""
+TERMINAL = """
+def pytest_sessionstart(session):
+    terminal = session.config.pluginmanager.getplugin("terminalreporter")
+    terminal.isatty = type(terminal.isatty)(True)
+"""
+
+
+@pytest.mark.parametrize("capture", ["fd", "sys", "no"])
+def test_it_is_seen_from_within_a_test_whose_output_is_captured(pytester: pytest.Pytester, capture: str) -> None:
+    pytester.makepyfile(SHOWING)
+    result = pytester.runpytest_subprocess(f"--capture={capture}")
+
+    result.assert_outcomes(passed=1)
+    shown = [line for line in result.outlines if line.startswith("hwperf: screen pair")]
+    assert ["1 of 6", "2 of 6"] == [line.removeprefix("hwperf: screen pair ").partition(",")[0] for line in shown]
+    assert (capture == "no") == ("the test's own output" in result.stdout.str())
+
+
+def test_very_quiet_runs_show_nothing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SHOWING)
+
+    pytester.runpytest_inprocess("-qq").stdout.no_fnmatch_line("*screen*")
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_line_of_a_terminal_is_cut_to_its_width_and_removed(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """A longer one would wrap, and the next could not be written over all of it."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    pytester.makeconftest(TERMINAL)
+    pytester.makepyfile(SHOWING)
+    lines = pytester.runpytest_inprocess().outlines  # a carriage return ends one too
+    rewritten = [line for line in lines if "screen" in line]
+
+    assert 3 == len(rewritten)
+    assert all("…" in text and len(text.rstrip()) < width for text in rewritten)
+    assert " " * (width - 1) in lines[lines.index(rewritten[-1]) :]  # removed at the end
