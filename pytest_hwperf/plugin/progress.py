@@ -47,6 +47,7 @@ class ProgressLine:
         if self._terminal is not None and self._terminal.isatty:
             with self._uncaptured():
                 self._terminal.rewrite("", erase=True)
+                self._terminal.rewrite("")  # back to the first column
 
     def _uncaptured(self) -> AbstractContextManager[None]:
         capturing = self._config.pluginmanager.getplugin("capturemanager")

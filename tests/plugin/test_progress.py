@@ -50,4 +50,6 @@ def test_a_line_of_a_terminal_is_cut_to_its_width_and_removed(
 
     assert 3 == len(rewritten)
     assert all("…" in text and len(text.rstrip()) < width for text in rewritten)
-    assert " " * (width - 1) in lines[lines.index(rewritten[-1]) :]  # removed at the end
+    after = lines[lines.index(rewritten[-1]) + 1 :]
+    assert " " * (width - 1) == after[0]  # removed at the end
+    assert after[1].startswith(".")  # and what follows begins in the first column
