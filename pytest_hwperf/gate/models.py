@@ -1,7 +1,6 @@
 """Comparison of two models, or of one with itself, in pairs of fresh processes."""
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -133,7 +132,7 @@ def rehearsed(
         models: dict[Side, str] = {"baseline": old, "candidate": new}
         conductor = Conductor(
             commands={side: _command(model, data, settings) for side, model in models.items()},
-            logs=Path(tempfile.gettempdir(), f"hwperf-logs-{os.getpid()}"),
+            logs=workdirs.private_folder() / "logs",
             processors=processors(),
             progress=settings.progress,
         )

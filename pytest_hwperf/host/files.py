@@ -1,6 +1,7 @@
 """Small system files as text, and files that are replaced atomically: a reader finds the old content or the new one."""
 
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from concurrent import futures
 from functools import partial
@@ -20,6 +21,18 @@ def read_text(path: Path) -> str:
 def create_file(path: Path, mode: int = 0o666) -> int:
     """Create the new file `path` and return its descriptor."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """Make a new folder in `parent`, called `name` and something that nobody can foresee.
+
+    Whatever was in `parent` before, no link in it is followed by what is written to the new folder.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
 
 
 def check_writable(path: Path) -> None:

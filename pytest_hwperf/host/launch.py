@@ -14,6 +14,7 @@ from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, encode
 
 _LOG_TAIL = 12  # lines of a failed worker's log that its error quotes
+_LOG_BYTES = 1 << 16  # of which these are taken: a process may write without end
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,7 +35,9 @@ class Launched:
 
     def log_tail(self) -> str:
         """Return the last lines of its output, for an error."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        with self.log.open("rb") as log:
+            log.seek(max(log.seek(0, os.SEEK_END) - _LOG_BYTES, 0))
+            lines = log.read().decode("utf-8", errors="replace").splitlines()
         return "\n".join(["The end of its log:", *(f"  {line}" for line in lines[-_LOG_TAIL:])])
 
 

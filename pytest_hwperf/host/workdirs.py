@@ -1,11 +1,14 @@
-"""Temporary folders that no run leaves behind: each is locked while in use, and those of killed runs are removed."""
+"""Temporary folders that no run leaves behind: in one private folder, locked while in use, removed by the next run."""
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from pytest_hwperf.core.errors import WorkerError
 
 try:
     import fcntl
@@ -14,6 +17,8 @@ except ImportError:  # not POSIX: nothing is locked, so nothing that another run
 
 PREFIX = "hwperf-base-"
 _LOCK = ".lock"
+_SIGNATURE = "pytest-hwperf has made this folder and removes it with all that is in it"
+_LONGEST_NOTE = 1 << 16  # bytes; a path has 4096 at most
 
 
 @contextmanager
@@ -21,8 +26,13 @@ def workdir(note: str = "") -> Iterator[Path]:
     """Make an empty folder; it is removed on exit, or by the next run if this one is killed.
 
     Args:
-        note: what `leftovers` returns with the folder of a killed run.
+        note: what `leftovers` returns with the folder of a killed run; one without a note is removed by any run.
+
+    Raises:
+        WorkerError: the folder that holds all temporary ones is not private.
     """
+    for _ in leftovers(noted=False):
+        pass
     folder, lock = _new(note)
     try:
         yield folder
@@ -30,38 +40,95 @@ def workdir(note: str = "") -> Iterator[Path]:
         _remove(folder)
         if lock is not None:
             os.close(lock)
+        _remove_if_empty(folder.parent)
 
 
-def leftovers() -> Iterator[tuple[Path, str]]:
-    """Yield each folder of this user that no live process holds, with its note, and remove it afterwards."""
+def private_folder() -> Path:
+    """Return the folder of this user that holds all temporary ones, which no other user can read; it is made if needed.
+
+    Raises:
+        WorkerError: something else has its name; says what to do.
+    """
+    place = _private_place()
+    with suppress(FileExistsError):
+        place.mkdir(mode=0o700)
+    if not _is_private(place):
+        raise WorkerError(
+            f"{place} is not a folder of this user that is closed to all others (mode 700), which temporary files "
+            "need: remove it, or choose another temporary folder with TMPDIR"
+        )
+    return place
+
+
+def leftovers(*, noted: bool = True) -> Iterator[tuple[Path, str]]:
+    """Yield each folder of a killed run with its note, and remove it afterwards.
+
+    Only what a run has signed as its own is ever removed, and only if no live process holds it.
+
+    Args:
+        noted: whether those that have a note are meant too.
+    """
+    place = _private_place()
     if fcntl is None:
         return
-    for folder in Path(tempfile.gettempdir()).resolve().glob(f"{PREFIX}*"):
-        lock = _lock(folder) if _is_ours(folder) else None
-        if lock is not None:
-            try:
-                yield folder, (folder / _LOCK).read_text(encoding="utf-8", errors="surrogateescape")
-            finally:
-                _remove(folder)
-                os.close(lock)
+    folders = sorted(place.glob(f"{PREFIX}*")) if _is_private(place) else []
+    for folder in folders:
+        lock = _lock(folder) if _is_private(folder) else None
+        if lock is None:
+            continue
+        try:
+            note = _signed_note(lock, folder)
+            if note is None:
+                _remove_unsigned(folder)
+            elif noted or not note:
+                try:
+                    yield folder, note
+                finally:
+                    _remove(folder)
+        finally:
+            os.close(lock)
+    if folders:
+        _remove_if_empty(place)
+
+
+def _private_place() -> Path:
+    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""
+    return Path(tempfile.gettempdir()).resolve() / f"hwperf{user}"
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether it is a folder, no link, that this user owns and no other can enter."""
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    if os.name != "posix":
+        return stat.S_ISDIR(status.st_mode)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
 def _new(note: str) -> tuple[Path, int | None]:
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=private_folder()))
+        except FileNotFoundError:  # another run has just removed the private folder, which was empty
+            continue
         if fcntl is None:
             return folder, None
-        lock = _lock(folder)
+        lock = _lock(folder, os.O_CREAT | os.O_EXCL)
         if lock is not None:  # else another run took the empty folder for that of a killed run
-            os.write(lock, note.encode("utf-8", errors="surrogateescape"))
+            os.write(lock, _signed(folder, note))
             return folder, lock
 
 
-def _lock(folder: Path) -> int | None:
-    """Return the acquired lock of `folder`; None where a live process holds it, or it has been removed meanwhile."""
+def _lock(folder: Path, flags: int = 0) -> int | None:
+    """Return the acquired lock of `folder`; None where a live process holds it, or there is none."""
     path = folder / _LOCK
     try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | flags, 0o600)
+    except FileNotFoundError:
+        _remove_if_empty(folder)  # killed between making and locking it
+        return None
     except OSError:
         return None
     try:
@@ -74,11 +141,27 @@ def _lock(folder: Path) -> int | None:
     return None
 
 
-def _is_ours(folder: Path) -> bool:
-    """Whether it is a folder of this user, and no link that another user has put there."""
+def _signed(folder: Path, note: str) -> bytes:
+    """Return what the lock file holds; with the name of its folder, so that a copy proves nothing about another one."""
+    return f"{_SIGNATURE}: {folder.name}\n{note}".encode("utf-8", errors="surrogateescape")
+
+
+def _signed_note(lock: int, folder: Path) -> str | None:
+    """Return the note in the lock file of `folder`; None where no run has signed it."""
+    if not stat.S_ISREG(os.fstat(lock).st_mode):
+        return None
+    content, signature = os.pread(lock, _LONGEST_NOTE, 0), _signed(folder, "")
+    if not content.startswith(signature):
+        return None
+    return content.removeprefix(signature).decode("utf-8", errors="surrogateescape")
+
+
+def _remove_unsigned(folder: Path) -> None:
+    """Remove a folder that holds nothing but an empty lock file: its run was killed before it could sign it."""
     with suppress(OSError):
-        return not folder.is_symlink() and folder.is_dir() and folder.stat().st_uid == os.getuid()
-    return False
+        if [child.name for child in folder.iterdir()] == [_LOCK] and not (folder / _LOCK).stat().st_size:
+            (folder / _LOCK).unlink()
+    _remove_if_empty(folder)
 
 
 def _remove(folder: Path) -> None:
@@ -86,7 +169,13 @@ def _remove(folder: Path) -> None:
     with suppress(OSError):  # gone already, or something cannot be removed: the next run tries again
         for child in [child for child in folder.iterdir() if child.name != _LOCK]:
             remove_tree(child)
-        (folder / _LOCK).unlink(missing_ok=True)
+        if [child.name for child in folder.iterdir()] == [_LOCK]:
+            (folder / _LOCK).unlink()
+        folder.rmdir()
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
         folder.rmdir()
 
 

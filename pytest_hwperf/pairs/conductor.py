@@ -23,6 +23,7 @@ from pytest_hwperf.core.sequence import next_step
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.files import new_folder
 from pytest_hwperf.host.launch import Launched, launch
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.channel import Endpoint, Listener, WorkerLostError, loss
@@ -209,8 +210,7 @@ class Conductor:
 
     def _kept(self, workdir: Path, sides: Iterable[Side]) -> Path:
         """Copy both logs of a lost pair to where the user finds them."""
-        folder = self.logs / f"pair-{self._started}"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = new_folder(self.logs, f"pair-{self._started}")
         for side in sides:
             shutil.copyfile(workdir / side / "log", folder / f"{side}.log")
         return folder

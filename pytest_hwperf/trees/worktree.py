@@ -3,12 +3,13 @@
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_hwperf.core.errors import UsageProblem, WorkerError
-from pytest_hwperf.host.workdirs import PREFIX, leftovers, remove_tree, workdir
+from pytest_hwperf.host.files import read_text
+from pytest_hwperf.host.workdirs import leftovers, private_folder, remove_tree, workdir
 from pytest_hwperf.trees.git import git
 from pytest_hwperf.trees.revision import in_repository
 
@@ -17,6 +18,7 @@ _POINTER = b"version https://git-lfs"
 _LONGEST_POINTER = 1024  # bytes, by git-lfs' specification
 _CHECKOUT_S = 900.0  # large files are fetched while checking out
 _SUBMODULES_S = 300.0
+_MARK = "made-by-pytest-hwperf"  # file in what a repository keeps of a work tree of ours; its text is the folder
 _LONGEST_RUN_S = 86400.0  # a folder that is not here may be used in another container with the same repository
 
 
@@ -34,18 +36,19 @@ def worktree(repository: Path, commit: str) -> Iterator[Path]:
     shared = in_repository(repository, git(repository, "rev-parse", "--git-common-dir"))
     common = Path(repository, shared).resolve()
     _sweep()
-    _forget(common, lambda folder: not folder.exists(), older_than_s=_LONGEST_RUN_S)
+    _forget_vanished(common)
     with workdir(note=str(common)) as folder:
         tree = folder / (repository.resolve().name or "tree")
         try:
             done = git(repository, "worktree", "add", "--detach", "--", str(tree), commit, timeout_s=_CHECKOUT_S)
             if done.code:
                 raise WorkerError(f"git cannot check out {commit} for the baseline: {done.complaint}")
+            _mark(tree)
             yield tree
         finally:
             git(repository, "worktree", "remove", "--force", "--force", str(tree))
             # Where git was killed half-way, or the test has removed the folder, this does what is left to do.
-            _forget(common, folder.__eq__)
+            _forget(common, folder)
 
 
 @contextmanager
@@ -110,32 +113,57 @@ def _sweep() -> None:
     """Remove what killed runs have left, in whichever repository."""
     for folder, common in leftovers():
         if common:
-            _forget(Path(common), folder.__eq__)
+            _forget(Path(common), folder)
 
 
-def _forget(common: Path, is_dead: Callable[[Path], bool], *, older_than_s: float = 0.0) -> None:
-    """Remove from a repository what it keeps about our work trees in dead folders.
+def _mark(tree: Path) -> None:
+    """Mark what the repository keeps of a work tree as ours: nothing without this is ever taken for abandoned.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    kept = git(tree, "rev-parse", "--absolute-git-dir")
+    if not kept.code:
+        Path(kept.output, _MARK).write_text(str(tree.parent), encoding="utf-8", errors="surrogateescape")
+
+
+def _forget(common: Path, folder: Path) -> None:
+    """Remove from a repository what it keeps about the work tree in `folder`, which is one of ours."""
+    for kept in common.glob("worktrees/*"):
+        if _folder_of(kept) == folder:
+            remove_tree(kept)
+
+
+def _forget_vanished(common: Path) -> None:
+    """Remove from a repository what it keeps about work trees of ours whose folders have been gone for long.
 
     `git worktree prune` would also forget other people's work trees, on a disk that is not mounted just now.
     """
     for kept in common.glob("worktrees/*"):
-        try:
-            gitdir = kept / "gitdir"
-            folder = (kept / gitdir.read_text(encoding="utf-8").strip()).parents[1]
-            age_s = time.time() - gitdir.stat().st_mtime
-        except (OSError, ValueError, IndexError):  # damaged
+        folder = _folder_of(kept)
+        if folder is None or folder.exists() or read_text(kept / _MARK) != str(folder):
             continue
-        if folder.name.startswith(PREFIX) and is_dead(folder) and age_s >= older_than_s:
+        if time.time() - (kept / _MARK).stat().st_mtime >= _LONGEST_RUN_S:
             remove_tree(kept)
+
+
+def _folder_of(kept: Path) -> Path | None:
+    """Return the folder around the work tree that an entry of a repository is about; None where it is damaged."""
+    try:
+        named = (kept / "gitdir").read_text(encoding="utf-8", errors="surrogateescape").strip()
+        return Path(os.path.realpath(kept / named)).parents[1]
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _files(folder: Path) -> Iterator[Path]:
     """Yield files and links: those of git where it knows any, else all but caches and environments."""
     listed = git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     names = dict.fromkeys(filter(None, listed.output.split("\0"))) if not listed.code else {}
+    temporary = private_folder()  # it holds the copy itself, and those of other runs
     # A folder that its repository ignores has no files by git's account.
     for path in [folder / name for name in names] or sorted(folder.iterdir()):
-        if path == folder or is_environment(path) or path.name.startswith(PREFIX):
+        if path == folder or is_environment(path) or path.is_relative_to(temporary):
             continue
         if path.is_symlink() or path.is_file():
             yield path

@@ -3,14 +3,17 @@
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes.clocks import HandClock
 
+from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Measurement, Observation, Pair
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.gate.models import CompareSettings, compare_with_itself
+from pytest_hwperf.gate.models import CompareSettings, compare_with_itself, rehearsed
+from pytest_hwperf.host.workdirs import private_folder
 
 SETTINGS = CompareSettings(time_s=20.0)
 ASKED = Evidence(alpha=0.01, hypotheses=(), pairs=())
@@ -107,3 +110,19 @@ def test_a_model_that_gives_no_value_ends_it_with_the_reason(play: Callable[...,
 
     assert "gave no value in 2 pairs: it was not measured there" == compare_with_itself("m:f", [[1.0]], SETTINGS).lost
     assert 1 == len(conductor.begun)
+
+
+def test_logs_lie_where_no_other_user_can_prepare_links(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are kept, for the user to read."""
+    chosen: list[Path] = []
+
+    def refused(**given: Any) -> None:
+        chosen.append(given["logs"])
+        raise UsageProblem
+
+    monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", refused)
+    with pytest.raises(UsageProblem), rehearsed("m:f", "m:f", [[1.0]], None, SETTINGS):
+        pytest.fail("it was refused")
+
+    assert [private_folder() / "logs"] == chosen
+    assert temporary in chosen[0].parents

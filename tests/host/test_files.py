@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.host import files
-from pytest_hwperf.host.files import check_writable, create_file, read_text, replace_file, replace_files
+from pytest_hwperf.host.files import check_writable, create_file, new_folder, read_text, replace_file, replace_files
 
 
 def test_new_content_in_new_and_old_folders(tmp_path: Path) -> None:
@@ -118,3 +118,12 @@ def test_a_place_is_tried_without_a_trace(tmp_path: Path) -> None:
     assert [("file", "{}")] == [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()]
     with pytest.raises(FileNotFoundError):
         check_writable(tmp_path / "absent/watts.json")
+
+
+def test_a_new_folder_holds_nothing_that_was_there_before(tmp_path: Path) -> None:
+    """Links that others have prepared for its files lie elsewhere; nobody else can enter it."""
+    made = [new_folder(tmp_path / "logs", "pair-1") for _ in range(2)]
+
+    assert 2 == len(set(made))
+    assert all(folder.name.startswith("pair-1-") and [] == list(folder.iterdir()) for folder in made)
+    assert {0o700} == {folder.stat().st_mode & 0o777 for folder in made}

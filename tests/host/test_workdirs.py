@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host import workdirs
-from pytest_hwperf.host.workdirs import leftovers, remove_tree, workdir
+from pytest_hwperf.host.workdirs import leftovers, private_folder, remove_tree, workdir
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -19,10 +20,25 @@ def swept() -> dict[str, str]:
     return {folder.name: note for folder, note in leftovers()}
 
 
+def left_over(note: str = "") -> Path:
+    """Leave a folder behind, as a killed run does."""
+    folder, lock = workdirs._new(note)
+    (folder / "tree").mkdir()
+    assert lock is not None
+    os.close(lock)
+    return folder
+
+
+@pytest.fixture
+def private(temporary: Path) -> Path:
+    assert not list(temporary.iterdir())
+    return private_folder()
+
+
 def test_a_place_is_nobodys_leftover_while_it_is_held(temporary: Path) -> None:
     with workdir("a note") as folder:
         (folder / "tree").mkdir()
-        assert folder.parent == temporary
+        assert folder.parent.parent == temporary
         assert {} == swept()
         assert (folder / "tree").exists()
 
@@ -41,21 +57,119 @@ def test_files_and_links_in_a_place_go_with_it(temporary: Path, tmp_path: Path) 
 
 
 def test_a_leftover_is_given_with_its_note_and_removed(temporary: Path) -> None:
-    folder = temporary / "hwperf-base-1"
-    (folder / "tree").mkdir(parents=True)
-    (folder / ".lock").write_text("of /some/repository")
+    folder = left_over("of /some/repository")
 
-    assert {"hwperf-base-1": "of /some/repository"} == swept()
+    assert {folder.name: "of /some/repository"} == swept()
     assert not list(temporary.iterdir())
 
 
+@pytest.mark.usefixtures("temporary")
+def test_the_next_folder_clears_those_without_a_note_away() -> None:
+    """Those with one have more to be removed than the folder: who asks for notes does it."""
+    without, noted = left_over(), left_over("of /some/repository")
+    with workdir():
+        assert not without.exists()
+        assert noted.exists()
+
+
 def test_a_leftover_goes_even_if_its_user_fails(temporary: Path) -> None:
-    (temporary / "hwperf-base-1").mkdir()
+    left_over("a note")
     sweep = leftovers()
     next(sweep)
     with pytest.raises(RuntimeError):
         sweep.throw(RuntimeError)  # type: ignore[attr-defined]
 
+    assert not list(temporary.glob("*/*"))
+
+
+@pytest.mark.parametrize("lock", [None, "", "mine", f"{workdirs._SIGNATURE}: hwperf-base-another\n"])
+@pytest.mark.parametrize("place", ["temporary", "private"])
+def test_what_no_run_has_signed_is_never_removed(temporary: Path, private: Path, place: str, lock: str | None) -> None:
+    """Whatever its name, and wherever it lies; a copy of a folder of ours is none of ours."""
+    folder = (temporary if place == "temporary" else private) / "hwperf-base-mine"
+    folder.mkdir(mode=0o700)
+    (folder / "thesis.txt").write_text("years of work")
+    if lock is not None:
+        (folder / ".lock").write_text(lock)
+    before = sorted(folder.iterdir())
+    with workdir():
+        pass
+
+    assert {} == swept()
+    assert before == sorted(folder.iterdir())
+
+
+@pytest.mark.parametrize("at", ["made", "locked"])
+def test_a_folder_whose_run_was_killed_before_it_could_sign_goes(temporary: Path, private: Path, at: str) -> None:
+    folder = private / "hwperf-base-killed"
+    folder.mkdir(mode=0o700)
+    if at == "locked":
+        (folder / ".lock").touch()
+
+    assert {} == swept()
+    assert not list(temporary.iterdir())
+
+
+def test_what_cannot_be_removed_is_tried_again(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its signature is removed last."""
+    folder = left_over()
+    with monkeypatch.context() as patched:
+        patched.setattr(workdirs, "remove_tree", lambda _: None)
+        assert [folder.name] == list(swept())
+
+    assert folder.parent == private
+    assert [folder.name] == list(swept())
+    assert not folder.exists()
+
+
+def test_the_folder_of_all_is_closed_to_other_users(private: Path) -> None:
+    assert 0o700 == private.stat().st_mode & 0o777
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+@pytest.mark.parametrize("kind", ["link", "file", "open to others", "of another user"])
+def test_a_folder_of_all_that_is_not_ours_is_refused(
+    temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Another user knows its name and may have made it first."""
+    place = temporary / f"hwperf-{os.getuid()}"
+    if kind == "link":
+        (tmp_path / "victim").mkdir(mode=0o700)
+        place.symlink_to(tmp_path / "victim")
+    elif kind == "file":
+        place.touch()
+    else:
+        place.mkdir(mode=0o700)
+        (place / "hwperf-base-1").mkdir(mode=0o700)
+    if kind == "open to others":
+        place.chmod(0o770)
+    if kind == "of another user":
+        monkeypatch.setattr(os, "getuid", lambda: place.stat().st_uid + 1)
+        place = place.rename(temporary / f"hwperf-{os.getuid()}")
+
+    with pytest.raises(WorkerError, match=r"is not a folder of this user that is closed to all others \(mode 700\)"):
+        workdir().__enter__()
+    assert {} == swept()
+    assert not (tmp_path / "victim").exists() or not list((tmp_path / "victim").iterdir())
+
+
+def test_a_folder_of_all_that_another_run_removes_is_made_again(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run removes it when it is empty."""
+    made = tempfile.mkdtemp
+    attempts: list[Any] = []
+
+    def too_late(**options: Any) -> str:
+        attempts.append(options["dir"])
+        if len(attempts) == 1:
+            options["dir"].rmdir()
+        return str(made(**options))
+
+    monkeypatch.setattr(tempfile, "mkdtemp", too_late)
+    with workdir() as folder:
+        assert folder.is_dir()
+    assert 2 == len(attempts)
     assert not list(temporary.iterdir())
 
 
@@ -88,32 +202,45 @@ def test_a_place_that_another_run_takes_for_a_leftover_is_left_to_it(
 
 
 def test_a_lock_of_a_folder_that_was_just_removed_counts_nothing(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch
+    private: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its holder would share the place with whoever makes the lock anew."""
     taken = fcntl.flock
 
     def removed_meanwhile(lock: int, how: int) -> None:
-        (temporary / ".lock").unlink()
-        (temporary / ".lock").touch()
+        (private / ".lock").unlink()
+        (private / ".lock").touch()
         taken(lock, how)
 
+    (private / ".lock").touch()
     monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
 
-    assert workdirs._lock(temporary) is None
+    assert workdirs._lock(private) is None
     monkeypatch.setattr(fcntl, "flock", taken)
-    lock = workdirs._lock(temporary)
+    lock = workdirs._lock(private)
     assert lock is not None
     os.close(lock)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
-def test_a_lock_that_is_a_link_is_not_followed(temporary: Path) -> None:
-    (temporary / "hwperf-base-1").mkdir()
-    (temporary / "hwperf-base-1" / ".lock").symlink_to(temporary / "victim")
+@pytest.mark.parametrize("kind", ["dangling link", "signed link", "pipe", "folder"])
+def test_a_lock_that_is_no_file_is_left_alone(private: Path, tmp_path: Path, kind: str) -> None:
+    folder = private / "hwperf-base-1"
+    folder.mkdir(mode=0o700)
+    (folder / "kept").touch()
+    victim = tmp_path / "victim"
+    if kind == "pipe":
+        os.mkfifo(folder / ".lock")
+    elif kind == "folder":
+        (folder / ".lock").mkdir()
+    else:
+        (folder / ".lock").symlink_to(victim)
+    if kind == "signed link":
+        victim.write_bytes(workdirs._signed(folder, ""))
 
     assert {} == swept()
-    assert not (temporary / "victim").exists()
+    assert (folder / "kept").exists()
+    assert (kind == "signed link") == victim.exists()
 
 
 def test_a_write_protected_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,17 @@ def test_a_pair_that_is_lost_is_repeated_and_its_log_kept(conductor: Make) -> No
     assert decide(evidence)[TRIAL].outcome == "equivalent"
 
 
+def test_a_kept_log_follows_no_link_that_was_there(conductor: Make, tmp_path: Path) -> None:
+    """The folder of logs is in the repository, where anything may be."""
+    (tmp_path / "logs" / "pair-1").mkdir(parents=True)
+    (tmp_path / "victim").write_text("years of work")
+    (tmp_path / "logs" / "pair-1" / "candidate.log").symlink_to(tmp_path / "victim")
+    found = conductor(candidate={"crash_in": [0]})
+    for_ever(found, asking())
+
+    assert "years of work" == (tmp_path / "victim").read_text()
+
+
 def test_a_test_that_takes_its_process_down_again_and_again_is_dropped(conductor: Make) -> None:
     found = conductor(baseline={"crash_in": [*range(50)]})
     evidence = for_ever(found, asking())

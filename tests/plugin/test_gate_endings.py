@@ -97,4 +97,4 @@ def test_a_killed_rerun_is_tidied_up_by_the_next(session: "subprocess.Popen[str]
         cwd=project, env=environment, check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     assert worktrees(project) == []
-    assert [] == list(places.glob("hwperf-base-*"))
+    assert [] == list(places.glob("hwperf-*"))

@@ -13,6 +13,7 @@ import pytest
 from fakes.repositories import commit, git, repository_with
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.host.workdirs import private_folder
 from pytest_hwperf.trees import worktree as worktree_module
 from pytest_hwperf.trees.revision import resolve, revision_of, top_of
 from pytest_hwperf.trees.worktree import copy_of, update_submodules, worktree
@@ -181,23 +182,59 @@ def test_an_entry_whose_place_has_vanished_goes_after_a_day(repository: Path) ->
     shutil.rmtree(left.parent)  # as a restart of the machine does
     with worktree(repository, "HEAD"):
         assert str(left) in worktrees(repository)
-    (entry,) = (repository / ".git" / "worktrees").glob("*/gitdir")
-    os.utime(entry, (0, 0))
+    (mark,) = (repository / ".git" / "worktrees").glob(f"*/{worktree_module._MARK}")
+    os.utime(mark, (0, 0))
 
     with worktree(repository, "HEAD"):
         assert str(left) not in worktrees(repository)
 
 
-def test_a_folder_of_ours_without_a_lock_is_left_over(repository: Path, temporary: Path) -> None:
-    (temporary / "hwperf-base-killed" / "tree").mkdir(parents=True)
-    (temporary / "other-base").mkdir()
-    (temporary / "hwperf-base-link").symlink_to(repository)
+@pytest.mark.parametrize("private", [False, True])
+def test_a_worktree_of_the_users_is_kept_whatever_its_name(repository: Path, temporary: Path, private: bool) -> None:
+    """With uncommitted files, in the temporary folder, under a name that looks like one of ours."""
+    place = (private_folder() if private else temporary) / "hwperf-base-mine"
+    place.mkdir(mode=0o700)
+    git(repository, "worktree", "add", str(place / "work"))
+    (place / "work" / "thesis.txt").write_text("years of work")
+
+    with worktree(repository, "HEAD"), copy_of(repository):
+        pass
+
+    assert "years of work" == (place / "work" / "thesis.txt").read_text()
+    assert [str(repository), str(place / "work")] == worktrees(repository)
+
+
+def test_a_worktree_of_the_users_is_remembered_while_its_disk_is_away(repository: Path, tmp_path: Path) -> None:
+    """What git keeps of it holds its branch and its index."""
+    theirs = tmp_path / "disk" / "hwperf-base-mine" / "work"
+    git(repository, "worktree", "add", "--detach", str(theirs))
+    (tmp_path / "disk").rename(tmp_path / "away")
+    (entry,) = (repository / ".git" / "worktrees").glob("*/gitdir")
+    os.utime(entry, (0, 0))
 
     with worktree(repository, "HEAD"):
         pass
 
-    assert {"other-base", "hwperf-base-link"} == {path.name for path in temporary.iterdir()}
-    assert (repository / "model.py").exists()
+    assert [str(repository), str(theirs)] == worktrees(repository)
+
+
+def test_a_folder_that_is_compared_with_is_never_swept(temporary: Path) -> None:
+    """It may bear a name that looks like one of ours."""
+    folder = temporary / "hwperf-base-mine"
+    folder.mkdir(mode=0o700)
+    (folder / "model.py").write_text("old")
+
+    with copy_of(folder) as tree:
+        assert "old" == (tree / "model.py").read_text()
+    assert "old" == (folder / "model.py").read_text()
+
+
+def test_a_temporary_folder_within_a_copied_one_is_not_copied(temporary: Path) -> None:
+    """Else the copy would hold itself, and what other runs are at."""
+    (temporary / "model.py").write_text("old")
+
+    with copy_of(temporary) as tree:
+        assert ["model.py"] == [path.name for path in tree.iterdir()]
 
 
 def test_hooks_do_not_run(repository: Path, tmp_path: Path) -> None:
@@ -308,14 +345,13 @@ def test_a_tree_without_submodules_asks_nobody(repository: Path) -> None:
 @pytest.mark.parametrize("take", [lambda path: worktree(path, "HEAD"), copy_of])
 def test_without_locks_trees_are_made_and_nothing_is_swept(
     repository: Path,
-    temporary: Path,
     monkeypatch: pytest.MonkeyPatch,
     take: Callable[[Path], AbstractContextManager[Path]],
 ) -> None:
     monkeypatch.setattr("pytest_hwperf.host.workdirs.fcntl", None)
-    (temporary / "hwperf-base-of-another-run").mkdir()
+    (private_folder() / "hwperf-base-of-another-run").mkdir(mode=0o700)
 
     with take(repository) as tree:
         assert (tree / "model.py").exists()
 
-    assert ["hwperf-base-of-another-run"] == [path.name for path in temporary.iterdir()]
+    assert ["hwperf-base-of-another-run"] == [path.name for path in private_folder().iterdir()]
