@@ -81,7 +81,13 @@ class Launched:
         return "\n".join(["The end of its log:", *(f"  {line}" for line in lines[-_LOG_TAIL:])])
 
 
-def launch(command: Command, task: WorkerTask, place: Path, environment: Mapping[str, str] | None = None) -> Launched:
+def launch(
+    command: Command,
+    task: WorkerTask,
+    place: Path,
+    environment: Mapping[str, str] | None = None,
+    descriptors: Sequence[int] = (),
+) -> Launched:
     """Start a process that carries out `task`.
 
     Args:
@@ -89,6 +95,7 @@ def launch(command: Command, task: WorkerTask, place: Path, environment: Mapping
         task: its role; the model of the command is added.
         place: an empty folder, for its log, cache and temporary files.
         environment: variables beside those of the command.
+        descriptors: of this process, that it inherits.
 
     Raises:
         WorkerError: it cannot be started.
@@ -106,6 +113,7 @@ def launch(command: Command, task: WorkerTask, place: Path, environment: Mapping
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                pass_fds=descriptors,
                 start_new_session=os.name == "posix",
             )
         except OSError as error:
