@@ -39,6 +39,7 @@ class WorkerTask(Record, frozen=True, kw_only=True):
     label: str = ""  # which measurement of that test
     growth: bool = True  # of the role `memory`: read what is held after many calls too, for leaks
     side: Side | None = None  # of a pair
+    plant: float = 0.0  # of a pair: share of work that is added to each call, to see it found
     model: ModelSpec | None = None  # what to measure where the process is no pytest
     protocol: int = PROTOCOL
 

@@ -58,6 +58,7 @@ class Conductor:
     plan: BlockPlan = field(default_factory=BlockPlan)
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     progress: Callable[[Progress], None] = lambda _: None
+    plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
@@ -202,8 +203,9 @@ class Conductor:
                 ours, theirs = sockets()
                 stack.callback(ours.close)
                 with theirs:
-                    place, task = folder / side, WorkerTask(role="pair", side=side, reply_to=str(theirs.fileno()))
+                    place, plant = folder / side, self.plant if side == "candidate" else 0.0
                     place.mkdir()
+                    task = WorkerTask(role="pair", side=side, reply_to=str(theirs.fileno()), plant=plant)
                     seed = {"PYTHONHASHSEED": str(seeds[side])}
                     process = launch(self.commands[side], task, place, seed, [theirs.fileno()])
                 stack.callback(process.end)
