@@ -1,7 +1,6 @@
 """`hwperf selfcheck`: the user's own tests compared with themselves, without and with planted work."""
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -171,9 +170,9 @@ def _build(share: float, options: argparse.Namespace) -> Report:
             capture_output=True, text=True, check=False,
         ).stdout.strip()  # fmt: skip
         command = [sys.executable, "-m", "pytest", "-q", "--hwperf-only", f"--hwperf-json={file}"]
-        command += [f"--hwperf-against={top or Path.cwd()}", f"--hwperf-alpha={options.alpha}", *options.pytest]
-        environment = {**os.environ, "HWPERF_PLANT": str(share)} if share else dict(os.environ)
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
+        command += [f"--hwperf-against={top or Path.cwd()}", f"--hwperf-alpha={options.alpha}"]
+        command += [f"--hwperf-plant={100 * share:g}%"]  # also where it is none: an ini file may plant some
+        done = subprocess.run([*command, *options.pytest], capture_output=True, text=True, check=False)  # noqa: S603
         if not file.exists():
             raise UsageProblem(f"pytest ended with code {done.returncode} and wrote no report:\n{done.stdout[-2000:]}")
         return read_report(str(file))

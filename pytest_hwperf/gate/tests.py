@@ -47,6 +47,7 @@ class GateRequest:
     energy: EnergySource | None = None  # by which energy can be compared
     share: Sequence[str] = ()  # globs of files that the baseline is given
     base_python: str = ""  # interpreter of the baseline, "" for this one
+    plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     progress: Callable[[Progress], None] = field(default=lambda _: None)
 
 
@@ -78,6 +79,7 @@ def run_gate(request: GateRequest) -> GateResult:
             logs=request.logs,
             processors=processors(),
             progress=request.progress,
+            plant=request.plant,
         )
         conductor.seconds["checkout"] = monotonic() - began
         trace, lost = _rehearsed(conductor, request)
@@ -93,7 +95,7 @@ def run_gate(request: GateRequest) -> GateResult:
         evidence=evidence,
         shared=trees.shared,
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
-        warnings=(*trees.warnings, *filter(None, [unseen])),
+        warnings=(*trees.warnings, *filter(None, [unseen, _planted(request.plant)])),
     )
     return GateResult(gate=gate, answers=_answers(evidence, questions, trace), changed=trees.changed)
 
@@ -151,6 +153,10 @@ def _answers(evidence: Evidence, questions: Questions, trace: PairTrace) -> Pair
     silent = {key for one in evidence.hypotheses if (key := one.key) not in comparisons} - questions.parts.keys()
     questions.parts.update(dict.fromkeys(silent, ("inconclusive", evidence.stopped)))
     return PairedAnswers(comparisons=comparisons, questions=questions, met=frozenset({*trace.facts, *trace.uneven}))
+
+
+def _planted(share: float) -> str:
+    return f"{100 * share:g} % of work was added to each call of the present code (--hwperf-plant)" if share else ""
 
 
 @contextmanager

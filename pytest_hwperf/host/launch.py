@@ -3,7 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +41,13 @@ class Launched:
         return "\n".join(["The end of its log:", *(f"  {line}" for line in lines[-_LOG_TAIL:])])
 
 
-def launch(command: Command, task: WorkerTask, place: Path, environment: Mapping[str, str] | None = None) -> Launched:
+def launch(
+    command: Command,
+    task: WorkerTask,
+    place: Path,
+    environment: Mapping[str, str] | None = None,
+    descriptors: Sequence[int] = (),
+) -> Launched:
     """Start a process that carries out `task`.
 
     Args:
@@ -49,6 +55,7 @@ def launch(command: Command, task: WorkerTask, place: Path, environment: Mapping
         task: its role; the model of the command is added.
         place: an empty folder, for its log, cache and temporary files.
         environment: variables beside those of the command.
+        descriptors: of this process, that it inherits.
 
     Raises:
         WorkerError: it cannot be started.
@@ -63,6 +70,7 @@ def launch(command: Command, task: WorkerTask, place: Path, environment: Mapping
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                pass_fds=descriptors,
                 start_new_session=os.name == "posix",
             )
         except OSError as error:

@@ -12,7 +12,7 @@ from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.host.files import replace_file
 
-PROTOCOL = 3  # both sides must speak the same: a worker may run another version of this package
+PROTOCOL = 4  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker
 
 # Measure memory, time a cold start, name lines that allocate, make the whole measurement again, or be half of a pair.
@@ -34,12 +34,12 @@ class WorkerTask(Record, frozen=True, kw_only=True):
     """What one fresh process is to do."""
 
     role: Role
-    reply_to: str = ""  # path of a file in a folder of the asking process; of a pair: the conductor's PORT of 127.0.0.1
+    reply_to: str = ""  # path of a file in a folder of the asking process; of a pair: number of an inherited descriptor
     node: str = ""  # node id of the one test to run; "" for a pair, whose conductor selects them
     label: str = ""  # which measurement of that test
     growth: bool = True  # of the role `memory`: read what is held after many calls too, for leaks
     side: Side | None = None  # of a pair
-    token: str = ""  # shows the conductor of a pair that it is the process that it has started
+    plant: float = 0.0  # of a pair: share of work that is added to each call, to see it found
     model: ModelSpec | None = None  # what to measure where the process is no pytest
     protocol: int = PROTOCOL
 

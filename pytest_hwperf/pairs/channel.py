@@ -1,6 +1,6 @@
-"""The conductor's end of a connection to a process of a pair: localhost TCP, a token, deadlines."""
+"""The conductor's end of a connection to a process of a pair: an inherited socket, which nobody else can reach."""
 
-import secrets
+import fcntl
 import selectors
 import socket
 import subprocess
@@ -14,19 +14,30 @@ from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.host.launch import Launched
 from pytest_hwperf.host.worker_protocol import PROTOCOL
-from pytest_hwperf.pairs.messages import Frame, Hello, ToWorker, decode_frame, encode_frame, read_exactly
+from pytest_hwperf.pairs.messages import (
+    LARGEST_FRAME,
+    Frame,
+    Hello,
+    Message,
+    ToWorker,
+    decode_frame,
+    encode_frame,
+    read_exactly,
+)
 
 _SLICE_S = 0.2  # between two checks whether the process lives: a forked child may hold its end of the connection
 _EXIT_S = 0.5  # from the end of a connection to the end of its process
-_HELLO_S = 10.0  # for a client that connects and sends nothing
+_FIRST_FREE = 3  # the descriptors before are those of the standard streams
+_LARGEST_HELLO = 4096  # bytes: until its first message is understood, a process is trusted with no more
 
 
 class WorkerLostError(WorkerError):
-    """A process of a pair crashed, hung, or broke the protocol; `side` says which, None where both are involved."""
+    """A process of a pair crashed, hung, or broke the protocol: `what` it did, and its `side`, None for both."""
 
     def __init__(self, sentence: str, *, side: Side | None = None, log: str = "") -> None:
         super().__init__(f"{side}: {sentence}" if side else sentence, log=log)
         self.side = side
+        self.what = sentence
 
 
 def loss(error: WorkerLostError) -> Statement:
@@ -52,39 +63,14 @@ class Endpoint(Protocol):
         """
 
 
-class Listener:
-    """A listening socket on this machine, open for one pair."""
+def sockets() -> tuple[socket.socket, socket.socket]:
+    """Return two connected sockets without an address, to which nobody else can connect: ours, and a process's own.
 
-    def __init__(self) -> None:
-        """Open it on a free port."""
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self.token = secrets.token_hex(16)
-
-    def accept(self, side: Side, launched: Launched, deadline_s: float) -> "Connection":
-        """Wait for the process that was launched for `side`; a client without the token is refused.
-
-        Raises:
-            WorkerLostError: it ended, or did not connect in time.
-        """
-        until = monotonic() + deadline_s
-        while monotonic() < until:
-            if _readable(self._listener):
-                connection = Connection(self._listener.accept()[0], launched, side)
-                try:
-                    if connection.is_from(self.token, side):
-                        return connection
-                except WorkerLostError:
-                    connection.close()
-                    raise
-                connection.close()
-            elif launched.process.poll() is not None:
-                raise WorkerLostError(f"ended with code {launched.process.returncode} before it had connected")
-        raise WorkerLostError(f"did not connect within {deadline_s:g} s")
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._listener.close()
+    The second is to be inherited, and is none of the descriptors that the process uses for its standard streams.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        return ours, socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE))
 
 
 class Connection:
@@ -94,7 +80,7 @@ class Connection:
         self,
         connection: socket.socket,
         launched: Launched,
-        side: Side | None = None,
+        side: Side,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         """Exchange messages with `launched`, which is one side, over `connection`."""
@@ -102,7 +88,7 @@ class Connection:
         self._connection = connection
         self._launched = launched
         self._clock = clock
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._greeted = False
 
     def send(self, message: ToWorker) -> None:
         """Send one message.
@@ -121,51 +107,66 @@ class Connection:
         Raises:
             WorkerLostError: the process is gone, or silent for longer than `deadline_s`.
         """
-        until = self._clock() + deadline_s
-        try:
-            wait = partial(self._wait, until, deadline_s)
-            return decode_frame(lambda count: read_exactly(self._connection, count, wait))
-        except OSError as error:
-            raise self._gone() from error
+        return self._received(deadline_s)
 
-    def is_from(self, token: str, side: str) -> bool:
-        """Whether it was opened by the process of that side.
+    def greet(self, deadline_s: float) -> None:
+        """Wait until the process has said that it is the right side, and speaks this protocol.
 
         Raises:
-            WorkerLostError: it is, but uses another protocol.
+            WorkerLostError: it ended, was silent for longer than `deadline_s`, or said something else.
         """
         try:
-            hello = self.receive(_HELLO_S).message
-        except WorkerError:
-            return False
-        if not isinstance(hello, Hello) or not secrets.compare_digest(
-            hello.token.encode(errors="surrogatepass"), token.encode()
-        ):
-            return False
+            problem = self._misgreeting(self._received(deadline_s, largest=_LARGEST_HELLO).message)
+        except WorkerLostError as error:
+            problem = error.what
+        except WorkerError as error:
+            problem = str(error)
+        if problem:
+            raise WorkerLostError(f"{problem}.", side=self._side, log=self._launched.log_tail())
+        self._greeted = True
+
+    def _misgreeting(self, hello: Message) -> str:
+        """Return what is wrong with the first message of a process, "" where nothing is."""
+        if not isinstance(hello, Hello):
+            return f"sent {type(hello).__name__!r} where {Hello.__name__!r} was due"
         if hello.protocol != PROTOCOL:
-            raise WorkerLostError(
+            return (
                 f"uses protocol {hello.protocol} instead of {PROTOCOL}: both sides need the same version of "
                 "pytest-hwperf"
             )
-        return hello.side == side
+        return "" if hello.side == self._side else f"calls itself {hello.side}"
 
     def close(self) -> None:
         """Close this end: the process ends itself then."""
         self._connection.close()
 
+    def _received(self, deadline_s: float, largest: int = LARGEST_FRAME) -> Frame:
+        wait = partial(self._wait, self._clock() + deadline_s, deadline_s)
+        try:
+            return decode_frame(lambda count: read_exactly(self._connection, count, wait), largest)
+        except OSError as error:
+            raise self._gone() from error
+
     def _wait(self, until: float, deadline_s: float) -> None:
-        while not _readable(self._connection):
+        """Wait for more bytes of a message; it has to be whole in time, and not only to go on."""
+        while True:
+            if self._clock() > until:
+                raise self._lost(f"was silent for {deadline_s:.3g} s")
+            if _readable(self._connection):
+                return
             if self._launched.process.poll() is not None and not _readable(self._connection):
                 raise self._gone()
-            if self._clock() > until:
-                raise WorkerLostError(f"was silent for {deadline_s:.3g} s")
+
+    def _lost(self, sentence: str) -> WorkerLostError:
+        return WorkerLostError(sentence, side=self._side)
 
     def _gone(self) -> WorkerLostError:
         try:  # its end of the connection closes a moment before its code is known
             how = f"ended with code {self._launched.process.wait(_EXIT_S)}"
         except subprocess.TimeoutExpired:
             how = "closed its connection"
-        return WorkerLostError(f"{how} in the middle of the pair", side=self._side)
+        when = "in the middle of the pair" if self._greeted else "before it had connected"
+        return self._lost(f"{how} {when}")
 
 
 def _readable(connection: socket.socket) -> bool:

@@ -5,7 +5,7 @@ import secrets
 import shutil
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,9 +24,9 @@ from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.files import new_folder
-from pytest_hwperf.host.launch import Launched, launch
+from pytest_hwperf.host.launch import launch
 from pytest_hwperf.host.worker_protocol import WorkerTask
-from pytest_hwperf.pairs.channel import Endpoint, Listener, WorkerLostError, loss
+from pytest_hwperf.pairs.channel import Connection, WorkerLostError, loss, sockets
 from pytest_hwperf.pairs.interleaving import BlockPlan
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
 
@@ -60,6 +60,7 @@ class Conductor:
     plan: BlockPlan = field(default_factory=BlockPlan)
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     progress: Callable[[Progress], None] = lambda _: None
+    plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
@@ -180,14 +181,15 @@ class Conductor:
         order = SIDES if self._toss() else SIDES[::-1]
         seeds: dict[str, int] = {side: self.random.randrange(_HASH_SEEDS) for side in order}
         self._started += 1
-        with self._processes(order, seeds) as (launched, folder):
+        with self._processes(order, seeds) as (connections, folder):
             try:
-                with _connections(launched) as connections:
-                    trace = Pairing(connections, program, self._toss).run()
+                for side in SIDES:
+                    connections[side].greet(_START_S)
+                trace = Pairing(connections, program, self._toss).run()
             except WorkerLostError as error:
                 trace = PairTrace(lost=loss(error))
             if trace.lost:
-                trace.lost = state("lost, logged", log=str(self._kept(folder, launched)), **trace.lost.texts)
+                trace.lost = state("lost, logged", log=str(self._kept(folder)), **trace.lost.texts)
         trace.first, trace.hash_seeds = order[0], seeds
         self.seconds[stage] = self.seconds.get(stage, 0.0) + self.clock() - began
         return trace
@@ -195,23 +197,27 @@ class Conductor:
     @contextmanager
     def _processes(
         self, order: Sequence[Side], seeds: Mapping[str, int]
-    ) -> Iterator[tuple[dict[Side, tuple[Launched, Listener]], Path]]:
+    ) -> Iterator[tuple[dict[Side, Connection], Path]]:
+        """Start both processes, each with an end of a socket that has no address: nobody else can connect to it."""
         with workdirs.workdir() as folder, ExitStack() as stack:
-            launched = dict[Side, tuple[Launched, Listener]]()
+            connections = dict[Side, Connection]()
             for side in order:
-                own, listener = folder / side, Listener()
-                stack.callback(listener.close)
-                own.mkdir()
-                task = WorkerTask(role="pair", side=side, reply_to=str(listener.port), token=listener.token)
-                process = launch(self.commands[side], task, own, {"PYTHONHASHSEED": str(seeds[side])})
+                ours, theirs = sockets()
+                stack.callback(ours.close)
+                with theirs:
+                    place, plant = folder / side, self.plant if side == "candidate" else 0.0
+                    place.mkdir()
+                    task = WorkerTask(role="pair", side=side, reply_to=str(theirs.fileno()), plant=plant)
+                    seed = {"PYTHONHASHSEED": str(seeds[side])}
+                    process = launch(self.commands[side], task, place, seed, [theirs.fileno()])
                 stack.callback(process.end)
-                launched[side] = (process, listener)
-            yield launched, folder
+                connections[side] = Connection(ours, process, side)
+            yield connections, folder
 
-    def _kept(self, workdir: Path, sides: Iterable[Side]) -> Path:
+    def _kept(self, workdir: Path) -> Path:
         """Copy both logs of a lost pair to where the user finds them."""
         folder = new_folder(self.logs, f"pair-{self._started}")
-        for side in sides:
+        for side in SIDES:
             shutil.copyfile(workdir / side / "log", folder / f"{side}.log")
         return folder
 
@@ -251,18 +257,3 @@ def _why_silent(pair: Pair, trace: PairTrace, hypothesis: Hypothesis) -> Stateme
         return interleaving.refused[key]
     failures = [f"{side}: {ended.reason}" for side, ended in trace.outcomes.get(test, {}).items() if ended.reason]
     return said("; ".join(failures) or "it was not measured there")
-
-
-@contextmanager
-def _connections(launched: Mapping[Side, tuple[Launched, Listener]]) -> Iterator[dict[Side, Endpoint]]:
-    with ExitStack() as stack:
-        connections = dict[Side, Endpoint]()
-        for side in SIDES:
-            process, listener = launched[side]
-            try:
-                connection = listener.accept(side, process, _START_S)
-            except WorkerLostError as error:
-                raise WorkerLostError(f"{error}.", side=side, log=process.log_tail()) from error
-            stack.callback(connection.close)
-            connections[side] = connection
-        yield connections

@@ -140,6 +140,8 @@ class Pairing:
     def _receive(self, side: Side) -> Message:
         try:
             return self.connections[side].receive(self.program.silence_s).message
+        except WorkerLostError as error:
+            raise WorkerLostError(error.what, side=side) from error
         except WorkerError as error:
             raise WorkerLostError(str(error), side=side) from error
 

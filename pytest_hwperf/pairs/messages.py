@@ -26,15 +26,13 @@ else:
 
 _LENGTHS = struct.Struct("<II")
 _WIDTH = 8  # bytes of an int64
-_LARGEST_MESSAGE = 64 * 2**20  # bytes: thousands of node ids and loaded files, and no more than memory bears
-_LARGEST_NUMBERS = 512 * 2**20
+LARGEST_FRAME = 64 * 2**20  # bytes of either part: thousands of loaded files, eight million times
 
 
 class Hello(Record, frozen=True, kw_only=True, tag=True):
     """A process of a pair has started."""
 
     protocol: int
-    token: str  # shows that it is the one that the conductor has started
     side: Side
 
 
@@ -152,17 +150,18 @@ def encode_frame(frame: Frame) -> bytes:
     return _LENGTHS.pack(len(text), len(numbers)) + text + numbers
 
 
-def decode_frame(receive: Callable[[int], bytes]) -> Frame:
+def decode_frame(receive: Callable[[int], bytes], largest: int = LARGEST_FRAME) -> Frame:
     """Read one frame.
 
     Args:
         receive: returns exactly as many bytes as it is asked for, or raises.
+        largest: bytes of either part; of a larger one nothing is read.
 
     Raises:
         WorkerError: not a frame; its sender does not use this protocol.
     """
     text_length, numbers_length = _LENGTHS.unpack(receive(_LENGTHS.size))
-    if text_length > _LARGEST_MESSAGE or numbers_length > _LARGEST_NUMBERS or numbers_length % _WIDTH:
+    if max(text_length, numbers_length) > largest or numbers_length % _WIDTH:
         raise WorkerError(f"a message of {text_length} + {numbers_length} bytes is none of this protocol")
     text, raw = receive(text_length), receive(numbers_length)
     try:

@@ -69,19 +69,22 @@ class Turns:
 
     @classmethod
     def connect(cls, task: WorkerTask) -> "Turns":
-        """Connect to the conductor that has given this process its task.
+        """Take the socket that the conductor of this process has left open for it, and greet.
 
         Raises:
-            WorkerError: the conductor is gone.
+            WorkerError: the conductor is gone, or something between the two has closed the socket.
         """
         try:
-            connection = socket.create_connection(("127.0.0.1", int(task.reply_to)), timeout=30)
-        except (OSError, ValueError) as error:
-            raise WorkerError(f"the conductor of this process does not answer: {error}") from error
-        connection.settimeout(None)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = socket.socket(fileno=int(task.reply_to))
+            connection.set_inheritable(False)  # what a test starts has no part in it
+        except (OSError, ValueError, OverflowError) as error:
+            raise WorkerError(
+                f"the conductor of this process cannot be reached by its descriptor {task.reply_to!r} ({error}): "
+                "the interpreter of a process has to be started directly, and not by a program that closes what it "
+                "inherits"
+            ) from error
         turns = cls(connection)
-        turns.send(Hello(protocol=PROTOCOL, token=task.token, side=task.side or "baseline"))
+        turns.send(Hello(protocol=PROTOCOL, side=task.side or "baseline"))
         return turns
 
     def send(self, message: FromWorker, numbers: "array[int] | None" = None) -> None:

@@ -113,6 +113,7 @@ def _request(
         else None,
         share=settings.share,
         base_python=settings.base_python,
+        plant=settings.plant,
         progress=shown.show,
     )
 

@@ -25,6 +25,7 @@ _WITH_VALUE = frozenset(
         *("--basetemp", "--junitxml", "--junit-xml", "--report-log", "--log-file", "--html", "--alluredir"),
         *("--json-report-file", "--durations", "--hwperf-artifacts", "--hwperf-json"),
         *("--hwperf-against", "--hwperf-rerun", "--hwperf-gate-time", "--hwperf-base-python", "--hwperf-share"),
+        *("--hwperf-plant",),
         *("-c", "--config-file", "--rootdir"),
     }
 )

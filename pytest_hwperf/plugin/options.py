@@ -59,6 +59,10 @@ def _alpha(flag: str, text: str) -> float:
     return 0.01 if text == _DEFAULT_ALPHA else _by_core("units", "parse_rate", flag, text)
 
 
+def _planted(flag: str, text: str) -> float:
+    return _by_core("budgets", "parse_size", text, "relative", flag=flag) if text else 0.0
+
+
 def _lines(module: str, function: str, empty: Any = ()) -> Callable[[str, list[str]], Any]:
     """Return a parser of lines by the core, which is loaded only where there is something to parse."""
     return lambda flag, lines: _by_core(module, function, lines, flag=flag) if lines else empty
@@ -128,6 +132,13 @@ _OPTIONS = (
         kind="args",
         metavar="GLOB",
         parse=lambda _, globs: tuple(globs),
+    ),
+    _Option(
+        "plant",
+        "Add work to each call of the present code, to see it found, as hwperf selfcheck does: an empty loop that "
+        "takes this share of the call's time.",
+        metavar="PERCENT",
+        parse=_planted,
     ),
     _Option(
         "baseline", "Name of the baseline to save to and compare with.", metavar="NAME", default="main", parse=_baseline
@@ -214,6 +225,7 @@ class Settings:
     gate_time_s: float
     base_python: str  # path of an interpreter, "" for this one
     share: tuple[str, ...]  # globs
+    plant: float  # share of work that is added to the candidate's calls, 0.0 for none
     baseline: str
     store: str  # scheme of the store
     location: str  # where it lies

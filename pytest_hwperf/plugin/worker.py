@@ -21,8 +21,6 @@ from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
 from pytest_hwperf.trees.isolation import loaded_files
 
-PLANT = "HWPERF_PLANT"  # share of work that a self-check adds to the candidate's calls, to see it found
-
 _LONGEST_REASON = 500  # characters of a failure that are sent
 _REPLIED = "the fresh process has replied"
 _MEMRAY = "memray_manager"  # the name under which pytest-memray registers what watches every test
@@ -135,7 +133,7 @@ class PairWorker:
             WorkerError: it is gone.
         """
         self._turns = Turns.connect(task)
-        self._plant = float(os.environ.get(PLANT) or 0) if task.side == "candidate" else 0.0
+        self._plant = task.plant
         self._errors: dict[str, str] = {}  # file that cannot be collected → why
         self._ended = SideOutcome(outcome="passed")
 

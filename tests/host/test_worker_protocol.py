@@ -84,7 +84,7 @@ def test_values_that_are_no_numbers_are_refused(place: str, value: object) -> No
 
 @pytest.mark.parametrize("text", ['{"protocol": 2}', "[]", "5"])
 def test_another_protocol_is_refused(text: str) -> None:
-    with pytest.raises(WorkerError, match="another protocol than 3: both sides need the same pytest-hwperf"):
+    with pytest.raises(WorkerError, match="another protocol than 4: both sides need the same pytest-hwperf"):
         decode_result(text)
 
 

@@ -1,6 +1,7 @@
-"""The conductor's ends of the lines, over real sockets to a process that is none: who is let in, who is given up."""
+"""The conductor's ends of the lines, over real sockets to a process that is none: who is believed, who is given up."""
 
 import socket
+import struct
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -13,11 +14,11 @@ import pytest
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.launch import Launched
 from pytest_hwperf.host.worker_protocol import PROTOCOL
-from pytest_hwperf.pairs.channel import Connection, Listener, WorkerLostError
+from pytest_hwperf.pairs.channel import Connection, WorkerLostError, sockets
 from pytest_hwperf.pairs.messages import Bye, Finish, Frame, Hello, encode_frame
 
 
-def launched(code: int | None = None) -> Launched:
+def launched(code: int | None = None, log: Path = Path("unused")) -> Launched:
     """A process that runs (None) or has ended with `code`."""
 
     def wait(seconds: float) -> int:
@@ -26,90 +27,106 @@ def launched(code: int | None = None) -> Launched:
         return code
 
     process = SimpleNamespace(poll=lambda: code, returncode=code, wait=wait)
-    return Launched(process=cast("Any", process), log=Path("unused"))
+    return Launched(process=cast("Any", process), log=log)
 
 
-def hello(token: str = "", *, side: Side = "baseline", protocol: int = PROTOCOL) -> bytes:
-    return encode_frame(Frame(message=Hello(protocol=protocol, token=token, side=side)))
+def hello(side: Side = "baseline", protocol: int = PROTOCOL) -> bytes:
+    return encode_frame(Frame(message=Hello(protocol=protocol, side=side)))
 
 
 @pytest.fixture
-def listener() -> Iterator[Listener]:
-    found = Listener()
-    yield found
-    found.close()
+def log(tmp_path: Path) -> Path:
+    found = tmp_path / "log"
+    found.write_text("no module named x\n", encoding="utf-8")
+    return found
 
 
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    listener = socket.create_server(("127.0.0.1", 0))
-    ours = socket.create_connection(listener.getsockname())
-    theirs = listener.accept()[0]
+    ours, theirs = sockets()
     yield ours, theirs
-    for one in (listener, ours, theirs):
-        one.close()
+    ours.close()
+    theirs.close()
 
 
-def coming(listener: Listener, *hellos: bytes) -> list[socket.socket]:
-    """Connect once for each hello, in this order."""
-    lines = []
-    for hello in hellos:
-        line = socket.create_connection(("127.0.0.1", listener.port))
-        line.sendall(hello)
-        lines.append(line)
-    return lines
-
-
-def test_the_process_that_was_started_is_let_in(listener: Listener) -> None:
-    (theirs,) = coming(listener, hello(token=listener.token))
-    line = listener.accept("baseline", launched(), 5)
-    theirs.sendall(encode_frame(Frame(message=Bye(files=()))))
+def test_the_process_that_was_started_is_believed(pair: tuple[socket.socket, socket.socket], log: Path) -> None:
+    ours, theirs = pair
+    line = Connection(ours, launched(log=log), "baseline")
+    theirs.sendall(hello() + encode_frame(Frame(message=Bye(files=()))))
+    line.greet(5)
 
     assert Bye(files=()) == line.receive(5).message
-    line.close()
-    theirs.close()
 
 
-def test_strangers_are_turned_away(listener: Listener) -> None:
-    """Noise, a wrong token, the other side's process, then the right one."""
-    strangers = coming(
-        listener,
-        b"GET / HTTP/1.1\r\n\r\n" + b"x" * 64,
-        hello(token="wrong"),  # noqa: S106 - no secret
-        hello(token=listener.token, side="candidate"),
-        encode_frame(Frame(message=Bye(files=()))),
-        hello(token=listener.token),
-    )
-    line = listener.accept("baseline", launched(), 5)
-
-    line.close()
-    assert strangers[-1].recv(1) == b""  # the last one's line was open until now
-    for stranger in strangers:
-        stranger.close()
+def test_nobody_can_connect_to_a_pair(pair: tuple[socket.socket, socket.socket]) -> None:
+    """Neither end has an address, and no process inherits one that it is not given."""
+    for end in pair:
+        assert (socket.AF_UNIX, "") == (end.family, end.getsockname())
+        assert not end.get_inheritable()
 
 
-def test_another_protocol_is_named(listener: Listener) -> None:
-    (theirs,) = coming(listener, hello(token=listener.token, protocol=PROTOCOL + 1))
+def test_the_end_of_a_process_is_no_standard_stream(pair: tuple[socket.socket, socket.socket]) -> None:
+    assert pair[1].fileno() > 2
+
+
+def framed(text: bytes) -> bytes:
+    return struct.pack("<II", len(text), 0) + text
+
+
+@pytest.mark.parametrize(
+    ("content", "reported"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n" + b"x" * 64, "is none of this protocol"),
+        (framed(b"[" * 4000), "a message cannot be read"),
+        (framed(b'{"message":{"type":"Hello","protocol":4,"side":"\\ud800"}}'), "a message cannot be read"),
+        (framed(b"\xff\xfe"), "a message cannot be read"),
+        (struct.pack("<II", 50 << 20, 0), "a message of 52428800 \\+ 0 bytes is none of this protocol"),
+        (struct.pack("<II", 2, 50 << 20) + b"{}", "a message of 2 \\+ 52428800 bytes is none of this protocol"),
+        (hello(side="candidate"), "calls itself candidate"),
+        (encode_frame(Frame(message=Bye(files=()))), "sent 'Bye' where 'Hello' was due"),
+        (
+            hello(protocol=PROTOCOL + 1),
+            f"uses protocol {PROTOCOL + 1} instead of {PROTOCOL}: both sides need the same version of pytest-hwperf",
+        ),
+    ],
+)
+def test_another_greeting_is_refused(
+    pair: tuple[socket.socket, socket.socket], log: Path, content: bytes, reported: str
+) -> None:
+    """Also one that is no JSON that Python could read, or claims to be large: nothing of that is waited for."""
+    ours, theirs = pair
+    theirs.sendall(content)
+
     with pytest.raises(
-        WorkerLostError, match=f"uses protocol {PROTOCOL + 1} instead of {PROTOCOL}: both sides need the same version"
+        WorkerLostError, match=f"^baseline: .*{reported}.*\\.\nThe end of its log:\n  no module named x$"
     ):
-        listener.accept("baseline", launched(), 5)
-    theirs.close()
+        Connection(ours, launched(log=log), "baseline").greet(5)
 
 
-def test_a_process_that_ends_before_it_connects_is_not_waited_for(listener: Listener) -> None:
-    with pytest.raises(WorkerLostError, match="ended with code 3 before it had connected"):
-        listener.accept("baseline", launched(3), 60)
+def test_a_process_that_ends_before_it_connects_is_not_waited_for(
+    pair: tuple[socket.socket, socket.socket], log: Path
+) -> None:
+    with pytest.raises(WorkerLostError, match="baseline: ended with code 3 before it had connected"):
+        Connection(pair[0], launched(3, log), "baseline").greet(60)
 
 
-def test_a_process_that_never_connects_is_given_up(listener: Listener) -> None:
-    with pytest.raises(WorkerLostError, match=r"did not connect within 0\.1 s"):
-        listener.accept("baseline", launched(), 0.1)
+def test_a_message_that_never_ends_is_given_up(pair: tuple[socket.socket, socket.socket]) -> None:
+    """A byte now and then does not hold the conductor: the whole message is due at the deadline."""
+    ours, theirs = pair
+    ticks = iter(range(0, 1000, 10))
+
+    def clock() -> float:
+        theirs.sendall(b"\x01")
+        return next(ticks)
+
+    with pytest.raises(WorkerLostError, match="was silent for 30 s"):
+        Connection(ours, launched(), "baseline", clock=clock).receive(30)
+    assert next(ticks) <= 60
 
 
 def test_a_message_may_come_in_pieces(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
-    content = hello("x" * 5000)
+    content = encode_frame(Frame(message=Bye(files=("x" * 5000,))))
 
     def trickle() -> None:
         for start in range(0, len(content), 999):
@@ -117,16 +134,16 @@ def test_a_message_may_come_in_pieces(pair: tuple[socket.socket, socket.socket])
 
     thread = threading.Thread(target=trickle)
     thread.start()
-    found = Connection(ours, launched()).receive(5)
+    found = Connection(ours, launched(), "baseline").receive(5)
     thread.join()
 
-    assert Hello(protocol=PROTOCOL, token="x" * 5000, side="baseline") == found.message
+    assert Bye(files=("x" * 5000,)) == found.message
 
 
 def test_silence_ends_at_the_deadline(pair: tuple[socket.socket, socket.socket]) -> None:
     """By the conductor's clock, here one that jumps."""
     ticks = iter(range(0, 1000, 40))
-    line = Connection(pair[0], launched(), clock=lambda: next(ticks))
+    line = Connection(pair[0], launched(), "baseline", clock=lambda: next(ticks))
 
     with pytest.raises(WorkerLostError, match="was silent for 60 s"):
         line.receive(60)
@@ -134,18 +151,18 @@ def test_silence_ends_at_the_deadline(pair: tuple[socket.socket, socket.socket])
 
 def test_a_dead_process_is_seen_though_a_child_holds_its_line(pair: tuple[socket.socket, socket.socket]) -> None:
     """Its end of the line is open still, so that nothing but its own death tells."""
-    with pytest.raises(WorkerLostError, match="ended with code -11 in the middle of the pair"):
-        Connection(pair[0], launched(-11)).receive(60)
+    with pytest.raises(WorkerLostError, match="ended with code -11 before it had connected"):
+        Connection(pair[0], launched(-11), "baseline").receive(60)
 
 
 def test_what_a_dead_process_has_said_is_heard_first(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, theirs = pair
     theirs.sendall(hello())
     theirs.close()
-    line = Connection(ours, launched(0))
+    line = Connection(ours, launched(0), "baseline")
 
-    assert isinstance(line.receive(5).message, Hello)
-    with pytest.raises(WorkerLostError, match="ended with code 0 in the middle of the pair"):
+    line.greet(5)
+    with pytest.raises(WorkerLostError, match="baseline: ended with code 0 in the middle of the pair"):
         line.receive(5)
 
 
@@ -159,8 +176,8 @@ def test_a_closed_line_is_a_lost_process(
     theirs.close()
     ours.shutdown(socket.SHUT_RDWR)
 
-    with pytest.raises(WorkerLostError, match="closed its connection in the middle of the pair"):
-        act(Connection(ours, launched()))
+    with pytest.raises(WorkerLostError, match="closed its connection before it had connected"):
+        act(Connection(ours, launched(), "baseline"))
 
 
 def test_a_line_that_breaks_is_a_lost_process(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -175,5 +192,5 @@ def test_a_line_that_breaks_is_a_lost_process(pair: tuple[socket.socket, socket.
             raise ConnectionResetError("reset by peer")
 
     pair[1].sendall(b"x")
-    with pytest.raises(WorkerLostError, match="closed its connection"):
-        Connection(cast("Any", Broken()), launched()).receive(5)
+    with pytest.raises(WorkerLostError, match="baseline: closed its connection"):
+        Connection(cast("Any", Broken()), launched(), "baseline").receive(5)

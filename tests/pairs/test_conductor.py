@@ -8,6 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from fakes.processes import ends
 
@@ -154,6 +155,20 @@ def test_no_pair_is_begun_when_the_time_is_up(conductor: Make) -> None:
     evidence = found.conduct(asking(), found.clock() - 1, state("out of time", limit=5))
 
     assert ((), "the time of 5 s was up") == (evidence.pairs, str(evidence.stopped))
+
+
+def test_a_pair_opens_no_port(conductor: Make) -> None:
+    """Another user of the machine could connect to it; neither this process nor one that it started has any."""
+    ports: list[object] = []
+
+    def look(_: Progress) -> None:
+        this = psutil.Process()
+        for process in (this, *this.children(recursive=True)):
+            ports.extend(process.net_connections("inet"))
+
+    trace = conductor(progress=look).rehearse([NODE])
+
+    assert ([], None) == (ports, trace.lost)
 
 
 def test_a_child_of_a_test_does_not_outlive_its_pair(conductor: Make, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from pytest_hwperf.pairs.messages import (
 NODE = "t.py::test[é ✓]"
 OWN = Recorded(value=0.4, better="higher", margin=0.02, label="")
 EVERY: tuple[Message, ...] = (
-    Hello(protocol=3, token="secret", side="baseline"),  # noqa: S106 - no secret
+    Hello(protocol=4, side="baseline"),
     Collected(nodes=(NODE,), errors={"t.py": "ImportError"}),
     Select(nodes=(NODE,)),
     Ready(node=NODE, index=1, label="x", facts=Facts(conditions={"batch_size": "1"}, scenario="onnx_fp32")),

@@ -3,6 +3,7 @@
 import socket
 from array import array
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -37,7 +38,7 @@ from pytest_hwperf.pairs.messages import (
 )
 from pytest_hwperf.pairs.turns import Turns
 
-TASK = WorkerTask(role="pair", side="baseline", reply_to="0", token="secret")  # noqa: S106 - no secret
+TASK = WorkerTask(role="pair", side="baseline", reply_to="0")
 HERE = Ready(node="t.py::test", index=0, label="", facts=Facts(scenario="onnx_fp32"))
 SIZES = fake.sample("model_size", [5e6], per="model")
 BLOCK = TimeBlock(calls=1, batch=1, rest=False)
@@ -84,20 +85,23 @@ def send(end: socket.socket, *messages: Message) -> None:
         end.sendall(encode_frame(Frame(message=message)))
 
 
-def test_it_says_hello_with_its_token_and_protocol() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        found = Turns.connect(replace(TASK, reply_to=str(listener.getsockname()[1])))
-        with listener.accept()[0] as end:
-            hello = receive(end)
-            found.connection.close()
-
-    assert Hello(protocol=PROTOCOL, token=TASK.token, side="baseline") == hello.message
+def test_it_greets_over_the_socket_that_it_inherits() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.set_inheritable(True)
+    with ours, Turns.connect(replace(TASK, reply_to=str(theirs.detach()))).connection as inherited:
+        assert Hello(protocol=PROTOCOL, side="baseline") == receive(ours).message
+        assert not inherited.get_inheritable()  # by what the tests start
 
 
-@pytest.mark.parametrize("reply_to", ["1", "no port"])
+@pytest.mark.parametrize("reply_to", ["987654", "-1", "9" * 30, "no number"])
 def test_a_conductor_that_is_gone_is_a_clear_error(reply_to: str) -> None:
-    with pytest.raises(WorkerError, match="the conductor of this process does not answer"):
+    with pytest.raises(WorkerError, match=f"cannot be reached by its descriptor '{reply_to}'"):
         Turns.connect(replace(TASK, reply_to=reply_to))
+
+
+def test_another_file_is_no_conductor(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as file, pytest.raises(WorkerError, match="cannot be reached"):
+        Turns.connect(replace(TASK, reply_to=str(file.fileno())))
 
 
 def test_it_runs_what_was_selected(line: tuple[Turns, socket.socket]) -> None:

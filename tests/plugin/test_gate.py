@@ -144,6 +144,13 @@ def test_the_present_commit_and_the_one_before_are_reported_apart(project: pytes
     assert change.value < -0.4
 
 
+def test_planted_work_is_found_and_named(project: pytest.Pytester) -> None:
+    result = run(project, "--hwperf-plant=200%", "-k", "steady")
+
+    result.assert_outcomes(failed=1, deselected=1)
+    result.stdout.fnmatch_lines(["hwperf: 200 % of work was added to each call of the present code (--hwperf-plant)"])
+
+
 def test_selected_tests_only_are_rerun(project: pytest.Pytester) -> None:
     result = run(project, REHEARSED, "-k", "steady")
 

@@ -1,5 +1,7 @@
 """Which outcome of a test a side of a pair sends, on reports of pytest; the conductor is a list."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,6 +31,29 @@ def sent(item: pytest.Item, outcomes: list[str], monkeypatch: pytest.MonkeyPatch
         protocol.send(None)
     (message,) = messages
     return message.ended
+
+
+def test_work_is_planted_by_the_task_and_never_by_the_environment(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable that somebody has left behind would make every candidate slower."""
+    asked: list[float] = []
+
+    @contextmanager
+    def target(_subject: object, _energy: object, plant: float) -> Iterator[tuple[None, None, float]]:
+        asked.append(plant)
+        yield None, None, 0.0
+
+    monkeypatch.setenv("HWPERF_PLANT", "0.5")
+    monkeypatch.setattr("pytest_hwperf.measure.pair_target.ready_target", target)
+    monkeypatch.setattr("pytest_hwperf.plugin.measurement.run_of_one_call", lambda *_: None)
+    monkeypatch.setattr("pytest_hwperf.plugin.worker._asked", lambda *_: None)
+    monkeypatch.setattr(Turns, "connect", lambda _: SimpleNamespace(serve=lambda *_: None))
+    subject: Any = SimpleNamespace(conditions={}, scenario="")
+    for plant in (0.0, 0.05):
+        PairWorker(WorkerTask(role="pair", side="candidate", plant=plant)).measure(request.node, subject, "")
+
+    assert asked == [0.0, 0.05]
 
 
 @pytest.mark.parametrize(
