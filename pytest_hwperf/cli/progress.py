@@ -2,13 +2,15 @@
 
 import sys
 
+from pytest_hwperf.core.foreign_text import visible
+
 _CLEAR = "\r\033[K"  # begin the line anew
 
 
 def show_progress(text: str) -> None:
     """Replace the line by `text`."""
     if sys.stderr.isatty():
-        print(f"{_CLEAR}{text}", end="", file=sys.stderr, flush=True)
+        print(f"{_CLEAR}{visible(text)}", end="", file=sys.stderr, flush=True)
 
 
 def clear_progress() -> None:
