@@ -97,10 +97,11 @@ def launch(command: Command, task: WorkerTask, place: Path, environment: Mapping
     arguments = [*command.arguments]
     if command.module == "pytest":  # the asking session's own cache and temporary folders must not be cleared under it
         arguments += ["-o", f"cache_dir={place / 'cache'}", f"--basetemp={place / 'tmp'}"]
+    safely = ["-P"] if command.model is not None else []  # its folder may hold a numpy.py that nobody asked for
     with (place / "log").open("wb") as log:  # never a pipe, which would block when it is full
         try:
             process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this and the user's own arguments
-                [command.interpreter, "-m", command.module, *arguments],
+                [command.interpreter, *safely, "-m", command.module, *arguments],
                 cwd=command.directory,
                 env=given,
                 stdin=subprocess.DEVNULL,
