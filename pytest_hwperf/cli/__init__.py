@@ -2,35 +2,68 @@
 
 import argparse
 import sys
+import traceback
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from pytest_hwperf import __version__
+from pytest_hwperf.cli.output import OutputClosed, complain, say_lines, tolerate_any_encoding
 from pytest_hwperf.cli.progress import clear_progress
 from pytest_hwperf.core.errors import HwperfError
 
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
 USAGE = 4  # pytest's own exit code; 0 and 1 are as in pytest too
+INTERNAL = 70  # an error that nobody foresaw, as in sysexits.h: never one of those that are an answer
 INTERRUPTED = 130  # Ctrl-C, as in shells
+UNREAD = 141  # nobody reads the output any more, as in shells
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code, the same numbers as pytest's, or 130 after Ctrl-C."""
+    """Run the command line; return its exit code: an answer's (0, 1 or 3), or one that is never an answer."""
+    tolerate_any_encoding()
     try:
         options = _parser().parse_args(arguments)
         return int(options.run(options))
+    except OutputClosed:
+        return UNREAD
     except HwperfError as error:
-        print(f"hwperf: {error}", file=sys.stderr)
+        clear_progress()
+        complain(str(error))
         return USAGE
     except KeyboardInterrupt:
         clear_progress()
-        print("hwperf: interrupted", file=sys.stderr)
+        complain("interrupted")
         return INTERRUPTED
+    except Exception:  # noqa: BLE001 - Python would end with 1, which is an answer
+        clear_progress()
+        complain(f"{traceback.format_exc()}this is a mistake of pytest-hwperf and no answer: please report these lines")
+        return INTERNAL
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser, and those of its commands, whose output and errors are those of the others."""
+
+    def print_help(self, file: "SupportsWrite[str] | None" = None) -> None:
+        """Write the help as an answer."""
+        if file is None:
+            say_lines(self.format_help().rstrip())
+        else:
+            super().print_help(file)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong below the usage, and exit."""
+        self.print_usage(sys.stderr)
+        complain(f"{message}; see {self.prog} --help")
+        self.exit(USAGE)
 
 
 def _parser() -> argparse.ArgumentParser:
     from pytest_hwperf.cli import baseline, calibrate, compare, recompute, selfcheck
     from pytest_hwperf.cli.doctor import command as doctor
 
-    parser = argparse.ArgumentParser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
+    parser = _Parser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (baseline, recompute, compare, selfcheck, doctor, calibrate):

@@ -1,10 +1,10 @@
 """`hwperf baseline`: the stored runs of a baseline."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from pytest_hwperf import registry
+from pytest_hwperf.cli.output import complain, say
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.stores.location import locate
 
@@ -41,12 +41,11 @@ def accept_runs(options: argparse.Namespace) -> int:
     store.check(options.baseline, writing=True)
     accepted = store.accept(options.baseline, options.test)
     if not accepted:
-        print(
-            f"hwperf: no held run matches {options.test!r} in baseline {options.baseline} of {location}; "
-            "a failed run is held by pytest --hwperf-save",
-            file=sys.stderr,
+        complain(
+            f"no held run matches {options.test!r} in baseline {options.baseline} of {location}; "
+            "a failed run is held by pytest --hwperf-save"
         )
         return NONE_HELD
     for test in accepted:
-        print(f"accepted as baseline {options.baseline}: {test}")
+        say(f"accepted as baseline {options.baseline}: {test}")
     return OK

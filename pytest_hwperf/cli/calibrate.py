@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_hwperf import registry
+from pytest_hwperf.cli.output import say
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable, UsageProblem
 from pytest_hwperf.host.files import check_writable
@@ -74,7 +75,8 @@ def run(options: argparse.Namespace, tools: CalibrationTools | None = None) -> i
         meter.close()
     with _explained_if_unwritable(path):
         write_calibration(path, found)
-    print("\n".join(render(found, options.file)))
+    for line in render(found, options.file):
+        say(line)
     return OK
 
 

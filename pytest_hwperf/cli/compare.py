@@ -5,7 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
+from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.budgets import MODELS_COMPARED, parse_margin_lines
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS
@@ -60,10 +62,10 @@ def run(options: argparse.Namespace) -> int:
     )
     comparisons, gate = compare_models(options.old, options.new, X, y, settings)
     clear_progress()
-    print(f"{options.new} against {options.old}: {len(gate.evidence.pairs)} pairs of fresh processes")
+    say(f"{options.new} against {options.old}: {len(gate.evidence.pairs)} pairs of fresh processes")
     for comparison in comparisons:
         metric = METRICS[comparison.metric]
-        print(explain(judge_comparison(metric, comparison, Policy())))
+        say(explain(judge_comparison(metric, comparison, Policy())))
     return exit_code(comparisons)
 
 
@@ -73,44 +75,6 @@ def exit_code(comparisons: tuple[Comparison, ...]) -> int:
     if "regressed" in outcomes:
         return REGRESSED
     return OK if outcomes <= {"equivalent", "improved"} and outcomes else UNDECIDED
-
-
-def read_data(file: str, target: str | None) -> tuple[Any, Any | None]:
-    """Read rows and labels; nothing in the file is unpickled.
-
-    Raises:
-        UsageProblem: no such file, or it has another form.
-    """
-    import numpy as np
-
-    path = Path(file)
-    if path.suffix == ".csv":
-        return _read_csv(path, target)
-    if target is not None:
-        raise UsageProblem("--target names a column of a .csv; an .npz holds the labels as y")
-    try:
-        found = np.load(path, allow_pickle=False)
-        if path.suffix == ".npy":
-            return found, None
-        with found as arrays:
-            return arrays["X"], arrays.get("y")
-    except (OSError, ValueError, KeyError, AttributeError) as error:
-        raise UsageProblem(f"--data={file}: give an .npz with X and perhaps y, an .npy, or a .csv ({error})") from error
-
-
-def _read_csv(path: Path, target: str | None) -> tuple[Any, Any | None]:
-    import pandas as pd
-
-    try:
-        frame = pd.read_csv(path)
-    except (OSError, ValueError) as error:
-        raise UsageProblem(f"--data={path} is no table: {error}") from error
-    if target is None:
-        return frame.to_numpy(), None
-    if target not in frame:
-        raise UsageProblem(f"--target={target!r} is no column of {path}. Allowed: {', '.join(map(str, frame))}")
-    y = frame.pop(target).to_numpy()
-    return frame.to_numpy(), y.astype(str) if y.dtype == object else y
 
 
 def _margins(given: list[str]) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 import shutil
 import sys
 
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.gate.progress import fit
 
 _CLEAR = "\r\033[K"  # begin the line anew
@@ -19,9 +20,9 @@ class ProgressLine:
         """Replace the line by `text`, followed on a terminal by the time that is `left`."""
         if sys.stderr.isatty():
             width = shutil.get_terminal_size().columns
-            print(f"{_CLEAR}{fit(text + left, width)}", end="", file=sys.stderr, flush=True)
+            print(f"{_CLEAR}{fit(visible(text + left), width)}", end="", file=sys.stderr, flush=True)
         elif text != self._last:
-            print(text, file=sys.stderr, flush=True)
+            print(visible(text), file=sys.stderr, flush=True)
         self._last = text
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 
+from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.report_file import read_report
 from pytest_hwperf.core.replay import recompute
 from pytest_hwperf.core.units import counted
@@ -25,10 +26,10 @@ def run(options: argparse.Namespace) -> int:
     """Compute again, print every difference, and return the exit code."""
     found = recompute(read_report(options.report))
     for line in found.disagreements:
-        print(f"differs (in the file, computed again): {line}")
-    print(f"{counted(found.agreeing, 'verdict')} computed again, {len(found.disagreements)} differences")
+        say(f"differs (in the file, computed again): {line}")
+    say(f"{counted(found.agreeing, 'verdict')} computed again, {counted(len(found.disagreements), 'difference')}")
     if found.unjudged:
-        print(f"{counted(found.unjudged, 'answer')} of the pairs without a verdict: their tests failed or did not run")
+        say(f"{counted(found.unjudged, 'answer')} of the pairs without a verdict: their tests failed or did not run")
     if found.beyond:
-        print(f"{counted(found.beyond, 'comparison')} with stored runs not computed again: the file has none of them")
+        say(f"{counted(found.beyond, 'comparison')} with stored runs not computed again: the file has none of them")
     return DIFFERENT if found.disagreements else OK

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_hwperf.cli.doctor.noise import CHANGES, pairs_for
+from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.report_file import read_report
 from pytest_hwperf.core.budgets import parse_size
 from pytest_hwperf.core.errors import SerialisationError, UsageProblem
@@ -71,12 +72,13 @@ def run(options: argparse.Namespace) -> int:
         reports.append(report)
         builds.append(build)
         what = f"{share:.0%} work planted" if share else "equal code"
-        print(f"build {number}, {what}: {build.alarms} of {counted(build.questions, 'test')} called slower", flush=True)
+        say(f"build {number}, {what}: {build.alarms} of {counted(build.questions, 'test')} called slower")
     record = _record(reports[0].machine.fingerprint)
     known = [] if options.forget else read_record(record)
     write_record(record, [*known, *builds])
     lines, too_many = render([*known, *builds], alpha)
-    print("\n".join([*lines, *needed(reports, alpha), f"record of this machine: {record}"]))
+    for line in [*lines, *needed(reports, alpha), f"record of this machine: {record}"]:
+        say(line)
     return TOO_MANY if too_many else OK
 
 
@@ -103,7 +105,7 @@ def render(builds: Sequence[Build], alpha: float) -> tuple[list[str], bool]:
         red = sum(build.alarms > 0 for build in equal)
         low, high = share_interval(red, len(equal), 0.95)
         lines.append(
-            f"equal code: {red} false alarms in {counted(len(equal), 'build')} "
+            f"equal code: {counted(red, 'false alarm')} in {counted(len(equal), 'build')} "
             f"({low:.1%} .. {high:.1%}, Clopper-Pearson 95 %), stated {alpha:.1%}"
         )
         too_many = low > alpha

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.errors import HwperfError, UsageProblem, WorkerError
 from pytest_hwperf.core.hypotheses import SideOutcome
+from pytest_hwperf.gate.builtin_model import MODEL as BUILT_IN
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, ModelSpec, decode_task
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
@@ -58,12 +59,13 @@ def _function(model: str) -> Any:
 
 def main() -> int:
     """Take turns with the other model; return the exit code of the process."""
-    sys.path.insert(0, os.getcwd())
     try:
         task = decode_task(os.environ.get(ENVIRONMENT, ""))
         if task.model is None:
             raise UsageProblem("this module is started by hwperf compare, not by hand")
         spec, turns = task.model, Turns.connect(task)
+        if is_function(spec.model) and spec.model != BUILT_IN:
+            sys.path.insert(0, os.getcwd())  # of an ONNX file nothing but the file is asked for
     except HwperfError as error:
         print(f"hwperf: {error}", file=sys.stderr)
         return 4

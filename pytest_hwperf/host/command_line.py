@@ -27,7 +27,8 @@ class Command:
         own = []
         if self.module == "pytest":  # the asking session's own cache and temporary folders must not be cleared under it
             own = ["-o", f"cache_dir={place / 'cache'}", f"--basetemp={place / 'tmp'}"]
-        return [self.interpreter, "-m", self.module, *self.arguments, *own]
+        safely = ["-P"] if self.model is not None else []  # its folder may hold a numpy.py that nobody asked for
+        return [self.interpreter, *safely, "-m", self.module, *self.arguments, *own]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

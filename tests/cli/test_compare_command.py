@@ -9,7 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.compare import OK, REGRESSED, UNDECIDED, exit_code, read_data
+from pytest_hwperf.cli.compare import OK, REGRESSED, UNDECIDED, exit_code
+from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome
 from pytest_hwperf.pairs.conductor import Conductor
@@ -130,7 +131,10 @@ def test_a_model_with_two_inputs_is_refused(tmp_path: Path, rows: str, capsys: p
     ("arguments", "complaint"),
     [
         (["none.onnx", "none.onnx", "--data=x.npy"], "none.onnx is neither a file nor of the form module:function"),
-        (["a:f", "a:f", "--data=none.npz"], "--data=none.npz: give an .npz with X and perhaps y, an .npy, or a .csv"),
+        (
+            ["a:f", "a:f", "--data=none.npz"],
+            "--data=none.npz is not there: give an .npz with X and perhaps y, an .npy, or a .csv",
+        ),
         (
             ["a:f", "a:f", "--data=rows.npz", "--margin=energy=5%"],
             "hwperf compare knows margins of latency, accuracy, model_size and cpu_time",

@@ -24,7 +24,7 @@ def builds(red: int, green: int, *, planted: float = 0.0) -> list[Build]:
 def test_equal_code_is_counted_by_builds() -> None:
     lines, too_many = render(builds(1, 39), 0.01)
 
-    assert lines == ["equal code: 1 false alarms in 40 builds (0.1% .. 13.2%, Clopper-Pearson 95 %), stated 1.0%"]
+    assert lines == ["equal code: 1 false alarm in 40 builds (0.1% .. 13.2%, Clopper-Pearson 95 %), stated 1.0%"]
     assert not too_many
 
 

@@ -3,7 +3,6 @@
 import argparse
 import json
 import shutil
-import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,6 +12,7 @@ from pytest_hwperf.cli.doctor.abilities import ESTIMATE, KNOWN_SOURCES
 from pytest_hwperf.cli.doctor.findings import ABILITIES, Probes, collect_findings, plain_data
 from pytest_hwperf.cli.doctor.noise import Noise, pair_for, read_noise
 from pytest_hwperf.cli.doctor.text import fitting_width, render
+from pytest_hwperf.cli.output import complain, say_lines
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.core.budgets import nearest
 from pytest_hwperf.core.errors import UsageProblem
@@ -61,12 +61,12 @@ def run(
     if options.seconds:
         found = replace(found, noise=(noise or _noise)(options.seconds))
     if options.json:
-        print(json.dumps(plain_data(found, required), indent=1, allow_nan=False))
+        say_lines(json.dumps(plain_data(found, required), indent=1, allow_nan=False))  # which escapes all but ASCII
     else:
-        print("\n".join(render(found, fitting_width(shutil.get_terminal_size().columns))))
+        say_lines("\n".join(render(found, fitting_width(shutil.get_terminal_size().columns))))
     missing = [name for name in required if not found.abilities[name]]
     if missing:
-        print(f"hwperf: required and missing here: {', '.join(missing)}", file=sys.stderr)
+        complain(f"required and missing here: {', '.join(missing)}")
     return MISSING if missing else OK
 
 

@@ -1,0 +1,47 @@
+"""What the commands write: foreign text made visible, in any encoding, and an end where nobody reads on."""
+
+import os
+import sys
+from contextlib import suppress
+from io import TextIOWrapper
+
+from pytest_hwperf.core.foreign_text import visible, visible_lines
+
+
+class OutputClosed(Exception):  # noqa: N818 - the reader has seen enough, which is no error
+    """Nobody reads the answer any more, as after `| head`."""
+
+
+def say(line: str) -> None:
+    """Write one line of the answer.
+
+    Raises:
+        OutputClosed: nobody reads it.
+    """
+    say_lines(visible(line))
+
+
+def say_lines(text: str) -> None:
+    """Write lines of the answer; foreign text in them is visible already.
+
+    Raises:
+        OutputClosed: nobody reads them.
+    """
+    try:
+        print(visible_lines(text), flush=True)
+    except BrokenPipeError as error:
+        with suppress(OSError):  # Python flushes what is left once more at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OutputClosed from error
+
+
+def complain(text: str) -> None:
+    """Write an error, and where there is more to see, a log below it."""
+    print(visible_lines(f"hwperf: {text}"), file=sys.stderr)
+
+
+def tolerate_any_encoding() -> None:
+    """Let an output without `×` or `µ`, as in the locale C, get escapes instead of an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

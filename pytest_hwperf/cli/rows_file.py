@@ -1,0 +1,74 @@
+"""Rows and labels of `hwperf compare`, read from a file that may be damaged or come from anyone."""
+
+from pathlib import Path
+from typing import Any
+
+from pytest_hwperf.core.errors import UsageProblem
+
+_FORMS = "give an .npz with X and perhaps y, an .npy, or a .csv"
+
+
+def read_data(file: str, target: str | None) -> tuple[Any, Any | None]:
+    """Read rows and labels; nothing in the file is unpickled.
+
+    Raises:
+        UsageProblem: no such file, or it has another form, or is damaged; says what to give.
+    """
+    path = Path(file)
+    if path.suffix != ".csv" and target is not None:
+        raise UsageProblem("--target names a column of a .csv; an .npz holds the labels as y")
+    if not path.is_file():
+        missing = "is a folder, pipe or device" if path.exists() else "is not there"  # a pipe might never end
+        raise UsageProblem(f"--data={file} {missing}: {_FORMS}")
+    if path.suffix == ".csv":
+        X, y = _read_csv(path, target)
+    else:
+        try:
+            X, y = _read_arrays(path)
+        except Exception as error:  # damaged files make numpy, zipfile and zlib raise a dozen unrelated kinds
+            raise UsageProblem(f"--data={file}: {_FORMS} ({str(error) or type(error).__name__})") from error
+    _check(file, X, y)
+    return X, y
+
+
+def _read_arrays(path: Path) -> tuple[Any, Any | None]:
+    import numpy as np
+
+    with path.open("rb") as file:  # by itself numpy leaves a damaged one open
+        found = np.load(file, allow_pickle=False)
+        if path.suffix == ".npy":
+            return found, None
+        with found as arrays:
+            return arrays["X"], arrays.get("y")
+
+
+def _read_csv(path: Path, target: str | None) -> tuple[Any, Any | None]:
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path)
+    except Exception as error:  # its parser, the decoder and the memory raise unrelated kinds here too
+        raise UsageProblem(f"--data={path} is no table: {error}") from error
+    if target is None:
+        return frame.to_numpy(), None
+    if target not in frame:
+        raise UsageProblem(f"--target={target!r} is no column of {path}. Allowed: {', '.join(map(str, frame))}")
+    y = frame.pop(target).to_numpy()
+    return frame.to_numpy(), y.astype(str) if y.dtype == object else y
+
+
+def _check(file: str, X: Any, y: Any | None) -> None:
+    """Refuse rows and labels with which nothing could be measured."""
+    import numpy as np
+
+    for name, array in (("X", X), ("y", y)):
+        if array is not None and not isinstance(array, np.ndarray):
+            raise UsageProblem(f"--data={file}: {name} is no array; save it with numpy.savez")
+    if not X.ndim or not len(X):
+        raise UsageProblem(f"--data={file}: X has the shape {X.shape}; give at least one row")
+    if X.dtype == object:
+        raise UsageProblem(f"--data={file}: a column holds text or mixed values; rows are numbers in every column")
+    if X.dtype.fields is not None:
+        raise UsageProblem(f"--data={file}: X has named fields; give one array of numbers, shape (rows, columns)")
+    if y is not None and y.shape[:1] != X.shape[:1]:
+        raise UsageProblem(f"--data={file}: {len(X)} rows in X but labels of shape {y.shape}: give one a row")

@@ -1,0 +1,43 @@
+"""Text from outside, made visible: no surface shows a character that a terminal, XML or an editor would obey.
+
+Names of tests, labels, messages of third-party code and everything in files may hold any character. A terminal obeys
+`ESC [2J`, a bidirectional control reorders the line it stands in, XML cannot hold most control characters at all, and
+a lone surrogate cannot be encoded. Every surface passes such text through one of these functions.
+"""
+
+
+def visible(text: str) -> str:
+    r"""Write control and invisible characters as escapes, line ends too: `\x1b`, `\n`, `\u202e`, `\udc80`."""
+    if text.isprintable():  # nearly always
+        return text
+    return "".join(map(_escaped, text))
+
+
+def visible_lines(text: str) -> str:
+    r"""Make each line of a text visible; only `\n` ends one.
+
+    For text that this package has put together of several lines. What is foreign in one line of it is to be made
+    visible before, or else it could begin a line.
+    """
+    return text if text.isprintable() else "\n".join(map(visible, text.split("\n")))
+
+
+def visible_json(text: str) -> str:
+    r"""Write the same in JSON: the escapes `\u001b` and `\u202e` are those of JSON, so that it reads as before."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else _json_escaped(c) for c in text)
+
+
+def visible_pattern(text: str) -> str:
+    """Write `?` for each of these characters: a pattern that matches the text and can be copied from a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+
+
+def _json_escaped(character: str) -> str:
+    units = character.encode("utf-16-be", errors="surrogatepass")
+    return "".join(rf"\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))

@@ -1,0 +1,174 @@
+"""Exit codes of the command: those of an answer are given by an answer only."""
+
+import argparse
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_hwperf.cli import INTERNAL, UNREAD, USAGE, baseline, calibrate, compare, main, recompute, selfcheck
+from pytest_hwperf.cli.doctor import command as doctor
+from pytest_hwperf.cli.rows_file import read_data
+from pytest_hwperf.core.errors import UsageProblem
+
+ANSWERS = {0, 1, 3}
+X = np.random.default_rng(0).normal(size=(50, 4))
+
+
+def mistaken(*_: Any) -> int:
+    raise RuntimeError("nobody foresaw \x1b[2J this")
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "arguments"),
+    [
+        (baseline, "accept_runs", ["baseline", "accept", "*"]),
+        (recompute, "run", ["recompute", "report.json"]),
+        (compare, "run", ["compare", "a:f", "b:f", "--data=rows.npy"]),
+        (selfcheck, "run", ["selfcheck"]),
+        (doctor, "run", ["doctor"]),
+        (calibrate, "run", ["calibrate", "watts.json"]),
+    ],
+)
+def test_an_unforeseen_error_is_no_answer(
+    module: Any,
+    function: str,
+    arguments: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Python itself would end with 1, which means that something regressed."""
+    monkeypatch.setattr(module, function, mistaken)
+
+    assert INTERNAL == main(arguments)
+    assert INTERNAL not in ANSWERS
+    error = capsys.readouterr().err
+    assert r"RuntimeError: nobody foresaw \x1b[2J this" in error
+    assert "this is a mistake of pytest-hwperf and no answer" in error
+
+
+@pytest.mark.parametrize("arguments", [["--no-such"], ["compare"], ["compare", "a", "b", "--data=x", "--threads=many"]])
+def test_unknown_arguments_are_a_usage_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert USAGE == ended.value.code
+    assert "--help" in capsys.readouterr().err
+
+
+def files() -> dict[str, bytes]:
+    """Data files that are damaged, or hold what cannot be measured."""
+    plain, packed, array, text = (io.BytesIO() for _ in range(4))
+    np.savez(plain, X=X)
+    np.savez_compressed(packed, X=X)
+    np.save(array, X)
+    np.save(text, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    crc, zlib, npy = bytearray(plain.getvalue()), bytearray(packed.getvalue()), array.getvalue()
+    crc[400:420] = b"\xff" * 20
+    zlib[120:160] = bytes(40)
+    huge = b"{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999999, 9999), }"
+    no_array = io.BytesIO()
+    with zipfile.ZipFile(no_array, "w") as archive:
+        archive.writestr("X", b"hello")
+    return {
+        "no_zip.npz": b"PK\x03\x04" + b"x" * 100,
+        "cut.npz": plain.getvalue()[:200],
+        "sum.npz": bytes(crc),
+        "packed.npz": bytes(zlib),
+        "empty.npz": b"",
+        "empty.npy": b"",
+        "cut.npy": npy[:100],
+        "header.npy": npy[:10] + b"(" * 108 + npy[118:],
+        "huge.npy": npy[:8] + len(huge).to_bytes(2, "little") + huge,
+        "pickled.npy": text.getvalue(),
+        "bytes.npz": no_array.getvalue(),
+        "none.npz": saved(other=X),
+        "one_number.npz": saved(X=np.float64(3)),
+        "no_rows.npz": saved(X=np.zeros((0, 4))),
+        "fields.npz": saved(X=np.zeros(3, dtype=[("a", "f8")])),
+        "few_labels.npz": saved(X=X, y=np.zeros(3)),
+        "empty.csv": b"",
+        "bytes.csv": b"\x00\x01\xff\xfe",
+        "ragged.csv": b"a,b\n1,2\n1,2,3,4\n",
+        "quote.csv": b'a,b\n"1,2\n3,4',
+        "heading.csv": b"a,b\n",
+        "words.csv": b"a,b\nx,1\n",
+    }
+
+
+def saved(**arrays: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(("name", "content"), files().items(), ids=list(files()))
+def test_damaged_data_is_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: bytes
+) -> None:
+    """And is refused before any process is started."""
+    path = tmp_path / name
+    path.write_bytes(content)
+
+    assert USAGE == main(["compare", "models:f", "models:f", f"--data={path}"])
+    assert f"hwperf: --data={path}" in capsys.readouterr().err
+
+
+def test_a_device_is_no_data(tmp_path: Path) -> None:
+    """It might never end."""
+    endless = tmp_path / "rows.csv"
+    endless.symlink_to(os.devnull)
+
+    with pytest.raises(UsageProblem, match="is a folder, pipe or device: give an "):
+        read_data(str(endless), None)
+
+
+def test_whole_data_is_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "rows.npz", X=X, y=np.arange(50))
+    rows, labels = read_data(str(tmp_path / "rows.npz"), None)
+
+    assert X.tolist() == rows.tolist()
+    assert labels is not None
+    assert list(range(50)) == labels.tolist()
+
+
+def printing(_: argparse.Namespace) -> int:
+    from pytest_hwperf.cli.output import say
+
+    for _line in range(100_000):
+        say("a line of the answer: ×")
+    return 0
+
+
+CODE = """
+import sys
+sys.path.insert(0, {here!r})
+from test_exit_codes import printing
+from pytest_hwperf.cli import main, recompute
+recompute.run = printing
+sys.exit(main(["recompute", "report.json"]))
+"""
+
+
+@pytest.mark.live
+def test_an_output_that_is_read_no_further_ends_in_silence() -> None:
+    """As after `| head -1`."""
+    with subprocess.Popen(
+        [sys.executable, "-c", CODE.format(here=str(Path(__file__).parent))],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert b"a line of the answer: \\xd7\n" == process.stdout.readline()
+        process.stdout.close()
+        error = process.stderr.read()
+
+    assert (UNREAD, b"") == (process.returncode, error)
