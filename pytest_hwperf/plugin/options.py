@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -302,8 +302,19 @@ def read_settings(config: pytest.Config) -> Settings:
 def _value(config: pytest.Config, option: _Option) -> Any:
     """Take the command line first, then the ini file, then the default, and parse it."""
     given = None if option.kind == "ini" else config.getoption(option.ini)
+    if option.metavar and given is not None:
+        _check_given(option, [given] if isinstance(given, str) else given)
     value = config.getini(option.ini) if given is None else given
     return value if option.parse is None else option.parse(option.flag, value)
+
+
+def _check_given(option: _Option, values: Sequence[str]) -> None:
+    """Refuse an empty value of the command line: an unset variable of a workflow would switch the option off unseen."""
+    if any(not value.strip() for value in values):
+        raise pytest.UsageError(
+            f"{option.flag}= is empty, as an unset variable leaves it: give {option.flag}={option.metavar}, or leave the "
+            f"option out; -o {option.ini}= takes back what the configuration file says"
+        )
 
 
 def _store(config: pytest.Config, url: str) -> tuple[str, str]:

@@ -27,3 +27,25 @@ def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> N
 
     assert pytest.ExitCode.USAGE_ERROR == pytester.runpytest_inprocess(*arguments).ret
     assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "--hwperf-alpha=1%").ret
+
+
+@pytest.mark.parametrize("value", ["", " "])
+@pytest.mark.parametrize("option", ["against", "baseline", "base-python", "share", "store", "margin", "watts", "json"])
+def test_an_empty_value_on_the_command_line_is_a_usage_error(
+    pytester: pytest.Pytester, option: str, value: str
+) -> None:
+    """An unset variable of a workflow would otherwise mean that nothing is compared, and the run would pass."""
+    pytester.makepyfile(MEASURED)
+    result = pytester.runpytest_inprocess("-p", "no:benchmark", f"--hwperf-{option}={value}", "--hwperf-strict")
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: --hwperf-{option}= is empty, as an unset variable leaves it: give *"])
+
+
+def test_a_value_of_the_ini_file_is_taken_back_by_pytests_own_option(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(MEASURED)
+    pytester.makeini("[pytest]\nhwperf_against = no-such-revision")
+    arguments = ("-p", "no:benchmark", "--hwperf-max-time=0.05", "--hwperf-energy=off")
+
+    assert pytest.ExitCode.USAGE_ERROR == pytester.runpytest_inprocess(*arguments).ret
+    assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "-o", "hwperf_against=").ret
