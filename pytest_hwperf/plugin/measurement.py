@@ -16,6 +16,7 @@ from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.hypotheses import PROCESSES
 from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY, taken_by
+from pytest_hwperf.core.ranks import is_tail
 from pytest_hwperf.core.records import Reading, Run, Sample, replace
 from pytest_hwperf.core.statements import Remark, Statement, said, state
 from pytest_hwperf.core.stored_timings import REPEATS
@@ -118,7 +119,8 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     idle.watch()
     watch = Interference(partial(snapshot, groups=tuple(control_groups())))
     with loaded.scope():
-        sampler = Sampler(Stream(loaded.function, loaded.inputs), SamplingLimits(max_time_s=shared.settings.max_time_s))
+        limits = SamplingLimits(max_time_s=shared.settings.max_time_s, single_calls=_tail_is_asked(item))
+        sampler = Sampler(Stream(loaded.function, loaded.inputs), limits)
         measured = sampler.measure(meters, satisfied)
         context, disturbed = watch.end()
         predicted = loaded.labels() if loaded.labels else None
@@ -137,6 +139,13 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         unmeasured={**absent, **unmeasured, **withheld, **missing},
     ).with_result(measured.result)
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
+
+
+def _tail_is_asked(item: pytest.Item) -> bool:
+    """Whether a budget, or a margin that the user named, is about slow calls, which the mean of a batch hides."""
+    markers = test_of(item).markers
+    asked = {budget.key for budget in markers.budgets} | {margin.key for margin in markers.named}
+    return any(metric in taken_by("calls") and is_tail(statistic) for metric, statistic in asked)
 
 
 def _ask_for(
