@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import iscoroutine
 from itertools import cycle, islice, repeat
 from statistics import median
@@ -15,6 +16,7 @@ from typing import Any
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading, Values
+from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan
 
@@ -39,8 +41,8 @@ class RawSamples:
 
     result: object  # of the first call
     first_call_s: float
-    calls_per_value: int  # 1, or how many calls of one batch share a value of `latency_s`
-    latency_s: Values  # seconds per call
+    calls_per_value: int = 1  # or how many calls of one batch share a value of `latency_s`
+    latency_s: Values = field(default_factory=lambda: array("d"))  # seconds per call
     windows: list[Window] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -134,20 +136,19 @@ class Sampler:
         first_s = (self._clock_ns() - before) / _SECOND
         refuse_coroutine(result)
         refuse_nan(result)
+        measured = RawSamples(result=result, first_call_s=first_s)
         with _repetition_explained(), collection_held():
-            call_s, warning = self._warm_up(first_s)
-            batch = self._batch(call_s)
-            measured = RawSamples(
-                result=result,
-                first_call_s=first_s,
-                calls_per_value=1 if self._limits.single_calls else batch,
-                latency_s=array("d"),
-            )
-            measured.warnings.extend(filter(None, [warning]))
-            plan = WindowPlan.of(self._limits, call_s * batch, meters)
-            with plan.watched(meters):
-                self._sample(measured, batch, plan, meters, enough)
+            untraced(partial(self._repeat, measured, meters, enough))
         return measured
+
+    def _repeat(self, measured: RawSamples, meters: Sequence[Meter], enough: Callable[[RawSamples], bool]) -> None:
+        call_s, warning = self._warm_up(measured.first_call_s)
+        measured.warnings.extend(filter(None, [warning]))
+        batch = self._batch(call_s)
+        measured.calls_per_value = 1 if self._limits.single_calls else batch
+        plan = WindowPlan.of(self._limits, call_s * batch, meters)
+        with plan.watched(meters):
+            self._sample(measured, batch, plan, meters, enough)
 
     def _warm_up(self, first_s: float) -> tuple[float, str]:
         """Call in blocks until three successive medians agree; return seconds per call and a warning."""
