@@ -199,6 +199,7 @@ def _operational(measured: Mapping[str, Sample], inputs: CarbonInputs, rows: int
         per=counted[0].per,
         source=f"{inputs}: {sources} x {inputs.intensity:g} g/kWh ({inputs.intensity_source})",
         warnings=tuple(dict.fromkeys(warning for sample in counted for warning in sample.warnings)),
+        weights=counted[0].weights,
     )
 
 
@@ -210,4 +211,5 @@ def _embodied(calls: Sample, machinery: Machinery, inputs: CarbonInputs) -> Samp
         per=calls.per,
         source=f"{inputs}: {calls.source} x {machinery}",
         warnings=calls.warnings,
+        weights=calls.weights,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.metrics import Better, metric_of
 from pytest_hwperf.core.ranks import nearest_rank, quantile
-from pytest_hwperf.core.records import Budget, Estimate, Figure, Run, Sample
+from pytest_hwperf.core.records import Budget, Estimate, Figure, Run, Sample, Values, replace
 from pytest_hwperf.core.statements import Remark, state
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def estimate(sample: Sample, statistic: str, *, confidence: float = _REPORTED) -
     """Estimate one statistic of a sample, with the interval that fits its unit of replication.
 
     Args:
-        sample: at least one value, in base units; rates are positive and belong to windows of equally many calls.
+        sample: at least one value, in base units; rates are positive, and belong to windows of equally many calls
+            unless it has weights.
         statistic: "mean", "max" or a percentile such as "p50", "p99_9".
         confidence: two-sided, between 0 and 1; each bound alone holds at (1 + confidence) / 2.
 
@@ -128,7 +129,22 @@ def _estimates(sample: Sample, statistics: Sequence[str], confidence: float) -> 
     if not sample.values:
         raise MeasurementError(f"{sample.metric} has no values: measure at least one {sample.per}")
     ordered = np.sort(np.frombuffer(sample.values))
-    return [_estimate(sample, ordered, statistic, confidence) for statistic in statistics]
+    return [
+        _estimate_weighted(sample, sample.weights, confidence)
+        if statistic == "mean" and sample.weights
+        else _estimate(sample, ordered, statistic, confidence)
+        for statistic in statistics
+    ]
+
+
+def _estimate_weighted(sample: Sample, weights: Values, confidence: float) -> Estimate:
+    """Total over total, where windows hold different numbers of calls; of a rate, completed over wall."""
+    import numpy as np
+
+    values, shares = np.frombuffer(sample.values), np.frombuffer(weights)
+    if not metric_of(sample.metric).is_rate:
+        return _ratio(values, shares, confidence, "total / calls")
+    return _inverted(_ratio(1 / values, shares, confidence, ""), "completed / wall")
 
 
 def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confidence: float) -> Estimate:
@@ -203,11 +219,39 @@ def _mean(ordered: "NDArray[float64]", confidence: float) -> Estimate:
 
 def _rate(ordered: "NDArray[float64]", confidence: float) -> Estimate:
     """Completed over wall of the whole: windows hold equally many calls, so it is their harmonic mean."""
-    seconds = _mean(1 / ordered[::-1], confidence)
-    slow = None if seconds.high is None else 1 / seconds.high
-    fast = None if seconds.low is None or seconds.low <= 0 else 1 / seconds.low
-    method = "completed / wall, inverted t interval of the windows' seconds, this process only"
-    return _result(ordered, (1 / seconds.value, slow, fast), confidence, method, *seconds.warnings)
+    return _inverted(_mean(1 / ordered[::-1], confidence), "completed / wall")
+
+
+def _inverted(seconds: Estimate, what: str) -> Estimate:
+    """Return the rate that belongs to an estimate of seconds per call."""
+    return replace(
+        seconds,
+        value=1 / seconds.value,
+        low=None if seconds.high is None else 1 / seconds.high,
+        high=None if seconds.low is None or seconds.low <= 0 else 1 / seconds.low,
+        method=f"{what}, inverted t interval of the windows' seconds, this process only",
+    )
+
+
+def _ratio(values: "NDArray[float64]", weights: "NDArray[float64]", confidence: float, what: str) -> Estimate:
+    """Weighted mean, with the t interval of a ratio of two totals.
+
+    With equal weights it is the interval of a mean.
+
+    References:
+        Cochran, Sampling Techniques, 3rd ed. (1977), section 6.4: the variance of a ratio by linearisation.
+    """
+    import numpy as np
+    from scipy.special import stdtrit
+
+    n, total = len(values), float(np.add.reduce(weights))
+    value = float(weights @ values) / total
+    if n == 1:
+        return _result(values, (value, None, None), confidence, "single reading", state("mean of one"))
+    apart = weights * (values - value)
+    half = float(stdtrit(n - 1, (1 + confidence) / 2)) * math.sqrt(apart @ apart * n / (n - 1)) / total
+    method = f"{what}, t interval of a ratio, this process only"
+    return _result(values, (value, value - half, value + half), confidence, method)
 
 
 def _mean_and_half_width(ordered: "NDArray[float64]", confidence: float) -> tuple[float, float]:

@@ -120,6 +120,11 @@ def rank_count(n: int, alpha: float) -> int:
 
 
 @lru_cache
+def is_tail(statistic: str) -> bool:
+    """Whether a statistic is about slow calls: p90 or beyond, which a mean of several calls hides."""
+    return statistic == "max" or (quantile(statistic) or 0) >= Fraction(9, 10)
+
+
 def quantile(statistic: str) -> Fraction:
     """Return the share of calls at or below a percentile, exactly: `p99_9` → 999/1000; 0 for any other statistic."""
     match = re.fullmatch(r"p(\d+)(?:_(\d+))?", statistic, flags=re.ASCII)

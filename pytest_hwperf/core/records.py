@@ -81,6 +81,7 @@ class Sample(Record, frozen=True, kw_only=True):
     source: str  # what measured it: "perf_counter", "rapl:package-0+dram", "estimate:cpu-time", …
     estimated: bool = False  # it holds nothing that was measured, and is never compared
     warnings: tuple[Remark, ...] = ()
+    weights: Values | None = None  # of each value in a mean, such as the calls of its window; None: all count alike
 
 
 class Run(Record, frozen=True, kw_only=True, dict=True, gc=True):

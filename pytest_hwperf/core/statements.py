@@ -15,7 +15,7 @@ from pytest_hwperf.core.units import counted, show, show_change, show_number
 Unmeasured = Literal[
     "said", "not given", "energy off", "energy takes seconds", "few windows", "no idle power",
     "idle power moved", "no reference", "part unmeasured", "other windows", "no embodied carbon",
-    "growth in steps", "never called",
+    "growth in steps", "never called", "traced",
 ]  # fmt: skip
 # Why there is nothing to compare, or why it is undecided.
 Incomparable = Literal[
@@ -55,6 +55,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "growth in steps": "grew by {mean:B} a call over {calls} calls, but not steadily: a leak in steps looks like a "
     "cache that fills up: fill it before the measurement, or let one call do the work of many",
     "never called": "the test never called hwperf(...)",
+    "traced": "traced by {by}, which makes everything slower: measure without it",
     "no baseline": "no baseline: save one with --hwperf-save",
     "another machine": "the baseline is of another machine ({differences}): save one here with --hwperf-save",
     "other conditions": "{differences} (baseline, now)",

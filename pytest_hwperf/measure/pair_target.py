@@ -5,6 +5,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter, perf_counter_ns
 
 from pytest_hwperf.core.contracts import Meter
@@ -14,6 +15,7 @@ from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show
+from pytest_hwperf.host.tracing import lasting_tracers, untraced
 from pytest_hwperf.measure.accuracy import correctness, flips
 from pytest_hwperf.measure.planted_work import planted
 from pytest_hwperf.measure.sampling import Stream, collection_held, refuse_coroutine
@@ -44,8 +46,8 @@ class PairTarget:
     def block(self, calls: int, batch: int) -> "array[int]":
         """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
         if batch == 1:
-            return array("q", map(int, self.stream.times(calls, perf_counter_ns)))
-        return array("q", (self.stream.batch(batch, perf_counter_ns) for _ in range(calls)))
+            return array("q", map(int, untraced(partial(self.stream.times, calls, perf_counter_ns))))
+        return untraced(lambda: array("q", (self.stream.batch(batch, perf_counter_ns) for _ in range(calls))))
 
     def exact(self) -> list[Sample]:
         """Return accuracy, flips, size and the arena's peaks."""
@@ -67,7 +69,7 @@ class PairTarget:
         if seconds < needed_s * _ABOUT:
             return EnergyWindow(needed_s=needed_s, reason=f"windows of {show(needed_s, 's')} are needed")
         before = meter.start()
-        self.stream.batch(calls, perf_counter_ns)
+        untraced(partial(self.stream.batch, calls, perf_counter_ns))
         reading = meter.end(before)
         if reading.value is None:
             return EnergyWindow(reason=reading.reason, source=meter.source)
@@ -83,8 +85,10 @@ def ready_target(
     Meanwhile garbage is collected only where the target does it.
 
     Raises:
-        MeasurementError: the call gives a coroutine.
+        MeasurementError: the call gives a coroutine, or the process is traced.
     """
+    if seen := lasting_tracers():
+        raise MeasurementError(f"nothing is timed here: {state('traced', by=', '.join(seen))}")
     loaded = subject.load()
     with loaded.scope():
         stream = Stream(loaded.function, loaded.inputs)

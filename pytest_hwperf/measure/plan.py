@@ -23,6 +23,7 @@ class SamplingLimits:
     steady_ratio: float = 1.10  # largest over smallest median of three successive steady blocks
     batch_below_s: float = 20e-6  # shorter calls are timed in batches: reading the clock takes 60 ns
     batch_s: float = 100e-6  # one batch
+    single_calls: bool = False  # short calls too are timed one by one for their latency: for its tail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

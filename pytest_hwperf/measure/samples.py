@@ -7,7 +7,7 @@ from statistics import median
 
 from pytest_hwperf.core.contracts import CountingMeter, Meter
 from pytest_hwperf.core.metrics import METRICS, Spread
-from pytest_hwperf.core.records import Reading, Sample, replace
+from pytest_hwperf.core.records import Reading, Sample, Values, replace
 from pytest_hwperf.core.statements import Remark, Statement, said, state
 from pytest_hwperf.core.units import show_number
 from pytest_hwperf.measure.plan import FEWEST_WINDOWS
@@ -64,13 +64,24 @@ def _latency(measured: RawSamples, warnings: tuple[Remark, ...]) -> Sample:
 
 
 def _throughputs(measured: RawSamples, rows: int | None, warnings: tuple[Remark, ...]) -> list[Sample]:
-    """Completed calls over wall time, window by window; windows hold equally many calls."""
+    """Completed calls over wall time, window by window."""
     rates = array("d", (window.calls / window.wall_s for window in measured.windows))
-    found = [Sample(metric="throughput", values=rates, per="window", source=CLOCK, warnings=warnings)]
-    if rows is not None:
-        per_row = array("d", (rate * rows for rate in rates))
-        found.append(Sample(metric="sample_throughput", values=per_row, per="window", source=CLOCK, warnings=warnings))
-    return found
+    one = Sample(
+        metric="throughput",
+        values=rates,
+        per="window",
+        source=CLOCK,
+        warnings=warnings,
+        weights=_weights([window.calls for window in measured.windows]),
+    )
+    if rows is None:
+        return [one]
+    return [one, replace(one, metric="sample_throughput", values=array("d", (rate * rows for rate in rates)))]
+
+
+def _weights(sizes: Sequence[float]) -> Values | None:
+    """Return what each window counts in a mean; None where all count alike."""
+    return None if min(sizes) == max(sizes) else array("d", sizes)
 
 
 def _counted(measured: RawSamples, meter: Meter, position: int, *, rows: int | None, cores: int) -> list[Sample]:
@@ -80,6 +91,9 @@ def _counted(measured: RawSamples, meter: Meter, position: int, *, rows: int | N
     """
     totals = [(w, w.readings[position].value) for w in measured.windows]
     warnings: tuple[Remark, ...] = (*meter.warnings, *_exactness(measured, meter, position))
+    calls = _weights([window.calls for window in measured.windows])
+    # Utilisation is a share of time: windows of equally many calls that differ in length count by their length.
+    weights = (calls, None if calls is None else array("d", [window.wall_s for window in measured.windows]))
     found = dict[Spread, Sample]()
     for metric in METRICS.values():
         over: Spread = "call" if metric.spread == "row" and rows in (None, 1) else metric.spread
@@ -93,6 +107,7 @@ def _counted(measured: RawSamples, meter: Meter, position: int, *, rows: int | N
                 source=meter.source,
                 estimated=meter.covers == "estimate",
                 warnings=warnings,
+                weights=weights[over == "core second"],
             )
     return list(found.values())
 

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import iscoroutine
 from itertools import cycle, islice, repeat
 from statistics import median
@@ -15,12 +16,14 @@ from typing import Any
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading, Values
+from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan
 
 _SECOND = 1_000_000_000  # ns
 _INTERPRETERS_OWN = 1000  # objects that may be frozen when Python starts: 375 in 3.12
-_SLOWED = "calls became three times slower within a window, which was cut off: throughput leaves it out"
+_MOST_SINGLE = 10_000  # short calls that are timed one by one beside each window
+_SLOWED = "calls became three times slower within a window, which was ended early and counts by its calls"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +41,8 @@ class RawSamples:
 
     result: object  # of the first call
     first_call_s: float
-    calls_per_value: int  # 1, or how many calls of one batch share a value of `latency_s`
-    latency_s: Values  # seconds per call
+    calls_per_value: int = 1  # or how many calls of one batch share a value of `latency_s`
+    latency_s: Values = field(default_factory=lambda: array("d"))  # seconds per call
     windows: list[Window] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -101,6 +104,11 @@ class Stream:
             pass
         return clock_ns() - before
 
+    @staticmethod
+    def readings(count: int, clock_ns: Callable[[], int]) -> Values:
+        """Read the clock twice in a row, `count` times; return the nanoseconds between."""
+        return array("d", (-(clock_ns() - clock_ns()) for _ in range(count)))
+
 
 class Sampler:
     """Samples one stream of calls."""
@@ -128,19 +136,19 @@ class Sampler:
         first_s = (self._clock_ns() - before) / _SECOND
         refuse_coroutine(result)
         refuse_nan(result)
+        measured = RawSamples(result=result, first_call_s=first_s)
         with _repetition_explained(), collection_held():
-            call_s, warning = self._warm_up(first_s)
-            measured = RawSamples(
-                result=result,
-                first_call_s=first_s,
-                calls_per_value=self._calls_per_value(call_s),
-                latency_s=array("d"),
-            )
-            measured.warnings.extend(filter(None, [warning]))
-            plan = WindowPlan.of(self._limits, call_s * measured.calls_per_value, meters)
-            with plan.watched(meters):
-                self._sample(measured, plan, meters, enough)
+            untraced(partial(self._repeat, measured, meters, enough))
         return measured
+
+    def _repeat(self, measured: RawSamples, meters: Sequence[Meter], enough: Callable[[RawSamples], bool]) -> None:
+        call_s, warning = self._warm_up(measured.first_call_s)
+        measured.warnings.extend(filter(None, [warning]))
+        batch = self._batch(call_s)
+        measured.calls_per_value = 1 if self._limits.single_calls else batch
+        plan = WindowPlan.of(self._limits, call_s * batch, meters)
+        with plan.watched(meters):
+            self._sample(measured, batch, plan, meters, enough)
 
     def _warm_up(self, first_s: float) -> tuple[float, str]:
         """Call in blocks until three successive medians agree; return seconds per call and a warning."""
@@ -157,63 +165,81 @@ class Sampler:
                 return call_s, ""
         return call_s, f"no steady state after {len(medians)} warm-up blocks ({self._limits.max_time_s / 2:g} s)"
 
-    def _calls_per_value(self, call_s: float) -> int:
+    def _batch(self, call_s: float) -> int:
+        """Return the calls of a window that share a reading of the clock."""
         if call_s >= self._limits.batch_below_s:
             return 1
         # The loop itself takes some 10 ns an iteration: even a call of no measurable length gets a bounded batch.
         return max(2, round(self._limits.batch_s / max(call_s, 10e-9)))
 
     def _sample(
-        self, measured: RawSamples, plan: WindowPlan, meters: Sequence[Meter], enough: Callable[[RawSamples], bool]
+        self,
+        measured: RawSamples,
+        batch: int,
+        plan: WindowPlan,
+        meters: Sequence[Meter],
+        enough: Callable[[RawSamples], bool],
     ) -> None:
-        limits, size, values = self._limits, measured.calls_per_value, plan.values
-        loop_ns = 0.0  # of an empty iteration of a batch's loop
-        if size > 1:
-            loop_ns = median(self._stream.empty_batch(size, self._clock_ns) for _ in range(25)) / size
+        limits, apart = self._limits, measured.calls_per_value < batch
+        cost_ns = self._cost_ns(measured.calls_per_value, clock=apart)
         started, look_at = self._clock_ns(), 1
         while True:
-            window = self._window(measured, values, loop_ns, meters, self._clock_ns() + plan.patience_s * _SECOND)
-            if window.calls == values * size or not measured.windows:
-                measured.windows.append(window)
-            elif _SLOWED not in measured.warnings:
-                # Windows hold equally many calls, or their mean rate would not be completed over wall.
+            window, taken = self._window(batch, plan, meters)
+            measured.windows.append(window)
+            if window.calls < plan.values * batch and _SLOWED not in measured.warnings:
                 measured.warnings.append(_SLOWED)
-            elapsed_s = (self._clock_ns() - started) / _SECOND
+            if apart:  # outside of the window: what is counted there holds no reading of the clock for each call
+                count = min(window.calls, _MOST_SINGLE)
+                taken = self._stream.times(count, self._clock_ns, self._deadline(plan))
+            size = measured.calls_per_value
+            measured.latency_s.extend(max(0.0, ns / size - cost_ns) / _SECOND for ns in taken)
+            elapsed_s = self._seconds_since(started)
             gc.collect()  # garbage of the calls is collected between windows, the same for both sides
             if plan.is_over(elapsed_s, len(measured.windows)):
                 return
-            if measured.windows[-1].wall_s < plan.least_s:
-                # Calls have become faster since the warm-up. One refused window voids a sample, and all hold equally
-                # many calls, so sampling begins again with longer ones.
-                values = math.ceil(values * 1.5 * plan.least_s / max(measured.windows[-1].wall_s, 1e-9))
-                measured.windows.clear()
-                del measured.latency_s[:]
-                look_at = 1
             long_enough = elapsed_s >= limits.min_time_s and len(measured.latency_s) >= limits.min_calls
             if long_enough and len(measured.windows) >= max(look_at, plan.fewest):
                 if enough(measured):
                     return
                 look_at = 2 * len(measured.windows)
 
-    def _window(
-        self, measured: RawSamples, values: int, loop_ns: float, meters: Sequence[Meter], deadline: float
-    ) -> Window:
-        """Fill one window with `values` timed values; meters are read just outside."""
-        size = measured.calls_per_value
+    def _window(self, batch: int, plan: WindowPlan, meters: Sequence[Meter]) -> tuple[Window, Values]:
+        """Fill one window; meters are read just outside. Return the nanoseconds of each call or batch too."""
+        deadline = self._deadline(plan)
         # The last to start is the first to end: a wait for a counter's change is no CPU time of the calls.
         started = [meter.start() for meter in meters]
         before = self._clock_ns()
-        if size == 1:
-            taken = self._stream.times(values, self._clock_ns, deadline)
-        else:
-            taken = array("d")
-            while len(taken) < values and (not taken or self._clock_ns() <= deadline):
-                taken.append(self._stream.batch(size, self._clock_ns))
-        wall_s = (self._clock_ns() - before) / _SECOND
+        taken = self._timed(plan.values, batch, deadline)
+        while (wall_s := self._seconds_since(before)) < plan.least_s:
+            # Calls have become faster since the warm-up, and a meter refuses windows that are too short.
+            lacking = len(taken) * (plan.least_s / max(wall_s, 1e-9) - 1)
+            taken.extend(self._timed(math.ceil(min(lacking, 10 * len(taken))), batch, deadline))
         ended = [meter.end(start) for meter, start in zip(reversed(meters), reversed(started), strict=True)]
         readings = tuple(reversed(ended))
-        measured.latency_s.extend(max(0.0, ns / size - loop_ns) / _SECOND for ns in taken)
-        return Window(calls=len(taken) * size, wall_s=wall_s, readings=readings)
+        return Window(calls=len(taken) * batch, wall_s=wall_s, readings=readings), taken
+
+    def _timed(self, values: int, batch: int, deadline: float) -> Values:
+        """Time calls one by one, or in batches, until there are enough values or the clock has passed `deadline`."""
+        if batch == 1:
+            return self._stream.times(values, self._clock_ns, deadline)
+        taken = array("d")
+        while len(taken) < values and (not taken or self._clock_ns() <= deadline):
+            taken.append(self._stream.batch(batch, self._clock_ns))
+        return taken
+
+    def _cost_ns(self, size: int, *, clock: bool) -> float:
+        """Return what a value holds besides its calls: a share of a batch's loop, or a reading of the clock."""
+        if clock:
+            return median(self._stream.readings(1000, self._clock_ns))
+        if size == 1:
+            return 0.0
+        return median(self._stream.empty_batch(size, self._clock_ns) for _ in range(25)) / size
+
+    def _deadline(self, plan: WindowPlan) -> float:
+        return self._clock_ns() + plan.patience_s * _SECOND
+
+    def _seconds_since(self, before_ns: int) -> float:
+        return (self._clock_ns() - before_ns) / _SECOND
 
 
 def refuse_coroutine(result: object) -> None:

@@ -4,12 +4,15 @@ import gc
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from time import perf_counter_ns
 from typing import Protocol
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.metrics import taken_by
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.host.tracing import lasting_tracers, untraced
 from pytest_hwperf.host.worker_protocol import WorkerResult
 
 GROWTH = "held_after_call"  # series of the role `memory`: B held after each call, warm-up left out
@@ -66,7 +69,7 @@ def measure_memory(
     """
     for module in imports:
         importlib.import_module(module)
-    if reason := probe.idle():
+    if reason := _traced() or probe.idle():
         return WorkerResult(values={}, reasons=dict.fromkeys(taken_by("memory"), reason), notes=[], runs=[])
     call = load()
     call()
@@ -118,6 +121,12 @@ def measure_cold_start(
 
     `cold_warm_call`, the median of the five calls that follow, is the part that stays; `cold_start` leaves it out.
     """
+    if reason := _traced():
+        return WorkerResult(values={}, reasons=dict.fromkeys(taken_by("cold"), reason), notes=[], runs=[])
+    return untraced(partial(_start_cold, imports, load, clock_ns))
+
+
+def _start_cold(imports: Sequence[str], load: Load, clock_ns: Callable[[], int]) -> WorkerResult:
     known = [module for module in imports if module in sys.modules]
     instants = [clock_ns()]
     for module in imports:
@@ -134,6 +143,12 @@ def measure_cold_start(
     values["cold_start"] = (instants[-1 - _STEADY_CALLS] - instants[0]) / _SECOND
     notes = [f"already imported before the cold start, so not part of it: {', '.join(known)}"] if known else []
     return WorkerResult(values=values, reasons={}, notes=notes, runs=[])
+
+
+def _traced() -> str:
+    """Return why nothing can be measured in this process, "" where nothing observes it."""
+    seen = lasting_tracers()
+    return str(state("traced", by=", ".join(seen))) if seen else ""
 
 
 def _note(metric: str, read: Callable[[], int], values: dict[str, float], reasons: dict[str, str]) -> None:

@@ -28,7 +28,7 @@ def judge_test(item: pytest.Item) -> str:
     All verdicts of the test are reported together, the failing ones first.
     """
     settings, test = session_of(item.config).settings, test_of(item)
-    measured = [run for run in test.runs if run.samples]
+    measured = [run for run in test.runs if run.samples or run.unmeasured]
     if not measured and test.markers.budgets and not test.skips:
         measured = [_nothing_measured(item)]
     again = cache(lambda: repeat_runs(item))  # once for all labels of a test

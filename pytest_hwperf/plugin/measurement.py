@@ -15,25 +15,30 @@ from pytest_hwperf.core.contracts import CountingMeter, Meter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.hypotheses import PROCESSES
-from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY, taken_by
+from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY, METRICS, taken_by
+from pytest_hwperf.core.ranks import is_tail
 from pytest_hwperf.core.records import Reading, Run, Sample, replace
 from pytest_hwperf.core.statements import Remark, Statement, said, state
 from pytest_hwperf.core.stored_timings import REPEATS
 from pytest_hwperf.host.control_groups import control_groups
 from pytest_hwperf.host.interference import Interference, snapshot
 from pytest_hwperf.host.one_shot import ask
+from pytest_hwperf.host.tracing import lasting_tracers, trace_conditions
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
+from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.samples import net_energy, samples_of
-from pytest_hwperf.measure.sampling import RawSamples, Sampler, Stream
+from pytest_hwperf.measure.sampling import RawSamples, Sampler, Stream, refuse_coroutine
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.inherited_options import command_for
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.scenarios.threads import oversubscription
+
+_ONCE = "first_call"
 
 
 def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
@@ -104,6 +109,8 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     Raises:
         MeasurementError: NaN outputs, or predictions of another length than the labels.
     """
+    if seen := lasting_tracers():
+        return _measured_untimed(item, subject, label, seen)
     shared = session_of(item.config)
     budgets, rows = test_of(item).markers.budgets, subject.rows
     idle = _Idle(item)
@@ -113,12 +120,13 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         samples, _ = samples_of(measured, meters, rows=rows, cores=machine.cores)
         return enough(samples, budgets)
 
-    loaded, run = subject.load(), empty_run(item, label)
+    loaded, run, traced = subject.load(), empty_run(item, label), trace_conditions()
     meters, absent = _meters(item)
     idle.watch()
     watch = Interference(partial(snapshot, groups=tuple(control_groups())))
     with loaded.scope():
-        sampler = Sampler(Stream(loaded.function, loaded.inputs), SamplingLimits(max_time_s=shared.settings.max_time_s))
+        limits = SamplingLimits(max_time_s=shared.settings.max_time_s, single_calls=_tail_is_asked(item))
+        sampler = Sampler(Stream(loaded.function, loaded.inputs), limits)
         measured = sampler.measure(meters, satisfied)
         context, disturbed = watch.end()
         predicted = loaded.labels() if loaded.labels else None
@@ -131,12 +139,44 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     run = replace(
         run,
         scenario=subject.scenario,
-        samples=(*samples, *net, *exact),
-        conditions=subject.conditions,
+        samples=(*(sample for sample in samples if not (traced and sample.metric == _ONCE)), *net, *exact),
+        conditions={**subject.conditions, **traced},
         context={**subject.context, **context, **shared.coefficients},
-        unmeasured={**absent, **unmeasured, **withheld, **missing},
+        unmeasured={**absent, **unmeasured, **withheld, **missing, **_traced_once(traced)},
     ).with_result(measured.result)
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
+
+
+def _traced_once(traced: Mapping[str, str]) -> dict[str, Statement]:
+    """Return why the first call was not measured: coverage.py observes it, so that what it runs counts as covered."""
+    return {_ONCE: state("traced", by=traced["traced_by"])} if traced else {}
+
+
+def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Sequence[str]) -> Run:
+    """Call once, and take only what needs no clock: whatever observes this process slows each call by its own share."""
+    loaded = subject.load()
+    with loaded.scope():
+        result = Stream(loaded.function, loaded.inputs).once()
+        refuse_coroutine(result)
+        refuse_nan(result)
+        exact, missing = exact_samples(subject, loaded.labels() if loaded.labels else None)
+    judged = [metric for metric in taken_by("calls", "windows") if METRICS[metric].budgets]
+    cause = state("traced", by=", ".join(seen))
+    return replace(
+        empty_run(item, label),
+        scenario=subject.scenario,
+        samples=tuple(exact),
+        conditions={**subject.conditions, **trace_conditions()},
+        context=subject.context,
+        unmeasured={**dict.fromkeys(judged, cause), **missing},
+    ).with_result(result)
+
+
+def _tail_is_asked(item: pytest.Item) -> bool:
+    """Whether a budget, or a margin that the user named, is about slow calls, which the mean of a batch hides."""
+    markers = test_of(item).markers
+    asked = {budget.key for budget in markers.budgets} | {margin.key for margin in markers.named}
+    return any(metric in taken_by("calls") and is_tail(statistic) for metric, statistic in asked)
 
 
 def _ask_for(

@@ -56,9 +56,7 @@ class OneShotWorker:
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Disable pytest-memray: its own memory would be measured, and two profilers cannot share a process."""
-        plugins = session.config.pluginmanager
-        if plugins.hasplugin(_MEMRAY):
-            plugins.unregister(name=_MEMRAY)
+        _disable_memray(session.config)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -137,6 +135,10 @@ class PairWorker:
         self._errors: dict[str, str] = {}  # file that cannot be collected → why
         self._ended = SideOutcome(outcome="passed")
 
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Disable pytest-memray, which makes calls several times slower."""
+        _disable_memray(session.config)
+
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep why a file could not be collected: its tests will be missing on this side."""
         if report.failed:
@@ -181,6 +183,11 @@ class PairWorker:
         with ready_target(asked, energy, self._plant) as (target, result, seconds):
             self._turns.serve(here, target)
         return run_of_one_call(item, subject, label, result, seconds)
+
+
+def _disable_memray(config: pytest.Config) -> None:
+    if config.pluginmanager.hasplugin(_MEMRAY):
+        config.pluginmanager.unregister(name=_MEMRAY)
 
 
 def _end_with(parent: int) -> None:

@@ -18,7 +18,9 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from pytest_hwperf.core.effects import Changes, changes_of, cohens_d, decisive
+from pytest_hwperf.core.estimates import estimate
 from pytest_hwperf.core.evidence import Measurement, MeasurementKey
+from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Comparison, Estimate, Figure, Judgement, Key, Run, Sample, figure_of
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import EXPORT_UNITS, counted, exported_name
@@ -128,12 +130,20 @@ def _sample_cells(run: Run, sample: Sample) -> dict[str, Cell]:
         return {**cells, "reason": "no reading"}
     values = np.sort(np.frombuffer(sample.values)) * factor
     mean = float(np.add.reduce(values)) / n
-    cells |= {"mean": mean, "min": float(values[0]), "max": float(values[-1])}
+    cells |= {"mean": _mean(sample, factor, mean), "min": float(values[0]), "max": float(values[-1])}
     cells["median"] = float(values[(n - 1) // 2] + values[n // 2]) / 2
     if n == 1:
         return {**cells, "reason": "sd needs 2 values"}
     apart = values - mean
     return {**cells, "sd": math.sqrt(apart @ apart / (n - 1))}
+
+
+def _mean(sample: Sample, factor: float, plain: float) -> float:
+    """Return the mean as it is judged: of windows of unequal length, and of rates, it is total over total."""
+    known = METRICS.get(sample.metric)
+    if sample.weights is None and not (known and known.is_rate):
+        return plain
+    return estimate(sample, "mean").value * factor
 
 
 def _unit(run: Run, metric: str) -> tuple[str, float]:

@@ -24,7 +24,7 @@ from pytest_hwperf.core.estimates import (
     needed_for_bound,
 )
 from pytest_hwperf.core.metrics import METRICS, STATISTICS, Better
-from pytest_hwperf.core.records import Budget, Estimate, Sample
+from pytest_hwperf.core.records import Budget, Estimate, Sample, replace
 
 VALUES = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=80)
 
@@ -155,6 +155,28 @@ def test_throughput_is_completed_over_wall() -> None:
 
     assert pytest.approx(40.0) == found.value
     assert found.high is None  # the t interval of 1/30 and 1/60 s reaches below 0 s, which is no rate
+
+
+def weighted(metric: str, values: Iterable[float], weights: Iterable[float]) -> Sample:
+    return replace(windows(values, metric), weights=array("d", weights))
+
+
+def test_windows_of_unequal_calls_count_by_their_calls() -> None:
+    """60 calls at 30/s and 6 at 3/s are 66 calls in 4 s; 0.1 s for each of 60 and 1 s for each of 6 are 12 s of CPU."""
+    assert pytest.approx(66 / 4) == estimate(weighted("throughput", [30.0, 3.0], [60, 6]), "mean").value
+    assert pytest.approx(12 / 66) == estimate(weighted("cpu_time", [0.1, 1.0], [60, 6]), "mean").value
+
+
+@pytest.mark.parametrize("metric", ["cpu_time", "throughput"])
+def test_equal_weights_change_nothing(metric: str) -> None:
+    plain = estimate(windows([4.0, 5.0, 7.0, 4.5], metric), "mean")
+    found = estimate(weighted(metric, [4.0, 5.0, 7.0, 4.5], [3.0] * 4), "mean")
+
+    assert pytest.approx(numbers(plain)) == numbers(found)
+
+
+def test_one_window_with_a_weight_has_no_interval() -> None:
+    assert (4.0, None, None) == numbers(estimate(weighted("throughput", [4.0], [3]), "mean"))
 
 
 def test_throughput_interval_is_that_of_the_seconds() -> None:

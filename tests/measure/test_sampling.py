@@ -5,8 +5,10 @@ from itertools import pairwise
 import pytest
 from fakes.streams import FakeClock, FakeMeter, TimedCall, at_once, never
 
+from pytest_hwperf.core.estimates import estimate
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.measure.plan import SamplingLimits
+from pytest_hwperf.measure.samples import samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler, Stream
 
 pytestmark = pytest.mark.usefixtures("frozen_heap")
@@ -184,7 +186,6 @@ def test_windows_are_as_long_as_the_coarsest_meter_needs(call_ms: int, faster: i
     measured = Sampler(Stream(call, None), SamplingLimits(max_time_s=4.0), clock).measure([meter], never)
 
     assert min(window.wall_s for window in measured.windows) >= 0.5
-    assert len({window.calls for window in measured.windows}) == 1
     assert len(measured.latency_s) == sum(window.calls for window in measured.windows)
 
 
@@ -202,7 +203,54 @@ def test_calls_that_get_slower_end_with_the_time() -> None:
 
     assert clock.now_ns < 4_000 * MS
     assert measured.warnings[-1].startswith("calls became three times slower within a window")
-    assert len({window.calls for window in measured.windows}) == 1
+    assert sum(window.calls for window in measured.windows) == len(measured.latency_s)
+
+
+@pytest.mark.parametrize("meters", [[], [FakeMeter("energy", shortest_window_s=0.1)]], ids=["no meter", "counter"])
+def test_slow_and_fast_calls_are_all_in_the_throughput(meters: list[FakeMeter]) -> None:
+    """After 500 calls of 1 ms they take 10 ms for a while, then 0.1 ms: completed over wall, whatever the window."""
+    clock = FakeClock()
+    call = TimedCall(clock, *[MS] * 500, *[10 * MS] * 50, *[MS // 10] * 900_000)
+    measured = Sampler(Stream(call, None), PACE, clock).measure(meters, never)
+    (throughput,) = [s for s in samples_of(measured, meters, rows=None, cores=1)[0] if s.metric == "throughput"]
+    completed, wall_s = len(measured.latency_s), sum(measured.latency_s)
+
+    assert 0.01 == pytest.approx(max(measured.latency_s))
+    assert pytest.approx(completed / wall_s) == estimate(throughput, "mean").value
+
+
+def test_calls_that_become_ten_times_slower_have_a_tenth_of_the_throughput() -> None:
+    """1 ms for the warm-up and the first window, 10 ms from there on: every window after it is ended early."""
+    clock = FakeClock()
+    measured = measure(TimedCall(clock, *[MS] * 81, 10 * MS), clock, enough=never)
+    (throughput,) = [s for s in samples_of(measured, [], rows=None, cores=1)[0] if s.metric == "throughput"]
+
+    assert estimate(throughput, "mean").value < 150
+
+
+def test_the_tail_of_short_calls_is_that_of_single_calls() -> None:
+    """Every fiftieth call takes 1 ms and all others 5 µs: p99 is 1 ms, though the mean of a batch is 25 µs."""
+    clock = FakeClock()
+    call = TimedCall(clock, *[*[5_000] * 49, MS] * 20_000)
+    measured = measure(call, clock, pace=SamplingLimits(single_calls=True))
+    (latency,) = [s for s in samples_of(measured, [], rows=None, cores=1)[0] if s.metric == "latency"]
+
+    assert ("call", 0.001) == (latency.per, estimate(latency, "p99").value)
+    assert measured.windows[0].calls % 20 == 0  # what is counted there is timed in batches
+
+
+def test_the_reading_of_the_clock_is_no_part_of_a_short_call() -> None:
+    """A clock that takes 60 ns to read: single calls of 1 µs are 1 µs long."""
+
+    class Reading(FakeClock):
+        def __call__(self) -> int:
+            self.now_ns += 60
+            return self.now_ns
+
+    clock = Reading()
+    measured = measure(TimedCall(clock, 1_000), clock, pace=SamplingLimits(single_calls=True, max_time_s=0.5))
+
+    assert {1e-6} == set(measured.latency_s)
 
 
 def test_batches_that_get_slower_end_with_the_time() -> None:

@@ -33,11 +33,26 @@ def test_a_budget_that_cannot_be_kept_fails_its_test(pytester: pytest.Pytester) 
     result.assert_outcomes(failed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.re_match_lines(
-        [r"FAILED  latency p95 \S+ [nµ]s \(.*\), n=\d+ batches of \d+ calls, perf_counter, budget <= 1 ns: failed"]
+        [r"FAILED  latency p95 \S+ [nµ]s \(.*\), n=\d+ calls, perf_counter, budget <= 1 ns: failed"]
     )
     result.stdout.re_match_lines([r"FAILED test_.*::test_it - Failed: FAILED  latency p95 .*"])
     assert "Traceback" not in result.stdout.str()
     assert "hwperf/plugin" not in result.stdout.str()
+
+
+@pytest.mark.parametrize(("statistic", "per"), [("p50", "batches of"), ("p90", "calls"), ("max", "calls")])
+def test_only_the_tail_of_short_calls_takes_single_calls(pytester: pytest.Pytester, statistic: str, per: str) -> None:
+    pytester.makepyfile(
+        f"""
+        import pytest
+        @pytest.mark.hwbudget(latency_{statistic}_ms=10000)
+        def test_it(hwperf): hwperf(sum, range(9))
+        """
+    )
+    _, written = report(pytester)
+    (verdict,) = written["judgements"][0]["verdicts"]
+
+    assert re.search(rf"n=\d+ {per}", verdict["reason"])
 
 
 def test_a_wide_budget_passes(pytester: pytest.Pytester) -> None:

@@ -1,0 +1,79 @@
+"""What observes this process as it runs: coverage.py, debuggers, profilers; each makes what is measured slower."""
+
+import sys
+import threading
+import tracemalloc
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_COVERAGE = "coverage.py"
+_TOOLS = range(6)  # identifiers of tools of `sys.monitoring`
+_KNOWN: Mapping[str, str] = {"coverage": _COVERAGE, "pdb": "pdb", "bdb": "pdb", "cProfile": "cProfile"}
+
+
+def tracers() -> tuple[str, ...]:
+    """Return the name of each tool that observes this thread or the memory of this process, in alphabetical order."""
+    found = {_name_of(tracer) for tracer in (sys.gettrace(), sys.getprofile()) if tracer is not None}
+    found.update(_monitoring().values())
+    if _package(threading.getprofile()) == "memray":  # of which the profile function of a thread shows nothing
+        found.add("memray")
+    if tracemalloc.is_tracing():
+        found.add("tracemalloc")
+    return tuple(sorted(found))
+
+
+def lasting_tracers() -> tuple[str, ...]:
+    """Return those that `untraced` does not suspend: a debugger would lose its place, and a profiler its frames."""
+    return tuple(name for name in tracers() if name != _COVERAGE)
+
+
+def trace_conditions() -> dict[str, str]:
+    """Return what a run says of the tools that observed its process; nothing without any."""
+    lasting = lasting_tracers()
+    seen = [name if name in lasting else f"{name} (suspended)" for name in tracers()]
+    return {"traced_by": ", ".join(seen)} if seen else {}
+
+
+def untraced(call: Callable[[], T]) -> T:
+    """Make a call that coverage.py does not observe, and return its value.
+
+    The trace function is taken away and given back in one frame: it counts the frames that it has seen begin and end.
+    """
+    tracer = sys.gettrace()
+    suspended = tracer is not None and _name_of(tracer) == _COVERAGE
+    monitoring: Any = getattr(sys, "monitoring", None)
+    events = {tool: monitoring.get_events(tool) for tool, name in _monitoring().items() if name == _COVERAGE}
+    if suspended:
+        sys.settrace(None)
+    for tool in events:
+        monitoring.set_events(tool, 0)
+    try:
+        return call()
+    finally:
+        for tool, mask in events.items():
+            monitoring.set_events(tool, mask)
+        if suspended:
+            sys.settrace(tracer)
+
+
+def _monitoring() -> dict[int, str]:
+    """Return the tools of `sys.monitoring`, which Python has from 3.12 on: identifier → name."""
+    monitoring: Any = getattr(sys, "monitoring", None)
+    named = {tool: monitoring.get_tool(tool) for tool in _TOOLS} if monitoring else {}
+    return {tool: str(name) for tool, name in named.items() if name is not None}
+
+
+def _name_of(tracer: Any) -> str:
+    """Return the name of the tool that a trace or profile function belongs to."""
+    package = _package(tracer)
+    return _KNOWN.get(package, package)
+
+
+def _package(function: Any) -> str:
+    """Return the top-level package of a function, of the object that it is bound to, or of a callable object."""
+    owner = getattr(function, "__self__", None)
+    known = type(owner) if owner is not None and not isinstance(owner, type(sys)) else function
+    module = getattr(known, "__module__", None) or type(function).__module__
+    return str(module).partition(".")[0]

@@ -1,0 +1,112 @@
+"""Measurements in a process that something observes: coverage.py is suspended, anything else refused."""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fakes.tracers import CoverageTracer
+
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.measure.pair_target import ready_target
+from pytest_hwperf.measure.subjects import subject_of_callable
+from pytest_hwperf.measure.worker_tasks import measure_cold_start
+
+OPTIONS = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "--hwperf-json=report.json")
+TEST = """
+    import pytest
+
+    def work():
+        return 1
+
+    @pytest.mark.hwbudget(latency_p50_ms=1000, accuracy_min=0.5)
+    def test_it(hwperf):
+        {before}
+        hwperf(lambda rows: [work()] * len(rows), [1, 2], y_true=[1, 1])
+"""
+
+
+@pytest.fixture
+def tracer() -> Iterator[CoverageTracer]:
+    """Trace the test by a stand-in of coverage.py."""
+    before, fake = sys.gettrace(), CoverageTracer()
+    sys.settrace(fake)
+    try:
+        yield fake
+    finally:
+        sys.settrace(before)
+
+
+def measured(pytester: pytest.Pytester, before: str = "pass", *options: str) -> tuple[pytest.RunResult, Any]:
+    pytester.makepyfile(TEST.format(before=before))
+    result = pytester.runpytest_inprocess(*OPTIONS, *options)
+    report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
+    return result, report["judgements"][0]["run"]
+
+
+def test_coverage_sees_the_first_call_and_no_timed_one(pytester: pytest.Pytester, tracer: CoverageTracer) -> None:
+    """What only a measurement calls counts as covered; the first call is then no measurement of itself."""
+    result, run = measured(pytester)
+
+    result.assert_outcomes(passed=1)
+    assert 2 == tracer.seen.count("work")  # and once for the accuracy
+    assert "coverage.py (suspended)" == run["conditions"]["traced_by"]
+    assert "first_call" in run["unmeasured"]
+    assert "first_call" not in {sample["metric"] for sample in run["samples"]}
+    assert sys.gettrace() is tracer
+
+
+def test_timings_under_another_tool_are_unmeasured(pytester: pytest.Pytester) -> None:
+    """What needs no clock is measured."""
+    result, run = measured(pytester, "import tracemalloc; tracemalloc.start()", "-p", "no:tracemalloc")
+    import tracemalloc
+
+    tracemalloc.stop()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["UNMEASURED  latency p50: unmeasured, budget <= 1 s: traced by tracemalloc*"])
+    assert "tracemalloc" == run["conditions"]["traced_by"]
+    assert ["accuracy"] == [sample["metric"] for sample in run["samples"]]
+
+
+def test_a_measurement_that_only_has_timings_says_why_it_has_none(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest, sys
+
+        @pytest.mark.hwbudget(latency_p50_ms=1000)
+        def test_it(hwperf):
+            sys.setprofile(lambda *_: None)
+            try:
+                hwperf(int)
+            finally:
+                sys.setprofile(None)
+        """
+    )
+    result = pytester.runpytest_inprocess(*OPTIONS)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["UNMEASURED  latency p50: unmeasured, budget <= 1 s: traced by test_*"])
+
+
+@pytest.fixture
+def _profiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("pair_target", "worker_tasks"):
+        monkeypatch.setattr(f"pytest_hwperf.measure.{place}.lasting_tracers", lambda: ("cProfile",))
+
+
+@pytest.mark.usefixtures("_profiled")
+def test_a_traced_process_of_a_pair_refuses_to_measure() -> None:
+    subject = subject_of_callable(int, (), {}, y_true=None, batch_size=None)
+    target = ready_target(subject, lambda: None)
+
+    with pytest.raises(MeasurementError, match="traced by cProfile"), target:
+        pass
+
+
+@pytest.mark.usefixtures("_profiled")
+def test_a_traced_cold_start_is_unmeasured() -> None:
+    result = measure_cold_start([], lambda: int)
+
+    assert not result.values
+    assert result.reasons["cold_start"].startswith("traced by cProfile")
