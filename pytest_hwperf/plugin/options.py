@@ -312,8 +312,8 @@ def _check_given(option: _Option, values: Sequence[str]) -> None:
     """Refuse an empty value of the command line: an unset variable of a workflow would switch the option off unseen."""
     if any(not value.strip() for value in values):
         raise pytest.UsageError(
-            f"{option.flag}= is empty, as an unset variable leaves it: give {option.flag}={option.metavar}, or leave the "
-            f"option out; -o {option.ini}= takes back what the configuration file says"
+            f"{option.flag}= is empty, as an unset variable leaves it: give {option.flag}={option.metavar}, or leave "
+            f"the option out; -o {option.ini}= takes back what the configuration file says"
         )
 
 
