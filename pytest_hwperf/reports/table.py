@@ -1,4 +1,4 @@
-"""The table of a report: the only place that chooses columns, rows and their order.
+"""The table of a report: which columns, which rows, and their order; a narrow terminal leaves out some.
 
 Surfaces draw the `Table`; they add no number, and leave none out that other cells do not imply.
 """

@@ -1,11 +1,11 @@
-"""Profiles of ONNX Runtime: the operators that a model executes, whether they make it INT8, and the arena's peaks.
+"""Profiles of ONNX Runtime: the operators that a model really executes, and the peaks of the runtime's allocator.
 
 A graph alone does not show them: the runtime fuses, replaces and removes operators.
 """
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,6 @@ FLOAT_OPERATORS = frozenset(
 _ROWS = 256  # in a smaller batch the profiler's own cost of 5 µs per operator is most of what it shows
 _RUNS = 20
 _ARENA_RUNS = 6  # the first one plans the memory of the later ones
-_LEAST_SHARE = 0.5
 # Arguments of a node's event, in bytes, as ONNX Runtime 1.31 writes them.
 _ARENA = {"arena_in_use": "mem_in_use_peak", "arena_held": "mem_arena_held"}
 
@@ -118,29 +117,6 @@ def parse_arena(profile: str) -> Mapping[str, float]:
     return {metric: max(values) for metric, values in found.items()}
 
 
-def why_not_int8(quantised: Sequence[OperatorTime], original: Sequence[OperatorTime], *, same_outputs: bool) -> str:
-    """Return why a quantised model must not be called INT8; "" where it may.
-
-    Args:
-        quantised: operators that the quantised model executes.
-        original: operators that its FP32 form executes, in as many runs.
-        same_outputs: whether both give exactly the same outputs.
-    """
-    if any(one.operator in WEIGHT_ONLY_OPERATORS for one in quantised):
-        return "not int8: weight-only, MatMulNBits computes in float"
-    if same_outputs and _counts(quantised) == _counts(original):
-        return "not int8: quantisation changed nothing, operators and outputs are those of the FP32 form"
-    integer = _time(quantised, INTEGER_OPERATORS)
-    total = integer + _time(quantised, FLOAT_OPERATORS)
-    share = integer / total if total else 0.0
-    if share >= _LEAST_SHARE:
-        return ""
-    return (
-        f"not int8: integer operators take {share:.0%} of the time of the operators that hold weights, less than "
-        f"{_LEAST_SHARE:.0%} (executed: {describe_operators(quantised)})"
-    )
-
-
 def describe_operators(operators: Sequence[OperatorTime]) -> str:
     """Write shares of the operators' time, as `QLinearMatMul 71 %, Add 20 %, Softmax 9 %`."""
     total = sum(one.time for one in operators)
@@ -159,11 +135,3 @@ def _profile(open_profiled: OpenProfiled, runs: int) -> str:
 def _is_kernel(event: Mapping[str, Any]) -> bool:
     """Whether an event is the execution of a node."""
     return event.get("cat") == "Node" and str(event["name"]).endswith("_kernel_time")
-
-
-def _counts(operators: Iterable[OperatorTime]) -> dict[str, int]:
-    return {one.operator: one.calls for one in operators}
-
-
-def _time(operators: Iterable[OperatorTime], names: frozenset[str]) -> float:
-    return sum(one.time for one in operators if one.operator in names)

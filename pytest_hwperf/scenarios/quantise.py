@@ -3,7 +3,7 @@
 import logging
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,14 @@ from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimato
 from pytest_hwperf.scenarios.onnx import scenario_of
 from pytest_hwperf.scenarios.ort import open_session, rejection_errors, run_all
 from pytest_hwperf.scenarios.prepared import ArenaScenario
-from pytest_hwperf.scenarios.profiles import FLOAT_OPERATORS, describe_operators, profile_operators, why_not_int8
+from pytest_hwperf.scenarios.profiles import (
+    FLOAT_OPERATORS,
+    INTEGER_OPERATORS,
+    WEIGHT_ONLY_OPERATORS,
+    OperatorTime,
+    describe_operators,
+    profile_operators,
+)
 from pytest_hwperf.scenarios.rows import count_shared, digest_rows, evenly_spaced, split_batches
 from pytest_hwperf.scenarios.threads import check_threads
 
@@ -32,6 +39,7 @@ from pytest_hwperf.scenarios.threads import check_threads
 # saturate. All of it stands in the conditions, because other choices make another model.
 _CHOICES = {"quantisation": "U8S8 per tensor", "reduce_range": "no"}
 _REFUSED = "refused"  # note: why it must not be called INT8
+_LEAST_SHARE = 0.5  # of the time of the operators that hold weights
 _MOST_ROWS = 512  # for calibration
 _BATCH = 32  # equal batches: some calibration methods stack the results of all batches
 
@@ -184,6 +192,37 @@ def _build(request: Request, checked: Any, quantise: Quantiser) -> tuple[bytes, 
     drift = f"{agreement(request.fitted, outputs, reference)} from onnx_fp32"
     notes = {**original.notes, "agreement": drift, "operators": describe_operators(operators)}
     return model, notes
+
+
+def why_not_int8(quantised: Sequence[OperatorTime], original: Sequence[OperatorTime], *, same_outputs: bool) -> str:
+    """Return why a quantised model must not be called INT8; "" where it may.
+
+    Args:
+        quantised: operators that the quantised model executes.
+        original: operators that its FP32 form executes, in as many runs.
+        same_outputs: whether both give exactly the same outputs.
+    """
+    if any(one.operator in WEIGHT_ONLY_OPERATORS for one in quantised):
+        return "not int8: weight-only, MatMulNBits computes in float"
+    if same_outputs and _counts(quantised) == _counts(original):
+        return "not int8: quantisation changed nothing, operators and outputs are those of the FP32 form"
+    integer = _time(quantised, INTEGER_OPERATORS)
+    total = integer + _time(quantised, FLOAT_OPERATORS)
+    share = integer / total if total else 0.0
+    if share >= _LEAST_SHARE:
+        return ""
+    return (
+        f"not int8: integer operators take {share:.0%} of the time of the operators that hold weights, less than "
+        f"{_LEAST_SHARE:.0%} (executed: {describe_operators(quantised)})"
+    )
+
+
+def _counts(operators: Iterable[OperatorTime]) -> dict[str, int]:
+    return {one.operator: one.calls for one in operators}
+
+
+def _time(operators: Iterable[OperatorTime], names: frozenset[str]) -> float:
+    return sum(one.time for one in operators if one.operator in names)
 
 
 def _require_quantisable(fitted: FittedEstimator, model: bytes, form: str) -> None:

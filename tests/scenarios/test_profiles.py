@@ -17,8 +17,8 @@ from pytest_hwperf.scenarios.profiles import (
     parse_arena,
     parse_operators,
     profile_arena,
-    why_not_int8,
 )
+from pytest_hwperf.scenarios.quantise import why_not_int8
 from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
 
 FLOAT = (("FusedGemm", 2, 900), ("Softmax", 1, 100))
