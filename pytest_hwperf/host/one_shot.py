@@ -8,6 +8,7 @@ from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import Launched, launch
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result
 
@@ -43,7 +44,8 @@ def _ask_group(task: WorkerTask, commands: Sequence[Command], places: Sequence[P
     try:
         for command, place in zip(commands, places, strict=True):
             place.mkdir()
-            started.append(launch(command, replace(task, reply_to=str(place / _REPLY)), place, environment))
+            with uninterrupted():
+                started.append(launch(command, replace(task, reply_to=str(place / _REPLY)), place, environment))
         return [
             _wait(worker, place / _REPLY, command.deadline_s)
             for worker, command, place in zip(started, commands, places, strict=True)

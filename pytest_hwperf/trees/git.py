@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_hwperf.host.interruption import uninterrupted
+
 # What git sets for its hooks: with them, every command here would work on the hook's repository. See
 # `git rev-parse --local-env-vars`; configuration (GIT_CONFIG_COUNT …) is kept, since it is the user's.
 _OF_ANOTHER_REPOSITORY = (
@@ -17,6 +19,8 @@ _OF_ANOTHER_REPOSITORY = (
 )
 _ABSENT = 127  # exit code of a shell for a command that is not there
 _LATE = 124  # exit code of timeout(1)
+
+_LAST_WORK_S = 5.0  # to remove what is half made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,8 @@ def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0) -> GitResu
         _kill(process)
         return GitResult(code=_LATE, output="", complaint=f"no answer within {timeout_s:g} s")
     except BaseException:  # Ctrl-C: it does not reach another session by itself
-        _kill(process)
+        with uninterrupted():
+            _kill(process)
         raise
     complaints = os.fsdecode(errors).strip().splitlines() or [
         f"git {arguments[0]} ended with code {process.returncode}"
@@ -72,10 +77,14 @@ def _environment() -> Mapping[str, str]:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """End it with what it has started: a fetch runs in a process of its own."""
-    with suppress(ProcessLookupError):
-        if os.name == "posix":
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    process.communicate()
+    """End it with what it has started: a fetch runs in a process of its own; first it may remove what is half made."""
+    if os.name != "posix":
+        process.kill()
+        process.communicate()
+        return
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=_LAST_WORK_S)
+            return

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pytest_hwperf.core.errors import UsageProblem, WorkerError
 from pytest_hwperf.host.files import read_text
+from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.workdirs import leftovers, private_folder, remove_tree, workdir
 from pytest_hwperf.trees.git import git
 from pytest_hwperf.trees.revision import in_repository
@@ -46,9 +47,10 @@ def worktree(repository: Path, commit: str) -> Iterator[Path]:
             _mark(tree)
             yield tree
         finally:
-            git(repository, "worktree", "remove", "--force", "--force", str(tree))
-            # Where git was killed half-way, or the test has removed the folder, this does what is left to do.
-            _forget(common, folder)
+            with uninterrupted():
+                git(repository, "worktree", "remove", "--force", "--force", str(tree))
+                # Where git was killed half-way, or the test has removed the folder, this does what is left to do.
+                _forget(common, folder)
 
 
 @contextmanager
