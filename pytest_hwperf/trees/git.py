@@ -17,6 +17,13 @@ _OF_ANOTHER_REPOSITORY = (
     *("GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NAMESPACE", "GIT_NO_REPLACE_OBJECTS", "GIT_OBJECT_DIRECTORY"),
     *("GIT_PREFIX", "GIT_REPLACE_REF_BASE", "GIT_SHALLOW_FILE", "GIT_WORK_TREE"),
 )
+# No program that a repository names is run: no hook, no monitor of the file system. Folders of a repository that look
+# like a bare repository, with settings of their own, are not taken for one (git 2.38; earlier ones ignore this).
+_SETTINGS = (
+    *("-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "core.fsmonitor="),
+    *("-c", "safe.bareRepository=explicit"),
+)
 _ABSENT = 127  # exit code of a shell for a command that is not there
 _LATE = 124  # exit code of timeout(1)
 
@@ -39,7 +46,7 @@ class GitResult:
 
 def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0) -> GitResult:
     """Run one git command in `folder`; it fails by its code, never by an exception."""
-    command = ["git", "-c", f"core.hooksPath={os.devnull}", "-C", os.fspath(folder), *arguments]
+    command = ["git", *_SETTINGS, "-C", os.fspath(folder), *arguments]
     try:
         process = subprocess.Popen(  # noqa: S603 - fixed arguments, no shell
             command,
