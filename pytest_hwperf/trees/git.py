@@ -36,7 +36,7 @@ class GitResult:
 
     code: int  # 0 for success
     output: str  # without the last line's end
-    complaint: str  # last line that it wrote about what went wrong
+    complaint: str  # line that it wrote about what went wrong, with the command that git itself recommends
 
     @property
     def is_absent(self) -> bool:
@@ -67,14 +67,18 @@ def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0) -> GitResu
         with uninterrupted():
             _kill(process)
         raise
-    complaints = os.fsdecode(errors).strip().splitlines() or [
-        f"git {arguments[0]} ended with code {process.returncode}"
-    ]
     return GitResult(
         code=process.returncode,
         output=os.fsdecode(output).removesuffix("\n"),
-        complaint=next((line for line in complaints if line.startswith("fatal: ")), complaints[-1]),
+        complaint=_complaint(os.fsdecode(errors)) or f"git {arguments[0]} ended with code {process.returncode}",
     )
+
+
+def _complaint(errors: str) -> str:
+    lines = errors.strip().splitlines() or [""]
+    fatal = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
+    remedy = next((line.strip() for line in lines if line.startswith("\tgit ")), "")
+    return f"{fatal}; git recommends `{remedy}`" if remedy else fatal
 
 
 def _environment() -> Mapping[str, str]:
