@@ -2,8 +2,6 @@
 
 import argparse
 import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +19,8 @@ from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import counted, parse_rate
 from pytest_hwperf.host.files import replace_file
+from pytest_hwperf.host.launch import run_to_end
+from pytest_hwperf.host.workdirs import workdir
 
 OK, TOO_MANY = 0, 1
 
@@ -165,16 +165,16 @@ def _record(fingerprint: str) -> Path:
 
 def _build(share: float, options: argparse.Namespace) -> Report:
     """Run pytest once against a copy of the present tree."""
-    with tempfile.TemporaryDirectory(prefix="hwperf-selfcheck-") as folder:
-        file = Path(folder, "report.json")
+    with workdir() as folder:
+        file = folder / "report.json"
         top = subprocess.run(
             ["git", "rev-parse", "--show-toplevel"],  # noqa: S607 - the user's own git
             capture_output=True, text=True, check=False,
         ).stdout.strip()  # fmt: skip
-        command = [sys.executable, "-m", "pytest", "-q", "--hwperf-only", f"--hwperf-json={file}"]
+        command = ["-m", "pytest", "-q", "--hwperf-only", f"--hwperf-json={file}"]
         command += [f"--hwperf-against={top or Path.cwd()}", f"--hwperf-alpha={options.alpha}"]
         command += [f"--hwperf-plant={100 * share:g}%"]  # also where it is none: an ini file may plant some
-        done = subprocess.run([*command, *options.pytest], capture_output=True, text=True, check=False)  # noqa: S603
+        done = run_to_end([*command, *options.pytest])
         if not file.exists():
             raise UsageProblem(f"pytest ended with code {done.returncode} and wrote no report:\n{done.stdout[-2000:]}")
         return read_report(str(file))

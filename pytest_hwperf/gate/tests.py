@@ -1,13 +1,9 @@
 """Comparison of two revisions of a test suite in pairs of fresh processes: rehearsed, measured, decided."""
 
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from types import FrameType
-from typing import NoReturn
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate
@@ -24,6 +20,7 @@ from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.processes import ProcessSampler
 from pytest_hwperf.host.command_line import PytestCommand
+from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
@@ -73,7 +70,7 @@ def run_gate(request: GateRequest) -> GateResult:
         OSError: a folder or a file cannot be written.
     """
     began = monotonic()
-    with _terminable(), both_trees(request.command.root, request.against, request.files, request.share) as trees:
+    with interruptible(), both_trees(request.command.root, request.against, request.files, request.share) as trees:
         conductor = Conductor(
             commands=commands(request.command, trees, request.files, request.base_python),
             logs=request.logs,
@@ -157,22 +154,3 @@ def _answers(evidence: Evidence, questions: Questions, trace: PairTrace) -> Pair
 
 def _planted(share: float) -> str:
     return f"{100 * share:g} % of work was added to each call of the present code (--hwperf-plant)" if share else ""
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM, as a job's cancellation sends it, end the pairs as Ctrl-C does: no process and no tree is left."""
-
-    def interrupted(signum: int, frame: FrameType | None) -> NoReturn:
-        del signum, frame
-        raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGTERM, interrupted)
-    except ValueError:  # not in the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -1,6 +1,8 @@
 """Small system files as text, and files that are replaced atomically: a reader finds the old content or the new one."""
 
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from concurrent import futures
@@ -16,6 +18,25 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
+
+
+def read_file(path: Path, largest: int) -> bytes:
+    """Return the content of a file that anyone may have put there.
+
+    A pipe is not waited for, a device is not opened, and an endless file is not read to its end.
+
+    Raises:
+        OSError: it cannot be read, is no regular file, or has more than `largest` bytes.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    with os.fdopen(
+        os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb"
+    ) as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise OSError(errno.EFBIG, f"larger than {largest / 1e6:g} MB", str(path))
+    return content
 
 
 def create_file(path: Path, mode: int = 0o666) -> int:

@@ -8,6 +8,8 @@ from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.files import read_file
+from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import Launched, launch
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result
 
@@ -43,7 +45,8 @@ def _ask_group(task: WorkerTask, commands: Sequence[Command], places: Sequence[P
     try:
         for command, place in zip(commands, places, strict=True):
             place.mkdir()
-            started.append(launch(command, replace(task, reply_to=str(place / _REPLY)), place, environment))
+            with uninterrupted():
+                started.append(launch(command, replace(task, reply_to=str(place / _REPLY)), place, environment))
         return [
             _wait(worker, place / _REPLY, command.deadline_s)
             for worker, command, place in zip(started, commands, places, strict=True)
@@ -60,6 +63,7 @@ def _wait(worker: Launched, reply: Path, deadline_s: float) -> WorkerResult:
         ending = f"gave no answer within {deadline_s:g} s"
     if not reply.exists():
         raise WorkerError(f"a fresh process {ending}.", log=worker.log_tail())
-    if reply.stat().st_size > _LARGEST_REPLY:
-        raise WorkerError(f"a fresh process answered with more than {_LARGEST_REPLY >> 20} MiB", log=worker.log_tail())
-    return decode_result(reply.read_bytes())  # whole, whatever it still does
+    try:
+        return decode_result(read_file(reply, _LARGEST_REPLY))  # whole, whatever it still does
+    except OSError as error:
+        raise WorkerError(f"the answer of a fresh process cannot be read: {error}", log=worker.log_tail()) from error

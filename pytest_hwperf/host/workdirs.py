@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.host.interruption import interruptible
 
 try:
     import fcntl
@@ -25,22 +26,31 @@ _LONGEST_NOTE = 1 << 16  # bytes; a path has 4096 at most
 def workdir(note: str = "") -> Iterator[Path]:
     """Make an empty folder; it is removed on exit, or by the next run if this one is killed.
 
+    Whatever signal ends the run while it lasts, short of SIGKILL, raises KeyboardInterrupt.
+
     Args:
         note: what `leftovers` returns with the folder of a killed run; one without a note is removed by any run.
 
     Raises:
         WorkerError: the folder that holds all temporary ones is not private.
     """
-    for _ in leftovers(noted=False):
-        pass
-    folder, lock = _new(note)
-    try:
-        yield folder
-    finally:
-        _remove(folder)
-        if lock is not None:
-            os.close(lock)
-        _remove_if_empty(folder.parent)
+    with interruptible() as interruption:
+        for _ in leftovers(noted=False):
+            pass
+        interruption.held += 1
+        try:
+            folder, lock = _new(note)
+            try:
+                interruption.release()
+                yield folder
+            finally:
+                interruption.held += 1
+                _remove(folder)
+                if lock is not None:
+                    os.close(lock)
+                _remove_if_empty(folder.parent)
+        finally:
+            interruption.release()
 
 
 def private_folder() -> Path:

@@ -24,6 +24,7 @@ from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.files import new_folder
+from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import launch
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.channel import Connection, WorkerLostError, loss, sockets
@@ -204,13 +205,13 @@ class Conductor:
             for side in order:
                 ours, theirs = sockets()
                 stack.callback(ours.close)
-                with theirs:
+                with theirs, uninterrupted():
                     place, plant = folder / side, self.plant if side == "candidate" else 0.0
                     place.mkdir()
                     task = WorkerTask(role="pair", side=side, reply_to=str(theirs.fileno()), plant=plant)
                     seed = {"PYTHONHASHSEED": str(seeds[side])}
                     process = launch(self.commands[side], task, place, seed, [theirs.fileno()])
-                stack.callback(process.end)
+                    stack.callback(process.end)
                 connections[side] = Connection(ours, process, side)
             yield connections, folder
 

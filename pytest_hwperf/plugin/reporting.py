@@ -66,6 +66,8 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> No
     saved, unsaved = _stored(store.save, settings.baseline, passed)
     held, unheld = _stored(store.hold, settings.baseline, failed)
     lines = [f"{counted(len(saved), 'run')} saved to baseline {settings.baseline} in {settings.location}"]
+    if refused := session_of(config).revision.refused:
+        lines.append(f"warning: saved without a revision, so that --hwperf-compare cannot rerun it: {refused}")
     if held:
         url = f"{settings.store}:{settings.location}"
         arguments = shlex.join(["--baseline", settings.baseline, "--store", url, held[0]])

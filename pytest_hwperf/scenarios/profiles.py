@@ -4,13 +4,13 @@ A graph alone does not show them: the runtime fuses, replaces and removes operat
 """
 
 import json
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.scenarios.ort import open_session, run_all
 
 # Operators that hold a model's weights, as ONNX Runtime 1.18 to 1.31 names its kernels. Only among these is it decided
@@ -125,8 +125,8 @@ def describe_operators(operators: Sequence[OperatorTime]) -> str:
 
 def _profile(open_profiled: OpenProfiled, runs: int) -> str:
     """Return the profile of so many runs, as JSON text."""
-    with tempfile.TemporaryDirectory(prefix="hwperf-profile-") as folder:
-        session, call = open_profiled(Path(folder, "profile"))
+    with workdir() as folder:
+        session, call = open_profiled(folder / "profile")
         for _ in range(runs):
             call()
         return Path(session.end_profiling()).read_text(encoding="utf-8")

@@ -1,15 +1,14 @@
 """INT8 forms of an estimator, each verified to compute in integers."""
 
 import logging
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
+from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.conversion import (
     CHECKED_ROWS,
@@ -144,8 +143,8 @@ def quantise_with_ort(model: bytes, calibration: Any | None) -> bytes:
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, quantize_static
 
     proto = onnx.load_from_string(model)
-    with tempfile.TemporaryDirectory(prefix="hwperf-int8-") as folder, _quiet():
-        path = Path(folder, "int8.onnx")
+    with workdir() as folder, _quiet():
+        path = folder / "int8.onnx"
         # The default list of operators breaks the static quantisation of classifiers of more than two classes.
         common = {"op_types_to_quantize": list(MATMUL_OPERATORS), "per_channel": False, "weight_type": QuantType.QInt8}
         if calibration is None:

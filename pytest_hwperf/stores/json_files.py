@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.records import Machine, StoredRun
-from pytest_hwperf.host.files import create_file, replace_files
+from pytest_hwperf.host.files import create_file, replace_file, replace_files
 from pytest_hwperf.stores.baseline_format import (
     EARLIER_SUFFIX,
     Entry,
@@ -24,7 +24,7 @@ from pytest_hwperf.stores.baseline_format import (
     place,
     render,
 )
-from pytest_hwperf.stores.listing import baseline_files, content_of, machine_folders, sweep
+from pytest_hwperf.stores.listing import baseline_files, check_lock, content_of, machine_folders, sweep
 
 Entries = tuple[Entry, ...]  # of one file: the oldest first; () where there is no file
 
@@ -83,7 +83,7 @@ class JsonStore:
             self._probe(place)
         if writing and self._root.is_dir():
             with self._locked():
-                sweep(folders)
+                sweep(self._root, folders)
         for folder in folders:
             for path in baseline_files(folder):
                 self._read(path)
@@ -243,8 +243,9 @@ class JsonStore:
         lock, ignored = self._root / ".lock", self._root / ".gitignore"
         try:
             self._root.mkdir(parents=True, exist_ok=True)
-            if not ignored.exists():
-                ignored.write_text(_IGNORED, encoding="utf-8")
+            if not os.path.lexists(ignored):  # through a link to nowhere, it would be written elsewhere
+                replace_file(ignored, _IGNORED.encode())
+            check_lock(lock)
             with filelock.FileLock(lock, timeout=self._patience_s):
                 yield
         except filelock.Timeout as error:

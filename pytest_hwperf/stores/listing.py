@@ -29,11 +29,26 @@ def _entries(folder: Path) -> list[Path]:
         raise StoreError(f"{folder} cannot be listed ({error.strerror}): make it a readable folder") from error
 
 
-def sweep(folders: Sequence[Path]) -> None:
-    """Remove what killed writers left; called under the lock, so that no living writer loses its file."""
+def sweep(root: Path, folders: Sequence[Path]) -> None:
+    """Remove what killed writers left; called under the lock, so that no living writer loses its file.
+
+    What a link outside of the root leads to was left by someone else.
+    """
+    real = os.path.realpath(root)
     for folder in folders:
         for leftover in folder.glob("*/.*.json*.tmp"):
-            leftover.unlink(missing_ok=True)
+            if Path(os.path.realpath(leftover.parent)).is_relative_to(real):
+                leftover.unlink(missing_ok=True)
+
+
+def check_lock(path: Path) -> None:
+    """Refuse a lock file that is none: before version 3.20.1, filelock empties what a link leads to.
+
+    Raises:
+        StoreError: something else is there.
+    """
+    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+        raise StoreError(f"{path} is a link, or no file: remove it, it is only there to let one writer at a time write")
 
 
 def content_of(path: Path) -> bytes:

@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_hwperf.host.interruption import uninterrupted
+
 # What git sets for its hooks: with them, every command here would work on the hook's repository. See
 # `git rev-parse --local-env-vars`; configuration (GIT_CONFIG_COUNT …) is kept, since it is the user's.
 _OF_ANOTHER_REPOSITORY = (
@@ -15,8 +17,17 @@ _OF_ANOTHER_REPOSITORY = (
     *("GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NAMESPACE", "GIT_NO_REPLACE_OBJECTS", "GIT_OBJECT_DIRECTORY"),
     *("GIT_PREFIX", "GIT_REPLACE_REF_BASE", "GIT_SHALLOW_FILE", "GIT_WORK_TREE"),
 )
+# No program that a repository names is run: no hook, no monitor of the file system. Folders of a repository that look
+# like a bare repository, with settings of their own, are not taken for one (git 2.38; earlier ones ignore this).
+_SETTINGS = (
+    *("-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "core.fsmonitor="),
+    *("-c", "safe.bareRepository=explicit"),
+)
 _ABSENT = 127  # exit code of a shell for a command that is not there
 _LATE = 124  # exit code of timeout(1)
+
+_LAST_WORK_S = 5.0  # to remove what is half made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +36,7 @@ class GitResult:
 
     code: int  # 0 for success
     output: str  # without the last line's end
-    complaint: str  # last line that it wrote about what went wrong
+    complaint: str  # line that it wrote about what went wrong, with the command that git itself recommends
 
     @property
     def is_absent(self) -> bool:
@@ -35,7 +46,7 @@ class GitResult:
 
 def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0) -> GitResult:
     """Run one git command in `folder`; it fails by its code, never by an exception."""
-    command = ["git", "-c", f"core.hooksPath={os.devnull}", "-C", os.fspath(folder), *arguments]
+    command = ["git", *_SETTINGS, "-C", os.fspath(folder), *arguments]
     try:
         process = subprocess.Popen(  # noqa: S603 - fixed arguments, no shell
             command,
@@ -53,16 +64,21 @@ def git(folder: Path | str, *arguments: str, timeout_s: float = 60.0) -> GitResu
         _kill(process)
         return GitResult(code=_LATE, output="", complaint=f"no answer within {timeout_s:g} s")
     except BaseException:  # Ctrl-C: it does not reach another session by itself
-        _kill(process)
+        with uninterrupted():
+            _kill(process)
         raise
-    complaints = os.fsdecode(errors).strip().splitlines() or [
-        f"git {arguments[0]} ended with code {process.returncode}"
-    ]
     return GitResult(
         code=process.returncode,
         output=os.fsdecode(output).removesuffix("\n"),
-        complaint=next((line for line in complaints if line.startswith("fatal: ")), complaints[-1]),
+        complaint=_complaint(os.fsdecode(errors)) or f"git {arguments[0]} ended with code {process.returncode}",
     )
+
+
+def _complaint(errors: str) -> str:
+    lines = errors.strip().splitlines() or [""]
+    fatal = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
+    remedy = next((line.strip() for line in lines if line.startswith("\tgit ")), "")
+    return f"{fatal}; git recommends `{remedy}`" if remedy else fatal
 
 
 def _environment() -> Mapping[str, str]:
@@ -72,10 +88,14 @@ def _environment() -> Mapping[str, str]:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """End it with what it has started: a fetch runs in a process of its own."""
-    with suppress(ProcessLookupError):
-        if os.name == "posix":
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    process.communicate()
+    """End it with what it has started: a fetch runs in a process of its own; first it may remove what is half made."""
+    if os.name != "posix":
+        process.kill()
+        process.communicate()
+        return
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=_LAST_WORK_S)
+            return

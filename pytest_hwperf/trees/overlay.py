@@ -12,10 +12,12 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from pytest_hwperf.core.errors import UsageProblem, WorkerError
+from pytest_hwperf.host.files import read_file
 from pytest_hwperf.trees.isolation import is_of_tests
 from pytest_hwperf.trees.worktree import is_environment, is_lfs_pointer
 
 _PYTEST_ONLY = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")  # read by pytest only
+_LARGEST = 10_000_000  # bytes of a source or a configuration file
 _INI_FILES = (*_PYTEST_ONLY, "pyproject.toml", "tox.ini", "setup.cfg")  # in pytest's order
 
 
@@ -115,7 +117,7 @@ def _is_there(path: Path) -> bool:
 def _is_without_code(init: Path) -> bool:
     """Whether the module has at most a docstring; a module that cannot be read counts as code."""
     try:
-        body = ast.parse(init.read_bytes()).body
+        body = ast.parse(read_file(init, _LARGEST)).body
     except (OSError, SyntaxError, ValueError):
         return False
     return all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in body)
@@ -149,7 +151,7 @@ def _own_pythonpath(folder: Path, name: str) -> list[str]:
 def _settings(path: Path) -> Mapping[str, Any] | None:
     """Return pytest's settings in an ini file; None where it has none or cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path, _LARGEST).decode("utf-8")
         if path.suffix == ".toml":
             tables: dict[str, dict[str, Any]] = tomllib.loads(text)
             if path.name in _PYTEST_ONLY:

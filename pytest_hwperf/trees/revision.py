@@ -9,22 +9,26 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.trees.git import GitResult, git
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # SHA-1, SHA-256
+_NO_REVISION = ("not a git repository", "Needed a single revision")  # the second: no commit yet
 
 
 class Revision(NamedTuple):
     """The code that a folder holds."""
 
     commit: str  # "" without git
-    changed: bool = False  # whether files differ from it
+    changed: bool = False  # whether files differ from it, or may
+    refused: str = ""  # why git does not tell it although there is a repository, with git's own remedy
 
 
 def revision_of(folder: Path | str) -> Revision:
     """Return the commit checked out in `folder`, and whether files differ from it."""
     head = git(folder, "rev-parse", "--verify", "HEAD")
     if head.code:
-        return Revision("")
+        usual = head.is_absent or any(text in head.complaint for text in _NO_REVISION)
+        return Revision("", refused="" if usual else head.complaint.removeprefix("fatal: "))
     changes = git(folder, "status", "--porcelain", "--untracked-files=no")
-    return Revision(head.output, changed=bool(changes.output))
+    refused = changes.complaint.removeprefix("fatal: ") if changes.code else ""
+    return Revision(head.output, changed=bool(changes.output or refused), refused=refused)
 
 
 def resolve(folder: Path, ref: str) -> str:

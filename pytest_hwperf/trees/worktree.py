@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_hwperf.core.errors import UsageProblem, WorkerError
-from pytest_hwperf.host.files import read_text
+from pytest_hwperf.host.files import read_file, read_text
+from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.workdirs import leftovers, private_folder, remove_tree, workdir
 from pytest_hwperf.trees.git import git
 from pytest_hwperf.trees.revision import in_repository
@@ -16,6 +17,7 @@ from pytest_hwperf.trees.revision import in_repository
 _NOT_COPIED = frozenset({".git", "__pycache__", "node_modules", ".tox", ".nox"})
 _POINTER = b"version https://git-lfs"
 _LONGEST_POINTER = 1024  # bytes, by git-lfs' specification
+_LONGEST_PATH = 1 << 16  # bytes
 _CHECKOUT_S = 900.0  # large files are fetched while checking out
 _SUBMODULES_S = 300.0
 _MARK = "made-by-pytest-hwperf"  # file in what a repository keeps of a work tree of ours; its text is the folder
@@ -46,9 +48,10 @@ def worktree(repository: Path, commit: str) -> Iterator[Path]:
             _mark(tree)
             yield tree
         finally:
-            git(repository, "worktree", "remove", "--force", "--force", str(tree))
-            # Where git was killed half-way, or the test has removed the folder, this does what is left to do.
-            _forget(common, folder)
+            with uninterrupted():
+                git(repository, "worktree", "remove", "--force", "--force", str(tree))
+                # Where git was killed half-way, or the test has removed the folder, this does what is left to do.
+                _forget(common, folder)
 
 
 @contextmanager
@@ -150,7 +153,7 @@ def _forget_vanished(common: Path) -> None:
 def _folder_of(kept: Path) -> Path | None:
     """Return the folder around the work tree that an entry of a repository is about; None where it is damaged."""
     try:
-        named = (kept / "gitdir").read_text(encoding="utf-8", errors="surrogateescape").strip()
+        named = os.fsdecode(read_file(kept / "gitdir", _LONGEST_PATH)).strip()
         return Path(os.path.realpath(kept / named)).parents[1]
     except (OSError, ValueError, IndexError):
         return None

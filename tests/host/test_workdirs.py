@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +264,38 @@ def test_a_write_protected_folder_is_removed(tmp_path: Path, monkeypatch: pytest
 
     assert not (tmp_path / "tree").exists()
     assert 2 == len(attempts)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("at", ["mkdtemp", "body", "rmdir"])
+def test_a_signal_at_any_moment_leaves_no_folder(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, at: str
+) -> None:
+    """While the folder is made, while it is used, while it is removed."""
+
+    def signalled(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            done = function(*arguments, **options)
+            os.kill(os.getpid(), number)
+            return done
+
+        return call
+
+    before = signal.signal(number, signal.SIG_DFL)
+    monkeypatch.setattr(tempfile, "mkdtemp", signalled(tempfile.mkdtemp) if at == "mkdtemp" else tempfile.mkdtemp)
+    monkeypatch.setattr(workdirs, "_remove", signalled(workdirs._remove) if at == "rmdir" else workdirs._remove)
+
+    def use() -> None:
+        with workdir() as folder:
+            (folder / "tree").mkdir()
+            if at == "body":
+                os.kill(os.getpid(), number)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            use()
+    finally:
+        signal.signal(number, before)
+
+    assert not list(temporary.iterdir())

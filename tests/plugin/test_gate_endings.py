@@ -69,7 +69,7 @@ def worktrees(project: Path) -> list[str]:
     return [line for line in listed.stdout.splitlines() if "hwperf-base-" in line]
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_rerun_leaves_nothing_behind(
     session: "subprocess.Popen[str]", project: Path, places: Path, kind: signal.Signals
 ) -> None:

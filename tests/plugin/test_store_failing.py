@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.repositories import repository_with
 
 from pytest_hwperf import registry
 from pytest_hwperf.host.files import create_file
@@ -72,3 +73,20 @@ def test_a_file_where_the_store_would_be_is_a_usage_error(pytester: pytest.Pytes
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: */taken.txt is not a folder: choose another place *"])
+
+
+def test_a_revision_that_git_does_not_tell_is_missed_aloud(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container whose folders belong to another user; later comparisons cannot rerun what was saved."""
+    repository_with(pytester.path / "project", test_it__py="def test_it(hwperf): hwperf(sum, [1])")
+    monkeypatch.chdir(pytester.path / "project")
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    result = pytester.runpytest_inprocess(*SAVE)
+
+    assert result.ret == pytest.ExitCode.OK
+    warning = (
+        "hwperf: warning: saved without a revision, so that --hwperf-compare cannot rerun it: *dubious ownership*; "
+    )
+    remedy = "git recommends `git config --global --add safe.directory *`"
+    result.stdout.fnmatch_lines(["hwperf: 1 run saved to baseline main in *", f"{warning}{remedy}"])

@@ -1,5 +1,6 @@
 """Revisions, temporary work trees and copies, by the real git."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -18,13 +19,52 @@ def test_the_revision_is_the_commit(repository: Path) -> None:
     (repository / "model.py").write_text("new")
 
     assert (40, False) == (len(clean.commit), clean.changed)
-    assert revision_of(repository) == (clean.commit, True)
+    assert revision_of(repository) == (clean.commit, True, "")
 
 
 def test_a_repository_without_a_commit_has_no_revision(tmp_path: Path) -> None:
     git(tmp_path, "init")
 
     assert revision_of(tmp_path).commit == ""
+
+
+def test_a_git_that_refuses_says_why_and_what_to_do(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the repository for that of another user, as in a container with a mounted folder.
+
+    No revision is also the answer where there is no repository: they must not look alike.
+    """
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    found = revision_of(repository)
+    remedy = f"git recommends `git config --global --add safe.directory {repository}`"
+
+    assert ("", False) == (found.commit, found.changed)
+    assert f"detected dubious ownership in repository at '{repository}'; {remedy}" == found.refused
+    for ask in (lambda: resolve(repository, "main"), lambda: top_of(repository)):
+        with pytest.raises(UsageProblem, match=re.escape(remedy)):
+            ask()
+
+
+def test_where_there_is_nothing_to_tell_nothing_is_refused(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clean repository, none, one without a commit, no git."""
+    (tmp_path / "none").mkdir()
+    (tmp_path / "new").mkdir()
+    git(tmp_path / "new", "init")
+
+    assert [""] * 3 == [revision_of(folder).refused for folder in (repository, tmp_path / "none", tmp_path / "new")]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "" == revision_of(repository).refused
+
+
+def test_files_that_may_have_changed_count_as_changed(repository: Path) -> None:
+    """A state that git cannot tell must not pass for that of the commit."""
+    commit = git(repository, "rev-parse", "HEAD")
+    (repository / ".git" / "index").write_bytes(b"damaged")
+    found = revision_of(repository)
+
+    assert (commit, True) == (found.commit, found.changed)
+    assert "index" in found.refused
 
 
 def test_a_machine_without_git_has_no_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

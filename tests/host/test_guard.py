@@ -1,0 +1,162 @@
+"""Fresh processes whose launcher dies: none is left, nor what they have started, stopped or not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fakes.processes import ends, left_in
+
+from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.host import guard, launch
+from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.worker_protocol import WorkerTask
+
+pytestmark = [pytest.mark.live, pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")]
+
+# A process that has launched one, which has a child of its own; both would go on for an hour.
+LAUNCHER = """
+import json, os, subprocess, sys, time
+from pathlib import Path
+from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.launch import launch
+from pytest_hwperf.host.worker_protocol import WorkerTask
+
+place = Path(sys.argv[1])
+(place / "endless.py").write_text(
+    "import os, pathlib, subprocess, sys, time\\n"
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'])\\n"
+    "pathlib.Path('child.part').write_text(str(child.pid))\\n"
+    "pathlib.Path('child.part').rename('child')\\n"
+    "time.sleep(3600)\\n"
+)
+command = Command(arguments=[], directory=place, environment={**os.environ, "PYTHONPATH": str(place)}, module="endless")
+launched = launch(command, WorkerTask(role="pair"), place)
+while not (place / "child").exists():
+    time.sleep(0.01)
+if "fork" in sys.argv and os.fork() == 0:
+    time.sleep(3600)  # holds all pipes of its parent
+print(json.dumps([launched.process.pid, int((place / "child").read_text()), launched.guard.pid]), flush=True)
+time.sleep(3600)
+"""
+
+
+def launcher(place: Path, *more: str) -> tuple["subprocess.Popen[str]", list[int]]:
+    """Start one; return it and the processes that it is answerable for."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER, str(place), *more], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    return process, json.loads(process.stdout.readline())
+
+
+def finish(process: "subprocess.Popen[str]") -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("state", ["running", "stopped"])
+def test_a_process_ends_with_its_launcher(tmp_path: Path, number: signal.Signals, state: str) -> None:
+    process, started = launcher(tmp_path)
+    if state == "stopped":
+        os.killpg(started[0], signal.SIGSTOP)
+    process.send_signal(number)
+    finish(process)
+
+    assert [True] * 3 == [ends(pid) for pid in started]
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux")
+def test_a_fork_of_the_launcher_keeps_no_process_alive(tmp_path: Path) -> None:
+    """It holds the other end of the guard's pipe open."""
+    process, started = launcher(tmp_path, "fork")
+    process.send_signal(signal.SIGKILL)
+    try:
+        assert [True] * 3 == [ends(pid) for pid in started]
+    finally:
+        finish(process)
+
+
+def test_a_guard_that_cannot_be_started_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def refused(group: int) -> None:
+        seen.append(group)
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(launch, "_guard", refused)
+    (tmp_path / "endless.py").write_text("import time\ntime.sleep(3600)\n", encoding="utf-8")
+    command = Command(arguments=[], directory=tmp_path, environment=dict(os.environ), module="endless")
+    with pytest.raises(WorkerError, match="no guard of a fresh process can be started"):
+        launch.launch(command, WorkerTask(role="pair"), tmp_path)
+
+    assert ends(seen[0])
+
+
+@pytest.mark.parametrize("launcher_is", ["gone", "going"])
+def test_the_guard_kills_the_whole_group(monkeypatch: pytest.MonkeyPatch, launcher_is: str) -> None:
+    """In this process, with a pipe whose other end is closed."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    reading, writing = os.pipe()
+    os.close(writing)
+    with (
+        os.fdopen(reading) as stdin,
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True) as process,
+    ):
+        launcher = os.getppid() if launcher_is == "going" else -1
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys, "argv", ["guard.py", str(launcher), str(process.pid)])
+        try:
+            guard.main()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    assert -signal.SIGKILL == process.returncode
+
+
+# A program that tidies up when it is asked to end, as a run of pytest does, and one that waits for it.
+TIDY = """
+import pathlib, signal, sys, time
+
+def ended(*_):
+    pathlib.Path(sys.argv[1], "tidy").touch()
+    sys.exit(1)
+
+signal.signal(signal.SIGTERM, ended)
+pathlib.Path(sys.argv[1], "begun").touch()
+time.sleep(3600)
+"""
+WAITING = """
+import sys
+from pytest_hwperf.host.interruption import interruptible
+from pytest_hwperf.host.launch import run_to_end
+
+with interruptible():
+    run_to_end(["tidy.py", sys.argv[1]])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_program_that_is_waited_for_ends_with_who_waits(tmp_path: Path, number: signal.Signals) -> None:
+    """It has the time to tidy up, unless this one itself is killed."""
+    (tmp_path / "tidy.py").write_text(TIDY, encoding="utf-8")
+    command = [sys.executable, "-c", WAITING, str(tmp_path)]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.05)
+        process.send_signal(number)
+
+    assert [] == left_in(tmp_path)
+    assert (number != signal.SIGKILL) == (tmp_path / "tidy").exists()
+
+
+def test_a_program_that_ends_by_itself_says_how() -> None:
+    done = launch.run_to_end(["-c", "import sys; print('out'); print('error', file=sys.stderr); sys.exit(3)"])
+
+    assert (3, "out\n", "error\n") == (done.returncode, done.stdout, done.stderr)
