@@ -11,6 +11,7 @@ from typing import Any
 from pytest_hwperf.core.budgets import MODELS_COMPARED
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.hypotheses import MeasuredTest, questions_of
 from pytest_hwperf.core.records import Comparison, Margin
 from pytest_hwperf.core.sequence import decide
@@ -156,7 +157,7 @@ def _trace(conductor: Conductor, models: Mapping[Side, str], node: str) -> PairT
     outcomes = trace.outcomes.get(node, {})
     for side, model in models.items():
         if side in outcomes and outcomes[side].outcome == "failed":
-            raise UsageProblem(f"{model} cannot be measured: {outcomes[side].reason}")
+            raise UsageProblem(f"{model} cannot be measured: {visible(outcomes[side].reason)}")
     if trace.lost:
         raise UsageProblem(f"the rehearsal of {models['baseline']} with {models['candidate']} failed: {trace.lost}")
     return trace
