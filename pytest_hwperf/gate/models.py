@@ -36,6 +36,7 @@ class CompareSettings:
     batch_size: int = 1
     threads: int = 1
     time_s: float = 600.0  # for all pairs
+    until_equivalent: bool = False  # whether what stays undecided is asked in further pairs
     measurement: Measurement = _HERE  # what it is called in the evidence
     progress: Callable[[Progress], None] = lambda _: None
 
@@ -172,5 +173,6 @@ def _evidence(trace: PairTrace, settings: CompareSettings) -> Evidence:
         alpha=settings.alpha,
         hypotheses=tuple(asked.hypotheses),
         pairs=(),
+        until_equivalent=settings.until_equivalent,
         fixed_samples=tuple(asked.fixed_samples),
     )
