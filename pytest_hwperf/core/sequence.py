@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
+from pytest_hwperf.core.equivalence import look_for_equivalence, next_look
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Stage
 from pytest_hwperf.core.metrics import METRICS, Metric, metric_of
@@ -83,7 +84,19 @@ def next_step(evidence: Evidence) -> Step:
         lacking = {one: pairs - len(seen[one].confirm) for one in course.undecided if one in waiting}
         if any(count > 0 for count in lacking.values()):
             return _step("confirm", lacking)
-    return Step(stage=None)
+    return _further_step(evidence, seen, waiting)
+
+
+def _further_step(evidence: Evidence, seen: Mapping[Hypothesis, "_Seen"], waiting: Sequence[Hypothesis]) -> Step:
+    """Say what further pairs must measure, where they were asked for."""
+    if not evidence.until_equivalent:
+        return Step(stage=None)
+    found = decide(evidence)
+    if any(one.outcome == "regressed" for one in found.values()):
+        return Step(stage=None)  # nothing that is still open would change the answer
+    undecided = [one for one in waiting if one in found and found[one].outcome == "inconclusive"]
+    lacking = {one: next_look(len(seen[one].further)) - len(seen[one].further) for one in undecided}
+    return _step("equivalence", lacking) if any(count > 0 for count in lacking.values()) else Step(stage=None)
 
 
 def decide(evidence: Evidence) -> Mapping[Hypothesis, Comparison]:
@@ -103,6 +116,9 @@ def decide(evidence: Evidence) -> Mapping[Hypothesis, Comparison]:
         is_lost = hypothesis in evidence.dropped and not _is_settled(course, seen[hypothesis], hypothesis)
         if seen[hypothesis].screen and hypothesis not in course.decided and not is_lost:
             course.decided[hypothesis] = _undecided(evidence, course, seen[hypothesis], hypothesis)
+        if hypothesis in course.decided:
+            before, further = course.decided[hypothesis], seen[hypothesis].further
+            course.decided[hypothesis] = _after_further_pairs(evidence, hypothesis, before, further)
     return course.decided
 
 
@@ -112,6 +128,7 @@ class _Seen:
 
     screen: list[Observation] = field(default_factory=list)
     confirm: list[Observation] = field(default_factory=list)
+    further: list[Observation] = field(default_factory=list)  # for equivalence
 
 
 @dataclass(slots=True, kw_only=True)
@@ -272,6 +289,19 @@ def _undecided(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hyp
     return replace(found, cause=evidence.stopped or state("pairs missing", missing=missing))
 
 
+def _after_further_pairs(
+    evidence: Evidence, hypothesis: Hypothesis, before: Comparison, further: Sequence[Observation]
+) -> Comparison:
+    """Return what is known of a hypothesis after further pairs, which can show equivalence and fail nothing."""
+    if not evidence.until_equivalent or before.outcome != "inconclusive":
+        return before
+    found = look_for_equivalence(hypothesis, further) or before
+    if found.outcome in ("equivalent", "improved"):
+        return found
+    cause = evidence.stopped or before.cause
+    return replace(found, outcome="inconclusive", p_value=None, cause=cause, promise=before.promise)
+
+
 def _is_testable(fixed: FixedSample, found: Comparison, alpha: float) -> bool:
     """Say whether a fixed sample can be rejected by chance at all, whatever else is rejected."""
     if found.p_value is None:
@@ -323,7 +353,8 @@ def _seen(evidence: Evidence) -> dict[Hypothesis, _Seen]:
         for one in pair.observations:
             seen = keys.get(one.key)
             if seen is not None and pair.stage != "rehearsal":
-                (seen.screen if pair.stage == "screen" else seen.confirm).append(one)
+                stages = {"screen": seen.screen, "confirm": seen.confirm, "equivalence": seen.further}
+                stages[pair.stage].append(one)
     return dict(zip(evidence.hypotheses, keys.values(), strict=True))
 
 

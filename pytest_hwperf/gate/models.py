@@ -11,6 +11,7 @@ from typing import Any
 from pytest_hwperf.core.budgets import MODELS_COMPARED
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.hypotheses import MeasuredTest, questions_of
 from pytest_hwperf.core.records import Comparison, Margin
 from pytest_hwperf.core.sequence import decide
@@ -35,6 +36,7 @@ class CompareSettings:
     batch_size: int = 1
     threads: int = 1
     time_s: float = 600.0  # for all of it; what runs then is cut off
+    until_equivalent: bool = False  # whether what stays undecided is asked in further pairs
     measurement: Measurement = _HERE  # what it is called in the evidence
     progress: Callable[[Progress], None] = lambda _: None
 
@@ -157,7 +159,7 @@ def _trace(conductor: Conductor, models: Mapping[Side, str], settings: CompareSe
     outcomes = trace.outcomes.get(node, {})
     for side, model in models.items():
         if side in outcomes and outcomes[side].outcome == "failed":
-            raise UsageProblem(f"{model} cannot be measured: {outcomes[side].reason}")
+            raise UsageProblem(f"{model} cannot be measured: {visible(outcomes[side].reason)}")
     if trace.lost and conductor.clock() >= until:
         raise UsageProblem(
             f"the time of {settings.time_s:g} s was up before {models['baseline']} and {models['candidate']} had been "
@@ -177,5 +179,6 @@ def _evidence(trace: PairTrace, settings: CompareSettings) -> Evidence:
         alpha=settings.alpha,
         hypotheses=tuple(asked.hypotheses),
         pairs=(),
+        until_equivalent=settings.until_equivalent,
         fixed_samples=tuple(asked.fixed_samples),
     )

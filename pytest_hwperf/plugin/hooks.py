@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_hwperf.core.foreign_text import visible, visible_lines
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT
 from pytest_hwperf.plugin.collector import Collector
 from pytest_hwperf.plugin.options import read_settings
@@ -91,7 +92,7 @@ def pytest_make_collect_report(
     problems = known[before:]
     if problems:
         report.outcome = "failed"
-        report.longrepr = "\n".join(problems)
+        report.longrepr = "\n".join(map(visible, problems))
         report.result = []
         report.hwperf_usage = True  # type: ignore[attr-defined] # crosses to the controller, which exits with 4
     return report
@@ -106,7 +107,7 @@ def check_items(config: pytest.Config, items: list[pytest.Item]) -> None:
     _read_markers(items)
     problems = session_of(config).problems
     if problems and not hasattr(config, "workerinput"):
-        raise pytest.UsageError("\n".join(problems))
+        raise pytest.UsageError("\n".join(map(visible, problems)))
     settings = session_of(config).settings
     if settings.needs_preflight and any(map(_is_metered, items)) and not _is_distributed(config):
         _check_energy(config)
@@ -165,10 +166,9 @@ def _rerun(session: pytest.Session) -> None:
     except (pytest.UsageError, pytest.exit.Exception):
         raise
     except Exception as error:
-        raise pytest.UsageError(
-            f"hwperf: nothing was compared, by a mistake of pytest-hwperf itself: {type(error).__name__}: {error}. "
-            f"Please report it with these lines:\n{traceback.format_exc()}"
-        ) from error
+        text = f"hwperf: nothing was compared, by a mistake of pytest-hwperf itself: {type(error).__name__}: {error}. "
+        lines = f"Please report it with these lines:\n{traceback.format_exc()}"
+        raise pytest.UsageError(visible(text) + visible_lines(lines)) from error
 
 
 def _reruns(session: pytest.Session) -> bool:

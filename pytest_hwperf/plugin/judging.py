@@ -10,6 +10,7 @@ from pytest_hwperf.core.baselines import Criteria, Stored, choose, compare_with_
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.records import Comparison, Figure, Judgement, Policy, Run, replace
 from pytest_hwperf.core.report import ReportPart
 from pytest_hwperf.core.serialisation import to_json
@@ -131,7 +132,7 @@ def _failure(judgements: Sequence[Judgement]) -> str:
         return ""
     failing, others = list[str](), list[str]()
     for judgement in judgements:
-        label = f"[{judgement.run.label}] " if judgement.run.label else ""
+        label = f"[{visible(judgement.run.label)}] " if judgement.run.label else ""
         for verdict in judgement.verdicts:
-            (failing if verdict.fails else others).append(f"{label}{explain(verdict)}")
+            (failing if verdict.fails else others).append(f"{label}{visible(explain(verdict))}")
     return "\n".join([*failing, *others])
