@@ -36,6 +36,7 @@ class CompareSettings:
     batch_size: int = 1
     threads: int = 1
     time_s: float = 600.0  # for all pairs
+    hold_collector: bool = False  # the garbage collector runs between calls alone
     measurement: Measurement = _HERE  # what it is called in the evidence
     progress: Callable[[Progress], None] = lambda _: None
 
@@ -146,6 +147,7 @@ def _command(model: str, data: Path, settings: CompareSettings) -> Command:
         data=str(data),
         batch_size=settings.batch_size,
         threads=settings.threads,
+        hold_collector=settings.hold_collector,
         test=settings.measurement.test,
         label=settings.measurement.label,
     )

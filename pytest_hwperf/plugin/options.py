@@ -165,6 +165,14 @@ _OPTIONS = (
         field="max_time_s",
     ),
     _Option(
+        "gc",
+        "Whether Python's garbage collector runs during timed calls, as the program has set it (on), or only between "
+        "them (off).",
+        metavar="on|off",
+        default="on",
+        parse=_choice("on", "off"),
+    ),
+    _Option(
         "energy",
         "Energy source (rapl, perf, nvml, psys, estimate): auto takes the best there is and says why better ones were "
         "refused.",
@@ -223,6 +231,7 @@ class Settings:
     undecided: Any  # "point", "pass" or "fail"
     strict: bool
     max_time_s: float
+    gc: Any  # "on" or "off"
     energy: str
     watts: str  # "0.5..2.1" or the path of a file, "" for the table
     carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
