@@ -150,10 +150,11 @@ _OPTIONS = (
     ),
     _Option(
         "undecided",
-        "What a budget does whose limit lies inside the interval: judge the point, pass or fail.",
-        metavar="point|pass|fail",
+        "What a budget does whose limit lies inside the interval: judge the point, measure again in up to five fresh "
+        "processes (retry), pass or fail.",
+        metavar="point|retry|pass|fail",
         default="point",
-        parse=_choice("point", "pass", "fail"),
+        parse=_choice("point", "retry", "pass", "fail"),
     ),
     _Option("strict", "Fail comparisons that could not be decided.", kind="bool"),
     _Option(
@@ -228,7 +229,7 @@ class Settings:
     alpha: float  # 0.01 = 1 %
     margins: tuple[Any, ...]  # core.records.Margin
     budgets: tuple[Any, ...]  # core.records.Budget
-    undecided: Any  # "point", "pass" or "fail"
+    undecided: Any  # "point", "retry", "pass" or "fail"
     strict: bool
     max_time_s: float
     gc: Any  # "on" or "off"
