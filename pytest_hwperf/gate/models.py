@@ -37,6 +37,7 @@ class CompareSettings:
     threads: int = 1
     time_s: float = 600.0  # for all of it; what runs then is cut off
     until_equivalent: bool = False  # whether what stays undecided is asked in further pairs
+    hold_collector: bool = False  # the garbage collector runs between calls alone
     measurement: Measurement = _HERE  # what it is called in the evidence
     progress: Callable[[Progress], None] = lambda _: None
 
@@ -147,6 +148,7 @@ def _command(model: str, data: Path, settings: CompareSettings) -> Command:
         data=str(data),
         batch_size=settings.batch_size,
         threads=settings.threads,
+        hold_collector=settings.hold_collector,
         test=settings.measurement.test,
         label=settings.measurement.label,
     )

@@ -23,6 +23,7 @@ from pytest_hwperf.plugin.session import (
     session_of,
     test_of,
 )
+from pytest_hwperf.plugin.timeouts import timer_cancelled, timer_set
 
 
 def start(config: pytest.Config) -> None:
@@ -191,7 +192,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
     """Measure the body of a test that has a budget and no fixture: its body is the call."""
-    if not is_measured(pyfuncitem) or "hwperf" in pyfuncitem.fixturenames:
+    refused = test_of(pyfuncitem).markers.refusal  # and run all the same, where nothing is measured
+    if not is_measured(pyfuncitem) or refused or "hwperf" in pyfuncitem.fixturenames:
         return (yield)
     from pytest_hwperf.plugin.hwperf import measured_body
 
@@ -206,6 +208,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Judge a measured test when its body has passed; all its verdicts fail it together."""
+    refusal = test_of(item).markers.refusal
+    if refusal and not session_of(item.config).settings.disable:
+        path, line, _ = item.location
+        pytest.fail(f"{path}:{(line or 0) + 1}: {refusal}", pytrace=False)
     result = yield  # a body that fails by itself is not judged
     if session_of(item.config).mode.judges and is_measured(item):
         from pytest_hwperf.plugin.judging import judge_test
@@ -214,6 +220,18 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         if failure:
             pytest.fail(failure, pytrace=False)
     return result
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
+    """Note the timer of pytest-timeout, to stop it during waits for fresh processes."""
+    timer_set(item, settings)
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
+    """Note that pytest-timeout has no timer any more."""
+    timer_cancelled(item)
 
 
 @pytest.hookimpl(wrapper=True)

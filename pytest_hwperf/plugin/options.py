@@ -170,10 +170,11 @@ _OPTIONS = (
     ),
     _Option(
         "undecided",
-        "What a budget does whose limit lies inside the interval: judge the point, pass or fail.",
-        metavar="point|pass|fail",
+        "What a budget does whose limit lies inside the interval: judge the point, measure again in up to five fresh "
+        "processes (retry), pass or fail.",
+        metavar="point|retry|pass|fail",
         default="point",
-        parse=_choice("point", "pass", "fail"),
+        parse=_choice("point", "retry", "pass", "fail"),
     ),
     _Option("strict", "Fail comparisons that could not be decided.", kind="bool"),
     _Option(
@@ -183,6 +184,14 @@ _OPTIONS = (
         default="2",
         parse=_seconds(3600),
         field="max_time_s",
+    ),
+    _Option(
+        "gc",
+        "Whether Python's garbage collector runs during timed calls, as the program has set it (on), or only between "
+        "them (off).",
+        metavar="on|off",
+        default="on",
+        parse=_choice("on", "off"),
     ),
     _Option(
         "energy",
@@ -242,9 +251,10 @@ class Settings:
     alpha: float  # 0.01 = 1 %
     margins: tuple[Any, ...]  # core.records.Margin
     budgets: tuple[Any, ...]  # core.records.Budget
-    undecided: Any  # "point", "pass" or "fail"
+    undecided: Any  # "point", "retry", "pass" or "fail"
     strict: bool
     max_time_s: float
+    gc: Any  # "on" or "off"
     energy: str
     watts: str  # "0.5..2.1" or the path of a file, "" for the table
     carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
