@@ -34,7 +34,7 @@ class CompareSettings:
     alpha: float = 0.01  # false-alarm rate of all comparisons together
     batch_size: int = 1
     threads: int = 1
-    time_s: float = 600.0  # for all pairs
+    time_s: float = 600.0  # for all of it; what runs then is cut off
     measurement: Measurement = _HERE  # what it is called in the evidence
     progress: Callable[[Progress], None] = lambda _: None
 
@@ -68,8 +68,8 @@ def compare_models(
         UsageProblem: a model that cannot be loaded or called; says why.
         WorkerError: a process was lost.
     """
-    with rehearsed(old, new, X, y, settings) as (conductor, asked):
-        until = monotonic() + settings.time_s
+    until = monotonic() + settings.time_s
+    with rehearsed(old, new, X, y, settings, until) as (conductor, asked):
         evidence = conductor.conduct(asked, until, state("out of time", limit=settings.time_s))
     seed, seconds = conductor.seed, conductor.seconds
     gate = Gate(against=old, revision="", seed=seed, evidence=evidence, shared={}, seconds=seconds)
@@ -92,7 +92,7 @@ def compare_with_itself(model: str, X: Any, settings: CompareSettings) -> SelfCo
     """
     until = monotonic() + settings.time_s
     changes, latencies, lost = list[float](), list[float](), ""
-    with rehearsed(model, model, X, None, settings) as (conductor, evidence):
+    with rehearsed(model, model, X, None, settings, until) as (conductor, evidence):
         began = monotonic()
         while monotonic() < until:
             # A round ends when the gate would have decided; what it observed is kept, and the next begins from nothing.
@@ -114,12 +114,12 @@ def compare_with_itself(model: str, X: Any, settings: CompareSettings) -> SelfCo
 
 @contextmanager
 def rehearsed(
-    old: str, new: str, X: Any, y: Any | None, settings: CompareSettings
+    old: str, new: str, X: Any, y: Any | None, settings: CompareSettings, until: float
 ) -> Iterator[tuple[Conductor, Evidence]]:
     """Run a rehearsal; yield the conductor and what its pairs have to decide.
 
     Raises:
-        UsageProblem: a model that cannot be loaded or called; says why.
+        UsageProblem: a model that cannot be loaded or called, or not before `until`; says why.
     """
     import numpy as np
 
@@ -136,7 +136,7 @@ def rehearsed(
             processors=processors(),
             progress=settings.progress,
         )
-        yield conductor, _evidence(_trace(conductor, models, settings.measurement.test), settings)
+        yield conductor, _evidence(_trace(conductor, models, settings, until), settings)
 
 
 def _command(model: str, data: Path, settings: CompareSettings) -> Command:
@@ -151,12 +151,18 @@ def _command(model: str, data: Path, settings: CompareSettings) -> Command:
     return Command(module=MODULE, arguments=[], model=spec, directory=Path.cwd(), environment=untraced(os.environ))
 
 
-def _trace(conductor: Conductor, models: Mapping[Side, str], node: str) -> PairTrace:
-    trace = conductor.rehearse([node])
+def _trace(conductor: Conductor, models: Mapping[Side, str], settings: CompareSettings, until: float) -> PairTrace:
+    node = settings.measurement.test
+    trace = conductor.rehearse([node], until)
     outcomes = trace.outcomes.get(node, {})
     for side, model in models.items():
         if side in outcomes and outcomes[side].outcome == "failed":
             raise UsageProblem(f"{model} cannot be measured: {outcomes[side].reason}")
+    if trace.lost and conductor.clock() >= until:
+        raise UsageProblem(
+            f"the time of {settings.time_s:g} s was up before {models['baseline']} and {models['candidate']} had been "
+            f"measured once: {trace.lost}; give more time"
+        )
     if trace.lost:
         raise UsageProblem(f"the rehearsal of {models['baseline']} with {models['candidate']} failed: {trace.lost}")
     return trace

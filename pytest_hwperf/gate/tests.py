@@ -6,7 +6,7 @@ from pathlib import Path
 from time import monotonic
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence, Gate
+from pytest_hwperf.core.evidence import Evidence, Gate, Side
 from pytest_hwperf.core.hypotheses import (
     COMMIT_DIGITS,
     EnergySource,
@@ -19,12 +19,12 @@ from pytest_hwperf.core.hypotheses import (
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.processes import ProcessSampler
-from pytest_hwperf.host.command_line import PytestCommand
+from pytest_hwperf.host.command_line import Command, PytestCommand
 from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.trees.both import both_trees, commands, prove
+from pytest_hwperf.trees.both import Trees, both_trees, commands, prove
 
 _CRASHES = 5  # tests that may crash in the rehearsal before the run is given up
 
@@ -39,7 +39,7 @@ class GateRequest:
     against: Path | str  # a folder, or a git revision
     name: str  # of the baseline, as it is shown
     alpha: float  # false-alarm rate of the build
-    time_s: float  # for all of it; a pair that has begun is ended
+    time_s: float  # for all of it; what runs then is cut off
     logs: Path  # the logs of lost pairs are kept here
     energy: EnergySource | None = None  # by which energy can be compared
     share: Sequence[str] = ()  # globs of files that the baseline is given
@@ -70,6 +70,7 @@ def run_gate(request: GateRequest) -> GateResult:
         OSError: a folder or a file cannot be written.
     """
     began = monotonic()
+    until = began + request.time_s
     with interruptible(), both_trees(request.command.root, request.against, request.files, request.share) as trees:
         conductor = Conductor(
             commands=commands(request.command, trees, request.files, request.base_python),
@@ -79,11 +80,11 @@ def run_gate(request: GateRequest) -> GateResult:
             plant=request.plant,
         )
         conductor.seconds["checkout"] = monotonic() - began
-        trace, lost = _rehearsed(conductor, request)
+        trace, lost = _rehearsed(conductor, request, until)
         own_python = bool(request.base_python)
         unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
         questions = _questions(request, trace, lost)
-        evidence = _measured(conductor, request, questions, until=began + request.time_s)
+        evidence = _measured(conductor, request, questions, trees, until)
     questions.parts.update({one.key: ("not comparable", why) for one, why in conductor.dropped.items()})
     gate = Gate(
         against=request.name,
@@ -111,13 +112,19 @@ def summary(result: GateResult, tests: int) -> str:
     )
 
 
-def _rehearsed(conductor: Conductor, request: GateRequest) -> tuple[PairTrace, dict[str, Reason]]:
+def _rehearsed(conductor: Conductor, request: GateRequest, until: float) -> tuple[PairTrace, dict[str, Reason]]:
     """Rehearse; a test that takes its process down is left out, and the others are rehearsed again without it."""
     lost = dict[str, Reason]()
     while True:
-        trace = conductor.rehearse([test.node for test in request.tests if test.node not in lost])
+        trace = conductor.rehearse([test.node for test in request.tests if test.node not in lost], until)
         if not trace.lost:
             return trace, lost
+        if conductor.clock() >= until:
+            where = f", in {trace.unfinished}" if trace.unfinished else ""
+            raise UsageProblem(
+                f"the time of {request.time_s:g} s was up in the rehearsal of {request.name} with the present code"
+                f"{where}: {trace.lost}; give more by --hwperf-gate-time"
+            )
         if not trace.unfinished or len(lost) == _CRASHES:
             raise UsageProblem(f"the rehearsal of {request.name} with the present code failed: {trace.lost}")
         by_candidate = trace.lost.texts["side"] == "candidate"
@@ -135,14 +142,20 @@ def _questions(request: GateRequest, trace: PairTrace, lost: Mapping[str, Reason
     return questions
 
 
-def _measured(conductor: Conductor, request: GateRequest, questions: Questions, until: float) -> Evidence:
+def _measured(conductor: Conductor, request: GateRequest, questions: Questions, trees: Trees, until: float) -> Evidence:
     """Ask fresh processes one by one, then pairs, for as long as there is time."""
-    sampler = ProcessSampler(conductor.commands, conductor.random)
+    why_late = state("out of time", limit=request.time_s)
+
+    def commands_of(node: str) -> Mapping[Side, Command]:
+        file = request.command.root / node.partition("::")[0]
+        return commands(request.command, trees, [one for one in request.files if one == file], request.base_python)
+
+    sampler = ProcessSampler(commands_of, conductor.random, until, why_late)
     samples = (*questions.fixed_samples, *sampler.samples(questions, request.alpha))
     if sampler.seconds:
         conductor.seconds["processes"] = sampler.seconds
     asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
-    return conductor.conduct(asked, until, state("out of time", limit=request.time_s))
+    return conductor.conduct(asked, until, why_late)
 
 
 def _answers(evidence: Evidence, questions: Questions, trace: PairTrace) -> PairedAnswers:

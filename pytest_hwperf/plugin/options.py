@@ -119,11 +119,20 @@ _OPTIONS = (
     ),
     _Option(
         "gate-time",
-        "Longest time for the pairs of a whole run, in seconds.",
+        "Longest time for rerunning a baseline: its tree, its rehearsal, fresh processes and pairs, in seconds.",
         metavar="SECONDS",
         default="600",
         parse=_seconds(24 * 3600),
         field="gate_time_s",
+    ),
+    _Option(
+        "worker-time",
+        "Longest time in which a fresh process may be silent, in seconds: while it starts, in a fixture, in a first "
+        "call.",
+        metavar="SECONDS",
+        default="300",
+        parse=_seconds(24 * 3600),
+        field="worker_time_s",
     ),
     _Option("base-python", "Interpreter that runs the baseline, with its own dependencies.", metavar="PATH"),
     _Option(
@@ -223,6 +232,7 @@ class Settings:
     against: str  # git revision or folder, "" for none
     rerun: Any  # "auto" or "never"
     gate_time_s: float
+    worker_time_s: float
     base_python: str  # path of an interpreter, "" for this one
     share: tuple[str, ...]  # globs
     plant: float  # share of work that is added to the candidate's calls, 0.0 for none

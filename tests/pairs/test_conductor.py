@@ -157,6 +157,25 @@ def test_no_pair_is_begun_when_the_time_is_up(conductor: Make) -> None:
     assert ((), "the time of 5 s was up") == (evidence.pairs, str(evidence.stopped))
 
 
+def test_a_pair_is_cut_off_when_the_time_is_up(conductor: Make) -> None:
+    """One side says nothing any more, and might be waited for."""
+    found = conductor(candidate={"silent_in": [1]})
+    late = state("out of time", limit=5)
+    evidence = found.conduct(asking(), found.clock() + 5, late)
+
+    assert late == evidence.stopped
+    assert "candidate: was cut off when the time was up (log: " in str(evidence.pairs[-1].lost)
+    assert () == evidence.dropped
+
+
+def test_a_rehearsal_is_cut_off_when_the_time_is_up(conductor: Make) -> None:
+    found = conductor(baseline={"silent_in": [0]})
+    trace = found.rehearse([NODE], found.clock() + 3)
+
+    assert str(trace.lost).startswith("baseline: was cut off when the time was up")
+    assert NODE == trace.unfinished
+
+
 def test_a_pair_opens_no_port(conductor: Make) -> None:
     """Another user of the machine could connect to it; neither this process nor one that it started has any."""
     ports: list[object] = []

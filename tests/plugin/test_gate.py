@@ -43,7 +43,16 @@ def test_slow(hwperf):
 def test_steady(hwperf):
     hwperf(work.steady)
 """
+BLOCKING = """
+import time
 
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def blocking():
+    time.sleep(600)
+"""
 
 Git = Callable[..., str]
 
@@ -149,6 +158,20 @@ def test_planted_work_is_found_and_named(project: pytest.Pytester) -> None:
 
     result.assert_outcomes(failed=1, deselected=1)
     result.stdout.fnmatch_lines(["hwperf: 200 % of work was added to each call of the present code (--hwperf-plant)"])
+
+
+def test_a_fixture_that_blocks_is_cut_off_at_the_time_limit(project: pytest.Pytester, git: Git) -> None:
+    """In processes of pairs, which nothing else would end for five minutes."""
+    write(project, "tests/conftest.py", BLOCKING)
+    commit(git)
+    result = run(project, "--hwperf-gate-time=4", "-k", "slow")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    begins = "ERROR: hwperf: the time of 4 s was up in the rehearsal of HEAD with the present code"
+    result.stderr.fnmatch_lines(
+        [f"{begins}*: was cut off when the time was up (log: *); give more by --hwperf-gate-time"]
+    )
+    assert leftovers(git) == []
 
 
 def test_selected_tests_only_are_rerun(project: pytest.Pytester) -> None:
@@ -498,15 +521,15 @@ def test_memory_is_compared_in_fresh_processes(project: pytest.Pytester, git: Gi
 
 
 def test_the_time_cap_leaves_nothing_passed_unsaid(project: pytest.Pytester) -> None:
-    result = run(project, "--hwperf-gate-time=0.001")
+    result = run(project, REHEARSED)
 
     result.assert_outcomes(passed=2)
     assert compared(project, "test_slow").outcome == "inconclusive"
-    assert "the time of 0.001 s was up" in compared(project, "test_slow").reason
+    assert UP in compared(project, "test_slow").reason
 
 
 def test_an_undecided_comparison_fails_where_it_is_asked_to(project: pytest.Pytester) -> None:
-    result = run(project, "--hwperf-gate-time=0.001", "--hwperf-strict")
+    result = run(project, REHEARSED, "--hwperf-strict")
 
     result.assert_outcomes(failed=2)
 

@@ -94,7 +94,7 @@ def test_a_killed_rerun_is_tidied_up_by_the_next(session: "subprocess.Popen[str]
     environment = {**os.environ, "TMPDIR": str(places), "REACHED": os.devnull}
     subprocess.run(
         [sys.executable, "-m", "pytest", "--hwperf-against=HEAD", "--hwperf-energy=off", "--hwperf-gate-time=0.001"],
-        cwd=project, env=environment, check=True, stdout=subprocess.DEVNULL,
+        cwd=project, env=environment, check=False, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     assert worktrees(project) == []
     assert [] == list(places.glob("hwperf-*"))

@@ -15,6 +15,7 @@ from fakes.reruns import REHEARSED, UP
 from pytest_hwperf.core.report import ReportFile
 from pytest_hwperf.core.serialisation import from_json
 
+FAKES = str(Path(__file__).parents[1])
 _ALONE = (70, 1)  # the first setuptools that builds wheels by itself
 
 pytestmark = [
@@ -83,7 +84,8 @@ def rehearse(project: Path) -> "subprocess.CompletedProcess[str]":
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTEST_ADDOPTS")}
     return subprocess.run(
         [".venv/bin/python", "-m", "pytest", "--hwperf-against=HEAD", "--hwperf-json=report.json", REHEARSED],
-        cwd=project, env={**kept, "NOTES": str(project / "notes")}, check=False, capture_output=True, text=True,
+        cwd=project, env={**kept, "PYTHONPATH": FAKES, "NOTES": str(project / "notes")},
+        check=False, capture_output=True, text=True,
     )  # fmt: skip
 
 
