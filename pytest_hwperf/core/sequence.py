@@ -36,8 +36,13 @@ class Step:
     """What the next pair is for."""
 
     stage: Stage | None  # None: everything is decided, or it was stopped
-    measurements: tuple[Measurement, ...] = ()  # what it must measure
+    hypotheses: tuple[Hypothesis, ...] = ()  # that wait for values of it
     pairs: int = 0  # until the next look
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """What it must measure."""
+        return tuple(dict.fromkeys(hypothesis.measurement for hypothesis in self.hypotheses))
 
 
 def looks(family: int, alpha: float) -> tuple[int, int, int]:
@@ -86,8 +91,8 @@ def decide(evidence: Evidence) -> Mapping[Hypothesis, Comparison]:
 
     Hypotheses that the screen cleared are shown with the interval of its six pairs and are never called regressed;
     confirmed ones with that of their last complete look. What has not got its values is inconclusive and says why.
-    A hypothesis of which nothing was observed, or that was dropped, is left out: the conductor knows why.
-    What was dropped still counts as asked, so that nothing that was decided before moves.
+    A hypothesis of which nothing was observed is left out, and so is one that was dropped before it was decided: the
+    conductor knows why. What was dropped still counts as asked, so that nothing that was decided before moves.
     """
     seen = _seen(evidence)
     course = _course(evidence, seen)
@@ -95,9 +100,10 @@ def decide(evidence: Evidence) -> Mapping[Hypothesis, Comparison]:
         if hypothesis not in course.decided:
             course.decided[hypothesis] = course.worded(_compare_fixed(fixed, course.alpha / course.left))
     for hypothesis in evidence.hypotheses:
-        if seen[hypothesis].screen and hypothesis not in course.decided:
+        is_lost = hypothesis in evidence.dropped and not _is_settled(course, seen[hypothesis], hypothesis)
+        if seen[hypothesis].screen and hypothesis not in course.decided and not is_lost:
             course.decided[hypothesis] = _undecided(evidence, course, seen[hypothesis], hypothesis)
-    return {hypothesis: found for hypothesis, found in course.decided.items() if hypothesis not in evidence.dropped}
+    return course.decided
 
 
 @dataclass(slots=True, kw_only=True)
@@ -240,6 +246,15 @@ def _screened(hypothesis: Hypothesis, observations: Sequence[Observation], metho
     return replace(found, method=state(method, pairs=len(observations)))
 
 
+def _is_settled(course: _Course, seen: _Seen, hypothesis: Hypothesis) -> bool:
+    """Whether no further value of a hypothesis is waited for: it is decided, cleared, or at its last look."""
+    if hypothesis in course.decided:
+        return True
+    if hypothesis in course.screened:
+        return course.latest.get(hypothesis, (0, None))[0] == course.looks[-1]
+    return len(seen.screen) >= SCREEN_PAIRS
+
+
 def _undecided(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hypothesis) -> Comparison:
     """Return the comparison of a hypothesis that no look has decided: of its last complete look, or of its screen."""
     if len(seen.screen) >= SCREEN_PAIRS and hypothesis not in course.screened:
@@ -313,5 +328,5 @@ def _seen(evidence: Evidence) -> dict[Hypothesis, _Seen]:
 
 
 def _step(stage: Stage, lacking: Mapping[Hypothesis, int]) -> Step:
-    waiting = {hypothesis.measurement: None for hypothesis, count in lacking.items() if count > 0}
-    return Step(stage=stage, measurements=tuple(waiting), pairs=max(lacking.values()))
+    waiting = tuple(hypothesis for hypothesis, count in lacking.items() if count > 0)
+    return Step(stage=stage, hypotheses=waiting, pairs=max(lacking.values()))

@@ -33,8 +33,8 @@ from pytest_hwperf.pairs.interleaving import BlockPlan
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
 
 _REHEARSED = BlockPlan(doubles=1, warm_blocks=4, warm_s=0.5)  # its times are discarded
-_PATIENCE = 3  # lost pairs in a build, after which it ends
-_MISSES = 2  # pairs without a value, after which a hypothesis is dropped
+_PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
+_MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped
 _HASH_SEEDS = 2**32 - 1  # the largest PYTHONHASHSEED
 
 
@@ -66,7 +66,8 @@ class Conductor:
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
     random: Random = field(init=False)
-    _misses: Counter[Hypothesis] = field(default_factory=Counter)
+    _misses: Counter[Hypothesis] = field(default_factory=Counter)  # pairs in a row without its value
+    _crashes: Counter[str] = field(default_factory=Counter)  # node id → pairs that were lost in that test
     _started: int = 0
 
     def __post_init__(self) -> None:
@@ -115,21 +116,27 @@ class Conductor:
             evidence = replace(evidence, pairs=(*evidence.pairs, pair))
             if pair.lost and self.clock() >= until:
                 return replace(evidence, stopped=why_late)
-            evidence = self._without_silent(evidence, step.measurements, pair, trace)
-            lost += bool(pair.lost)
+            evidence = self._without_silent(evidence, step.hypotheses, pair, trace)
+            self._crashes[trace.unfinished] += bool(pair.lost)
+            lost = lost + 1 if pair.lost and not trace.unfinished else 0
             if lost >= _PATIENCE:
                 return replace(evidence, stopped=state("pairs lost", lost=lost, why=str(pair.lost)))
         return evidence
 
     def _without_silent(
-        self, evidence: Evidence, measurements: Sequence[Measurement], pair: Pair, trace: PairTrace
+        self, evidence: Evidence, waiting: Sequence[Hypothesis], pair: Pair, trace: PairTrace
     ) -> Evidence:
-        """Drop hypotheses that repeatedly gave no value where they should have: the pairs would never end."""
+        """Drop hypotheses that gave no value again and again where they should have: the pairs would never end.
+
+        What is decided waits for none and stays. Of a test that only now and then crashes, or that another one's crash
+        has cut off, more pairs are run.
+        """
         seen = {one.key for one in pair.observations}
-        for hypothesis in evidence.hypotheses:
-            asked = hypothesis.measurement in measurements and hypothesis not in self.dropped
-            interrupted = pair.lost and hypothesis.measurement.test != trace.unfinished
-            if not asked or hypothesis.key in seen or interrupted:
+        for hypothesis in waiting:
+            if hypothesis.key in seen:
+                self._misses[hypothesis] = 0
+                continue
+            if pair.lost and hypothesis.measurement.test != trace.unfinished:
                 continue
             self._misses[hypothesis] += 1
             if self._misses[hypothesis] >= _MISSES:
@@ -140,7 +147,9 @@ class Conductor:
     def _pair(self, evidence: Evidence, step: Step, until: float) -> tuple[Pair, PairTrace]:
         stage, measurements = step.stage or "screen", step.measurements
         program = Program(
-            nodes=list(dict.fromkeys(measurement.test for measurement in measurements)),
+            nodes=sorted(  # what has crashed comes last: it cuts off what follows
+                dict.fromkeys(measurement.test for measurement in measurements), key=lambda node: self._crashes[node]
+            ),
             wanted=lambda here: [
                 one.margin.key for one in evidence.hypotheses if one.measurement == here and here in measurements
             ],
