@@ -1,7 +1,8 @@
 """Simulated builds in which nothing differs but which side comes first: no more of them fail than stated.
 
-A coin decides that in each measurement of a pair. Whatever a value makes of it, the sides are exchangeable; and what is lost or dropped
-on the way may depend on all that was seen. Rates are held against the 99 % Clopper-Pearson interval of the count.
+A coin decides that in each measurement of a pair. Whatever a value makes of it, the sides are exchangeable; and what
+is lost or dropped on the way may depend on all that was seen. Rates are held against the 99 % Clopper-Pearson interval
+of the count.
 """
 
 from array import array
