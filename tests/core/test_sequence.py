@@ -337,6 +337,15 @@ def test_lost_values_delay_only_their_own_look() -> None:
     assert next_step(uneven) == Step(stage="confirm", hypotheses=(B,), pairs=2)
 
 
+def test_a_dropped_trial_keeps_what_its_last_look_has_said() -> None:
+    """Its values came with those of another statistic; one pair less, and it is not decided."""
+    last = looks(1, 0.01)[-1]
+    for count, known in ((last, True), (last - 1, False)):
+        shaky = evidence(SCREENED_A, pairs("confirm", {A: SHAKY}, count, 7))
+
+        assert known == (A in decide(replace(shaky, dropped=(A,))))
+
+
 def test_values_without_a_ratio_are_not_comparable() -> None:
     negative = tuple(pair(n, "screen", [of_values(A, 1.0 + n, -1.0)]) for n in range(1, 7))
     late = tuple(pair(6 + n, "confirm", [of_values(A, 1.0, 2.0 - 0.25 * n)]) for n in range(1, 9))

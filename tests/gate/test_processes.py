@@ -14,7 +14,7 @@ from pytest_hwperf.core.hypotheses import Questions
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.processes import ProcessSampler
-from pytest_hwperf.host.launch import Command
+from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 
 MEMORY = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6)
