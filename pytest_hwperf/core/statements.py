@@ -28,8 +28,8 @@ Incomparable = Literal[
 # How a change was found.
 Method = Literal[
     "stored, equal", "stored, spread", "mcnemar", "tango", "signed-rank", "sign-flip", "screen",
-    "unconfirmed screen", "equal pairs", "equal values", "screened values", "historical", "historical limit",
-    "historical repeats",
+    "unconfirmed screen", "equal pairs", "equal fresh pairs", "equal values", "equal processes", "screened values",
+    "historical", "historical limit", "historical repeats",
 ]  # fmt: skip
 # What else has to be known of a value.
 Doubt = Literal[
@@ -98,6 +98,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "screen": "screen of {pairs} pairs: no sign of a slowdown",
     "unconfirmed screen": "screen of {pairs:count pair}, not confirmed",
     "equal pairs": "{pairs:count pair}, equal on each side, compared exactly, no p-value",
+    "equal fresh pairs": "{pairs:count fresh pair}, equal on each side, exact sign test",
+    "equal processes": "{baseline} and {candidate:count per}, equal on each side, exact sign test",
     "equal values": "{baseline} and {candidate:count per}, equal on each side, compared exactly, no p-value",
     "screened values": "screen of {baseline} and {candidate:count per}, all of one side against all of the other",
     "historical": "historical; false-alarm rate not guaranteed",
