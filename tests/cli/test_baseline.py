@@ -9,6 +9,8 @@ from fakes import records as fake
 from pytest_hwperf import registry
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.baseline import NONE_HELD, OK
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.stores.json_files import JsonStore
 
 
@@ -80,3 +82,18 @@ def test_a_strangers_store_comes_through_the_registry(
     assert OK == main(["baseline", "accept", "--store=shelf:third", "--baseline=arm", "t.py::*"])
     assert ["third", "check arm, writing True", "accept t.py::* in arm"] == FakeStore.asked
     assert "accepted as baseline arm: t.py::*\n" == capsys.readouterr().out
+
+
+def test_what_was_saved_anew_after_an_update_is_removed(held: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs of other machines, and those that have no newer one yet, stay."""
+    store, here = JsonStore(held / ".hwperf"), describe_machine()
+    earlier, elsewhere = replace(here, python="CPython 3.1"), replace(here, cpu_model="another")
+    kept = [fake.session(at=here), fake.session(at=elsewhere), fake.session(at=earlier, test="t.py::not_yet")]
+    store.save("main", [*kept, fake.session(at=earlier)])
+
+    assert OK == main(["baseline", "prune"])
+    assert f"removed runs of earlier versions from baseline main: {fake.TEST}\n" == capsys.readouterr().out
+    assert sorted(map(str, kept)) == sorted(map(str, JsonStore(held / ".hwperf").newest("main")))
+    assert OK == main(["baseline", "prune"])
+    assert "nothing to remove from baseline main of " in capsys.readouterr().out
+    assert OK == main(["baseline", "prune", "--baseline=none"])
