@@ -149,6 +149,8 @@ def _compare_exact(run: Run, kept: StoredRun, margin: Margin, alpha: float) -> C
     """Compare values with those of the newest stored run: it describes the code that was accepted last."""
     old, new = kept.run.sample(margin.metric), run.sample(margin.metric)
     stored, values = (sample.values if sample is not None else () for sample in (old, new))
+    if not stored:
+        return uncompared(margin, "not comparable", state("values not kept"))
     if margin.scale == "absolute":
         return compare_accuracy(stored, values, margin, alpha)
     return compare_exact(METRICS[margin.metric], stored, values, margin)
@@ -166,8 +168,9 @@ def _absent(run: Run, margin: Margin, elsewhere: Sequence[Machine]) -> Compariso
     others = [machine for machine in elsewhere if machine.fingerprint != run.machine.fingerprint]
     if not others:
         return uncompared(margin, "no baseline", state("no baseline"))
-    nearest = min((machine.differences(run.machine) for machine in others), key=len)
-    return uncompared(margin, "not comparable", state("another machine", nearest))
+    same = [machine for machine in others if machine.hardware == run.machine.hardware]
+    nearest = min((machine.differences(run.machine) for machine in same or others), key=len)
+    return uncompared(margin, "not comparable", state("other versions" if same else "another machine", nearest))
 
 
 def _why_absent(run: Run, figure: Figure | None, margin: Margin) -> Statement:
