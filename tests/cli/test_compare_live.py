@@ -118,19 +118,6 @@ def test_a_model_that_never_answers_is_cut_off_at_the_time_limit(
     assert "was cut off when the time was up" in text
 
 
-@pytest.mark.usefixtures("commands", "fakes_in_reach")
-def test_a_model_that_never_answers_is_cut_off_at_the_time_limit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
-    np.save(tmp_path / "rows.npy", np.ones((8, 3)))
-
-    assert USAGE == main(["compare", "models:steady", "models:endless", "--data=rows.npy", "--time=4"])
-    text = capsys.readouterr().err
-    assert "the time of 4 s was up before models:steady and models:endless had been measured once: " in text
-    assert "was cut off when the time was up" in text
-
-
 def test_both_models_run_with_the_threads_that_were_asked_for(tmp_path: Path, commands: list[ModelSpec]) -> None:
     weights = numpy_helper.from_array(np.full((16, 2), 0.5, dtype=np.float32), "w")
     rows, scores = (
