@@ -149,6 +149,8 @@ def _compare_exact(run: Run, kept: StoredRun, margin: Margin, alpha: float) -> C
     """Compare values with those of the newest stored run: it describes the code that was accepted last."""
     old, new = kept.run.sample(margin.metric), run.sample(margin.metric)
     stored, values = (sample.values if sample is not None else () for sample in (old, new))
+    if not stored:
+        return uncompared(margin, "not comparable", state("values not kept"))
     if margin.scale == "absolute":
         return compare_accuracy(stored, values, margin, alpha)
     return compare_exact(METRICS[margin.metric], stored, values, margin)

@@ -1,7 +1,6 @@
 """Parsers of marker keywords, option values and ini lines into budgets and margins; errors show what is allowed."""
 
 import difflib
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
@@ -9,6 +8,7 @@ from typing import TypeVar
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS, BudgetKeyword, DefaultMargin, Metric, Scale
 from pytest_hwperf.core.records import Budget, Margin, replace
+from pytest_hwperf.core.structs import LARGEST
 
 T = TypeVar("T")
 
@@ -127,7 +127,7 @@ def parse_size(text: object, scale: Scale) -> float:
     """
     form = "points of the metric, such as '0.5pp'" if scale == "absolute" else "a percentage, such as '2%'"
     match = _MARGIN.fullmatch(text) if isinstance(text, str) else None
-    if match is None or (match[2] == "pp") != (scale == "absolute"):
+    if match is None or (match[2] == "pp") != (scale == "absolute") or float(match[1]) > LARGEST:
         raise UsageProblem(f"a margin is {form}")
     return float(match[1]) / 100
 
@@ -146,8 +146,8 @@ def closest_margins(layers: Iterable[tuple[Margin, ...]]) -> tuple[Margin, ...]:
 
 def _budget_for(keyword: str, limit: object) -> Budget:
     metric, budget = BUDGET_KEYWORDS[keyword]
-    if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
-        raise UsageProblem("a limit is a finite number, such as 100 or 0.85")
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not abs(limit) <= LARGEST:
+        raise UsageProblem(f"a limit is a finite number, such as 100 or 0.85, and at most {LARGEST:g}")
     if limit < 0:
         raise UsageProblem("a limit is never negative")
     if budget.share and limit > 1:

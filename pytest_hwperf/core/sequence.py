@@ -20,7 +20,7 @@ from pytest_hwperf.core.paired import MOST_PAIRS, compare_observations, compare_
 from pytest_hwperf.core.ranks import fewest_pairs, signed_rank_p
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, replace, uncompared
 from pytest_hwperf.core.statements import Kind, state
-from pytest_hwperf.core.units import counted
+from pytest_hwperf.core.units import counted, relative
 
 SCREEN_PAIRS = 6
 SCREEN_P = 0.11  # at a margin of 0: a rank sum of 17 of 21
@@ -240,7 +240,8 @@ def _is_suspect(hypothesis: Hypothesis, observations: Sequence[Observation]) -> 
         return False
     sign = 1 if hypothesis.better == "lower" else -1
     values = [sign * pair_value(one) for one in observations]
-    margin = max(hypothesis.margin.size, hypothesis.margin.floor / median(median(one.baseline) for one in observations))
+    baseline = median(median(one.baseline) for one in observations)
+    margin = max(hypothesis.margin.size, relative(hypothesis.margin.floor, baseline))
     return signed_rank_p(values) <= SCREEN_P and max(values) >= math.log1p(margin)
 
 

@@ -8,7 +8,7 @@ templates or format specifications themselves.
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.structs import Number, Record
 from pytest_hwperf.core.units import counted, show, show_change, show_number
 
 # Why a metric was not measured; "said": in the words of a meter, a runtime or whatever else was asked.
@@ -23,7 +23,7 @@ Incomparable = Literal[
     "only estimated", "baseline of nothing", "unequal examples", "no examples", "no correctness", "unequal processes",
     "no ratio", "no ratio to sessions", "not repeated", "pairs missing", "out of time", "pairs lost", "lost",
     "lost, logged", "one side only", "not collected", "not runnable", "no such test", "test ended", "reciprocal",
-    "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell",
+    "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell", "values not kept",
 ]  # fmt: skip
 # How a change was found.
 Method = Literal[
@@ -88,6 +88,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "not met": "the pairs did not meet this measurement: its label differs between processes",
     "no value": "gave no value in {pairs} pairs in a row: {why}",
     "pairs cannot tell": "the pairs cannot tell",
+    "values not kept": "the stored run that fits holds no values of it: save a new baseline",
     "stored, equal": "{baseline} stored and {candidate} new values, equal on each side, compared exactly, no p-value",
     "stored, spread": "{baseline} stored and {candidate} new values, all of one side against all of the other, "
     "no p-value",
@@ -145,7 +146,7 @@ class Statement(Record, frozen=True, kw_only=True):
 
     kind: Kind
     texts: Mapping[str, str] = {}
-    numbers: Mapping[str, float] = {}
+    numbers: Mapping[str, Number] = {}
     differences: tuple[Difference, ...] = ()
 
     def __str__(self) -> str:

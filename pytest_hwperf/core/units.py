@@ -5,8 +5,9 @@ import re
 from collections.abc import Mapping
 
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.structs import LARGEST
 
-_LARGEST_LOG = 700.0  # a float overflows a little above e^709
+_LARGEST_LOG = 230.0  # e^230 is a little below `LARGEST`
 _MOST_ALARMS = 0.2  # one false alarm in five builds is noise, not a gate
 
 # For each base unit: (factor, name), largest first; the first factor that the value reaches is used.
@@ -101,6 +102,11 @@ def show_change(change: float, scale: str, like: float | None = None) -> str:
 def relative_change(log_ratio: float) -> float:
     """Turn the log of candidate over baseline into a relative change: 0.0488 → 0.05."""
     return math.expm1(min(log_ratio, _LARGEST_LOG))
+
+
+def relative(difference: float, whole: float) -> float:
+    """Return a difference as a share of a positive whole, within the range of all numbers."""
+    return max(-LARGEST, min(LARGEST, difference / whole))
 
 
 def parse_rate(option: str, text: str) -> float:

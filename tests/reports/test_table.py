@@ -447,6 +447,7 @@ def test_texts_from_outside_are_escaped_everywhere() -> None:
     run = replace(
         judgement.run, test=evil, label=evil, scenario=evil, conditions={evil: evil}, unmeasured={"energy": said(evil)}
     )
+    run = replace(run, directions={evil: "lower"})
     figure = replace(judgement.figures[0], source=evil, per=evil, metric=evil, statistic=evil)
     figure = replace(figure, estimate=replace(figure.estimate, warnings=(evil,)))
     judgement = Judgement(run=run, figures=(figure,), verdicts=judgement.verdicts)
