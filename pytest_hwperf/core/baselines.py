@@ -168,8 +168,9 @@ def _absent(run: Run, margin: Margin, elsewhere: Sequence[Machine]) -> Compariso
     others = [machine for machine in elsewhere if machine.fingerprint != run.machine.fingerprint]
     if not others:
         return uncompared(margin, "no baseline", state("no baseline"))
-    nearest = min((machine.differences(run.machine) for machine in others), key=len)
-    return uncompared(margin, "not comparable", state("another machine", nearest))
+    same = [machine for machine in others if machine.hardware == run.machine.hardware]
+    nearest = min((machine.differences(run.machine) for machine in same or others), key=len)
+    return uncompared(margin, "not comparable", state("other versions" if same else "another machine", nearest))
 
 
 def _why_absent(run: Run, figure: Figure | None, margin: Margin) -> Statement:

@@ -55,6 +55,11 @@ class Machine(Record, frozen=True, kw_only=True):
         plain = [sorted(value.items()) if isinstance(value, Mapping) else value for value in values]
         return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
 
+    @property
+    def hardware(self) -> tuple[str, str, int, int]:
+        """What stays when software is updated."""
+        return self.cpu_model, self.architecture, self.cores, self.memory_gb
+
     def differences(self, other: "Machine") -> tuple[Difference, ...]:
         """Return each field in which `other`, the candidate's, differs from this one."""
         names = ("cpu_model", "architecture", "cores", "memory_gb", "system", "python")

@@ -24,6 +24,7 @@ Incomparable = Literal[
     "no ratio", "no ratio to sessions", "not repeated", "pairs missing", "out of time", "pairs lost", "lost",
     "lost, logged", "one side only", "not collected", "not runnable", "no such test", "test ended", "reciprocal",
     "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell", "values not kept",
+    "other versions",
 ]  # fmt: skip
 # How a change was found.
 Method = Literal[
@@ -58,6 +59,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "traced": "traced by {by}, which makes everything slower: measure without it",
     "no baseline": "no baseline: save one with --hwperf-save",
     "another machine": "the baseline is of another machine ({differences}): save one here with --hwperf-save",
+    "other versions": "this machine saved its baseline with other versions or settings ({differences}; baseline, now): "
+    "save a new one with pytest --hwperf-save, then remove the old one with hwperf baseline prune",
     "other conditions": "{differences} (baseline, now)",
     "other data": "{differences} (baseline, now): other rows, or rows drawn without a seed",
     "stored otherwise": "{differences} (baseline, now): save a new baseline",
