@@ -37,7 +37,9 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         action = _action(actions, name, run, what)
         action.add_argument("test", help=_TEST)
         action.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
-    prune = _action(actions, "prune", prune_runs, "remove what this machine saved with other versions and has saved anew")
+    prune = _action(
+        actions, "prune", prune_runs, "remove what this machine saved with other versions and has saved anew"
+    )
     prune.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
 
 
