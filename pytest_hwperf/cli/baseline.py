@@ -37,10 +37,8 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         action = _action(actions, name, run, what)
         action.add_argument("test", help=_TEST)
         action.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
-    prune = _action(actions, "prune", prune_runs, "remove what this machine saved with earlier versions and saved anew")
-    prune.description = (
-        "Remove stored runs of this machine that were saved with other versions of Python or of libraries, or with "
-        "other settings of threads, of tests that have newer ones. Runs of other machines stay."
+    prune = _action(
+        actions, "prune", prune_runs, "remove what this machine saved with other versions and has saved anew"
     )
     prune.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
 
@@ -106,12 +104,12 @@ def accept_runs(options: argparse.Namespace) -> int:
 
 
 def prune_runs(options: argparse.Namespace) -> int:
-    """Remove runs that nothing on this machine is compared with any more; say which."""
+    """Remove runs that nothing on this machine is compared with any more; runs of other machines stay."""
     store, location = _store(options)
     store.check(options.baseline, writing=True)
     removed = store.prune(options.baseline, describe_machine())
     for test in removed:
-        say(f"removed runs of earlier versions from baseline {options.baseline}: {test}")
+        say(f"removed runs of other versions from baseline {options.baseline}: {test}")
     if not removed:
         say(
             f"nothing to remove from baseline {options.baseline} of {location}: it holds no run of this machine with "
