@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
+from pytest_hwperf.core.completeness import Completeness, completeness, reasons, rounded_up, seconds_needed
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence, Gate
+from pytest_hwperf.core.evidence import Evidence, Gate, Measurement
 from pytest_hwperf.core.hypotheses import (
     COMMIT_DIGITS,
     EnergySource,
@@ -18,6 +19,7 @@ from pytest_hwperf.core.hypotheses import (
 )
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import state
+from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.processes import ProcessSampler
 from pytest_hwperf.host.command_line import PytestCommand
 from pytest_hwperf.host.interruption import interruptible
@@ -55,6 +57,8 @@ class GateResult:
     gate: Gate
     answers: PairedAnswers
     changed: frozenset[Path]  # test files whose own work the pairs cannot compare
+    completeness: Completeness
+    gone: frozenset[Measurement]  # that only the baseline makes; of a test that is skipped now without a label
 
     def is_blind_to(self, path: Path) -> bool:
         """Whether a test of this file, or what its conftest files give it, may have changed unseen."""
@@ -71,6 +75,7 @@ def run_gate(request: GateRequest) -> GateResult:
     """
     began = monotonic()
     with interruptible(), both_trees(request.command.root, request.against, request.files, request.share) as trees:
+        until = began + request.time_s
         conductor = Conductor(
             commands=commands(request.command, trees, request.files, request.base_python),
             logs=request.logs,
@@ -79,12 +84,15 @@ def run_gate(request: GateRequest) -> GateResult:
             plant=request.plant,
         )
         conductor.seconds["checkout"] = monotonic() - began
-        trace, lost = _rehearsed(conductor, request)
+        trace, lost = _rehearsed(conductor, request, until)
+        questions = _questions(request, trace, lost, trees.warnings)
         own_python = bool(request.base_python)
         unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
-        questions = _questions(request, trace, lost)
-        evidence = _measured(conductor, request, questions, until=began + request.time_s)
+        evidence = _measured(conductor, request, questions, until)
     questions.parts.update({one.key: ("not comparable", why) for one, why in conductor.dropped.items()})
+    complete = completeness([test.node for test in request.tests], evidence, decide(evidence))
+    if complete.is_empty:
+        raise UsageProblem(_why_none(request, evidence, questions, conductor.seconds))
     gate = Gate(
         against=request.name,
         revision=trees.revision,
@@ -94,45 +102,81 @@ def run_gate(request: GateRequest) -> GateResult:
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
         warnings=(*trees.warnings, *filter(None, [unseen, _planted(request.plant)])),
     )
-    return GateResult(gate=gate, answers=_answers(evidence, questions, trace), changed=trees.changed)
+    answers = _answers(evidence, questions, trace)
+    return GateResult(gate=gate, answers=answers, changed=trees.changed, completeness=complete, gone=_gone(trace))
 
 
 def summary(result: GateResult, tests: int) -> str:
     """Say in one line what was rerun, how often and how long, and how many of `tests` could be compared."""
-    gate, compared = result.gate, tests - len(result.answers.questions.tests)
+    gate, complete = result.gate, result.completeness
     counts = {stage: sum(pair.stage == stage for pair in gate.evidence.pairs) for stage in ("screen", "confirm")}
     pairs = " + ".join(f"{count} {stage}" for stage, count in counts.items() if count) or "no"
     short = gate.revision[:COMMIT_DIGITS]
     revision = f" ({short})" if short and short not in gate.against else ""
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in gate.seconds.items())
+    decided = f" ({complete.shortfall})" if complete.shortfall else ""
     return (
         f"{gate.against}{revision} rerun next to the present code, {pairs} pairs of fresh processes, "
-        f"{compared} of {tests} tests compared: {spent}"
+        f"{len(complete.compared)} of {tests} tests compared{decided}: {spent}"
     )
 
 
-def _rehearsed(conductor: Conductor, request: GateRequest) -> tuple[PairTrace, dict[str, Reason]]:
-    """Rehearse; a test that takes its process down is left out, and the others are rehearsed again without it."""
-    lost = dict[str, Reason]()
+def _rehearsed(conductor: Conductor, request: GateRequest, until: float) -> tuple[PairTrace, dict[str, Reason]]:
+    """Rehearse; a test that takes its process down twice is left out, and the others are rehearsed without it.
+
+    A process may be killed once by chance, as by the system when memory is short. Past the time limit nothing is tried
+    a second time.
+    """
+    lost, once = dict[str, Reason](), set[str]()
     while True:
         trace = conductor.rehearse([test.node for test in request.tests if test.node not in lost])
         if not trace.lost:
             return trace, lost
+        if trace.unfinished not in once and monotonic() < until:
+            once.add(trace.unfinished)
+            continue
         if not trace.unfinished or len(lost) == _CRASHES:
             raise UsageProblem(f"the rehearsal of {request.name} with the present code failed: {trace.lost}")
         by_candidate = trace.lost.texts["side"] == "candidate"
         lost[trace.unfinished] = ("not comparable" if by_candidate else "no baseline", trace.lost)
 
 
-def _questions(request: GateRequest, trace: PairTrace, lost: Mapping[str, Reason]) -> Questions:
+def _questions(
+    request: GateRequest, trace: PairTrace, lost: Mapping[str, Reason], warnings: Sequence[str]
+) -> Questions:
     """Return what the rehearsal leaves to be asked of the pairs, which has to be something they can answer."""
     questions = questions_of(request.tests, trace, lost, request.name, request.energy)
-    reasons = [why for test in request.tests if (why := questions.tests.get(test.node))]
-    if len(reasons) == len(request.tests) and all(outcome == "not comparable" for outcome, _ in reasons):
-        # The candidate's own processes could not run a single test: the gate itself is broken.
-        raise UsageProblem(f"nothing could be compared: {reasons[0][1]}")
+    if not (questions.hypotheses or questions.fixed_samples or questions.processes):
+        causes = [str(why) for _, why in (*questions.tests.values(), *questions.parts.values())]
+        why = reasons(causes) or "no test has measured anything in the processes of the pairs"
+        raise UsageProblem("; ".join([f"nothing could be compared with {request.name}: {why}", *warnings]))
     check_alpha(request.alpha, questions.family)
     return questions
+
+
+def _why_none(request: GateRequest, evidence: Evidence, questions: Questions, seconds: Mapping[str, float]) -> str:
+    """Say why no test at all was decided, and what to type."""
+    tests = counted(len(request.tests), "test")
+    if evidence.stopped is None:
+        causes = [str(why) for _, why in (*questions.tests.values(), *questions.parts.values())]
+        return f"nothing could be compared with {request.name}: {reasons(causes)}"
+    if evidence.stopped.kind != "out of time":
+        return f"none of {tests} was decided: {evidence.stopped}"
+    needed = rounded_up(max(seconds_needed(evidence, seconds), request.time_s + 1))
+    return (
+        f"none of {tests} was decided: {evidence.stopped}, and about {needed} s are needed. Give "
+        f"--hwperf-gate-time={needed}, or select fewer tests with -k"
+    )
+
+
+def _gone(trace: PairTrace) -> frozenset[Measurement]:
+    """Return what the baseline measures and the candidate does not: of tests that it skips, and single measurements."""
+    skipped = {
+        Measurement(test=node, label="")
+        for node, sides in trace.outcomes.items()
+        if sides["baseline"].outcome == "passed" and sides["candidate"].outcome == "skipped"
+    }
+    return frozenset(skipped | {measurement for measurement, side in trace.uneven.items() if side == "baseline"})
 
 
 def _measured(conductor: Conductor, request: GateRequest, questions: Questions, until: float) -> Evidence:

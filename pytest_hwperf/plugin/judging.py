@@ -10,7 +10,7 @@ from pytest_hwperf.core.baselines import Criteria, Stored, choose, compare_with_
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
-from pytest_hwperf.core.records import Comparison, Figure, Judgement, Policy, Run, replace
+from pytest_hwperf.core.records import Comparison, Figure, Judgement, Policy, Run, Skip, replace
 from pytest_hwperf.core.report import ReportPart
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.statements import said, state
@@ -18,7 +18,7 @@ from pytest_hwperf.core.stored_timings import needs_repeats
 from pytest_hwperf.core.verdicts import budgets_of, explain, judge
 from pytest_hwperf.plugin.measurement import empty_run, repeat_runs
 from pytest_hwperf.plugin.missed_memory import lines_of_sites
-from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.session import SessionState, session_of, test_of
 from pytest_hwperf.reports.junit import properties
 
 
@@ -43,7 +43,41 @@ def judge_test(item: pytest.Item) -> str:
     for judgement in judgements:
         item.user_properties.extend(properties(judgement))
     test.result = plain_result(item, judgements)
-    return "\n".join(filter(None, [*dict.fromkeys(errors), _failure(judgements), *lines_of_sites(item, judgements)]))
+    gone = [f"FAILED  {line}" for line in gone_scenarios(item, test.skips)]
+    lines = [*dict.fromkeys(errors), *gone, _failure(judgements), *lines_of_sites(item, judgements)]
+    return "\n".join(filter(None, lines))
+
+
+def gone_scenarios(item: pytest.Item, skips: Sequence[Skip]) -> list[str]:
+    """Say which skipped scenarios of a test with budgets could be prepared in the baseline: they have to fail.
+
+    A budget that nothing measures any more would pass unseen.
+    """
+    session = session_of(item.config)
+    if not session.mode.judges or all(budget.default for budget in test_of(item).markers.budgets):
+        return []
+    return [
+        f"{skip.scenario}: it has a budget and ran in {where}, and cannot be prepared now: {skip.reason}"
+        for skip in skips
+        if (where := _ran_in(item, session, skip.scenario))
+    ]
+
+
+def _ran_in(item: pytest.Item, session: SessionState, scenario: str) -> str:
+    """Return the name of the baseline in which a scenario of a test was measured, "" where it was not."""
+    if session.gate is not None:
+        gone = (one for one in session.gate.gone if one.test == item.nodeid)
+        if any(not one.label or scenario in one.label for one in gone):
+            return session.gate.gate.against
+    if not session.settings.compare:
+        return ""
+    name = session.settings.baseline
+    stored = session.store.newest(name)
+    return (
+        f"baseline {name}"
+        if any(one.run.test == item.nodeid and one.run.scenario == scenario for one in stored)
+        else ""
+    )
 
 
 def plain_result(item: pytest.Item, judgements: Sequence[Judgement]) -> str:
