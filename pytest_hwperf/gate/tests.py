@@ -1,13 +1,13 @@
 """Comparison of two revisions of a test suite in pairs of fresh processes: rehearsed, measured, decided."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 
 from pytest_hwperf.core.completeness import Completeness, completeness, reasons, rounded_up, seconds_needed
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence, Gate, Measurement
+from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
 from pytest_hwperf.core.hypotheses import (
     COMMIT_DIGITS,
     EnergySource,
@@ -21,13 +21,16 @@ from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.processes import ProcessSampler
-from pytest_hwperf.host.command_line import PytestCommand
+from pytest_hwperf.host.command_line import Command, PytestCommand
 from pytest_hwperf.host.interruption import interruptible
+from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
+from pytest_hwperf.scenarios.cache import CACHE_VARIABLE
 from pytest_hwperf.trees.both import both_trees, commands, prove
 
+_SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
 _CRASHES = 5  # tests that may crash in the rehearsal before the run is given up
 
 
@@ -74,10 +77,11 @@ def run_gate(request: GateRequest) -> GateResult:
         OSError: a folder or a file cannot be written.
     """
     began = monotonic()
-    with interruptible(), both_trees(request.command.root, request.against, request.files, request.share) as trees:
+    asked = (request.command.root, request.against, request.files, request.share)
+    with interruptible(), both_trees(*asked) as trees, workdir() as caches:
         until = began + request.time_s
         conductor = Conductor(
-            commands=commands(request.command, trees, request.files, request.base_python),
+            commands=_with_caches(commands(request.command, trees, request.files, request.base_python), caches),
             logs=request.logs,
             processors=processors(),
             progress=request.progress,
@@ -119,6 +123,14 @@ def summary(result: GateResult, tests: int) -> str:
         f"{gate.against}{revision} rerun next to the present code, {pairs} pairs of fresh processes, "
         f"{len(complete.compared)} of {tests} tests compared{decided}: {spent}"
     )
+
+
+def _with_caches(commands: Mapping[Side, Command], folder: Path) -> dict[Side, Command]:
+    """Give each side a cache of converted models for itself: a model comes from the converters of its own tree."""
+    return {
+        side: replace(command, environment={**command.environment, CACHE_VARIABLE: str(folder / side[:_SIDE_LETTERS])})
+        for side, command in commands.items()
+    }
 
 
 def _rehearsed(conductor: Conductor, request: GateRequest, until: float) -> tuple[PairTrace, dict[str, Reason]]:
