@@ -23,7 +23,7 @@ Incomparable = Literal[
     "only estimated", "baseline of nothing", "unequal examples", "no examples", "no correctness", "unequal processes",
     "no ratio", "no ratio to sessions", "not repeated", "pairs missing", "out of time", "pairs lost", "lost",
     "lost, logged", "one side only", "not collected", "not runnable", "no such test", "test ended", "reciprocal",
-    "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell",
+    "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell", "processes disagree",
 ]  # fmt: skip
 # How a change was found.
 Method = Literal[
@@ -88,6 +88,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "not met": "the pairs did not meet this measurement: its label differs between processes",
     "no value": "gave no value in {pairs} pairs: {why}",
     "pairs cannot tell": "the pairs cannot tell",
+    "processes disagree": "{what} between processes of the {side}, so that one of each tells nothing about the code: "
+    "train the model with a fixed seed, such as random_state=0, or load a trained one",
     "stored, equal": "{baseline} stored and {candidate} new values, equal on each side, compared exactly, no p-value",
     "stored, spread": "{baseline} stored and {candidate} new values, all of one side against all of the other, "
     "no p-value",

@@ -18,9 +18,10 @@ from pytest_hwperf.core.hypotheses import (
     questions_of,
 )
 from pytest_hwperf.core.sequence import check_alpha, decide
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.processes import ProcessSampler
+from pytest_hwperf.gate.repeats import repeat_alarms
 from pytest_hwperf.host.command_line import Command, PytestCommand
 from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.host.workdirs import workdir
@@ -92,7 +93,9 @@ def run_gate(request: GateRequest) -> GateResult:
         questions = _questions(request, trace, lost, trees.warnings)
         own_python = bool(request.base_python)
         unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
-        evidence = _measured(conductor, request, questions, until)
+        late = state("out of time", limit=request.time_s)
+        repeat_alarms(questions, request.alpha, conductor.rehearse, in_time=lambda: monotonic() < until, why_late=late)
+        evidence = _measured(conductor, request, questions, until, late)
     questions.parts.update({one.key: ("not comparable", why) for one, why in conductor.dropped.items()})
     complete = completeness([test.node for test in request.tests], evidence, decide(evidence))
     if complete.is_empty:
@@ -191,14 +194,16 @@ def _gone(trace: PairTrace) -> frozenset[Measurement]:
     return frozenset(skipped | {measurement for measurement, side in trace.uneven.items() if side == "baseline"})
 
 
-def _measured(conductor: Conductor, request: GateRequest, questions: Questions, until: float) -> Evidence:
+def _measured(
+    conductor: Conductor, request: GateRequest, questions: Questions, until: float, late: Statement
+) -> Evidence:
     """Ask fresh processes one by one, then pairs, for as long as there is time."""
     sampler = ProcessSampler(conductor.commands, conductor.random)
     samples = (*questions.fixed_samples, *sampler.samples(questions, request.alpha))
     if sampler.seconds:
         conductor.seconds["processes"] = sampler.seconds
     asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
-    return conductor.conduct(asked, until, state("out of time", limit=request.time_s))
+    return conductor.conduct(asked, until, late)
 
 
 def _answers(evidence: Evidence, questions: Questions, trace: PairTrace) -> PairedAnswers:

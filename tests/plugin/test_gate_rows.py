@@ -191,3 +191,33 @@ def test_a_process_that_is_killed_once_is_tried_again(project: Project, monkeypa
 
     assert (project.path / "killed").exists()
     assert "equivalent" == project.compared("test_killed").outcome
+
+
+UNSEEDED = """
+import os, random
+import numpy as np
+import work
+
+BASE = 'hwperf-base-' in os.getcwd()
+X, Y = np.zeros((200, 1), dtype=np.float32), np.ones(200, dtype=int)
+
+
+def test_labels(hwperf):
+    right = 200 if BASE else random.randrange(100, 180)  # as by a model that is trained in each process
+
+    def predict(rows):
+        work.call()
+        return np.array([1] * right + [0] * (200 - right))[: len(rows)]
+
+    hwperf(predict, X, y_true=Y)
+"""
+
+
+def test_predictions_that_differ_between_processes_are_inconclusive(project: Project) -> None:
+    project.commit({"test_labels.py": UNSEEDED})
+    result = project.run(REHEARSED)
+    accuracy = project.compared("test_labels", "accuracy", "mean")
+
+    result.assert_outcomes(passed=1)
+    assert "inconclusive" == accuracy.outcome
+    assert accuracy.reason.startswith("predictions differ between processes of the candidate, ")
