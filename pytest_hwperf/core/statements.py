@@ -36,7 +36,7 @@ Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count",
 ]  # fmt: skip
-Kind = Unmeasured | Incomparable | Method | Doubt | Literal["error rate", "error rate with others"]
+Kind = Unmeasured | Incomparable | Method | Doubt | Literal["error rate", "error rate with others", "error rate split"]
 
 _LONGEST_NOUN = 80  # characters of what is counted
 
@@ -109,6 +109,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "error rate": "at most {alpha:.6g} % false alarms per build (Holm, {screened} of {asked} screened)",
     "error rate with others": "at most {alpha:.6g} % false alarms per build "
     "(Holm, {screened} of {asked} screened and {others:count other})",
+    "error rate split": "at most {alpha:.6g} % false alarms per build (split over {family:count stored comparison})",
     "maximum": "{statistic} of n={n} is the maximum: a rank below it needs n={needed}",
     "no bound": "{statistic} has no {side} {level:.3g} % bound below n={needed}, have n={n}",
     "mean of one": "a mean has no interval below n=2",

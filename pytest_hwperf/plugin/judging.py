@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.baselines import Criteria, Stored, choose, compare_with_stored, named_too, not_compared
+from pytest_hwperf.core.baselines import (
+    Criteria,
+    Stored,
+    choose,
+    compare_with_stored,
+    family_of,
+    is_exact_alarm,
+    named_too,
+    not_compared,
+    unless_agreed,
+)
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
@@ -135,7 +145,7 @@ def _stored(
     again: Callable[[], list[list[Run]]],
     decided: Collection[tuple[str, str]],
 ) -> tuple[Comparison, ...]:
-    """Compare with the stored runs; an alarm on a timing is repeated in two further fresh processes."""
+    """Compare with the stored runs; an alarm is repeated in two further fresh processes."""
     shared = session_of(item.config)
     settings = shared.settings
     where: dict[str, Any] = {"baseline": settings.baseline, "test": run.test, "label": run.label}
@@ -143,20 +153,27 @@ def _stored(
     elsewhere = shared.store.machines(**where) if not stored_runs else ()  # shown only where this machine has none
     stored = Stored(runs=stored_runs, elsewhere=elsewhere)
     first = compare_with_stored(run, found, stored, criteria)
-    if not any(needs_repeats(one) and one.key not in decided for one in first):
+    late = any(needs_repeats(one) and one.key not in decided for one in first)
+    if not late and not any(is_exact_alarm(run, one) for one in first):
         return first
-    repeats = [figures(other) for runs in again() for other in runs if other.label == run.label]
-    return compare_with_stored(run, found, stored, criteria, repeats)
+    others = [other for runs in again() for other in runs if other.label == run.label]
+    repeats = [figures(other) for other in others] if late else ()
+    return unless_agreed(run, compare_with_stored(run, found, stored, criteria, repeats), others)
 
 
 def _criteria(item: pytest.Item, run: Run) -> Criteria:
     """Return what is compared: everything with a margin, the test's own metrics among it."""
     test = test_of(item)
     own = [margin for margin in test.own_margins if margin.metric in run.directions]
+    session = session_of(item.config)
+    if session.family is None and session.settings.compare:
+        tests = {one.nodeid for one in item.session.items}
+        session.family = family_of(session.store.newest(session.settings.baseline), tests, session.machine)
     return Criteria(
         margins=[*test.markers.margins, *own],
         required={margin.key for margin in test.markers.named},
-        alpha=session_of(item.config).settings.alpha,
+        alpha=session.settings.alpha,
+        family=session.family or 1,
     )
 
 
