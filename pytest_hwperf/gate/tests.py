@@ -30,6 +30,7 @@ from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
 from pytest_hwperf.scenarios.cache import CACHE_VARIABLE
 from pytest_hwperf.trees.both import both_trees, commands, prove
+from pytest_hwperf.trees.ignored import check_ignored
 
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
 _CRASHES = 5  # tests that may crash in the rehearsal before the run is given up
@@ -81,6 +82,8 @@ def run_gate(request: GateRequest) -> GateResult:
     asked = (request.command.root, request.against, request.files, request.share)
     with interruptible(), both_trees(*asked) as trees, workdir() as caches:
         until = began + request.time_s
+        if not request.base_python:
+            check_ignored(trees.candidate, trees.baseline)
         conductor = Conductor(
             commands=_with_caches(commands(request.command, trees, request.files, request.base_python), caches),
             logs=request.logs,
@@ -164,7 +167,8 @@ def _questions(
     if not (questions.hypotheses or questions.fixed_samples or questions.processes):
         causes = [str(why) for _, why in (*questions.tests.values(), *questions.parts.values())]
         why = reasons(causes) or "no test has measured anything in the processes of the pairs"
-        raise UsageProblem("; ".join([f"nothing could be compared with {request.name}: {why}", *warnings]))
+        hint = "files that git does not have are given to the baseline with --hwperf-share=GLOB"
+        raise UsageProblem("; ".join([f"nothing could be compared with {request.name}: {why}", *warnings, hint]))
     check_alpha(request.alpha, questions.family)
     return questions
 

@@ -559,8 +559,23 @@ def test_a_baseline_that_cannot_run_any_test_is_an_error(project: pytest.Pyteste
     result = run(project, "-q")
 
     assert pytest.ExitCode.USAGE_ERROR == result.ret
-    expected = "nothing could be compared with HEAD: HEAD cannot run this test: *'nothing_of_this_name'* (2 tests)"
+    expected = "nothing could be compared with HEAD: HEAD cannot run this test: *'nothing_of_this_name'* (2 tests); *"
     result.stderr.fnmatch_lines([f"ERROR: hwperf: {expected}"])
+
+
+def test_generated_code_that_git_ignores_is_refused_until_it_is_shared(project: pytest.Pytester, git: Git) -> None:
+    """With a fallback for it in the code, the baseline would run something else without a word."""
+    write(project, ".gitignore", "_version.py\n")
+    fallback = "try:\n    from _version import COST\nexcept ImportError:\n    COST = 1\n"
+    write(project, "work.py", fallback + WORK.format(units=3))
+    commit(git)
+    write(project, "_version.py", "COST = 2\n")
+    refused = run(project, REHEARSED)
+    shared = run(project, REHEARSED, "--hwperf-share=_version.py")
+
+    assert pytest.ExitCode.USAGE_ERROR == refused.ret
+    refused.stderr.fnmatch_lines(["ERROR: hwperf: _version.py: loaded by the tests and *--hwperf-share=_version.py"])
+    shared.assert_outcomes(passed=2)
 
 
 @pytest.mark.parametrize(("option", "code"), [("-v", pytest.ExitCode.USAGE_ERROR), ("--hwperf-skip", 0)])
