@@ -46,7 +46,8 @@ def check_ignored(candidate: Path, baseline: Path, prefixes: Sequence[str] = _PR
 def _missing(candidate: Path, baseline: Path, prefixes: Sequence[str]) -> list[str]:
     """Return what this process has loaded from the candidate's tree and the baseline's lacks, relative to the root."""
     root = os.path.realpath(candidate)
-    outside = tuple(f"{place}{os.sep}" for one in (*prefixes, str(baseline)) if (place := os.path.realpath(one)) != root)
+    others = {os.path.realpath(one) for one in (*prefixes, str(baseline))} - {root}
+    outside = tuple(f"{place}{os.sep}" for place in others)
     mine = (file for file in loaded_files() if file.startswith(f"{root}{os.sep}") and not file.startswith(outside))
     relative = (os.path.relpath(file, root) for file in mine if "site-packages" not in Path(file).parts)
     return [file for file in relative if not (baseline / file).exists()][:_MOST]
