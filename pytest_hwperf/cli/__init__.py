@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from pytest_hwperf import __version__
-from pytest_hwperf.cli.output import OutputClosed, complain, say_lines, tolerate_any_encoding
+from pytest_hwperf.cli.output import USAGE as USAGE
+from pytest_hwperf.cli.output import OutputClosed, complain, say_lines, show_help_alone, tolerate_any_encoding
 from pytest_hwperf.cli.progress import clear_progress
 from pytest_hwperf.core.errors import HwperfError
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-USAGE = 4  # pytest's own exit code; 0 and 1 are as in pytest too
 INTERNAL = 70  # an error that nobody foresaw, as in sysexits.h: never one of those that are an answer
 INTERRUPTED = 130  # Ctrl-C, as in shells
 UNREAD = 141  # nobody reads the output any more, as in shells
@@ -65,7 +65,8 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = _Parser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    show_help_alone(parser)
+    commands = parser.add_subparsers(metavar="COMMAND")
     for command in (baseline, recompute, compare, selfcheck, doctor, calibrate):
         command.add_command(commands)
     return parser

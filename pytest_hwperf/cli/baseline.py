@@ -1,51 +1,143 @@
 """`hwperf baseline`: the stored runs of a baseline."""
 
 import argparse
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pytest_hwperf import registry
-from pytest_hwperf.cli.output import complain, say
+from pytest_hwperf.cli.output import complain, say, show_help_alone
+from pytest_hwperf.core.contracts import Store
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
+from pytest_hwperf.core.records import Figure, Run, StoredRun
+from pytest_hwperf.core.units import counted, show_interval
+from pytest_hwperf.reports.cells import metric_of
 from pytest_hwperf.stores.location import locate
 
-OK, NONE_HELD = 0, 1
+OK, NOTHING = 0, 1
+
+_TEST = "test id or glob pattern, such as 'tests/test_models.py::*'"
+_STORE = "as --hwperf-store, a folder being relative to the current one; default: json:.hwperf"
+_HELD = "a failed run is held by pytest --hwperf-save"
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command and its actions."""
     baseline = commands.add_parser("baseline", help="what is stored to compare with")
-    actions = baseline.add_subparsers(required=True, metavar="ACTION")
-    accept = actions.add_parser(
-        "accept",
-        help="make runs that failed the new baseline of their tests",
-        description="Make runs that failed, and that pytest --hwperf-save held apart, the new baseline of their tests.",
-    )
-    accept.add_argument("test", help="test id or glob pattern, such as 'tests/test_models.py::*'")
-    accept.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
-    accept.add_argument(
-        "--store",
-        default="json:.hwperf",
-        metavar="URL",
-        help="as --hwperf-store, a folder being relative to the current one; default: json:.hwperf",
-    )
-    accept.set_defaults(run=accept_runs)
+    show_help_alone(baseline)
+    actions = baseline.add_subparsers(metavar="ACTION")
+    listed = _action(actions, "list", list_runs, "list the tests of which runs are stored")
+    listed.add_argument("--baseline", metavar="NAME", help="default: all")
+    for name, run, what in (
+        ("show", show_runs, "show the figures of the newest stored run of a test on each machine"),
+        ("remove", remove_runs, "remove the stored and the held runs of tests"),
+        ("accept", accept_runs, "make runs that failed the new baseline of their tests"),
+    ):
+        action = _action(actions, name, run, what)
+        action.add_argument("test", help=_TEST)
+        action.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
+
+
+def _action(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    what: str,
+) -> argparse.ArgumentParser:
+    action = actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
+    action.add_argument("--store", default="json:.hwperf", metavar="URL", help=_STORE)
+    action.set_defaults(run=run)
+    return action
+
+
+def list_runs(options: argparse.Namespace) -> int:
+    """Print a line for each test, label and machine of which there are runs."""
+    store, location = _store(options)
+    names = [options.baseline] if options.baseline else store.baselines()
+    lines = [line for name in names for line in _listed(store, name)]
+    if not lines:
+        return _nothing(f"no run is stored in {location}; save some with pytest --hwperf-save")
+    for line in lines:
+        say(line)
+    return OK
+
+
+def show_runs(options: argparse.Namespace) -> int:
+    """Print the figures of the newest runs of some tests."""
+    store, location = _store(options)
+    chosen = [runs[-1] for runs in store.histories(options.baseline, options.test, held=False)]
+    if not chosen:
+        return _nothing(_unmatched("stored run", options, location, "list them with hwperf baseline list"))
+    for stored in chosen:
+        say(f"{_name(stored.run)}: {_origin(stored)}")
+        for figure in stored.figures:
+            say(f"  {_figure(stored.run, figure)}")
+    return OK
+
+
+def remove_runs(options: argparse.Namespace) -> int:
+    """Remove the runs of some tests, whose first comparison then has no baseline."""
+    store, location = _store(options)
+    removed = store.remove(options.baseline, options.test)
+    if not removed:
+        return _nothing(_unmatched("run", options, location, "list them with hwperf baseline list"))
+    for test in removed:
+        say(f"removed from baseline {options.baseline}: {test}")
+    return OK
 
 
 def accept_runs(options: argparse.Namespace) -> int:
     """Make held runs the baseline of their tests; their earlier stored runs, of other code, are removed."""
+    store, location = _store(options)
+    store.check(options.baseline, writing=True)
+    accepted = store.accept(options.baseline, options.test)
+    if not accepted:
+        return _nothing(_unmatched("held run", options, location, _HELD))
+    for test in accepted:
+        say(f"accepted as baseline {options.baseline}: {test}")
+    return OK
+
+
+def _store(options: argparse.Namespace) -> tuple[Store, str]:
+    """Open the store; return also where it is."""
     try:
         scheme, location = locate(options.store, Path.cwd())
     except ValueError as problem:
         raise UsageProblem(f"--store={problem}") from problem
-    store = registry.find("stores", scheme)(location)
-    store.check(options.baseline, writing=True)
-    accepted = store.accept(options.baseline, options.test)
-    if not accepted:
-        complain(
-            f"no held run matches {options.test!r} in baseline {options.baseline} of {location}; "
-            "a failed run is held by pytest --hwperf-save"
-        )
-        return NONE_HELD
-    for test in accepted:
-        say(f"accepted as baseline {options.baseline}: {test}")
-    return OK
+    store: Store = registry.find("stores", scheme)(location)
+    return store, str(location)
+
+
+def _nothing(problem: str) -> int:
+    complain(problem)
+    return NOTHING
+
+
+def _unmatched(what: str, options: argparse.Namespace, location: str, remedy: str) -> str:
+    return f"no {what} matches {options.test!r} in baseline {options.baseline} of {location}; {remedy}"
+
+
+def _listed(store: Store, baseline: str) -> Iterator[str]:
+    for held in (False, True):
+        for runs in store.histories(baseline, held=held):
+            yield f"{baseline}: {_name(runs[-1].run)}: {_counted(runs, held=held)}, the newest {_origin(runs[-1])}"
+
+
+def _counted(runs: Sequence[StoredRun], *, held: bool) -> str:
+    return f"{counted(len(runs), 'failed run' if held else 'run')}{' waiting to be accepted' if held else ''}"
+
+
+def _name(run: Run) -> str:
+    return " ".join(filter(None, [run.test, run.label and f"[{run.label}]"]))
+
+
+def _origin(stored: StoredRun) -> str:
+    run = stored.run
+    code = f"of {run.revision[:COMMIT_DIGITS]}{'+changes' * run.changed}" if run.revision else "outside of git"
+    return f"{code}, {run.started_at}, machine {run.machine.fingerprint} ({run.machine.cpu_model})"
+
+
+def _figure(run: Run, figure: Figure) -> str:
+    value, low, high = figure.estimate.value, figure.estimate.low, figure.estimate.high
+    shown = show_interval(value, low, high, metric_of(run, figure.metric).unit)
+    return f"{figure.metric} {figure.statistic} {shown}, n={counted(figure.estimate.n, figure.per)}, {figure.source}"

@@ -28,7 +28,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "compare",
         help="compare two models in pairs of fresh processes",
         description="Let two models take turns on the same rows. Exit code 0: nothing is worse by more than its "
-        "margin; 1: something is; 3: nothing is known to be, but something could not be decided; 4: usage.",
+        "margin; 1: something is; 3: nothing is known to be, but something could not be decided in the time; 4: usage.",
     )
     compare.add_argument("old", metavar="OLD", help="an ONNX file, or module:function")
     compare.add_argument("new", metavar="NEW", help="the same")
@@ -41,6 +41,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "--margin", action="append", default=[], metavar="[METRIC=]SIZE", help="as latency_p95=10%% or accuracy=0.5pp"
     )
     compare.add_argument("--time", type=float, default=600.0, metavar="SECONDS", help="for all pairs; default: 600")
+    compare.add_argument("--accept-inconclusive", action="store_true", help="exit code 0 instead of 3 for inconclusive")
     compare.set_defaults(run=run)
 
 
@@ -58,6 +59,7 @@ def run(options: argparse.Namespace) -> int:
         batch_size=options.batch_size,
         threads=options.threads,
         time_s=options.time,
+        until_equivalent=True,
         progress=partial(_show, ProgressLine()),
     )
     comparisons, gate = compare_models(options.old, options.new, X, y, settings)
@@ -66,15 +68,19 @@ def run(options: argparse.Namespace) -> int:
     for comparison in comparisons:
         metric = METRICS[comparison.metric]
         say(explain(judge_comparison(metric, comparison, Policy())))
-    return exit_code(comparisons)
+    return exit_code(comparisons, accept_inconclusive=options.accept_inconclusive)
 
 
-def exit_code(comparisons: tuple[Comparison, ...]) -> int:
-    """Return 1 where something regressed, 3 where something was left undecided, else 0."""
+def exit_code(comparisons: tuple[Comparison, ...], *, accept_inconclusive: bool = False) -> int:
+    """Return 1 where something regressed, 3 where something was left undecided, else 0.
+
+    An `inconclusive` comparison may be accepted; one that could not be made never is.
+    """
     outcomes = {comparison.outcome for comparison in comparisons}
     if "regressed" in outcomes:
         return REGRESSED
-    return OK if outcomes <= {"equivalent", "improved"} and outcomes else UNDECIDED
+    accepted = {"equivalent", "improved", *(["inconclusive"] if accept_inconclusive else [])}
+    return OK if outcomes and outcomes <= accepted else UNDECIDED
 
 
 def _margins(given: list[str]) -> tuple[Any, ...]:

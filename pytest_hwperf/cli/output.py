@@ -1,11 +1,14 @@
 """What the commands write: foreign text made visible, in any encoding, and an end where nobody reads on."""
 
+import argparse
 import os
 import sys
 from contextlib import suppress
 from io import TextIOWrapper
 
 from pytest_hwperf.core.foreign_text import visible, visible_lines
+
+USAGE = 4  # pytest's own exit code; 0 and 1 are as in pytest too
 
 
 class OutputClosed(Exception):  # noqa: N818 - the reader has seen enough, which is no error
@@ -38,6 +41,16 @@ def say_lines(text: str) -> None:
 def complain(text: str) -> None:
     """Write an error, and where there is more to see, a log below it."""
     print(visible_lines(f"hwperf: {text}"), file=sys.stderr)
+
+
+def show_help_alone(parser: argparse.ArgumentParser) -> None:
+    """Let a parser show its help where no command follows; that is no answer, so that the exit code says so."""
+
+    def run(_: argparse.Namespace) -> int:
+        parser.print_help()
+        return USAGE
+
+    parser.set_defaults(run=run)
 
 
 def tolerate_any_encoding() -> None:

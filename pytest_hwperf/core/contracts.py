@@ -165,6 +165,15 @@ class Store(Protocol):
     def newest(self, baseline: str) -> tuple[StoredRun, ...]:
         """Return the newest accepted run of each test and label on each machine."""
 
+    def baselines(self) -> tuple[str, ...]:
+        """Return the names of all baselines."""
+
+    def histories(self, baseline: str, pattern: str = "*", *, held: bool) -> tuple[tuple[StoredRun, ...], ...]:
+        """Return the accepted or the held runs of each test, label and machine, oldest first, by a glob `pattern`."""
+
+    def remove(self, baseline: str, pattern: str) -> tuple[str, ...]:
+        """Remove accepted and held runs of the tests whose id matches the glob `pattern`; return the ids."""
+
     def save(self, baseline: str, runs: Sequence[StoredRun]) -> Sequence[str | StoreError]:
         """Append accepted runs; return the file of each, or why it was not stored: the others are.
 

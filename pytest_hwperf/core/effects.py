@@ -10,6 +10,7 @@ from pytest_hwperf.core.records import Comparison
 
 Changes = Mapping[Stage, Sequence[float]]  # the one number of each pair, a log ratio, in time order
 
+_STAGES: tuple[Stage, ...] = ("equivalence", "confirm", "screen")  # the last that was asked decides
 _CLOSE = 1e-9  # relative: what is read back from a file may differ in its last digits
 
 
@@ -33,7 +34,7 @@ def decisive(comparison: Comparison, changes: Changes) -> Sequence[float]:
     """
     if comparison.change is None:
         return ()
-    for stage in ("confirm", "screen"):
+    for stage in _STAGES:
         values = changes.get(stage, ())[: comparison.pairs]
         if values and math.isclose(math.expm1(hodges_lehmann(values)), comparison.change.value, rel_tol=_CLOSE):
             return values

@@ -1,10 +1,16 @@
 """Exceptions that this package raises on purpose, under one root."""
 
+from pytest_hwperf.core.foreign_text import visible_lines
+
 
 class HwperfError(Exception):
-    """Root of the package's errors: one sentence for the user, and where there is more to see, a log below it."""
+    """Root of the package's errors: one sentence for the user, and where there is more to see, a log below it.
+
+    Both may quote what came from outside; whoever shows them shows nothing that a terminal obeys.
+    """
 
     def __init__(self, sentence: str = "", *, log: str = "") -> None:
+        sentence, log = visible_lines(sentence), visible_lines(log)
         super().__init__(f"{sentence}\n{log}" if log else sentence)
         self.sentence = sentence.partition("\n")[0]  # problems of several markers are a line each
         self.log = log  # the last lines of a process, or commands to be copied

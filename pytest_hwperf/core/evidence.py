@@ -9,7 +9,7 @@ from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.structs import Record
 
 Side = Literal["baseline", "candidate"]
-Stage = Literal["rehearsal", "screen", "confirm"]
+Stage = Literal["rehearsal", "screen", "confirm", "equivalence"]
 
 
 class Measurement(Record, frozen=True, kw_only=True):
@@ -99,6 +99,7 @@ class Evidence(Record, frozen=True, kw_only=True):
     pairs: tuple[Pair, ...]
     fixed_samples: tuple[FixedSample, ...] = ()
     dropped: tuple[Hypothesis, ...] = ()  # of the hypotheses: gave no value again and again, and are waited for no more
+    until_equivalent: bool = False  # whether what is undecided is asked in further pairs
     stopped: Statement | None = None  # why it ended before every hypothesis was decided
 
 

@@ -19,7 +19,7 @@ else:
     Values = array  # not subscriptable at run time before Python 3.12
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
-Undecided = Literal["point", "pass", "fail"]
+Undecided = Literal["point", "retry", "pass", "fail"]
 BudgetOutcome = Literal["passed", "failed", "inconclusive", "unmeasured"]
 ComparisonOutcome = Literal["regressed", "improved", "equivalent", "inconclusive", "no baseline", "not comparable"]
 
@@ -272,7 +272,7 @@ class Verdict(Record, frozen=True, kw_only=True):
 class Policy(Record, frozen=True, kw_only=True):
     """How answers that are not clear are judged."""
 
-    undecided: Undecided = "point"  # a budget's interval holds the limit: judge the point, pass or fail
+    undecided: Undecided = "point"  # a budget's interval holds the limit: judge the point, ask again, pass or fail
     strict: bool = False  # a comparison that could not be decided fails the test
 
 

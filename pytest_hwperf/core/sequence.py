@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
+from pytest_hwperf.core.equivalence import look_for_equivalence, next_look
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Stage
 from pytest_hwperf.core.metrics import METRICS, Metric, metric_of
@@ -36,8 +37,13 @@ class Step:
     """What the next pair is for."""
 
     stage: Stage | None  # None: everything is decided, or it was stopped
-    measurements: tuple[Measurement, ...] = ()  # what it must measure
+    hypotheses: tuple[Hypothesis, ...] = ()  # that wait for values of it
     pairs: int = 0  # until the next look
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """What it must measure."""
+        return tuple(dict.fromkeys(hypothesis.measurement for hypothesis in self.hypotheses))
 
 
 def looks(family: int, alpha: float) -> tuple[int, int, int]:
@@ -78,7 +84,19 @@ def next_step(evidence: Evidence) -> Step:
         lacking = {one: pairs - len(seen[one].confirm) for one in course.undecided if one in waiting}
         if any(count > 0 for count in lacking.values()):
             return _step("confirm", lacking)
-    return Step(stage=None)
+    return _further_step(evidence, seen, waiting)
+
+
+def _further_step(evidence: Evidence, seen: Mapping[Hypothesis, "_Seen"], waiting: Sequence[Hypothesis]) -> Step:
+    """Say what further pairs must measure, where they were asked for."""
+    if not evidence.until_equivalent:
+        return Step(stage=None)
+    found = decide(evidence)
+    if any(one.outcome == "regressed" for one in found.values()):
+        return Step(stage=None)  # nothing that is still open would change the answer
+    undecided = [one for one in waiting if one in found and found[one].outcome == "inconclusive"]
+    lacking = {one: next_look(len(seen[one].further)) - len(seen[one].further) for one in undecided}
+    return _step("equivalence", lacking) if any(count > 0 for count in lacking.values()) else Step(stage=None)
 
 
 def decide(evidence: Evidence) -> Mapping[Hypothesis, Comparison]:
@@ -86,8 +104,8 @@ def decide(evidence: Evidence) -> Mapping[Hypothesis, Comparison]:
 
     Hypotheses that the screen cleared are shown with the interval of its six pairs and are never called regressed;
     confirmed ones with that of their last complete look. What has not got its values is inconclusive and says why.
-    A hypothesis of which nothing was observed, or that was dropped, is left out: the conductor knows why.
-    What was dropped still counts as asked, so that nothing that was decided before moves.
+    A hypothesis of which nothing was observed is left out, and so is one that was dropped before it was decided: the
+    conductor knows why. What was dropped still counts as asked, so that nothing that was decided before moves.
     """
     seen = _seen(evidence)
     course = _course(evidence, seen)
@@ -95,9 +113,13 @@ def decide(evidence: Evidence) -> Mapping[Hypothesis, Comparison]:
         if hypothesis not in course.decided:
             course.decided[hypothesis] = course.worded(_compare_fixed(fixed, course.alpha / course.left))
     for hypothesis in evidence.hypotheses:
-        if seen[hypothesis].screen and hypothesis not in course.decided:
+        is_lost = hypothesis in evidence.dropped and not _is_settled(course, seen[hypothesis], hypothesis)
+        if seen[hypothesis].screen and hypothesis not in course.decided and not is_lost:
             course.decided[hypothesis] = _undecided(evidence, course, seen[hypothesis], hypothesis)
-    return {hypothesis: found for hypothesis, found in course.decided.items() if hypothesis not in evidence.dropped}
+        if hypothesis in course.decided:
+            before, further = course.decided[hypothesis], seen[hypothesis].further
+            course.decided[hypothesis] = _after_further_pairs(evidence, hypothesis, before, further)
+    return course.decided
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,6 +128,7 @@ class _Seen:
 
     screen: list[Observation] = field(default_factory=list)
     confirm: list[Observation] = field(default_factory=list)
+    further: list[Observation] = field(default_factory=list)  # for equivalence
 
 
 @dataclass(slots=True, kw_only=True)
@@ -240,6 +263,15 @@ def _screened(hypothesis: Hypothesis, observations: Sequence[Observation], metho
     return replace(found, method=state(method, pairs=len(observations)))
 
 
+def _is_settled(course: _Course, seen: _Seen, hypothesis: Hypothesis) -> bool:
+    """Whether no further value of a hypothesis is waited for: it is decided, cleared, or at its last look."""
+    if hypothesis in course.decided:
+        return True
+    if hypothesis in course.screened:
+        return course.latest.get(hypothesis, (0, None))[0] == course.looks[-1]
+    return len(seen.screen) >= SCREEN_PAIRS
+
+
 def _undecided(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hypothesis) -> Comparison:
     """Return the comparison of a hypothesis that no look has decided: of its last complete look, or of its screen."""
     if len(seen.screen) >= SCREEN_PAIRS and hypothesis not in course.screened:
@@ -255,6 +287,19 @@ def _undecided(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hyp
     needed = next((look for look in course.looks if look > pairs), 0) if hypothesis in course.screened else SCREEN_PAIRS
     missing = needed - len(seen.confirm if hypothesis in course.screened else seen.screen)
     return replace(found, cause=evidence.stopped or state("pairs missing", missing=missing))
+
+
+def _after_further_pairs(
+    evidence: Evidence, hypothesis: Hypothesis, before: Comparison, further: Sequence[Observation]
+) -> Comparison:
+    """Return what is known of a hypothesis after further pairs, which can show equivalence and fail nothing."""
+    if not evidence.until_equivalent or before.outcome != "inconclusive":
+        return before
+    found = look_for_equivalence(hypothesis, further) or before
+    if found.outcome in ("equivalent", "improved"):
+        return found
+    cause = evidence.stopped or before.cause
+    return replace(found, outcome="inconclusive", p_value=None, cause=cause, promise=before.promise)
 
 
 def _is_testable(fixed: FixedSample, found: Comparison, alpha: float) -> bool:
@@ -308,10 +353,11 @@ def _seen(evidence: Evidence) -> dict[Hypothesis, _Seen]:
         for one in pair.observations:
             seen = keys.get(one.key)
             if seen is not None and pair.stage != "rehearsal":
-                (seen.screen if pair.stage == "screen" else seen.confirm).append(one)
+                stages = {"screen": seen.screen, "confirm": seen.confirm, "equivalence": seen.further}
+                stages[pair.stage].append(one)
     return dict(zip(evidence.hypotheses, keys.values(), strict=True))
 
 
 def _step(stage: Stage, lacking: Mapping[Hypothesis, int]) -> Step:
-    waiting = {hypothesis.measurement: None for hypothesis, count in lacking.items() if count > 0}
-    return Step(stage=stage, measurements=tuple(waiting), pairs=max(lacking.values()))
+    waiting = tuple(hypothesis for hypothesis, count in lacking.items() if count > 0)
+    return Step(stage=stage, hypotheses=waiting, pairs=max(lacking.values()))

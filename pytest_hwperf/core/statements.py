@@ -74,7 +74,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "not repeated": "beyond the limit, not repeated: {repeats} further fresh processes decide",
     "pairs missing": "pairs still missing: {missing}",
     "out of time": "the time of {limit:.6g} s was up",
-    "pairs lost": "{lost} pairs were lost, the last one as {why}",
+    "pairs lost": "{lost} pairs in a row were lost, the last one as {why}",
     "lost": "{why}",
     "lost, logged": "{why} (log: {log})",
     "one side only": "only the {side} makes the measurement{label}",
@@ -86,7 +86,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "coarse meter": "meter too coarse: {source} can tell margins of {least:.3g} % or more, not {asked:.3g} %",
     "not recorded": "the baseline does not record it",
     "not met": "the pairs did not meet this measurement: its label differs between processes",
-    "no value": "gave no value in {pairs} pairs: {why}",
+    "no value": "gave no value in {pairs} pairs in a row: {why}",
     "pairs cannot tell": "the pairs cannot tell",
     "processes disagree": "{what} between processes of the {side}, so that one of each tells nothing about the code: "
     "train the model with a fixed seed, such as random_state=0, or load a trained one",

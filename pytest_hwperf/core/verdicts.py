@@ -1,22 +1,26 @@
 """Verdicts on a run: an answer to every budget and every comparison; nothing undecided is ever called passed."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from pytest_hwperf.core.estimates import clear_of
-from pytest_hwperf.core.metrics import Metric
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY, Metric
 from pytest_hwperf.core.records import (
     Budget,
     BudgetOutcome,
     Comparison,
     Estimate,
     Figure,
+    Key,
     Policy,
     Run,
     Verdict,
     figure_of,
 )
-from pytest_hwperf.core.statements import Kind, state
+from pytest_hwperf.core.statements import Kind, Statement, state
 from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
+
+MOST_RETRIES = 5  # fresh processes: 2^-5 is below the 5 % of a one-sided limit
 
 _FAILURES: frozenset[Kind] = frozenset({"test ended", "not runnable", "lost", "lost, logged"})  # of a baseline
 
@@ -33,16 +37,35 @@ def judge(
     comparisons: Sequence[Comparison],
     budgets: Sequence[Budget],
     policy: Policy,
+    retried: Mapping[Key, Sequence[float]] | None = None,
 ) -> tuple[Verdict, ...]:
-    """Answer every budget and every comparison of one run."""
+    """Answer every budget and every comparison of one run; `retried` has values of budgets in further processes."""
+    again = retried or {}
     return (
-        *(judge_budget(run, figures, budget, policy) for budget in budgets),
+        *(judge_budget(run, figures, budget, policy, again.get(budget.key, ())) for budget in budgets),
         *(judge_comparison(run.metric(comparison.metric), comparison, policy) for comparison in comparisons),
     )
 
 
-def judge_budget(run: Run, figures: Sequence[Figure], budget: Budget, policy: Policy) -> Verdict:
-    """Answer one budget: passed or failed where the whole interval is, inconclusive where it holds the limit."""
+def is_timed(metric: Metric) -> bool:
+    """Whether another process gives another value: that of accuracy is the same, and of memory several are taken."""
+    return metric.taken in ("calls", "windows")
+
+
+def keeps(run: Run, budget: Budget, value: float) -> bool:
+    """Whether a value keeps the limit of a budget."""
+    lower = run.metric(budget.metric).better == "lower"
+    return value <= budget.limit if lower else value >= budget.limit
+
+
+def judge_budget(
+    run: Run, figures: Sequence[Figure], budget: Budget, policy: Policy, retried: Sequence[float] = ()
+) -> Verdict:
+    """Answer one budget: passed or failed where the whole interval is, inconclusive where it holds the limit.
+
+    Of `retried`, its values in fresh processes, all five have to lie on one side to decide what the interval does not:
+    by chance they do so once in 32 times, if the median of processes lies on the other.
+    """
     figure = figure_of(figures, budget.key)
     metric = run.metric(budget.metric)
     limit = show_limit(budget.limit, metric.unit, metric.better)
@@ -52,13 +75,18 @@ def judge_budget(run: Run, figures: Sequence[Figure], budget: Budget, policy: Po
         fails = policy.undecided != "pass" and not budget.default
         return Verdict(subject=budget, outcome="unmeasured", reason=line, cause=cause, fails=fails)
     clear = clear_of(figure.estimate, budget.limit, metric.better)
+    kept = sum(keeps(run, budget, value) for value in retried)
+    if clear is None and len(retried) == MOST_RETRIES and kept in (0, MOST_RETRIES):
+        clear = kept > 0
     outcome: BudgetOutcome = "inconclusive" if clear is None else "passed" if clear else "failed"
-    answer = _word(outcome, figure.estimate, policy)
+    answer = _word(outcome, figure.estimate, policy, timed=is_timed(metric)) + _time_needed(run, figure, outcome)
+    if retried:
+        answer += f"; {kept} of {counted(len(retried), 'fresh process')} kept it"
     return Verdict(
         subject=budget,
         outcome=outcome,
         reason=f"{_observed(figure, metric)}, budget {limit}: {answer}",
-        fails=outcome == "failed" or (outcome == "inconclusive" and _undecided_fails(figure, budget, metric, policy)),
+        fails=outcome == "failed" or (outcome == "inconclusive" and _undecided_fails(run, figure, budget, policy)),
     )
 
 
@@ -84,19 +112,32 @@ def explain(verdict: Verdict) -> str:
     return f"{verdict.outcome.upper()}  {verdict.reason}"
 
 
-def _undecided_fails(figure: Figure, budget: Budget, metric: Metric, policy: Policy) -> bool:
+def _undecided_fails(run: Run, figure: Figure, budget: Budget, policy: Policy) -> bool:
     """Whether an inconclusive budget fails; by default the point decides, as a plain assertion would."""
-    if policy.undecided == "point":
-        value = figure.estimate.value
-        return value > budget.limit if metric.better == "lower" else value < budget.limit
+    if policy.undecided in ("point", "retry"):
+        return not keeps(run, budget, figure.estimate.value)
     return policy.undecided == "fail"
 
 
-def _word(outcome: BudgetOutcome, estimate: Estimate, policy: Policy) -> str:
+def _time_needed(run: Run, figure: Figure, outcome: BudgetOutcome) -> str:
+    """Say how long the sampling of a percentile has to be before it can pass at all; "" where it was long enough."""
+    latency = run.sample(MEDIAN_LATENCY[0])
+    lacking = [
+        w.numbers["needed"] for w in figure.estimate.warnings if isinstance(w, Statement) and w.kind == "no bound"
+    ]
+    if outcome != "inconclusive" or not lacking or latency is None or figure.metric != latency.metric:
+        return ""
+    seconds = lacking[0] * sum(latency.values) / len(latency.values)
+    calls = counted(int(lacking[0]), latency.per)
+    return f"; {calls} take {show(seconds, 's')}: --hwperf-max-time={math.ceil(2 * seconds)}"
+
+
+def _word(outcome: BudgetOutcome, estimate: Estimate, policy: Policy, *, timed: bool) -> str:
     if outcome != "inconclusive":
         return outcome
     needed = "; ".join(map(str, estimate.warnings)) or "the interval holds the limit"
-    decided = {"point": "judged by its point", "pass": "let pass as asked", "fail": "failed as asked"}
+    by_point = "judged by its point" + (", near a limit a coin toss" if timed else "")
+    decided = {"point": by_point, "retry": by_point, "pass": "let pass as asked", "fail": "failed as asked"}
     return f"inconclusive ({needed}), {decided[policy.undecided]}"
 
 

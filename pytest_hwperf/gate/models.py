@@ -11,6 +11,7 @@ from typing import Any
 from pytest_hwperf.core.budgets import MODELS_COMPARED
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.hypotheses import MeasuredTest, questions_of
 from pytest_hwperf.core.records import Comparison, Margin
 from pytest_hwperf.core.sequence import decide
@@ -34,7 +35,9 @@ class CompareSettings:
     alpha: float = 0.01  # false-alarm rate of all comparisons together
     batch_size: int = 1
     threads: int = 1
-    time_s: float = 600.0  # for all pairs
+    time_s: float = 600.0  # for all of it; what runs then is cut off
+    until_equivalent: bool = False  # whether what stays undecided is asked in further pairs
+    hold_collector: bool = False  # the garbage collector runs between calls alone
     measurement: Measurement = _HERE  # what it is called in the evidence
     progress: Callable[[Progress], None] = lambda _: None
 
@@ -68,8 +71,8 @@ def compare_models(
         UsageProblem: a model that cannot be loaded or called; says why.
         WorkerError: a process was lost.
     """
-    with rehearsed(old, new, X, y, settings) as (conductor, asked):
-        until = monotonic() + settings.time_s
+    until = monotonic() + settings.time_s
+    with rehearsed(old, new, X, y, settings, until) as (conductor, asked):
         evidence = conductor.conduct(asked, until, state("out of time", limit=settings.time_s))
     seed, seconds = conductor.seed, conductor.seconds
     gate = Gate(against=old, revision="", seed=seed, evidence=evidence, shared={}, seconds=seconds)
@@ -92,7 +95,7 @@ def compare_with_itself(model: str, X: Any, settings: CompareSettings) -> SelfCo
     """
     until = monotonic() + settings.time_s
     changes, latencies, lost = list[float](), list[float](), ""
-    with rehearsed(model, model, X, None, settings) as (conductor, evidence):
+    with rehearsed(model, model, X, None, settings, until) as (conductor, evidence):
         began = monotonic()
         while monotonic() < until:
             # A round ends when the gate would have decided; what it observed is kept, and the next begins from nothing.
@@ -114,12 +117,12 @@ def compare_with_itself(model: str, X: Any, settings: CompareSettings) -> SelfCo
 
 @contextmanager
 def rehearsed(
-    old: str, new: str, X: Any, y: Any | None, settings: CompareSettings
+    old: str, new: str, X: Any, y: Any | None, settings: CompareSettings, until: float
 ) -> Iterator[tuple[Conductor, Evidence]]:
     """Run a rehearsal; yield the conductor and what its pairs have to decide.
 
     Raises:
-        UsageProblem: a model that cannot be loaded or called; says why.
+        UsageProblem: a model that cannot be loaded or called, or not before `until`; says why.
     """
     import numpy as np
 
@@ -136,7 +139,7 @@ def rehearsed(
             processors=processors(),
             progress=settings.progress,
         )
-        yield conductor, _evidence(_trace(conductor, models, settings.measurement.test), settings)
+        yield conductor, _evidence(_trace(conductor, models, settings, until), settings)
 
 
 def _command(model: str, data: Path, settings: CompareSettings) -> Command:
@@ -145,18 +148,25 @@ def _command(model: str, data: Path, settings: CompareSettings) -> Command:
         data=str(data),
         batch_size=settings.batch_size,
         threads=settings.threads,
+        hold_collector=settings.hold_collector,
         test=settings.measurement.test,
         label=settings.measurement.label,
     )
     return Command(module=MODULE, arguments=[], model=spec, directory=Path.cwd(), environment=untraced(os.environ))
 
 
-def _trace(conductor: Conductor, models: Mapping[Side, str], node: str) -> PairTrace:
-    trace = conductor.rehearse([node])
+def _trace(conductor: Conductor, models: Mapping[Side, str], settings: CompareSettings, until: float) -> PairTrace:
+    node = settings.measurement.test
+    trace = conductor.rehearse([node], until)
     outcomes = trace.outcomes.get(node, {})
     for side, model in models.items():
         if side in outcomes and outcomes[side].outcome == "failed":
-            raise UsageProblem(f"{model} cannot be measured: {outcomes[side].reason}")
+            raise UsageProblem(f"{model} cannot be measured: {visible(outcomes[side].reason)}")
+    if trace.lost and conductor.clock() >= until:
+        raise UsageProblem(
+            f"the time of {settings.time_s:g} s was up before {models['baseline']} and {models['candidate']} had been "
+            f"measured once: {trace.lost}; give more time"
+        )
     if trace.lost:
         raise UsageProblem(f"the rehearsal of {models['baseline']} with {models['candidate']} failed: {trace.lost}")
     return trace
@@ -171,5 +181,6 @@ def _evidence(trace: PairTrace, settings: CompareSettings) -> Evidence:
         alpha=settings.alpha,
         hypotheses=tuple(asked.hypotheses),
         pairs=(),
+        until_equivalent=settings.until_equivalent,
         fixed_samples=tuple(asked.fixed_samples),
     )

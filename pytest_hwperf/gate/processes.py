@@ -1,7 +1,8 @@
 """Memory and cold starts of both sides: each value comes from a fresh process, and both sides take turns."""
 
+import math
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from time import monotonic
@@ -10,7 +11,7 @@ from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Side
 from pytest_hwperf.core.hypotheses import FEWEST_PROCESSES, SIDES, Questions, is_open, processes_needed
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.statements import said
+from pytest_hwperf.core.statements import Statement, said
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import Role, WorkerTask
@@ -22,8 +23,10 @@ _LONGEST_REASON = 500  # characters that are kept of what a process says
 class ProcessSampler:
     """Measures fresh processes of both sides; which begins is drawn for each pair of them."""
 
-    commands: Mapping[Side, Command]
+    commands: Callable[[str], Mapping[Side, Command]]  # node id → how each side runs the file of that test
     random: Random
+    until: float = math.inf  # instant of `monotonic` at which the process is ended that runs then
+    why_late: Statement | None = None  # reason of what is not measured then
     seconds: float = 0.0  # spent so far
 
     def samples(self, questions: Questions, alpha: float) -> Iterator[FixedSample]:
@@ -35,6 +38,9 @@ class ProcessSampler:
                 if is_open(hypothesis, values):  # fresh values: those that raised the question cannot decide it
                     values = self._values(hypothesis, needed)
             except HwperfError as error:
+                if monotonic() >= self.until:
+                    questions.parts[hypothesis.key] = ("inconclusive", self.why_late)
+                    continue
                 questions.parts[hypothesis.key] = ("not comparable", said(error.sentence))
                 continue
             yield FixedSample(
@@ -51,11 +57,11 @@ class ProcessSampler:
         task = WorkerTask(role=role, node=here.test, label=here.label, growth=False)  # it is not compared
         at_once = len(SIDES) if role == "memory" else 1  # peaks do not depend on neighbours, times do
         values: dict[Side, list[float]] = {side: [] for side in SIDES}
+        commands = self.commands(here.test)
         while len(values["baseline"]) < count:
             sides = list(SIDES)
             self.random.shuffle(sides)
-            commands = [self.commands[side] for side in sides]
-            results = ask(task, commands, at_once=at_once)
+            results = ask(task, [commands[side] for side in sides], at_once=at_once, until=self.until)
             for side, result in zip(sides, results, strict=True):
                 if metric not in result.values:
                     reason = result.reasons.get(metric, "not measured").partition("\n")[0]

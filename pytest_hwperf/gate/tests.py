@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -18,7 +19,7 @@ from pytest_hwperf.core.hypotheses import (
     questions_of,
 )
 from pytest_hwperf.core.sequence import check_alpha, decide
-from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.processes import ProcessSampler
 from pytest_hwperf.gate.repeats import repeat_alarms
@@ -29,7 +30,7 @@ from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
 from pytest_hwperf.scenarios.cache import CACHE_VARIABLE
-from pytest_hwperf.trees.both import both_trees, commands, prove
+from pytest_hwperf.trees.both import Trees, both_trees, commands, prove
 from pytest_hwperf.trees.ignored import check_ignored
 
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
@@ -46,7 +47,7 @@ class GateRequest:
     against: Path | str  # a folder, or a git revision
     name: str  # of the baseline, as it is shown
     alpha: float  # false-alarm rate of the build
-    time_s: float  # for all of it; a pair that has begun is ended
+    time_s: float  # for all of it; what runs then is cut off
     logs: Path  # the logs of lost pairs are kept here
     energy: EnergySource | None = None  # by which energy can be compared
     share: Sequence[str] = ()  # globs of files that the baseline is given
@@ -79,13 +80,13 @@ def run_gate(request: GateRequest) -> GateResult:
         OSError: a folder or a file cannot be written.
     """
     began = monotonic()
+    until = began + request.time_s
     asked = (request.command.root, request.against, request.files, request.share)
     with interruptible(), both_trees(*asked) as trees, workdir() as caches:
-        until = began + request.time_s
         if not request.base_python:
             check_ignored(trees.candidate, trees.baseline)
         conductor = Conductor(
-            commands=_with_caches(commands(request.command, trees, request.files, request.base_python), caches),
+            commands=_commands_of(request, trees, caches),
             logs=request.logs,
             processors=processors(),
             progress=request.progress,
@@ -97,8 +98,10 @@ def run_gate(request: GateRequest) -> GateResult:
         own_python = bool(request.base_python)
         unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
         late = state("out of time", limit=request.time_s)
-        repeat_alarms(questions, request.alpha, conductor.rehearse, in_time=lambda: monotonic() < until, why_late=late)
-        evidence = _measured(conductor, request, questions, until, late)
+        rehearse = partial(conductor.rehearse, until=until)
+        repeat_alarms(questions, request.alpha, rehearse, in_time=lambda: monotonic() < until, why_late=late)
+        sampler = ProcessSampler(partial(_commands_of, request, trees, caches), conductor.random, until, late)
+        evidence = _measured(conductor, request, questions, sampler)
     questions.parts.update({one.key: ("not comparable", why) for one, why in conductor.dropped.items()})
     complete = completeness([test.node for test in request.tests], evidence, decide(evidence))
     if complete.is_empty:
@@ -131,26 +134,36 @@ def summary(result: GateResult, tests: int) -> str:
     )
 
 
-def _with_caches(commands: Mapping[Side, Command], folder: Path) -> dict[Side, Command]:
-    """Give each side a cache of converted models for itself: a model comes from the converters of its own tree."""
+def _commands_of(request: GateRequest, trees: Trees, caches: Path, node: str = "") -> dict[Side, Command]:
+    """Return how both sides are started: for all tests, or for the file of one.
+
+    Each has a cache of converted models for itself: a model comes from the converters of its own tree.
+    """
+    file = request.command.root / node.partition("::")[0]
+    files = [one for one in request.files if one == file] if node else request.files
     return {
-        side: replace(command, environment={**command.environment, CACHE_VARIABLE: str(folder / side[:_SIDE_LETTERS])})
-        for side, command in commands.items()
+        side: replace(command, environment={**command.environment, CACHE_VARIABLE: str(caches / side[:_SIDE_LETTERS])})
+        for side, command in commands(request.command, trees, files, request.base_python).items()
     }
 
 
 def _rehearsed(conductor: Conductor, request: GateRequest, until: float) -> tuple[PairTrace, dict[str, Reason]]:
     """Rehearse; a test that takes its process down twice is left out, and the others are rehearsed without it.
 
-    A process may be killed once by chance, as by the system when memory is short. Past the time limit nothing is tried
-    a second time.
+    A process may be killed once by chance, as by the system when memory is short.
     """
     lost, once = dict[str, Reason](), set[str]()
     while True:
-        trace = conductor.rehearse([test.node for test in request.tests if test.node not in lost])
+        trace = conductor.rehearse([test.node for test in request.tests if test.node not in lost], until)
         if not trace.lost:
             return trace, lost
-        if trace.unfinished not in once and monotonic() < until:
+        if conductor.clock() >= until:
+            where = f", in {trace.unfinished}" if trace.unfinished else ""
+            raise UsageProblem(
+                f"the time of {request.time_s:g} s was up in the rehearsal of {request.name} with the present code"
+                f"{where}: {trace.lost}; give more by --hwperf-gate-time"
+            )
+        if trace.unfinished not in once:
             once.add(trace.unfinished)
             continue
         if not trace.unfinished or len(lost) == _CRASHES:
@@ -198,16 +211,13 @@ def _gone(trace: PairTrace) -> frozenset[Measurement]:
     return frozenset(skipped | {measurement for measurement, side in trace.uneven.items() if side == "baseline"})
 
 
-def _measured(
-    conductor: Conductor, request: GateRequest, questions: Questions, until: float, late: Statement
-) -> Evidence:
+def _measured(conductor: Conductor, request: GateRequest, questions: Questions, sampler: ProcessSampler) -> Evidence:
     """Ask fresh processes one by one, then pairs, for as long as there is time."""
-    sampler = ProcessSampler(conductor.commands, conductor.random)
     samples = (*questions.fixed_samples, *sampler.samples(questions, request.alpha))
     if sampler.seconds:
         conductor.seconds["processes"] = sampler.seconds
     asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
-    return conductor.conduct(asked, until, late)
+    return conductor.conduct(asked, sampler.until, sampler.why_late)
 
 
 def _answers(evidence: Evidence, questions: Questions, trace: PairTrace) -> PairedAnswers:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pytest_hwperf.host.worker_protocol import ModelSpec
 
+LONGEST_SILENCE_S = 300.0  # unless the user gives another: fixtures train models
 _OF_COVERAGE = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START")  # coverage follows into whoever inherits them
 
 
@@ -17,7 +18,7 @@ class Command:
     arguments: Sequence[str]  # after `python -m`: "pytest" and its arguments, unless `module` says otherwise
     directory: Path
     environment: Mapping[str, str]
-    deadline_s: float = 300.0  # a worker that is silent for longer hangs
+    deadline_s: float = LONGEST_SILENCE_S  # a process that is silent for longer hangs
     interpreter: str = field(default=sys.executable)
     module: str = "pytest"
     model: ModelSpec | None = None  # what that module measures, where it is no pytest
@@ -41,6 +42,7 @@ class PytestCommand:
     inipath: Path | None
     directory: Path  # in which pytest was started
     environment: Mapping[str, str]
+    deadline_s: float = LONGEST_SILENCE_S  # a process that is silent for longer hangs
 
     def for_file(self, path: Path) -> Command:
         """Return the command that runs the tests of one file."""
@@ -49,6 +51,7 @@ class PytestCommand:
             arguments=[*self.inherited, str(path), f"--rootdir={self.root}", *ini, *self.neutral],
             directory=self.directory,
             environment=self.environment,
+            deadline_s=self.deadline_s,
         )
 
 

@@ -1,8 +1,10 @@
 """Fresh processes with one task each: memory, cold starts, allocation sites and repeated measurements."""
 
+import math
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.records import replace
@@ -20,13 +22,16 @@ _LARGEST_REPLY = 1 << 28  # bytes; ten million recorded values fit
 _PINNED_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
-def ask(task: WorkerTask, commands: Sequence[Command], *, at_once: int = 1) -> list[WorkerResult]:
+def ask(
+    task: WorkerTask, commands: Sequence[Command], *, at_once: int = 1, until: float = math.inf
+) -> list[WorkerResult]:
     """Carry out one task in a fresh process of each command, `at_once` side by side; return the results in order.
 
     Args:
         task: its `reply_to` is filled in here.
         commands: each runs the file of the test; one that stands there several times is started as often.
         at_once: processes that run together.
+        until: instant of `monotonic` at which they are ended.
 
     Raises:
         WorkerError: one of them crashed, hung or gave no result; the end of its log is quoted.
@@ -35,20 +40,22 @@ def ask(task: WorkerTask, commands: Sequence[Command], *, at_once: int = 1) -> l
         results: list[WorkerResult] = []
         for start in range(0, len(commands), at_once):
             group = commands[start : start + at_once]
-            results.extend(_ask_group(task, group, [folder / str(start + n) for n in range(len(group))]))
+            results.extend(_ask_group(task, group, [folder / str(start + n) for n in range(len(group))], until))
         return results
 
 
-def _ask_group(task: WorkerTask, commands: Sequence[Command], places: Sequence[Path]) -> list[WorkerResult]:
+def _ask_group(
+    task: WorkerTask, commands: Sequence[Command], places: Sequence[Path], until: float
+) -> list[WorkerResult]:
     environment = _PINNED_ALLOCATOR if task.role == "memory" else {}
-    started: list[Launched] = []
+    started, began = list[Launched](), monotonic()
     try:
         for command, place in zip(commands, places, strict=True):
             place.mkdir()
             with uninterrupted():
                 started.append(launch(command, replace(task, reply_to=str(place / _REPLY)), place, environment))
         return [
-            _wait(worker, place / _REPLY, command.deadline_s)
+            _wait(worker, place / _REPLY, began, min(began + command.deadline_s, until))
             for worker, command, place in zip(started, commands, places, strict=True)
         ]
     finally:
@@ -56,11 +63,11 @@ def _ask_group(task: WorkerTask, commands: Sequence[Command], places: Sequence[P
             worker.end()
 
 
-def _wait(worker: Launched, reply: Path, deadline_s: float) -> WorkerResult:
+def _wait(worker: Launched, reply: Path, began: float, until: float) -> WorkerResult:
     try:
-        ending = f"ended with code {worker.process.wait(deadline_s)} and gave no answer"
+        ending = f"ended with code {worker.process.wait(max(0.0, until - monotonic()))} and gave no answer"
     except subprocess.TimeoutExpired:
-        ending = f"gave no answer within {deadline_s:g} s"
+        ending = f"gave no answer within {max(0.0, until - began):.3g} s"
     if not reply.exists():
         raise WorkerError(f"a fresh process {ending}.", log=worker.log_tail())
     try:

@@ -26,6 +26,7 @@ class ModelSpec(Record, frozen=True, kw_only=True):
     data: str  # path of an .npz file with X, and y where there are labels
     batch_size: int  # rows per call
     threads: int
+    hold_collector: bool = False  # the garbage collector runs between calls alone
     test: str  # what the measurement is called
     label: str
 

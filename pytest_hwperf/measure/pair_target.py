@@ -1,6 +1,5 @@
 """A loaded subject in a process of a pair: what its conductor may ask of it."""
 
-import gc
 from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,8 +16,9 @@ from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show
 from pytest_hwperf.host.tracing import lasting_tracers, untraced
 from pytest_hwperf.measure.accuracy import correctness, flips
+from pytest_hwperf.measure.collection import collect_between, collection
 from pytest_hwperf.measure.planted_work import planted
-from pytest_hwperf.measure.sampling import Stream, collection_held, refuse_coroutine
+from pytest_hwperf.measure.sampling import Stream, refuse_coroutine
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 
 ARENA = taken_by("session")
@@ -35,13 +35,14 @@ class PairTarget:
     stream: Stream  # of its calls
     open_energy: Callable[[], Meter | None]
     plant: float = 0.0  # share of work that is planted into every call, for a self-check
+    hold_collector: bool = False  # collect garbage before each block alone
 
     def prepare(self) -> None:
-        """Collect the garbage of the last block, as the other side does; plant the work of a self-check once."""
+        """Collect the garbage of the last block where the collector is held; plant the work of a self-check once."""
         if self.plant:  # only now: while both sides prepare, each slows the other, and loops otherwise than calls
             self.stream.function = planted(self.loaded.function, self.loaded.inputs, self.plant)
             self.plant = 0.0
-        gc.collect()
+        collect_between(held=self.hold_collector)
 
     def block(self, calls: int, batch: int) -> "array[int]":
         """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
@@ -78,11 +79,15 @@ class PairTarget:
 
 @contextmanager
 def ready_target(
-    subject: Subject, open_energy: Callable[[], Meter | None], plant: float = 0.0
+    subject: Subject,
+    open_energy: Callable[[], Meter | None],
+    plant: float = 0.0,
+    *,
+    hold_collector: bool = False,
 ) -> Iterator[tuple[PairTarget, object, float]]:
     """Load a subject and call it once; yield what a conductor may ask, the value of that call, and its seconds.
 
-    Meanwhile garbage is collected only where the target does it.
+    Where the collector is held, garbage is meanwhile collected only where the target does it.
 
     Raises:
         MeasurementError: the call gives a coroutine, or the process is traced.
@@ -96,8 +101,8 @@ def ready_target(
         result = stream.once()
         seconds = perf_counter() - before
         refuse_coroutine(result)
-        with collection_held():
-            yield PairTarget(subject, loaded, stream, open_energy, plant), result, seconds
+        with collection(held=hold_collector):
+            yield PairTarget(subject, loaded, stream, open_energy, plant, hold_collector), result, seconds
 
 
 def exact_samples(subject: Subject, predicted: object) -> tuple[list[Sample], dict[str, Statement]]:

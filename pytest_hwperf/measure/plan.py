@@ -23,6 +23,7 @@ class SamplingLimits:
     steady_ratio: float = 1.10  # largest over smallest median of three successive steady blocks
     batch_below_s: float = 20e-6  # shorter calls are timed in batches: reading the clock takes 60 ns
     batch_s: float = 100e-6  # one batch
+    hold_collector: bool = False  # the garbage collector runs between calls alone; else as the program has set it
     single_calls: bool = False  # short calls too are timed one by one for their latency: for its tail
 
 

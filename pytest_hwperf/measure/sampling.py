@@ -1,6 +1,5 @@
 """Time calls: warm up until steady, then windows of calls between meter readings until the core says enough."""
 
-import gc
 import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,11 +16,11 @@ from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading, Values
 from pytest_hwperf.host.tracing import untraced
+from pytest_hwperf.measure.collection import collect_between, collection
 from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan
 
 _SECOND = 1_000_000_000  # ns
-_INTERPRETERS_OWN = 1000  # objects that may be frozen when Python starts: 375 in 3.12
 _MOST_SINGLE = 10_000  # short calls that are timed one by one beside each window
 _SLOWED = "calls became three times slower within a window, which was ended early and counts by its calls"
 
@@ -137,7 +136,7 @@ class Sampler:
         refuse_coroutine(result)
         refuse_nan(result)
         measured = RawSamples(result=result, first_call_s=first_s)
-        with _repetition_explained(), collection_held():
+        with _repetition_explained(), collection(held=self._limits.hold_collector):
             untraced(partial(self._repeat, measured, meters, enough))
         return measured
 
@@ -157,7 +156,7 @@ class Sampler:
         while self._clock_ns() + call_s * _SECOND < deadline:
             count = max(1, min(round(self._limits.block_s / call_s), 10_000)) if call_s else 10_000
             taken = self._stream.times(count, self._clock_ns, deadline)
-            gc.collect()
+            collect_between(held=self._limits.hold_collector)
             call_s = median(taken) / _SECOND
             medians.append(call_s)
             latest = medians[-3:]
@@ -194,7 +193,7 @@ class Sampler:
             size = measured.calls_per_value
             measured.latency_s.extend(max(0.0, ns / size - cost_ns) / _SECOND for ns in taken)
             elapsed_s = self._seconds_since(started)
-            gc.collect()  # garbage of the calls is collected between windows, the same for both sides
+            collect_between(held=limits.hold_collector)
             if plan.is_over(elapsed_s, len(measured.windows)):
                 return
             long_enough = elapsed_s >= limits.min_time_s and len(measured.latency_s) >= limits.min_calls
@@ -264,23 +263,3 @@ def _repetition_explained() -> Iterator[None]:
     except Exception as error:
         error.add_note("hwperf makes this call many times, and the first one worked: measure what can be repeated")
         raise
-
-
-@contextmanager
-def collection_held() -> Iterator[None]:
-    """Keep the garbage collector out of timed calls: existing objects are frozen, garbage is collected between windows.
-
-    Frozen objects are not scanned again, so that a collection costs the same however many objects the session has.
-    """
-    was_enabled, was_frozen = gc.isenabled(), gc.get_freeze_count() > _INTERPRETERS_OWN
-    gc.collect()
-    if not was_frozen:  # else the user's own freeze would be undone too
-        gc.freeze()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if not was_frozen:
-            gc.unfreeze()
-        if was_enabled:
-            gc.enable()

@@ -1,6 +1,7 @@
 """The conductor's end of a connection to a process of a pair: an inherited socket, which nobody else can reach."""
 
 import fcntl
+import math
 import selectors
 import socket
 import subprocess
@@ -26,6 +27,7 @@ from pytest_hwperf.pairs.messages import (
 )
 
 _SLICE_S = 0.2  # between two checks whether the process lives: a forked child may hold its end of the connection
+_SEND_S = 30.0  # until a process has taken a message: one that is stopped takes none
 _EXIT_S = 0.5  # from the end of a connection to the end of its process
 _FIRST_FREE = 3  # the descriptors before are those of the standard streams
 _LARGEST_HELLO = 4096  # bytes: until its first message is understood, a process is trusted with no more
@@ -81,12 +83,22 @@ class Connection:
         connection: socket.socket,
         launched: Launched,
         side: Side,
+        until: float = math.inf,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Exchange messages with `launched`, which is one side, over `connection`."""
+        """Exchange messages with `launched`, which is one side, over `connection`.
+
+        Args:
+            connection: this end of it.
+            launched: the process at the other end.
+            side: which it is.
+            until: instant of `clock` after which nothing is waited for, whatever time a message may take.
+            clock: in seconds.
+        """
         self._side = side
         self._connection = connection
         self._launched = launched
+        self._until = until
         self._clock = clock
         self._greeted = False
 
@@ -94,10 +106,14 @@ class Connection:
         """Send one message.
 
         Raises:
-            WorkerLostError: the process is gone.
+            WorkerLostError: the process is gone, or takes nothing.
         """
+        until = self._due(_SEND_S)
+        self._connection.settimeout(max(until - self._clock(), _SLICE_S))
         try:
             self._connection.sendall(encode_frame(Frame(message=message)))
+        except TimeoutError as error:
+            raise self._late(f"took no message for {_SEND_S:g} s") from error
         except OSError as error:
             raise self._gone() from error
 
@@ -118,6 +134,8 @@ class Connection:
         try:
             problem = self._misgreeting(self._received(deadline_s, largest=_LARGEST_HELLO).message)
         except WorkerLostError as error:
+            if self._clock() >= self._until:
+                raise
             problem = error.what
         except WorkerError as error:
             problem = str(error)
@@ -141,7 +159,7 @@ class Connection:
         self._connection.close()
 
     def _received(self, deadline_s: float, largest: int = LARGEST_FRAME) -> Frame:
-        wait = partial(self._wait, self._clock() + deadline_s, deadline_s)
+        wait = partial(self._wait, self._due(deadline_s), deadline_s)
         try:
             return decode_frame(lambda count: read_exactly(self._connection, count, wait), largest)
         except OSError as error:
@@ -151,11 +169,17 @@ class Connection:
         """Wait for more bytes of a message; it has to be whole in time, and not only to go on."""
         while True:
             if self._clock() > until:
-                raise self._lost(f"was silent for {deadline_s:.3g} s")
+                raise self._late(f"was silent for {deadline_s:.3g} s")
             if _readable(self._connection):
                 return
             if self._launched.process.poll() is not None and not _readable(self._connection):
                 raise self._gone()
+
+    def _due(self, deadline_s: float) -> float:
+        return min(self._clock() + deadline_s, self._until)
+
+    def _late(self, sentence: str) -> WorkerLostError:
+        return self._lost("was cut off when the time was up" if self._clock() >= self._until else sentence)
 
     def _lost(self, sentence: str) -> WorkerLostError:
         return WorkerLostError(sentence, side=self._side)

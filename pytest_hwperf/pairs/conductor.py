@@ -1,6 +1,7 @@
 """Pairs of fresh processes, one after the other, until every hypothesis of the build is decided or the time is up."""
 
 import dataclasses
+import math
 import secrets
 import shutil
 from array import array
@@ -19,7 +20,7 @@ from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.paired import is_ratio, pair_value
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.sequence import next_step
+from pytest_hwperf.core.sequence import Step, next_step
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command
@@ -31,10 +32,9 @@ from pytest_hwperf.pairs.channel import Connection, WorkerLostError, loss, socke
 from pytest_hwperf.pairs.interleaving import BlockPlan
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
 
-_START_S = 120.0  # for an interpreter and the imports of conftest files
 _REHEARSED = BlockPlan(doubles=1, warm_blocks=4, warm_s=0.5)  # its times are discarded
-_PATIENCE = 3  # lost pairs in a build, after which it ends
-_MISSES = 2  # pairs without a value, after which a hypothesis is dropped
+_PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
+_MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped
 _HASH_SEEDS = 2**32 - 1  # the largest PYTHONHASHSEED
 
 
@@ -66,15 +66,21 @@ class Conductor:
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
     random: Random = field(init=False)
-    _misses: Counter[Hypothesis] = field(default_factory=Counter)
+    _misses: Counter[Hypothesis] = field(default_factory=Counter)  # pairs in a row without its value
+    _crashes: Counter[str] = field(default_factory=Counter)  # node id → pairs that were lost in that test
     _started: int = 0
 
     def __post_init__(self) -> None:
         """Begin the random choices."""
         self.random = Random(self.seed)  # noqa: S311 - fair coins whose throws can be repeated, no secret
 
-    def rehearse(self, nodes: Sequence[str]) -> PairTrace:
-        """Run a first pair whose times are discarded: it finds what crashes, and takes all that needs no clock."""
+    def rehearse(self, nodes: Sequence[str], until: float = math.inf) -> PairTrace:
+        """Run a first pair whose times are discarded: it finds what crashes, and takes all that needs no clock.
+
+        Args:
+            nodes: ids of the tests.
+            until: instant of `clock` at which it is cut off.
+        """
 
         def watch(measurement: Measurement) -> None:
             self.progress(Progress(stage="rehearsal", pair=1, of=1, test=measurement.test))
@@ -83,19 +89,20 @@ class Conductor:
             nodes=nodes,
             wanted=lambda _: [MEDIAN_LATENCY],
             exact=True,
-            plan=_REHEARSED,
+            plan=self._patient(_REHEARSED),
+            silence_s=self._silence_s,
             watch=watch,
             draw=self._draw,
         )
         watch(Measurement(test="", label=""))
-        return self._hold("rehearsal", program)
+        return self._hold("rehearsal", program, until)
 
     def conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
         """Run pairs until every hypothesis is decided.
 
         Args:
             evidence: hypotheses and fixed samples; its pairs are continued.
-            until: instant of `clock` after which no pair is begun.
+            until: instant of `clock` at which the pair is cut off that runs then; no other is begun.
             why_late: reason of hypotheses that are undecided then.
 
         Returns:
@@ -105,23 +112,31 @@ class Conductor:
         while (step := next_step(evidence)).stage is not None:
             if self.clock() >= until:
                 return replace(evidence, stopped=why_late)
-            pair, trace = self._pair(evidence, step.stage, step.measurements, step.pairs)
+            pair, trace = self._pair(evidence, step, until)
             evidence = replace(evidence, pairs=(*evidence.pairs, pair))
-            evidence = self._without_silent(evidence, step.measurements, pair, trace)
-            lost += bool(pair.lost)
+            if pair.lost and self.clock() >= until:
+                return replace(evidence, stopped=why_late)
+            evidence = self._without_silent(evidence, step.hypotheses, pair, trace)
+            self._crashes[trace.unfinished] += bool(pair.lost)
+            lost = lost + 1 if pair.lost and not trace.unfinished else 0
             if lost >= _PATIENCE:
                 return replace(evidence, stopped=state("pairs lost", lost=lost, why=str(pair.lost)))
         return evidence
 
     def _without_silent(
-        self, evidence: Evidence, measurements: Sequence[Measurement], pair: Pair, trace: PairTrace
+        self, evidence: Evidence, waiting: Sequence[Hypothesis], pair: Pair, trace: PairTrace
     ) -> Evidence:
-        """Drop hypotheses that repeatedly gave no value where they should have: the pairs would never end."""
+        """Drop hypotheses that gave no value again and again where they should have: the pairs would never end.
+
+        What is decided waits for none and stays. Of a test that only now and then crashes, or that another one's crash
+        has cut off, more pairs are run.
+        """
         seen = {one.key for one in pair.observations}
-        for hypothesis in evidence.hypotheses:
-            asked = hypothesis.measurement in measurements and hypothesis not in self.dropped
-            interrupted = pair.lost and hypothesis.measurement.test != trace.unfinished
-            if not asked or hypothesis.key in seen or interrupted:
+        for hypothesis in waiting:
+            if hypothesis.key in seen:
+                self._misses[hypothesis] = 0
+                continue
+            if pair.lost and hypothesis.measurement.test != trace.unfinished:
                 continue
             self._misses[hypothesis] += 1
             if self._misses[hypothesis] >= _MISSES:
@@ -129,19 +144,21 @@ class Conductor:
                 self.dropped[hypothesis] = state("no value", pairs=_MISSES, why=why)
         return replace(evidence, dropped=tuple(self.dropped))
 
-    def _pair(
-        self, evidence: Evidence, stage: Stage, measurements: Sequence[Measurement], left: int
-    ) -> tuple[Pair, PairTrace]:
+    def _pair(self, evidence: Evidence, step: Step, until: float) -> tuple[Pair, PairTrace]:
+        stage, measurements = step.stage or "screen", step.measurements
         program = Program(
-            nodes=list(dict.fromkeys(measurement.test for measurement in measurements)),
+            nodes=sorted(  # what has crashed comes last: it cuts off what follows
+                dict.fromkeys(measurement.test for measurement in measurements), key=lambda node: self._crashes[node]
+            ),
             wanted=lambda here: [
                 one.margin.key for one in evidence.hypotheses if one.measurement == here and here in measurements
             ],
-            plan=self.plan,
-            watch=self._watch(evidence, stage, measurements, left),
+            plan=self._patient(self.plan),
+            silence_s=self._silence_s,
+            watch=self._watch(evidence, stage, measurements, step.pairs),
             draw=self._draw,
         )
-        trace = self._hold(stage, program)
+        trace = self._hold(stage, program, until)
         interleavings = trace.interleavings.values()
         pair = Pair(
             number=len(evidence.pairs) + 1,
@@ -176,16 +193,25 @@ class Conductor:
         )
         return lambda measurement: self.progress(dataclasses.replace(here, test=measurement.test))
 
-    def _hold(self, stage: Stage, program: Program) -> PairTrace:
+    @property
+    def _silence_s(self) -> float:
+        """The longest that a process may be silent: while it starts, in a fixture that trains a model."""
+        return max(command.deadline_s for command in self.commands.values())
+
+    def _patient(self, plan: BlockPlan) -> BlockPlan:
+        """Let the first block of a measurement take as long: nothing is known of it yet."""
+        return dataclasses.replace(plan, first_block_s=self._silence_s)
+
+    def _hold(self, stage: Stage, program: Program, until: float) -> PairTrace:
         """Start a pair, conduct it through the program, and end it."""
         began = self.clock()
         order = SIDES if self._toss() else SIDES[::-1]
         seeds: dict[str, int] = {side: self.random.randrange(_HASH_SEEDS) for side in order}
         self._started += 1
-        with self._processes(order, seeds) as (connections, folder):
+        with self._processes(order, seeds, until) as (connections, folder):
             try:
                 for side in SIDES:
-                    connections[side].greet(_START_S)
+                    connections[side].greet(self._silence_s)
                 trace = Pairing(connections, program, self._toss).run()
             except WorkerLostError as error:
                 trace = PairTrace(lost=loss(error))
@@ -197,7 +223,7 @@ class Conductor:
 
     @contextmanager
     def _processes(
-        self, order: Sequence[Side], seeds: Mapping[str, int]
+        self, order: Sequence[Side], seeds: Mapping[str, int], until: float
     ) -> Iterator[tuple[dict[Side, Connection], Path]]:
         """Start both processes, each with an end of a socket that has no address: nobody else can connect to it."""
         with workdirs.workdir() as folder, ExitStack() as stack:
@@ -212,7 +238,7 @@ class Conductor:
                     seed = {"PYTHONHASHSEED": str(seeds[side])}
                     process = launch(self.commands[side], task, place, seed, [theirs.fileno()])
                     stack.callback(process.end)
-                connections[side] = Connection(ours, process, side)
+                connections[side] = Connection(ours, process, side, until, self.clock)
             yield connections, folder
 
     def _kept(self, workdir: Path) -> Path:

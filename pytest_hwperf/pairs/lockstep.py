@@ -43,7 +43,7 @@ class Program:
     wanted: Wanted
     exact: bool = False  # ask for what needs no clock too
     plan: BlockPlan = field(default_factory=BlockPlan)
-    silence_s: float = 300.0  # a process that trains a model in a fixture sends nothing for long
+    silence_s: float = 300.0  # the longest between two messages of a process
     watch: Callable[[Measurement], None] = lambda _: None  # called when a measurement begins
     draw: Callable[[], int | None] = lambda: None  # a processor for each measurement; None: the scheduler chooses
 

@@ -69,8 +69,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_concerned(item: pytest.Item) -> bool:
     """Whether a test carries one of the markers or uses one of the fixtures that measure."""
-    used = not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
-    return used or any(map(item.get_closest_marker, _MARKERS))
+    if not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+        return True
+    return any(mark.name in _MARKERS for mark in item.iter_markers())  # one walk for all of them
 
 
 @pytest.fixture(name="hwperf")  # the module `hwperf` of this package becomes its attribute of that name

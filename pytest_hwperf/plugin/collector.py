@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_hwperf.core.foreign_text import visible_lines
+
 if TYPE_CHECKING:
     from pytest_hwperf.core.report import Report
     from pytest_hwperf.plugin.options import Settings
@@ -65,6 +67,6 @@ class Collector:
 
             show(terminalreporter, self._report)
         for line in self._lines:
-            terminalreporter.write_line(f"hwperf: {line}")
+            terminalreporter.write_line(visible_lines(f"hwperf: {line}"))
         for line in self._trouble:
-            terminalreporter.write_line(f"hwperf: {line}", red=True, bold=True)
+            terminalreporter.write_line(visible_lines(f"hwperf: {line}"), red=True, bold=True)

@@ -7,6 +7,7 @@ import pytest
 
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
+from pytest_hwperf.core.foreign_text import visible_lines
 from pytest_hwperf.core.hypotheses import COMMIT_DIGITS, EnergySource, MeasuredTest, why_not_rerun
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.sequence import check_alpha
@@ -38,7 +39,7 @@ def rerun(session: pytest.Session) -> None:
         stored = "" if session_of(config).settings.against else "; --hwperf-rerun=never compares with what is stored"
         raise pytest.UsageError(f"hwperf: {error}{stored}") from error
     except (HwperfError, OSError) as error:
-        raise pytest.UsageError(f"hwperf: {error}") from error
+        raise pytest.UsageError(visible_lines(f"hwperf: {error}")) from error
     for line in (summary(result, len(items)), *result.gate.warnings):
         shown.say(f"hwperf: {line}")
     session_of(config).gate = result
@@ -61,7 +62,7 @@ def check_against(config: pytest.Config) -> None:
         try:
             resolve(config.rootpath, settings.against)
         except HwperfError as error:
-            raise pytest.UsageError(f"--hwperf-against={settings.against}: {error}") from error
+            raise pytest.UsageError(visible_lines(f"--hwperf-against={settings.against}: {error}")) from error
     if _workers(config):
         raise pytest.UsageError(
             "--hwperf-against needs the machine for itself, and -n starts test workers side by side: run measured "

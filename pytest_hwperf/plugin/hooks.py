@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pytest_hwperf.core.foreign_text import visible, visible_lines
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT
 from pytest_hwperf.plugin.collector import Collector
 from pytest_hwperf.plugin.options import read_settings
@@ -23,6 +24,7 @@ from pytest_hwperf.plugin.session import (
     session_of,
     test_of,
 )
+from pytest_hwperf.plugin.timeouts import timer_cancelled, timer_set
 
 
 def start(config: pytest.Config) -> None:
@@ -109,7 +111,7 @@ def pytest_make_collect_report(
     problems = known[before:]
     if problems:
         report.outcome = "failed"
-        report.longrepr = "\n".join(problems)
+        report.longrepr = "\n".join(map(visible, problems))
         report.result = []
         report.hwperf_usage = True  # type: ignore[attr-defined] # crosses to the controller, which exits with 4
     return report
@@ -124,7 +126,7 @@ def check_items(config: pytest.Config, items: list[pytest.Item]) -> None:
     _read_markers(items)
     problems = session_of(config).problems
     if problems and not hasattr(config, "workerinput"):
-        raise pytest.UsageError("\n".join(problems))
+        raise pytest.UsageError("\n".join(map(visible, problems)))
     settings = session_of(config).settings
     if settings.needs_preflight and any(map(_is_metered, items)) and not _is_distributed(config):
         _check_energy(config)
@@ -183,10 +185,9 @@ def _rerun(session: pytest.Session) -> None:
     except (pytest.UsageError, pytest.exit.Exception):
         raise
     except Exception as error:
-        raise pytest.UsageError(
-            f"hwperf: nothing was compared, by a mistake of pytest-hwperf itself: {type(error).__name__}: {error}. "
-            f"Please report it with these lines:\n{traceback.format_exc()}"
-        ) from error
+        text = f"hwperf: nothing was compared, by a mistake of pytest-hwperf itself: {type(error).__name__}: {error}. "
+        lines = f"Please report it with these lines:\n{traceback.format_exc()}"
+        raise pytest.UsageError(visible(text) + visible_lines(lines)) from error
 
 
 def _reruns(session: pytest.Session) -> bool:
@@ -209,7 +210,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
     """Measure the body of a test that has a budget and no fixture: its body is the call."""
-    if not is_measured(pyfuncitem) or "hwperf" in pyfuncitem.fixturenames:
+    refused = test_of(pyfuncitem).markers.refusal  # and run all the same, where nothing is measured
+    if not is_measured(pyfuncitem) or refused or "hwperf" in pyfuncitem.fixturenames:
         return (yield)
     from pytest_hwperf.plugin.hwperf import measured_body
 
@@ -224,6 +226,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Judge a measured test when its body has passed; all its verdicts fail it together."""
+    refusal = test_of(item).markers.refusal
+    if refusal and not session_of(item.config).settings.disable:
+        path, line, _ = item.location
+        pytest.fail(f"{path}:{(line or 0) + 1}: {refusal}", pytrace=False)
     result = yield  # a body that fails by itself is not judged
     if session_of(item.config).mode.judges and is_measured(item):
         from pytest_hwperf.plugin.judging import judge_test
@@ -232,6 +238,18 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         if failure:
             pytest.fail(failure, pytrace=False)
     return result
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
+    """Note the timer of pytest-timeout, to stop it during waits for fresh processes."""
+    timer_set(item, settings)
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
+    """Note that pytest-timeout has no timer any more."""
+    timer_cancelled(item)
 
 
 @pytest.hookimpl(wrapper=True)

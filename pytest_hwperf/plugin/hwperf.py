@@ -1,5 +1,6 @@
 """The object that the fixture `hwperf` gives: it measures, records and compares."""
 
+import dataclasses
 import math
 import re
 from array import array
@@ -18,13 +19,15 @@ from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.timeouts import timeout_paused
+from pytest_hwperf.plugin.tracebacks import without_own_frames
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def _raised_at_the_call(method: Callable[P, R]) -> Callable[P, R]:
-    """Let the package's own errors point at the user's line, without the frames of this package."""
+    """Let errors point at the user's line and at what the user's code did, without the frames of this package."""
 
     @wraps(method)
     def shown(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -33,6 +36,8 @@ def _raised_at_the_call(method: Callable[P, R]) -> Callable[P, R]:
             return method(*args, **kwargs)
         except HwperfError as error:
             raise error.with_traceback(None) from None
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - raised again
+            raise error.with_traceback(without_own_frames(error.__traceback__))  # noqa: B904 - the same error
 
     return shown
 
@@ -76,6 +81,7 @@ class Hwperf:
         """
         self._check_label(label)
         subject = _subject(target, args, kwargs, y_true=y_true, batch_size=batch_size)
+        subject = dataclasses.replace(subject, conditions={**subject.conditions, "gc": self._session.settings.gc})
         run = self._session.mode.measure(self._item, subject, label)
         self._test.runs.append(run)
         return run
@@ -180,12 +186,20 @@ class Hwperf:
             batch_size=batch_size,
             threads=threads,
             time_s=session.gate_time_s,
+            hold_collector=session.gc == "off",
             measurement=Measurement(test=self._item.nodeid, label=run.label),
             progress=shown.show,
         )
-        comparisons, gate = compare_models(old, new, X, y_true, settings)
+        with timeout_paused(self._item):
+            comparisons, gate = compare_models(old, new, X, y_true, settings)
         shown.clear()
-        conditions = {"baseline": old, "candidate": new, "batch_size": str(batch_size), "threads": str(threads)}
+        conditions = {
+            "baseline": old,
+            "candidate": new,
+            "batch_size": str(batch_size),
+            "threads": str(threads),
+            "gc": session.gc,
+        }
         self._test.compared.append((replace(run, conditions=conditions), comparisons, gate))
         return comparisons
 

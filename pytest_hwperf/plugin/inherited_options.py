@@ -8,6 +8,7 @@ import pytest
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host.command_line import Command, PytestCommand
+from pytest_hwperf.plugin.session import session_of
 
 # Options that a worker must not inherit: they stop it, select other tests, or write the files of this session.
 _FLAGS = frozenset(
@@ -26,7 +27,7 @@ _WITH_VALUE = frozenset(
         *("--basetemp", "--junitxml", "--junit-xml", "--report-log", "--log-file", "--html", "--alluredir"),
         *("--json-report-file", "--durations", "--hwperf-artifacts", "--hwperf-json"),
         *("--hwperf-against", "--hwperf-rerun", "--hwperf-gate-time", "--hwperf-base-python", "--hwperf-share"),
-        *("--hwperf-plant",),
+        *("--hwperf-plant", "--hwperf-worker-time"),
         *("-c", "--config-file", "--rootdir"),
     }
 )
@@ -42,6 +43,7 @@ def pytest_command(config: pytest.Config) -> PytestCommand:
         inipath=config.inipath,
         directory=Path(config.invocation_params.dir),
         environment=_environment(),
+        deadline_s=session_of(config).settings.worker_time_s,
     )
 
 

@@ -20,6 +20,7 @@ from pytest_hwperf.core.baselines import (
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.records import Comparison, Figure, Judgement, Policy, Run, Skip, replace
 from pytest_hwperf.core.report import ReportPart
 from pytest_hwperf.core.serialisation import to_json
@@ -28,6 +29,7 @@ from pytest_hwperf.core.stored_timings import needs_repeats
 from pytest_hwperf.core.verdicts import budgets_of, explain, judge
 from pytest_hwperf.plugin.measurement import empty_run, repeat_runs
 from pytest_hwperf.plugin.missed_memory import lines_of_sites
+from pytest_hwperf.plugin.retries import Retries
 from pytest_hwperf.plugin.session import SessionState, session_of, test_of
 from pytest_hwperf.reports.junit import properties
 
@@ -42,9 +44,10 @@ def judge_test(item: pytest.Item) -> str:
     if not measured and test.markers.budgets and not test.skips:
         measured = [_nothing_measured(item)]
     again = cache(lambda: repeat_runs(item))  # once for all labels of a test
+    retries = Retries(item)
     judgements, errors = list[Judgement](), list[str]()
     for run in measured:
-        judgement, error = _judged(item, run, measured, again)
+        judgement, error = _judged(item, run, measured, again, retries)
         judgements.append(judgement)
         errors.extend(filter(None, [error]))
     policy = Policy(undecided=settings.undecided, strict=settings.strict)
@@ -104,7 +107,11 @@ def _nothing_measured(item: pytest.Item) -> Run:
 
 
 def _judged(
-    item: pytest.Item, run: Run, all_runs: Sequence[Run], again: Callable[[], list[list[Run]]]
+    item: pytest.Item,
+    run: Run,
+    all_runs: Sequence[Run],
+    again: Callable[[], list[list[Run]]],
+    retries: Retries,
 ) -> tuple[Judgement, str]:
     """Judge one run; return why it could not be compared too, for budgets hold whatever became of the baseline."""
     settings, markers = session_of(item.config).settings, test_of(item).markers
@@ -117,7 +124,13 @@ def _judged(
             compared = not_compared(found, _criteria(item, run), said(error.sentence))
     policy = Policy(undecided=settings.undecided, strict=settings.strict)
     budgets = budgets_of(run, all_runs, markers.budgets)
-    return Judgement(run=run, figures=found, verdicts=judge(run, found, compared, budgets, policy)), trouble
+    verdicts = judge(run, found, compared, budgets, policy)
+    if settings.undecided == "retry":
+        try:
+            verdicts = judge(run, found, compared, budgets, policy, retries.values(run, verdicts))
+        except HwperfError as error:
+            trouble = trouble or str(error)
+    return Judgement(run=run, figures=found, verdicts=verdicts), trouble
 
 
 def _compared(
@@ -182,7 +195,7 @@ def _failure(judgements: Sequence[Judgement]) -> str:
         return ""
     failing, others = list[str](), list[str]()
     for judgement in judgements:
-        label = f"[{judgement.run.label}] " if judgement.run.label else ""
+        label = f"[{visible(judgement.run.label)}] " if judgement.run.label else ""
         for verdict in judgement.verdicts:
-            (failing if verdict.fails else others).append(f"{label}{explain(verdict)}")
+            (failing if verdict.fails else others).append(f"{label}{visible(explain(verdict))}")
     return "\n".join([*failing, *others])

@@ -30,12 +30,13 @@ def read_markers(item: pytest.Item) -> list[str]:
 
     budgets = closest([settings.budgets, *layers("hwbudget", parse_budgets)])
     named = [settings.margins, *layers("hwregression", parse_margins)]
-    if complaint := _unmeasurable(item):
+    if complaint := _missing_fixture(item):
         problems.append(f"{item.nodeid}: {complaint}")
     test_of(item).markers = Markers(
         budgets=budgets,
         margins=closest_margins(named),
         named=tuple(margin for layer in named for margin in layer),
+        refusal=_unmeasurable(item),
     )
     return problems
 
@@ -79,19 +80,27 @@ def _check_scenarios(mark: pytest.Mark) -> None:
         registry.check("scenarios", name)
 
 
-def _unmeasurable(item: pytest.Item) -> str:
-    """Say why a test with a marker cannot be measured; "" where it can."""
+def _missing_fixture(item: pytest.Item) -> str:
+    """Say which fixture a marker needs that the test does not use; "" where none is missing."""
     fixtures = getattr(item, "fixturenames", ())
     if item.get_closest_marker("hwscenarios") and "scenario" not in fixtures:
         return "hwscenarios: the test does not use the fixture scenario; add it and call hwperf(scenario)"
-    if "hwperf" in fixtures:
-        return _ASYNC if iscoroutinefunction(getattr(item, "obj", None)) else ""
-    if item.get_closest_marker("hwbudget"):
-        return _unmeasurable_body(item)
+    if "hwperf" in fixtures or item.get_closest_marker("hwbudget"):
+        return ""
     return (
         "hwregression or hwscenarios: nothing of this test is measured; add the fixture hwperf and call it, "
         "or give the test a hwbudget"
     )
+
+
+def _unmeasurable(item: pytest.Item) -> str:
+    """Say why nothing of a test can be measured; "" where something can.
+
+    It fails this test alone: a budget of a class or module is often meant for the others.
+    """
+    if "hwperf" in getattr(item, "fixturenames", ()):
+        return _ASYNC if iscoroutinefunction(getattr(item, "obj", None)) else ""
+    return _unmeasurable_body(item) if item.get_closest_marker("hwbudget") else ""
 
 
 def _unmeasurable_body(item: pytest.Item) -> str:

@@ -36,6 +36,7 @@ from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.inherited_options import command_for
 from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.scenarios.threads import oversubscription
 
 _ONCE = "first_call"
@@ -62,7 +63,8 @@ def repeat_runs(item: pytest.Item) -> list[list[Run]]:
         WorkerError: a process crashed, hung or gave no result.
     """
     task = WorkerTask(role="run", node=item.nodeid)
-    return [result.runs for result in ask(task, [command_for(item)] * REPEATS)]
+    with timeout_paused(item):
+        return [result.runs for result in ask(task, [command_for(item)] * REPEATS)]
 
 
 def call_once(item: pytest.Item, subject: Subject, label: str) -> Run:
@@ -125,7 +127,11 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     idle.watch()
     watch = Interference(partial(snapshot, groups=tuple(control_groups())))
     with loaded.scope():
-        limits = SamplingLimits(max_time_s=shared.settings.max_time_s, single_calls=_tail_is_asked(item))
+        limits = SamplingLimits(
+            max_time_s=shared.settings.max_time_s,
+            hold_collector=shared.settings.gc == "off",
+            single_calls=_tail_is_asked(item),
+        )
         sampler = Sampler(Stream(loaded.function, loaded.inputs), limits)
         measured = sampler.measure(meters, satisfied)
         context, disturbed = watch.end()
@@ -193,7 +199,8 @@ def _ask_for(
     task = WorkerTask(role=role, node=item.nodeid, label=label)
     # Peaks do not depend on neighbours, so that processes run side by side; times do.
     at_once = session_of(item.config).machine.cores if role == "memory" else 1
-    results = ask(task, [command_for(item)] * PROCESSES[role], at_once=at_once)
+    with timeout_paused(item):
+        results = ask(task, [command_for(item)] * PROCESSES[role], at_once=at_once)
     if role == "cold":
         return cold_samples(taken_by(role), results)
     limits = {budget.metric: budget.limit for budget in test_of(item).markers.budgets}

@@ -7,13 +7,14 @@ from importlib.util import find_spec
 import pytest
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Budget, Judgement
 from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import HeldMemory, WorkerTask
 from pytest_hwperf.plugin.inherited_options import command_for
-from pytest_hwperf.reports.cells import visible
+from pytest_hwperf.plugin.timeouts import timeout_paused
 
 _MISSING = "pip install 'pytest-hwperf[memray]' and the lines that hold this memory are named here"
 
@@ -43,7 +44,8 @@ def _misses_memory(judgement: Judgement) -> bool:
 def _lines(item: pytest.Item, label: str) -> Iterator[str]:
     try:
         task = WorkerTask(role="sites", node=item.nodeid, label=label)
-        (result,) = ask(task, [command_for(item)])
+        with timeout_paused(item):
+            (result,) = ask(task, [command_for(item)])
     except WorkerError as error:
         yield f"memray named no lines: {visible(error.sentence)}"
         return

@@ -119,11 +119,20 @@ _OPTIONS = (
     ),
     _Option(
         "gate-time",
-        "Longest time for the pairs of a whole run, in seconds.",
+        "Longest time for rerunning a baseline: its tree, its rehearsal, fresh processes and pairs, in seconds.",
         metavar="SECONDS",
         default="600",
         parse=_seconds(24 * 3600),
         field="gate_time_s",
+    ),
+    _Option(
+        "worker-time",
+        "Longest time in which a fresh process may be silent, in seconds: while it starts, in a fixture, in a first "
+        "call.",
+        metavar="SECONDS",
+        default="300",
+        parse=_seconds(24 * 3600),
+        field="worker_time_s",
     ),
     _Option("base-python", "Interpreter that runs the baseline, with its own dependencies.", metavar="PATH"),
     _Option(
@@ -161,10 +170,11 @@ _OPTIONS = (
     ),
     _Option(
         "undecided",
-        "What a budget does whose limit lies inside the interval: judge the point, pass or fail.",
-        metavar="point|pass|fail",
+        "What a budget does whose limit lies inside the interval: judge the point, measure again in up to five fresh "
+        "processes (retry), pass or fail.",
+        metavar="point|retry|pass|fail",
         default="point",
-        parse=_choice("point", "pass", "fail"),
+        parse=_choice("point", "retry", "pass", "fail"),
     ),
     _Option("strict", "Fail comparisons that could not be decided.", kind="bool"),
     _Option(
@@ -174,6 +184,14 @@ _OPTIONS = (
         default="2",
         parse=_seconds(3600),
         field="max_time_s",
+    ),
+    _Option(
+        "gc",
+        "Whether Python's garbage collector runs during timed calls, as the program has set it (on), or only between "
+        "them (off).",
+        metavar="on|off",
+        default="on",
+        parse=_choice("on", "off"),
     ),
     _Option(
         "energy",
@@ -224,6 +242,7 @@ class Settings:
     against: str  # git revision or folder, "" for none
     rerun: Any  # "auto" or "never"
     gate_time_s: float
+    worker_time_s: float
     base_python: str  # path of an interpreter, "" for this one
     share: tuple[str, ...]  # globs
     plant: float  # share of work that is added to the candidate's calls, 0.0 for none
@@ -233,9 +252,10 @@ class Settings:
     alpha: float  # 0.01 = 1 %
     margins: tuple[Any, ...]  # core.records.Margin
     budgets: tuple[Any, ...]  # core.records.Budget
-    undecided: Any  # "point", "pass" or "fail"
+    undecided: Any  # "point", "retry", "pass" or "fail"
     strict: bool
     max_time_s: float
+    gc: Any  # "on" or "off"
     energy: str
     watts: str  # "0.5..2.1" or the path of a file, "" for the table
     carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon

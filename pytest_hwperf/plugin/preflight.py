@@ -4,6 +4,7 @@ import pytest
 
 from pytest_hwperf import registry
 from pytest_hwperf.core.errors import HwperfError
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, watts_here
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
@@ -62,7 +63,7 @@ def header(config: pytest.Config) -> str:
     parts = [f"rerunning {settings.against} in pairs"] if settings.against else []
     parts += [f"{doing} baseline {settings.baseline} in {settings.location}"] if doing else []
     machine = session_of(config).machine
-    return (
+    return visible(
         f"hwperf: {', '.join(parts)}, machine {machine.fingerprint} ({machine.cpu_model}, {machine.cores} cores), "
         f"alpha {settings.alpha:.3g}, energy {settings.energy}"
     )

@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.gate.progress import fit, progress_text
 from pytest_hwperf.pairs.conductor import Progress
 
@@ -26,7 +27,7 @@ class ProgressLine:
         """Show `progress`; without a terminal only when another pair has begun."""
         if self._terminal is None:
             return
-        text = progress_text(progress)
+        text = visible(progress_text(progress))
         with self._uncaptured():
             if self._last == ("", 0):
                 self._terminal.ensure_newline()  # of the line in which the test is named
@@ -40,7 +41,7 @@ class ProgressLine:
         """Write one line that stays."""
         self.clear()
         if self._terminal is not None:
-            self._terminal.write_line(text)
+            self._terminal.write_line(visible(text))
 
     def clear(self) -> None:
         """Remove the line; what stands without a terminal stays."""

@@ -8,6 +8,8 @@ import pytest
 
 from pytest_hwperf.core.baselines import stored_run_of
 from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.foreign_text import visible_pattern
+from pytest_hwperf.core.hypotheses import why_not_rerun
 from pytest_hwperf.core.records import Comparison, Judgement, Policy, StoredRun
 from pytest_hwperf.core.report import Report, ReportPart
 from pytest_hwperf.core.serialisation import from_json
@@ -89,9 +91,14 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> No
     lines = [f"{counted(len(saved), 'run')} saved to baseline {settings.baseline} in {settings.location}"]
     if refused := session_of(config).revision.refused:
         lines.append(f"warning: saved without a revision, so that --hwperf-compare cannot rerun it: {refused}")
+    elif saved and (reason := why_not_rerun(passed[0].run, known=True, crowded=False)):
+        lines.append(
+            f"their timings can only be compared with what is stored, historical, since {reason}: commit and save "
+            "again, so that --hwperf-compare can rerun this revision"
+        )
     if held:
         url = f"{settings.store}:{settings.location}"
-        arguments = shlex.join(["--baseline", settings.baseline, "--store", url, held[0]])
+        arguments = shlex.join(["--baseline", settings.baseline, "--store", url, visible_pattern(held[0])])
         lines.append(
             f"{counted(len(held), 'failed run')} not saved to the baseline. Where this is the new normal: "
             f"hwperf baseline accept {arguments}"

@@ -10,6 +10,7 @@ import pytest
 from pytest_hwperf import registry
 from pytest_hwperf.core.contracts import Scenario
 from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.records import Skip
 from pytest_hwperf.core.statements import said
 from pytest_hwperf.measure.subjects import REFERENCE
@@ -41,8 +42,8 @@ def ready_scenario(item: pytest.Item, name: str, model: Any, data: Any) -> Ready
     if skips:
         test_of(item).skips.extend(skips)
         if gone := gone_scenarios(item, skips):
-            pytest.fail("\n".join(gone), pytrace=False)
-        pytest.skip(f"{name}: {skips[0].reason}")
+            pytest.fail(visible("\n".join(gone)), pytrace=False)
+        pytest.skip(visible(f"{name}: {skips[0].reason}"))
     return found[name]
 
 

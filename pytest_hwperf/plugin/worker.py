@@ -180,7 +180,8 @@ class PairWorker:
         here = Ready(node=item.nodeid, index=test.measurements, label=label, facts=facts)
         test.measurements += 1
         asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
-        with ready_target(asked, energy, self._plant) as (target, result, seconds):
+        held = session_of(item.config).settings.gc == "off"
+        with ready_target(asked, energy, self._plant, hold_collector=held) as (target, result, seconds):
             self._turns.serve(here, target)
         return run_of_one_call(item, subject, label, result, seconds)
 

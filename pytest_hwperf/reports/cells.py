@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pytest_hwperf.core import metrics
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import Metric
 from pytest_hwperf.core.records import Budget, Comparison, Figure, Key, Run, Verdict
 from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
@@ -25,13 +26,6 @@ def cells_of(run: Run, key: Key, name: str, figure: Figure | None, verdicts: Seq
         "change": _change(comparison) if comparison else "",
         "outcome": ", ".join(dict.fromkeys(map(_outcome, verdicts))),
     }
-
-
-def visible(text: str) -> str:
-    r"""Write control and invisible characters as escapes: `\x1b`, `\n`, `\u202e`."""
-    if text.isprintable():  # nearly always
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def metric_of(run: Run, name: str) -> Metric:

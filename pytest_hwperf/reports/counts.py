@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import get_args
 
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.records import Budget, BudgetOutcome, Comparison, ComparisonOutcome
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.reports.cells import visible
 
 
 def verdict_counts(report: Report) -> list[str]:

@@ -20,11 +20,12 @@ from typing import TypeAlias
 from pytest_hwperf.core.effects import Changes, changes_of, cohens_d, decisive
 from pytest_hwperf.core.estimates import estimate
 from pytest_hwperf.core.evidence import Measurement, MeasurementKey
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Comparison, Estimate, Figure, Judgement, Key, Run, Sample, figure_of
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import EXPORT_UNITS, counted, exported_name
-from pytest_hwperf.reports.cells import metric_of, visible
+from pytest_hwperf.reports.cells import metric_of
 from pytest_hwperf.reports.order import sorted_keys
 
 Cell: TypeAlias = str | float | None  # None is missing

@@ -2,10 +2,11 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.records import Comparison, Figure, Run, Verdict
 from pytest_hwperf.core.statements import Remark, Statement, sentence, state
 from pytest_hwperf.core.structs import Record
-from pytest_hwperf.reports.cells import metric_of, visible
+from pytest_hwperf.reports.cells import metric_of
 
 
 class Note(Record, frozen=True, kw_only=True):

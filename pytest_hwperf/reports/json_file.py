@@ -1,5 +1,6 @@
 """The whole report as JSON for other programs."""
 
+from pytest_hwperf.core.foreign_text import visible_json
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.core.serialisation import to_json
@@ -20,4 +21,5 @@ def render(report: Report, *, judgements_read: bool = False) -> bytes:
     """
     if judgements_read:
         to_json(replace(report, judgements=()))
-    return to_json(ReportFile(report=report), check=not judgements_read) + b"\n"
+    text = to_json(ReportFile(report=report), check=not judgements_read).decode()
+    return visible_json(text).encode() + b"\n"

@@ -1,5 +1,6 @@
 """The figures and outcomes of one run as flat pairs of text, for JUnit's `<property>` entries."""
 
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.records import Budget, Figure, Judgement
 from pytest_hwperf.core.units import EXPORT_UNITS, exported_name, show_number
 
@@ -7,7 +8,8 @@ from pytest_hwperf.core.units import EXPORT_UNITS, exported_name, show_number
 def properties(judgement: Judgement) -> list[tuple[str, str]]:
     """Return `hwperf.latency_p95_ms` = `6.31` and the like, and one pair for each verdict's outcome.
 
-    Behind the same name, `.n` says of how many readings a figure is made, and `.source` what measured it.
+    Foreign text in them is made visible: pytest does so for values, but XML with a raw control character in a name is
+    none. Behind the same name, `.n` says of how many readings a figure is made, and `.source` what measured it.
     """
     run = judgement.run
     prefix = f"hwperf.{run.label}." if run.label else "hwperf."
@@ -22,7 +24,7 @@ def properties(judgement: Judgement) -> list[tuple[str, str]]:
         subject = verdict.subject
         kind = "budget" if isinstance(subject, Budget) else "comparison"
         found.append((f"{prefix}{kind}.{subject.metric}_{subject.statistic}", verdict.outcome))
-    return found
+    return [(visible(name), visible(text)) for name, text in found]
 
 
 def _metric(figure: Figure) -> str:

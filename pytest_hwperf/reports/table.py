@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Literal, get_args
 
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import METRICS, metric_of
 from pytest_hwperf.core.records import (
     Figure,
@@ -20,7 +21,7 @@ from pytest_hwperf.core.records import (
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import plural, show_number
-from pytest_hwperf.reports.cells import cells_of, unit_of, visible
+from pytest_hwperf.reports.cells import cells_of, unit_of
 from pytest_hwperf.reports.counts import skip_counts, verdict_counts
 from pytest_hwperf.reports.footnotes import Footnotes, notes_of
 from pytest_hwperf.reports.order import Family, families, median_of, sorted_keys, title_of

@@ -28,6 +28,7 @@ from pytest_hwperf.stores.listing import baseline_files, check_lock, content_of,
 
 Entries = tuple[Entry, ...]  # of one file: the oldest first; () where there is no file
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of a baseline
 _IGNORED = """\
 # Runs that wait to be accepted, the lock and leftovers of killed writers are no baselines.
 /.held/
@@ -116,6 +117,39 @@ class JsonStore:
         paths = baseline_files(self._accepted(baseline))
         return tuple(entries[-1].stored for path in paths if (entries := self._read(path)))
 
+    def baselines(self) -> tuple[str, ...]:
+        """Return the names of all baselines, those that have held runs only too."""
+        roots = [root for root in (self._root, self._root / ".held") if root.is_dir()]
+        names = {path.name for root in roots for path in root.iterdir() if path.is_dir() and _NAME.fullmatch(path.name)}
+        return tuple(sorted(names))
+
+    def histories(self, baseline: str, pattern: str = "*", *, held: bool) -> tuple[tuple[StoredRun, ...], ...]:
+        """Return the accepted or the held runs of each test, label and machine, oldest first, of tests as for `accept`.
+
+        Raises:
+            StoreError: a file is damaged.
+        """
+        paths = baseline_files((self._held if held else self._accepted)(baseline))
+        found = (tuple(entry.stored for entry in self._read(path)) for path in paths)
+        return tuple(runs for runs in found if runs and _matches(runs[-1].run.test, pattern))
+
+    def remove(self, baseline: str, pattern: str) -> tuple[str, ...]:
+        """Remove accepted and held runs of the tests whose id matches `pattern`, as for `accept`; return the ids.
+
+        Raises:
+            StoreError: a file is damaged, and its test unknown, or it cannot be removed.
+        """
+        folders = [folder for folder in (self._accepted(baseline), self._held(baseline)) if folder.is_dir()]
+        if not folders:
+            return ()
+        with self._locked():
+            found = {path: self._read(path)[-1].stored.run.test for each in folders for path in baseline_files(each)}
+            chosen = {path: test for path, test in found.items() if _matches(test, pattern)}
+            for path in chosen:
+                path.unlink()
+                self._known.pop(path, None)
+        return tuple(dict.fromkeys(chosen.values()))
+
     def save(self, baseline: str, runs: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
         """Append accepted runs, drop the oldest beyond `keep`; return the file of each, or why it was not stored.
 
@@ -166,7 +200,7 @@ class JsonStore:
         return tuple(dict.fromkeys(entries[-1].stored.run.test for _, entries in chosen))
 
     def _accepted(self, baseline: str) -> Path:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", baseline):
+        if not _NAME.fullmatch(baseline):
             raise StoreError(
                 f"baseline name {baseline!r}: use letters, digits, '.', '_' and '-', and begin with a letter or digit"
             )

@@ -8,7 +8,9 @@ from fakes import records as fake
 
 from pytest_hwperf import registry
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.baseline import NONE_HELD, OK
+from pytest_hwperf.cli.baseline import NOTHING, OK
+from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.stores.json_files import JsonStore
 
 
@@ -51,7 +53,7 @@ def test_a_held_run_becomes_the_baseline(held: Path, capsys: pytest.CaptureFixtu
 
 def test_the_folder_that_was_looked_at_is_named(held: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Started in another folder than the tests, it finds nothing."""
-    assert NONE_HELD == main(["baseline", "accept", "--store=other", "*"])
+    assert NOTHING == main(["baseline", "accept", "--store=other", "*"])
     assert f"hwperf: no held run matches '*' in baseline main of {held}/other; " in capsys.readouterr().err
 
 
@@ -80,3 +82,77 @@ def test_a_strangers_store_comes_through_the_registry(
     assert OK == main(["baseline", "accept", "--store=shelf:third", "--baseline=arm", "t.py::*"])
     assert ["third", "check arm, writing True", "accept t.py::* in arm"] == FakeStore.asked
     assert "accepted as baseline arm: t.py::*\n" == capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [[], ["baseline"]])
+def test_without_a_command_the_help_is_shown(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no answer."""
+    assert USAGE == main(command)
+    shown = capsys.readouterr()
+    assert shown.out.startswith(f"usage: {' '.join(['hwperf', *command])} ")
+    assert "" == shown.err
+
+
+@pytest.fixture
+def stored(held: Path) -> Path:
+    """Two stored runs of one test, one of another one, and the held run."""
+    changed = fake.session(revision="9" * 40)
+    other = fake.session(test="t.py::other[8]", label="small")
+    JsonStore(held / ".hwperf").save("main", [fake.session(), replace(changed, run=replace(changed.run, changed=True))])
+    JsonStore(held / ".hwperf").save("arm", [other])
+    return held
+
+
+@pytest.mark.usefixtures("stored")
+def test_every_baseline_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    here = f"{fake.STARTED}, machine {fake.machine().fingerprint} (AMD EPYC 7B13)"
+
+    assert OK == main(["baseline", "list"])
+    assert [
+        f"arm: t.py::other[8] [small]: 1 run, the newest of 4f2c1e9, {here}",
+        f"main: {fake.TEST}: 2 runs, the newest of {'9' * COMMIT_DIGITS}+changes, {here}",
+        f"main: {fake.TEST}: 1 failed run waiting to be accepted, the newest of 4f2c1e9, {here}",
+    ] == capsys.readouterr().out.splitlines()
+    assert OK == main(["baseline", "list", "--baseline=arm"])
+    assert 1 == len(capsys.readouterr().out.splitlines())
+
+
+@pytest.mark.usefixtures("stored")
+def test_the_newest_run_is_shown_with_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    """6.31 ms, by 412 calls; a bracket of a test id is no wildcard."""
+    assert OK == main(["baseline", "show", "t.py::other[8]", "--baseline=arm"])
+    first, second = capsys.readouterr().out.splitlines()
+
+    assert first.startswith("t.py::other[8] [small]: of 4f2c1e9, ")
+    assert "  latency p50 6.31 ms (6.18 .. 6.44), n=412 calls, perf_counter" == second
+
+
+def test_what_is_removed_is_removed_everywhere(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The stored and the held runs; the other baseline stays."""
+    assert OK == main(["baseline", "remove", "tests/*"])
+    assert f"removed from baseline main: {fake.TEST}\n" == capsys.readouterr().out
+    store = JsonStore(stored / ".hwperf")
+    assert ((), (), 1) == (
+        store.histories("main", held=False),
+        store.histories("main", held=True),
+        len(store.histories("arm", held=False)),
+    )
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["list", "--baseline=arm"], ["show", "*"], ["remove", "*"]])
+def test_nothing_is_stored_yet(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And nothing is written by looking."""
+    monkeypatch.chdir(tmp_path)
+
+    assert NOTHING == main(["baseline", *arguments])
+    assert f"{tmp_path}/.hwperf; " in capsys.readouterr().err
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_what_is_no_baseline_is_not_listed(held: Path) -> None:
+    (held / ".hwperf" / "file").touch()
+    (held / ".hwperf" / "no name").mkdir()
+
+    assert ("main",) == JsonStore(held / ".hwperf").baselines()

@@ -190,3 +190,4 @@ def test_the_exit_code_tells_undecided_from_equal(outcomes: list[ComparisonOutco
     )  # fmt: skip
 
     assert code == exit_code(found)
+    assert (OK if outcomes == ["equivalent", "inconclusive"] else code) == exit_code(found, accept_inconclusive=True)

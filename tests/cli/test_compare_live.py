@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from pytest_hwperf.cli import main
+from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.compare import OK, UNDECIDED
 from pytest_hwperf.gate.model_worker import subject_of
 from pytest_hwperf.host.worker_protocol import ModelSpec
@@ -21,7 +21,7 @@ QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 
 # Every other process of the one is slower than the other's, and every other one quicker.
 MODELS = """
-import os, pathlib
+import os, pathlib, time
 import pytest
 from fakes import simulated_time
 
@@ -36,6 +36,16 @@ def steady(X):
     return X[:, 0]
 
 
+def settling(X):  # in the processes of rehearsal and screen quicker and slower by turns
+    global units
+    if not units:
+        starts = int(STARTS.read_text()) if STARTS.exists() else 0
+        STARTS.write_text(str(starts + 1))
+        units = (240, 260)[starts % 2] if starts < 7 else 250
+    simulated_time.spend(units)
+    return X[:, 0]
+
+
 def changing(X):
     global units
     if not units:
@@ -44,6 +54,10 @@ def changing(X):
         units = (125, 500)[starts % 2]
     simulated_time.spend(units)
     return X[:, 0]
+
+
+def endless(X):
+    time.sleep(600)
 """
 
 
@@ -67,11 +81,41 @@ def test_what_differs_from_process_to_process_is_undecided(
 ) -> None:
     for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
         monkeypatch.setenv(name, "")  # neither reaches a model
+    monkeypatch.setattr("pytest_hwperf.core.equivalence.LOOKS", {2: 0.25})  # two further pairs
     (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
     np.save(tmp_path / "rows.npy", np.ones((8, 3)))
 
     assert UNDECIDED == main(["compare", "models:steady", "models:changing", "--data=rows.npy", "--margin=10%"])
-    assert "INCONCLUSIVE  latency p50 " in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "INCONCLUSIVE  latency p50 " in out
+    assert "2 fresh pairs" in out
+
+
+@pytest.mark.usefixtures("commands", "fakes_in_reach")
+def test_equal_models_are_measured_until_they_are_known_to_be_equal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The screen alone is too noisy to say so: it takes 6 pairs, and then 8 further ones are looked at."""
+    (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
+    np.save(tmp_path / "rows.npy", np.ones((8, 3)))
+
+    assert OK == main(["compare", "models:steady", "models:settling", "--data=rows.npy"])
+    out = capsys.readouterr().out
+    assert "14 pairs of fresh processes" in out
+    assert "EQUIVALENT  latency p50 " in out
+
+
+@pytest.mark.usefixtures("commands", "fakes_in_reach")
+def test_a_model_that_never_answers_is_cut_off_at_the_time_limit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
+    np.save(tmp_path / "rows.npy", np.ones((8, 3)))
+
+    assert USAGE == main(["compare", "models:steady", "models:endless", "--data=rows.npy", "--time=4"])
+    text = capsys.readouterr().err
+    assert "the time of 4 s was up before models:steady and models:endless had been measured once: " in text
+    assert "was cut off when the time was up" in text
 
 
 def test_both_models_run_with_the_threads_that_were_asked_for(tmp_path: Path, commands: list[ModelSpec]) -> None:

@@ -152,15 +152,15 @@ def test_nothing_to_ask_needs_no_pair() -> None:
 
 
 def test_first_every_test_is_screened() -> None:
-    assert next_step(evidence()) == Step(stage="screen", measurements=(A.measurement, B.measurement), pairs=6)
+    assert next_step(evidence()) == Step(stage="screen", hypotheses=(A, B), pairs=6)
     started = evidence(pairs("screen", {A: QUIET, B: QUIET}, 4))
-    assert next_step(started) == Step(stage="screen", measurements=(A.measurement, B.measurement), pairs=2)
+    assert next_step(started) == Step(stage="screen", hypotheses=(A, B), pairs=2)
 
 
 def test_pair_that_lost_a_test_is_made_up_for() -> None:
     uneven = evidence(pairs("screen", {A: QUIET, B: QUIET}, 4), pairs("screen", {A: QUIET}, 2, 5))
 
-    assert next_step(uneven) == Step(stage="screen", measurements=(B.measurement,), pairs=2)
+    assert next_step(uneven) == Step(stage="screen", hypotheses=(B,), pairs=2)
 
 
 def test_rehearsal_counts_for_nothing() -> None:
@@ -219,9 +219,9 @@ def test_only_changes_for_the_worse_are_sent_on(better: Better) -> None:
 
 
 def test_first_look_is_at_eight_fresh_pairs() -> None:
-    assert next_step(evidence(SCREENED_A)) == Step(stage="confirm", measurements=(A.measurement,), pairs=8)
+    assert next_step(evidence(SCREENED_A)) == Step(stage="confirm", hypotheses=(A,), pairs=8)
     seven = evidence(SCREENED_A, pairs("confirm", {A: SLOW}, 7, 7))
-    assert next_step(seven) == Step(stage="confirm", measurements=(A.measurement,), pairs=1)
+    assert next_step(seven) == Step(stage="confirm", hypotheses=(A,), pairs=1)
 
 
 def test_eight_slow_fresh_pairs_are_a_regression() -> None:
@@ -254,7 +254,7 @@ def test_never_looked_at_between_looks() -> None:
     assert decide(eight)[A].change == decide(more)[A].change
     assert ("inconclusive", "pairs still missing: 5") == (decide(eight)[A].outcome, decide(eight)[A].reason)
     assert "pairs still missing: 1" == decide(more)[A].reason
-    assert next_step(more) == Step(stage="confirm", measurements=(A.measurement,), pairs=1)
+    assert next_step(more) == Step(stage="confirm", hypotheses=(A,), pairs=1)
 
 
 def test_second_and_third_look_come_at_thirteen_and_twenty() -> None:
@@ -322,7 +322,7 @@ def test_share_of_a_rejected_hypothesis_is_passed_on_within_the_look() -> None:
 def test_decided_trial_is_not_measured_again() -> None:
     first = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SHAKY}, 9, 7))
 
-    assert next_step(first) == Step(stage="confirm", measurements=(B.measurement,), pairs=5)
+    assert next_step(first) == Step(stage="confirm", hypotheses=(B,), pairs=5)
     second = evidence(SCREENED_BOTH, pairs("confirm", {A: SLOW, B: SHAKY}, 9, 7), pairs("confirm", {B: SLOW}, 12, 16))
     assert ("regressed", 9) == (decide(second)[A].outcome, decide(second)[A].pairs)
     assert Step(stage=None) == next_step(second)
@@ -334,7 +334,7 @@ def test_lost_values_delay_only_their_own_look() -> None:
 
     assert "regressed" == decide(uneven)[A].outcome
     assert ("inconclusive", "pairs still missing: 2") == (decide(uneven)[B].outcome, decide(uneven)[B].reason)
-    assert next_step(uneven) == Step(stage="confirm", measurements=(B.measurement,), pairs=2)
+    assert next_step(uneven) == Step(stage="confirm", hypotheses=(B,), pairs=2)
 
 
 def test_values_without_a_ratio_are_not_comparable() -> None:

@@ -77,8 +77,9 @@ def test_a_lower_limit_is_the_mirror_image(found: Figure, outcome: str) -> None:
 @pytest.mark.parametrize(
     ("undecided", "point", "fails", "reported"),
     [
-        ("point", 0.0095, False, "judged by its point"),
-        ("point", 0.0105, True, "judged by its point"),
+        ("point", 0.0095, False, "judged by its point, near a limit a coin toss"),
+        ("point", 0.0105, True, "judged by its point, near a limit a coin toss"),
+        ("retry", 0.0105, True, "judged by its point, near a limit a coin toss"),
         ("pass", 0.0105, False, "let pass as asked"),
         ("fail", 0.0095, True, "failed as asked"),
     ],
@@ -93,6 +94,33 @@ def test_an_undecided_budget_says_so_whatever_it_does(
 
     assert (verdict.outcome, verdict.fails) == ("inconclusive", fails)
     assert verdict.reason.endswith(f"budget <= 10 ms: inconclusive (the interval holds the limit), {reported}")
+
+
+@pytest.mark.parametrize(
+    ("retried", "outcome", "said_of_them"),
+    [
+        ([0.009] * 5, "passed", "5 of 5 fresh processes kept it"),
+        ([0.011] * 5, "failed", "0 of 5 fresh processes kept it"),
+        ([0.009, 0.009, 0.011], "inconclusive", "2 of 3 fresh processes kept it"),
+        ([0.009] * 4, "inconclusive", "4 of 4 fresh processes kept it"),
+    ],
+)
+def test_five_processes_on_one_side_decide(retried: list[float], outcome: str, said_of_them: str) -> None:
+    undecided = figure(0.009, 0.0105, 0.011)
+    (verdict,) = judge(run(), [undecided], [], [BUDGET], Policy(undecided="retry"), {BUDGET.key: retried})
+
+    assert (outcome, outcome != "passed") == (verdict.outcome, verdict.fails)
+    assert verdict.reason.endswith(said_of_them)
+
+
+def test_a_percentile_that_cannot_pass_in_its_time_says_which_it_needs() -> None:
+    """299 calls of 6.27 ms on average take 1.87 s."""
+    warning = state("no bound", statistic="p99", side="upper", level=95.0, needed=299, n=30)
+    short = figure(0.009, 0.0095, None, stat="p99")
+    short = replace(short, estimate=replace(short.estimate, warnings=(warning,)))
+    verdict = judge_budget(run(), [short], replace(BUDGET, statistic="p99"), Policy())
+
+    assert verdict.reason.endswith("; 299 calls take 1.87 s: --hwperf-max-time=4")
 
 
 def test_too_few_calls_say_how_many_are_needed() -> None:

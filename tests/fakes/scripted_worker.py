@@ -4,7 +4,7 @@
 and over), `nodes`, `early_exit`, `orphan` (starts a child that would outlive it), `recorded`, `unmeasured` (starts,
 from 0, in which it measures nothing). Further starts in which it comes to a hard end: `silent_in` (hangs before its
 measurement), and in its turn `crash_in` (kills itself), `segfault_in`, `hang_in`, `fork_and_crash_in` (kills itself,
-while a forked child holds its end of the line).
+while a forked child holds its end of the line); `ends_at` is the node in which it does, any one without it.
 """
 
 import ctypes
@@ -29,8 +29,9 @@ from pytest_hwperf.pairs.turns import Turns
 
 
 class Scripted:
-    def __init__(self, script: Mapping[str, Any], start: int) -> None:
+    def __init__(self, script: Mapping[str, Any], start: int, node: str) -> None:
         self._script = script
+        self._ends_here = script.get("ends_at", node) == node
         self._start = start
 
     def prepare(self) -> None:
@@ -38,7 +39,7 @@ class Scripted:
 
     def block(self, calls: int, batch: int) -> "array[int]":
         for end in ("fork_and_crash_in", "crash_in", "segfault_in", "hang_in"):
-            if self._start in self._script.get(end, []):
+            if self._ends_here and self._start in self._script.get(end, []):
                 _END[end]()
         if "seats" in self._script:
             with Path(self._script["seats"]).open("a", encoding="ascii") as seats:
@@ -90,7 +91,7 @@ def main() -> None:
         if start in script.get("silent_in", []):
             time.sleep(600)
         if start not in script.get("unmeasured", []):
-            turns.serve(Ready(node=node, index=0, label=""), Scripted(script, start))
+            turns.serve(Ready(node=node, index=0, label=""), Scripted(script, start, node))
         recorded = {name: Recorded(**facts) for name, facts in script.get("recorded", {}).items()}
         turns.send(Ended(node=node, ended=SideOutcome(outcome="passed", recorded=recorded)))
     turns.bye([])

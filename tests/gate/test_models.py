@@ -1,5 +1,6 @@
 """Rounds of pairs of equal processes, played without processes."""
 
+import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -121,7 +122,7 @@ def test_logs_lie_where_no_other_user_can_prepare_links(temporary: Path, monkeyp
         raise UsageProblem
 
     monkeypatch.setattr("pytest_hwperf.gate.models.Conductor", refused)
-    with pytest.raises(UsageProblem), rehearsed("m:f", "m:f", [[1.0]], None, SETTINGS):
+    with pytest.raises(UsageProblem), rehearsed("m:f", "m:f", [[1.0]], None, SETTINGS, math.inf):
         pytest.fail("it was refused")
 
     assert [private_folder() / "logs"] == chosen

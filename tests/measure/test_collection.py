@@ -1,4 +1,4 @@
-"""Garbage is collected between windows alone, and the collector is given back as it was found."""
+"""The garbage collector runs as the program has set it, or between windows alone, and is given back as it was."""
 
 import gc
 
@@ -10,6 +10,7 @@ from pytest_hwperf.measure.sampling import Sampler, Stream
 
 MS = 1_000_000  # ns
 PACE = SamplingLimits(max_time_s=2.0)
+HELD = SamplingLimits(max_time_s=2.0, hold_collector=True)
 
 
 def test_what_the_call_raises_rises_and_collection_goes_on() -> None:
@@ -32,23 +33,37 @@ def test_a_collector_that_was_off_stays_off() -> None:
     clock = FakeClock()
     gc.disable()
     try:
-        Sampler(Stream(TimedCall(clock, MS), None), PACE, clock).measure([], at_once)
+        Sampler(Stream(TimedCall(clock, MS), None), HELD, clock).measure([], at_once)
 
         assert not gc.isenabled()
     finally:
         gc.enable()
 
 
-def test_collection_is_held_during_calls() -> None:
+@pytest.mark.parametrize(("pace", "enabled"), [(PACE, True), (HELD, False)], ids=["running", "held"])
+def test_the_collector_is_held_during_calls_where_that_is_asked_for(pace: SamplingLimits, *, enabled: bool) -> None:
     clock, states = FakeClock(), list[bool]()
 
     def call() -> None:
         states.append(gc.isenabled())
         clock.now_ns += MS
 
-    Sampler(Stream(call, None), PACE, clock).measure([], at_once)
+    Sampler(Stream(call, None), pace, clock).measure([], at_once)
 
-    assert not any(states[1:])  # the first call comes before warm-up
+    assert {enabled} == set(states[1:])  # the first call comes before warm-up
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize(("pace", "windows"), [(PACE, 0), (HELD, 3 + 6)], ids=["running", "held"])
+def test_garbage_is_collected_between_windows_where_the_collector_is_held(
+    monkeypatch: pytest.MonkeyPatch, pace: SamplingLimits, windows: int
+) -> None:
+    """Three blocks of warm-up, and six windows; once before all of them in either case."""
+    clock, collected = FakeClock(), list[str]()
+    monkeypatch.setattr(gc, "collect", lambda: collected.append("collect"))
+    Sampler(Stream(TimedCall(clock, MS), None), pace, clock).measure([], at_once)
+
+    assert 1 + windows == len(collected)
 
 
 def test_what_exists_is_frozen_during_calls_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,16 +8,16 @@ from itertools import count
 import pytest
 
 from pytest_hwperf.core.evidence import EnergyWindow
-from pytest_hwperf.measure.pair_target import PairTarget
+from pytest_hwperf.measure.pair_target import PairTarget, ready_target
 from pytest_hwperf.measure.planted_work import planted
 from pytest_hwperf.measure.sampling import Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, subject_of_callable
 
 
-def on_turn(function: Callable[[], object], plant: float = 0.0) -> PairTarget:
+def on_turn(function: Callable[[], object], plant: float = 0.0, *, held: bool = False) -> PairTarget:
     subject = subject_of_callable(function, (), {}, y_true=None, batch_size=None)
     return PairTarget(
-        subject, LoadedSubject(function=function, inputs=None), Stream(function, None), lambda: None, plant
+        subject, LoadedSubject(function=function, inputs=None), Stream(function, None), lambda: None, plant, held
     )
 
 
@@ -30,13 +30,32 @@ def swept(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_garbage_is_swept_before_a_block_and_not_in_it(swept: list[int]) -> None:
-    turn = on_turn(lambda: None)
+    turn = on_turn(lambda: None, held=True)
     turn.prepare()
     assert swept == [1]
 
     turn.block(3, 1)
     turn.block(3, 5)
     assert swept == [1]
+
+
+def test_a_collector_that_runs_by_itself_is_not_helped(swept: list[int]) -> None:
+    """A sweep before each block would take collections out of the calls."""
+    turn = on_turn(lambda: None)
+    turn.prepare()
+    turn.block(3, 1)
+
+    assert not swept
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_the_collector_runs_in_the_turns_of_a_pair_unless_it_is_held(*, held: bool) -> None:
+    states = list[bool]()
+    subject = subject_of_callable(lambda: states.append(gc.isenabled()), (), {}, y_true=None, batch_size=None)
+    with ready_target(subject, lambda: None, hold_collector=held) as (turn, _, _):
+        turn.block(3, 1)
+
+    assert [True, *[not held] * 3] == states
 
 
 def test_calls_are_timed_one_by_one_or_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.launch import Launched
 from pytest_hwperf.host.worker_protocol import PROTOCOL
 from pytest_hwperf.pairs.channel import Connection, WorkerLostError, sockets
-from pytest_hwperf.pairs.messages import Bye, Finish, Frame, Hello, encode_frame
+from pytest_hwperf.pairs.messages import Bye, Finish, Frame, Hello, Select, encode_frame
 
 
 def launched(code: int | None = None, log: Path = Path("unused")) -> Launched:
@@ -147,6 +147,26 @@ def test_silence_ends_at_the_deadline(pair: tuple[socket.socket, socket.socket])
 
     with pytest.raises(WorkerLostError, match="was silent for 60 s"):
         line.receive(60)
+
+
+def test_no_message_is_waited_for_when_the_time_of_all_is_up(pair: tuple[socket.socket, socket.socket]) -> None:
+    ticks = iter(range(0, 1000, 40))
+    line = Connection(pair[0], launched(), "candidate", until=100, clock=lambda: next(ticks))
+
+    with pytest.raises(WorkerLostError, match="candidate: was cut off when the time was up"):
+        line.receive(300)
+    assert next(ticks) <= 240
+
+
+def test_a_process_that_takes_no_message_is_given_up(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is stopped: what is sent to it fills its socket, which nobody empties."""
+    monkeypatch.setattr("pytest_hwperf.pairs.channel._SEND_S", 0.2)
+    line = Connection(pair[0], launched(), "baseline")
+
+    with pytest.raises(WorkerLostError, match=r"baseline: took no message for 0\.2 s"):
+        line.send(Select(nodes=("x" * 1000,) * 10_000))
 
 
 def test_a_dead_process_is_seen_though_a_child_holds_its_line(pair: tuple[socket.socket, socket.socket]) -> None:

@@ -14,7 +14,7 @@ from fakes.processes import ends
 
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.core.hypotheses import SIDES
-from pytest_hwperf.core.records import Margin
+from pytest_hwperf.core.records import Margin, replace
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.host.command_line import Command
@@ -137,14 +137,39 @@ def test_a_test_that_takes_its_process_down_again_and_again_is_dropped(conductor
     evidence = for_ever(found, asking())
 
     assert (TRIAL,) == evidence.dropped
-    assert str(found.dropped[TRIAL]).startswith("gave no value in 2 pairs: baseline: ended with code -9")
+    assert str(found.dropped[TRIAL]).startswith("gave no value in 2 pairs in a row: baseline: ended with code -9")
+
+
+def test_a_test_that_crashes_now_and_then_leaves_none_undecided(conductor: Make) -> None:
+    """It is run after the other one then, which it cuts off no more; its own pairs are repeated."""
+    nodes = ["t.py::flaky", "t.py::other"]
+    flaky, other = (replace(TRIAL, measurement=Measurement(test=node, label="")) for node in nodes)
+    found = conductor({"nodes": nodes}, {"nodes": nodes, "crash_in": [1, 3, 5, 7], "ends_at": nodes[0]})
+    evidence = for_ever(found, asking(flaky, other))
+    lost = [pair for pair in evidence.pairs if pair.lost]
+
+    assert (4, 10) == (len(lost), len(evidence.pairs))
+    assert [0, 1, 1, 0] == [len(pair.observations) for pair in lost]
+    assert (None, ()) == (evidence.stopped, evidence.dropped)
+    assert ["equivalent", "equivalent"] == [decide(evidence)[one].outcome for one in (flaky, other)]
+
+
+def test_what_is_decided_stays_when_another_statistic_loses_its_values(conductor: Make) -> None:
+    """The median is slower in every pair; the tail is now within its margin and now beyond, until all crash."""
+    tail = Hypothesis(measurement=HERE, margin=Margin(metric="latency", statistic="p95", size=0.1), better="lower")
+    found = conductor(candidate={"ns": [1_090_000, 1_120_000], "crash_in": [*range(15, 60)]})
+    evidence = for_ever(found, asking(TRIAL, tail))
+
+    assert ["screen"] * 6 + ["confirm"] * 11 == [pair.stage for pair in evidence.pairs]
+    assert (tail,) == evidence.dropped
+    assert {TRIAL: "regressed"} == {one: comparison.outcome for one, comparison in decide(evidence).items()}
 
 
 def test_lost_pairs_end_the_build(conductor: Make) -> None:
     """Before any test is reached there is nobody to drop."""
     evidence = for_ever(conductor(baseline={"early_exit": True}), asking())
 
-    assert "3 pairs were lost, the last one as baseline: ended with code 1 before it had connected" in str(
+    assert "3 pairs in a row were lost, the last one as baseline: ended with code 1 before it had connected" in str(
         evidence.stopped
     )
     assert "no module named x" in str(evidence.stopped)
@@ -155,6 +180,25 @@ def test_no_pair_is_begun_when_the_time_is_up(conductor: Make) -> None:
     evidence = found.conduct(asking(), found.clock() - 1, state("out of time", limit=5))
 
     assert ((), "the time of 5 s was up") == (evidence.pairs, str(evidence.stopped))
+
+
+def test_a_pair_is_cut_off_when_the_time_is_up(conductor: Make) -> None:
+    """One side says nothing any more, and might be waited for."""
+    found = conductor(candidate={"silent_in": [1]})
+    late = state("out of time", limit=5)
+    evidence = found.conduct(asking(), found.clock() + 5, late)
+
+    assert late == evidence.stopped
+    assert "candidate: was cut off when the time was up (log: " in str(evidence.pairs[-1].lost)
+    assert () == evidence.dropped
+
+
+def test_a_rehearsal_is_cut_off_when_the_time_is_up(conductor: Make) -> None:
+    found = conductor(baseline={"silent_in": [0]})
+    trace = found.rehearse([NODE], found.clock() + 3)
+
+    assert str(trace.lost).startswith("baseline: was cut off when the time was up")
+    assert NODE == trace.unfinished
 
 
 def test_a_pair_opens_no_port(conductor: Make) -> None:
@@ -187,7 +231,7 @@ def test_a_trial_without_values_is_not_waited_for(conductor: Make) -> None:
     assert (energy,) == evidence.dropped
     assert decide(evidence)[TRIAL].outcome == "equivalent"
     (reason,) = found.dropped.values()
-    assert str(reason).startswith("gave no value in 2 pairs: ")
+    assert str(reason).startswith("gave no value in 2 pairs in a row: ")
     assert "no meter for " in str(reason)  # the words of the side that refused
 
 

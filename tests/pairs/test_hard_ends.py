@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from pytest_hwperf.core.statements import said
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.pairs.conductor import Conductor
 from pytest_hwperf.pairs.interleaving import BlockPlan
-from pytest_hwperf.pairs.lockstep import Program
 
 pytestmark = pytest.mark.live
 
@@ -25,30 +23,33 @@ FAKES = Path(__file__).parents[1] / "fakes"
 NODE = "t.py::test"
 LATENCY = Margin(metric="latency", statistic="p50", size=0.02)
 TRIAL = Hypothesis(measurement=Measurement(test=NODE, label=""), margin=LATENCY, better="lower")
-SILENCE_S, FIRST_BLOCK_S = 3.0, 3.5  # two deadlines, which their messages distinguish
-IMPATIENT = BlockPlan(doubles=1, calls=10, block_s=0.001, first_block_s=FIRST_BLOCK_S)
+SILENCE_S = 3.0
+QUICK = BlockPlan(doubles=1, calls=10, block_s=0.001)
 
 Make = Callable[..., Conductor]
 
 
 @pytest.fixture
-def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+def conductor(tmp_path: Path) -> Iterator[Make]:
     """Make a conductor of two scripted sides that waits for three seconds; none of their processes may be left."""
-    monkeypatch.setattr("pytest_hwperf.pairs.conductor.Program", partial(Program, silence_s=SILENCE_S))
 
     def make(**candidate: Any) -> Conductor:
         return Conductor(
             commands={"baseline": command("baseline", {}), "candidate": command("candidate", candidate)},
             seed=7,
             logs=tmp_path / "logs",
-            plan=IMPATIENT,
+            plan=QUICK,
         )
 
     def command(side: str, script: dict[str, Any]) -> Command:
         whole = {"ns": 1_000_000, "nodes": [NODE], "counter": str(tmp_path / f"{side}.starts"), **script}
         environment = {**os.environ, "PYTHONPATH": str(FAKES)}
         return Command(
-            module="scripted_worker", arguments=[json.dumps(whole)], directory=tmp_path, environment=environment
+            module="scripted_worker",
+            arguments=[json.dumps(whole)],
+            directory=tmp_path,
+            environment=environment,
+            deadline_s=SILENCE_S,
         )
 
     yield make
@@ -59,7 +60,7 @@ def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]
     ("end", "reported"),
     [
         ("silent_in", f"candidate: was silent for {SILENCE_S:g} s"),
-        ("hang_in", f"candidate: was silent for {FIRST_BLOCK_S:g} s"),
+        ("hang_in", f"candidate: was silent for {SILENCE_S:g} s"),
         ("segfault_in", "candidate: ended with code -11 in the middle of the pair"),
         ("fork_and_crash_in", "candidate: ended with code -9 in the middle of the pair"),
     ],

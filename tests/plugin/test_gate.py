@@ -44,7 +44,16 @@ def test_slow(hwperf):
 def test_steady(hwperf):
     hwperf(work.steady)
 """
+BLOCKING = """
+import time
 
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def blocking():
+    time.sleep(600)
+"""
 
 Git = Callable[..., str]
 
@@ -150,6 +159,20 @@ def test_planted_work_is_found_and_named(project: pytest.Pytester) -> None:
 
     result.assert_outcomes(failed=1, deselected=1)
     result.stdout.fnmatch_lines(["hwperf: 200 % of work was added to each call of the present code (--hwperf-plant)"])
+
+
+def test_a_fixture_that_blocks_is_cut_off_at_the_time_limit(project: pytest.Pytester, git: Git) -> None:
+    """In processes of pairs, which nothing else would end for five minutes."""
+    write(project, "tests/conftest.py", BLOCKING)
+    commit(git)
+    result = run(project, "--hwperf-gate-time=4", "-k", "slow")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    begins = "ERROR: hwperf: the time of 4 s was up in the rehearsal of HEAD with the present code"
+    result.stderr.fnmatch_lines(
+        [f"{begins}*: was cut off when the time was up (log: *); give more by --hwperf-gate-time"]
+    )
+    assert leftovers(git) == []
 
 
 def test_selected_tests_only_are_rerun(project: pytest.Pytester) -> None:
@@ -502,15 +525,17 @@ def test_memory_is_compared_in_fresh_processes(project: pytest.Pytester, git: Gi
 
 
 def test_a_gate_that_decided_nothing_in_its_time_is_an_error_that_says_how_long_it_takes(
-    project: pytest.Pytester,
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = run(project, "--hwperf-gate-time=0.001")
+    """Every test looks slower in the screen, and the time is up before any is confirmed."""
+    monkeypatch.setenv("SUSPECT", "")
+    result = run(project, REHEARSED)
 
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.assert_outcomes()
     (error,) = (line for line in result.stderr.lines if line.startswith("ERROR: "))
     said = re.fullmatch(
-        r"ERROR: hwperf: none of 2 tests was decided: the time of 0.001 s was up, and about (\d+) s are needed. "
+        r"ERROR: hwperf: none of 2 tests was decided: the time of 600 s was up, and about (\d+) s are needed. "
         r"Give --hwperf-gate-time=(\d+), or select fewer tests with -k",
         error,
     )

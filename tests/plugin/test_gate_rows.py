@@ -2,15 +2,12 @@
 
 import json
 import signal
-from functools import partial
 from pathlib import Path
 
 import pytest
 from fakes.processes import ends
 from fakes.repositories import repository_with
 from fakes.reruns import COMPARED, INI, REHEARSED, WORK, Project, measured, repository
-
-from pytest_hwperf.pairs.lockstep import Program
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 
@@ -95,7 +92,6 @@ def test_hard_ends_take_their_own_tests_along_and_leave_nothing(
 ) -> None:
     """In the baseline a test hangs, one crashes, one dies while its child holds the line, and one just has a child."""
     silence_s = 5  # more than a busy machine takes to start a process
-    monkeypatch.setattr("pytest_hwperf.pairs.conductor.Program", partial(Program, silence_s=silence_s))
     monkeypatch.setenv("NOTES", str(project.path / "children"))
     named = "import pytest\npytestmark = pytest.mark.hwregression(accuracy='1pp')"
     child = "BASE and (os.fork() or work.wait_as_child())"
@@ -108,7 +104,7 @@ def test_hard_ends_take_their_own_tests_along_and_leave_nothing(
         }
     )
     project.commit({"work.py": f"{WORK}\n{CHILD}"})
-    result = project.run(REHEARSED)
+    result = project.run(REHEARSED, f"--hwperf-worker-time={silence_s}")
     crash = project.compared("test_crash").reason
     log = Path(crash.rpartition("log: ")[2].rstrip(")"), "baseline.log").read_text(encoding="utf-8")
     children = (project.path / "children").read_text(encoding="ascii").split()

@@ -1,5 +1,9 @@
 """The hooks that measure are loaded when they are needed, however late that turns out."""
 
+import sys
+from collections import Counter
+from types import FrameType
+
 import pytest
 
 
@@ -34,3 +38,32 @@ def test_a_marker_that_a_conftest_adds_is_judged(pytester: pytest.Pytester) -> N
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["FAILED  latency p95 *budget <= 0.001 ns: failed"])
+
+
+def functions_called(pytester: pytest.Pytester, tests: int, *options: str) -> Counter[str]:
+    """Run tests that nothing measures; count the Python functions that were called, ours by their place."""
+    pytester.makepyfile(test_it="".join(f"def test_{number}(): pass\n" for number in range(tests)))
+    called, before = Counter[str](), sys.getprofile()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            name = str(frame.f_globals.get("__name__"))
+            called["ours" if name.startswith("pytest_hwperf") else frame.f_code.co_name] += 1
+
+    sys.setprofile(note)
+    try:
+        result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *options)
+    finally:
+        sys.setprofile(before)
+    result.assert_outcomes(passed=tests)
+    return called
+
+
+def test_an_unmeasured_test_costs_one_look_at_its_fixtures_and_markers(pytester: pytest.Pytester) -> None:
+    """No hook of ours is called while tests run: a test costs three calls, and one walk over its markers."""
+    few, many = functions_called(pytester, 10), functions_called(pytester, 60)
+    without = functions_called(pytester, 60, "-p", "no:hwperf")
+
+    assert 3 * 50 == many["ours"] - few["ours"]
+    assert 60 == many["iter_markers"] - without["iter_markers"]
+    assert 0 == without["ours"]

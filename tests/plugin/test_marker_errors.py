@@ -70,21 +70,21 @@ def test_all_bad_markers_are_reported_at_once(pytester: pytest.Pytester) -> None
         ),
     ],
 )
-def test_a_body_that_cannot_be_measured_is_a_usage_error(pytester: pytest.Pytester, source: str, reported: str) -> None:
+def test_a_body_that_cannot_be_measured_fails_alone(pytester: pytest.Pytester, source: str, reported: str) -> None:
+    """The others of its file run; the failure names its line."""
     mark = "pytest.mark.hwbudget(latency_p50_ms=1)"
     marked = source.replace("MARK", mark) if "MARK" in source else f"@{mark}\n{source}"
-    pytester.makepyfile(f"import pytest\n{marked}")
+    pytester.makepyfile(f"import pytest\ndef test_other(): pass\n{marked}")
     result = pytester.runpytest_inprocess()
 
-    assert result.ret == USAGE
-    result.stderr.fnmatch_lines([f"*{reported}*"])
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.re_match_lines([rf"test_a_body_\S+\.py:\d+: hwbudget: {reported}"])
+    assert "Traceback" not in result.stdout.str()
 
 
 @pytest.mark.parametrize("marker", ["", "@pytest.mark.hwbudget(latency_p50_ms=1)\n"])
 @pytest.mark.parametrize("plugin", [False, True])
-def test_an_async_test_with_the_fixture_is_a_usage_error(
-    pytester: pytest.Pytester, marker: str, *, plugin: bool
-) -> None:
+def test_an_async_test_with_the_fixture_fails_alone(pytester: pytest.Pytester, marker: str, *, plugin: bool) -> None:
     """Whether pytest alone would fail or skip it, or a plugin would run it."""
     if plugin:
         pytester.makeconftest(
@@ -92,17 +92,35 @@ def test_an_async_test_with_the_fixture_is_a_usage_error(
             import asyncio, pytest
             @pytest.hookimpl(tryfirst=True)
             def pytest_pyfunc_call(pyfuncitem):
-                asyncio.run(pyfuncitem.obj(hwperf=pyfuncitem.funcargs["hwperf"]))
-                return True
+                if pyfuncitem.name == "test_it":
+                    asyncio.run(pyfuncitem.obj(hwperf=pyfuncitem.funcargs["hwperf"]))
+                    return True
             """
         )
-    pytester.makepyfile(f"import pytest\n{marker}async def test_it(hwperf): raise SystemExit('ran')")
+    pytester.makepyfile(
+        f"import pytest\ndef test_other(): pass\n{marker}async def test_it(hwperf): raise SystemExit(3)"
+    )
     result = pytester.runpytest_inprocess()
 
-    assert result.ret == USAGE
-    result.stderr.fnmatch_lines(
-        ["ERROR: *::test_it: hwperf: nothing is measured in an async test. *lambda: asyncio.run(predict(X)) *"]
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.re_match_lines(
+        [r"test_an_async_\S+\.py:\d+: hwperf: nothing is measured in an async test\. .*asyncio\.run\(predict\(X\)\) "]
     )
+
+
+def test_an_async_test_runs_where_nothing_is_measured(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import asyncio, pytest
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_pyfunc_call(pyfuncitem):
+            asyncio.run(pyfuncitem.obj())
+            return True
+        """
+    )
+    pytester.makepyfile("import pytest\n@pytest.mark.hwbudget(latency_p50_ms=1)\nasync def test_it(): pass")
+
+    pytester.runpytest_inprocess("--hwperf-disable").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(

@@ -49,3 +49,32 @@ def test_a_value_of_the_ini_file_is_taken_back_by_pytests_own_option(pytester: p
 
     assert pytest.ExitCode.USAGE_ERROR == pytester.runpytest_inprocess(*arguments).ret
     assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "-o", "hwperf_against=").ret
+
+
+@pytest.mark.parametrize(("options", "expected"), [((), "on"), (("--hwperf-gc=off",), "off")])
+def test_the_garbage_collector_is_a_condition_of_a_run(
+    pytester: pytest.Pytester, options: tuple[str, ...], expected: str
+) -> None:
+    """By default it runs during the calls, as in the program."""
+    pytester.makepyfile(
+        """
+        import gc
+
+        def test_it(hwperf):
+            seen = []
+            run = hwperf(lambda: seen.append(gc.isenabled()))
+            assert run.conditions["gc"] == ("on" if seen[-1] else "off")
+            print("condition", run.conditions["gc"])
+        """
+    )
+    result = pytester.runpytest_inprocess("-s", "--hwperf-max-time=0.05", "--hwperf-energy=off", *options)
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"*condition {expected}"])
+
+
+def test_another_word_for_the_garbage_collector_is_refused(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_inprocess("--hwperf-gc=of")
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["*--hwperf-gc='of': unknown value. Did you mean 'off'? Allowed: on, off*"])

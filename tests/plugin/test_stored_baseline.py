@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.repositories import commit, git
 from fakes.reruns import SIMULATED
 
 HWPERF = (sys.executable, "-m", "pytest_hwperf.cli")
@@ -344,3 +345,18 @@ def test_a_repeat_that_fails_loses_no_budget(project: pytest.Pytester) -> None:
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*a fresh process ended with code *", "*latency p50 *budget <= 0 s: failed*"])
     result.stdout.fnmatch_lines(["*not comparable*"])
+
+
+def test_a_revision_that_cannot_be_rerun_is_said_when_it_is_saved(pytester: pytest.Pytester) -> None:
+    """Not only by the comparison, when it is too late."""
+    write(pytester)
+    pytester.makepyfile(test_model=TESTS)
+    git(pytester.path, "init", "--quiet")
+    commit(pytester.path)
+    clean = run(pytester, "--hwperf-save")
+    write(pytester, call_us=251)
+    dirty = run(pytester, "--hwperf-save")
+
+    clean.stdout.no_fnmatch_line("*timings can only be compared*")
+    reason = "it was saved with changes that were not committed: commit and save again"
+    dirty.stdout.fnmatch_lines([f"hwperf: their timings can only be compared with what is stored*since {reason}*"])

@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 from fakes import records as fake
 
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import (
     Budget,
@@ -20,7 +21,7 @@ from pytest_hwperf.core.records import (
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.core.units import _SCALES, counted
-from pytest_hwperf.reports.cells import metric_of, unit_of, visible
+from pytest_hwperf.reports.cells import metric_of, unit_of
 from pytest_hwperf.reports.order import sorted_keys
 from pytest_hwperf.reports.table import COLUMNS, Section, Table, rows
 

@@ -7,8 +7,8 @@ from pytest_hwperf.cli.doctor.abilities import CallClock, CpuTime, Memory, Sourc
 from pytest_hwperf.cli.doctor.conditions import facts_of
 from pytest_hwperf.cli.doctor.findings import Findings
 from pytest_hwperf.cli.doctor.noise import render_noise
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.units import counted
-from pytest_hwperf.reports.cells import visible
 
 NARROWEST, WIDEST = 80, 100
 

@@ -1,0 +1,108 @@
+"""Fresh processes of both sides, one after the other, that are played: which are asked, and until when."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import cast
+
+import pytest
+from fakes.clocks import HandClock
+
+from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, Side
+from pytest_hwperf.core.hypotheses import Questions
+from pytest_hwperf.core.records import Margin
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.gate.processes import ProcessSampler
+from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
+
+MEMORY = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6)
+LATE = state("out of time", limit=20)
+PROCESS_S = 3.0
+
+Play = Callable[[Callable[[str, int], float]], tuple[list[FixedSample], Questions]]
+
+
+def peak(number: int) -> Hypothesis:
+    return Hypothesis(measurement=Measurement(test=f"t_{number}.py::test", label=""), margin=MEMORY, better="lower")
+
+
+def command(side: str, node: str) -> Command:
+    return Command(arguments=[side, node.partition("::")[0]], directory=Path(), environment={})
+
+
+class Processes:
+    """Answer what a test says for a side and the number of the process, and take three seconds each."""
+
+    def __init__(self, clock: HandClock, peaks: Callable[[str, int], float]) -> None:
+        self._clock = clock
+        self._peaks = peaks
+        self.asked = list[Sequence[str]]()
+
+    def ask(self, task: WorkerTask, commands: Sequence[Command], *, at_once: int, until: float) -> list[WorkerResult]:
+        assert at_once == len(commands) == 2
+        self._clock.pass_time(PROCESS_S)
+        if self._clock() >= until:
+            raise WorkerError(f"{task.node}: a fresh process gave no answer within 2 s")
+        self.asked.extend(one.arguments for one in commands)
+        values = [self._peaks(one.arguments[0], len(self.asked) // 2) for one in commands]
+        return [WorkerResult(values={"memory": value}, reasons={}, notes=[], runs=[]) for value in values]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
+    found = HandClock()
+    monkeypatch.setattr("pytest_hwperf.gate.processes.monotonic", found)
+    return found
+
+
+def sampled(
+    monkeypatch: pytest.MonkeyPatch,
+    clock: HandClock,
+    peaks: Callable[[str, int], float],
+    hypotheses: Sequence[Hypothesis],
+    time_s: float = 600.0,
+) -> tuple[list[FixedSample], Questions, Processes]:
+    processes, questions = Processes(clock, peaks), Questions(processes=[*hypotheses])
+    monkeypatch.setattr("pytest_hwperf.gate.processes.ask", processes.ask)
+
+    def commands(node: str) -> Mapping[Side, Command]:
+        return {side: command(side, node) for side in cast("tuple[Side, ...]", ("baseline", "candidate"))}
+
+    sampler = ProcessSampler(commands, Random(1), clock() + time_s, LATE)
+    return [*sampler.samples(questions, 0.01)], questions, processes
+
+
+def test_each_process_runs_the_file_of_its_test_alone(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> None:
+    found, _, processes = sampled(monkeypatch, clock, lambda *_: 5e6, [peak(1), peak(2)])
+
+    assert [[5e6] * 3] * 2 == [list(one.baseline) for one in found]
+    assert [["t_1.py"] * 6, ["t_2.py"] * 6] == [[file for _, file in processes.asked[n : n + 6]] for n in (0, 6)]
+
+
+def test_what_is_open_is_asked_again(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> None:
+    """Three processes a side raise the question, and seven fresh ones answer it: 2**-7 is less than 1 %."""
+    found, _, processes = sampled(monkeypatch, clock, lambda side, _: 9e6 if side == "candidate" else 5e6, [peak(1)])
+
+    assert [[9e6] * 7] == [list(one.candidate) for one in found]
+    assert 2 * (3 + 7) == len(processes.asked)
+
+
+def test_what_the_time_does_not_suffice_for_is_said(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> None:
+    """Twenty seconds are six pairs of processes, of which the second test gets the last three."""
+    found, questions, _ = sampled(monkeypatch, clock, lambda *_: 5e6, [peak(1), peak(2), peak(3)], time_s=20)
+
+    assert [peak(1), peak(2)] == [one.hypothesis for one in found]
+    assert {peak(3).key: ("inconclusive", LATE)} == questions.parts
+
+
+def test_a_process_that_fails_before_that_is_named(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> None:
+    def fail(side: str, number: int) -> float:
+        raise WorkerError(f"{side} {number}: a fresh process ended with code 3")
+
+    found, questions, _ = sampled(monkeypatch, clock, fail, [peak(1)])
+    outcome, why = questions.parts[peak(1).key]
+
+    assert ([], "not comparable") == (found, outcome)
+    assert "ended with code 3" in str(why)

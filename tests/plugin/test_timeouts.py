@@ -1,0 +1,60 @@
+"""pytest-timeout stands still while a test waits for fresh processes, and goes on with the time that was left."""
+
+import signal
+from typing import NoReturn
+
+import pytest
+
+from pytest_hwperf.core.errors import WorkerError
+
+pytest.importorskip("pytest_timeout")
+OPTIONS = ("--hwperf-max-time=0.05", "--hwperf-energy=off")
+
+
+@pytest.fixture
+def left_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the timer showed during each wait; no process is started."""
+    seen = list[float]()
+
+    def ask(*_: object, **__: object) -> NoReturn:
+        seen.append(signal.getitimer(signal.ITIMER_REAL)[0])
+        raise WorkerError("none is started here")
+
+    monkeypatch.setattr("pytest_hwperf.plugin.measurement.ask", ask)
+    return seen
+
+
+@pytest.mark.skipif(not hasattr(signal, "getitimer"), reason="there is no such timer on Windows")
+@pytest.mark.parametrize(
+    ("options", "during", "after"),
+    [
+        (("--timeout=600", "--timeout-method=signal"), 0, "running"),
+        (("--timeout=600", "--timeout-method=signal", "-o", "timeout_func_only=true"), 0, "running"),
+        ((), 0, "none"),
+        (("-p", "no:timeout"), 0, "none"),
+    ],
+)
+def test_the_timer_of_a_test_is_paused(
+    pytester: pytest.Pytester, left_s: list[float], options: tuple[str, ...], during: float, after: str
+) -> None:
+    pytester.makepyfile(
+        """
+        import pytest, signal
+
+        def left_s():
+            return signal.getitimer(signal.ITIMER_REAL)[0]
+
+        @pytest.mark.hwbudget(memory_max_mb=1)
+        def test_it(hwperf):
+            before = left_s()
+            with pytest.raises(Exception, match="none is started"):
+                hwperf(int)
+            assert left_s() <= before
+            print("timer", "running" if left_s() > 0 else "none")
+        """
+    )
+    result = pytester.runpytest_inprocess("-s", *OPTIONS, *options)
+
+    result.stdout.fnmatch_lines([f"*timer {after}"])
+    assert [during] == left_s
+    assert 0 == signal.getitimer(signal.ITIMER_REAL)[0]
