@@ -183,5 +183,7 @@ def _build(share: float, options: argparse.Namespace) -> Report:
         command += [f"--hwperf-plant={100 * share:g}%"]  # also where it is none: an ini file may plant some
         done = run_to_end([*command, *options.pytest])
         if not file.exists():
-            raise UsageProblem(f"pytest ended with code {done.returncode} and wrote no report:\n{done.stdout[-2000:]}")
+            raise UsageProblem(
+                f"pytest ended with code {done.returncode} and wrote no report:\n{(done.stdout + done.stderr)[-2000:]}"
+            )
         return read_report(str(file))

@@ -1,6 +1,6 @@
 """Comparison of a run with the stored runs of its test: which kind fits which metric, and what rules one out."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
@@ -36,7 +36,8 @@ class Criteria:
 
     margins: Sequence[Margin]  # one for each statistic
     required: Collection[Key] = ()  # those that the user named: unmeasured, they say so
-    alpha: float = 0.01  # one-sided, per comparison
+    alpha: float = 0.01  # one-sided: of each timing, and of all comparisons by example of the build together
+    family: int = 1  # comparisons by example in the build, among which their alpha is split
 
 
 def stored_run_of(judgement: Judgement) -> StoredRun:
@@ -70,7 +71,7 @@ def compare_with_stored(
         figure = figure_of(figures, margin.key)
         if figure is not None and not figure.estimated:  # an estimate is never gated
             again = [f.estimate.value for group in repeats if (f := figure_of(group, margin.key)) is not None]
-            found.append(_compare(run, figure, stored, margin, alpha=criteria.alpha, repeats=again))
+            found.append(_compare(run, figure, stored, margin, criteria, repeats=again))
         elif margin.key in criteria.required:
             found.append(uncompared(margin, "not comparable", _why_absent(run, figure, margin)))
     return tuple(found)
@@ -109,12 +110,47 @@ def choose(
     answers = []
     for margin in margins:
         old, new = by_key.get(margin.key), paired.get(margin.key)
-        # what is stored of exact metrics is fully valid; of all others the pairs decide
+        # What is stored of exact metrics is fully valid; of all others the pairs decide. Of two answers that both err
+        # at a rate, that of the pairs counts: its rate is part of that of the build.
         keep_old = new is None or (old is not None and run.metric(margin.metric).exact and old.change is not None)
+        if old is not None and new is not None and old.p_value is not None and new.change is not None:
+            keep_old = False
         if old is not None and blind and old.outcome == "regressed":
             keep_old = True
         answers.append(old if keep_old else new)
     return tuple(answer for answer in answers if answer is not None)
+
+
+def family_of(stored: Iterable[StoredRun], tests: Collection[str], machine: Machine) -> int:
+    """Return how many comparisons by example these stored runs make possible in a build of these tests; at least 1."""
+    runs = (one.run for one in stored if one.run.test in tests and one.run.machine.fingerprint == machine.fingerprint)
+    return sum(sample.per == "example" for run in runs for sample in run.samples) or 1
+
+
+def unless_agreed(run: Run, comparisons: Sequence[Comparison], repeats: Sequence[Run]) -> tuple[Comparison, ...]:
+    """Take back alarms on exact values that differ from process to process: those of a model trained without a seed.
+
+    Args:
+        run: the candidate.
+        comparisons: of it with a stored run.
+        repeats: the same measurement in further fresh processes.
+    """
+    return tuple(_unless_agreed(run, one, repeats) if is_exact_alarm(run, one) else one for one in comparisons)
+
+
+def is_exact_alarm(run: Run, comparison: Comparison) -> bool:
+    """Whether a value that one process has given exactly is called worse: another process may give another one."""
+    metric = run.metric(comparison.metric)
+    return comparison.outcome == "regressed" and metric.exact and not metric.in_processes
+
+
+def _unless_agreed(run: Run, alarm: Comparison, repeats: Sequence[Run]) -> Comparison:
+    values, again = run.sample(alarm.metric), [other.sample(alarm.metric) for other in repeats]
+    if values is None or all(one is not None and one.values == values.values for one in again):
+        return alarm
+    what = "predictions differ" if values.per == "example" else f"{alarm.metric} differs"
+    cause = state("processes disagree", what=what, side="candidate")
+    return replace(alarm, outcome="inconclusive", p_value=None, cause=cause)
 
 
 def not_compared(figures: Sequence[Figure], criteria: Criteria, cause: Statement) -> tuple[Comparison, ...]:
@@ -125,7 +161,7 @@ def not_compared(figures: Sequence[Figure], criteria: Criteria, cause: Statement
 
 
 def _compare(
-    run: Run, figure: Figure, stored: Stored, margin: Margin, *, alpha: float, repeats: Sequence[float]
+    run: Run, figure: Figure, stored: Stored, margin: Margin, criteria: Criteria, *, repeats: Sequence[float]
 ) -> Comparison:
     measured = [(kept, old) for kept in stored.runs if (old := figure_of(kept.figures, margin.key)) is not None]
     if not measured:
@@ -136,23 +172,28 @@ def _compare(
         return uncompared(margin, "not comparable", state("stored otherwise", differences))
     metric = run.metric(margin.metric)
     if metric.exact:
-        return _compare_exact(run, usable[-1][0], margin, alpha)
+        return _compare_exact(run, usable[-1][0], margin, criteria)
     values = [old.estimate.value for _, old in usable]
     value = figure.estimate.value
     sample = run.sample(margin.metric)
     if metric.in_processes and sample is not None:  # each value is a fresh process already: all must be beyond
         repeats = [min(sample.values), max(sample.values)]
-    return compare_with_history(metric, values, value, margin, alpha, repeats)
+    return compare_with_history(metric, values, value, margin, criteria.alpha, repeats)
 
 
-def _compare_exact(run: Run, kept: StoredRun, margin: Margin, alpha: float) -> Comparison:
-    """Compare values with those of the newest stored run: it describes the code that was accepted last."""
+def _compare_exact(run: Run, kept: StoredRun, margin: Margin, criteria: Criteria) -> Comparison:
+    """Compare values with those of the newest stored run: it describes the code that was accepted last.
+
+    Each test is judged before the next one runs, so that alpha is split evenly: Holm's further steps would need all.
+    """
     old, new = kept.run.sample(margin.metric), run.sample(margin.metric)
     stored, values = (sample.values if sample is not None else () for sample in (old, new))
     if not stored:
         return uncompared(margin, "not comparable", state("values not kept"))
     if margin.scale == "absolute":
-        return compare_accuracy(stored, values, margin, alpha)
+        found = compare_accuracy(stored, values, margin, criteria.alpha / criteria.family)
+        promise = state("error rate split", alpha=100 * criteria.alpha, family=criteria.family)
+        return replace(found, promise=promise) if found.change is not None else found
     return compare_exact(METRICS[margin.metric], stored, values, margin)
 
 

@@ -24,7 +24,7 @@ Incomparable = Literal[
     "no ratio", "no ratio to sessions", "not repeated", "pairs missing", "out of time", "pairs lost", "lost",
     "lost, logged", "one side only", "not collected", "not runnable", "no such test", "test ended", "reciprocal",
     "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell", "values not kept",
-    "other versions",
+    "other versions", "processes disagree",
 ]  # fmt: skip
 # How a change was found.
 Method = Literal[
@@ -37,7 +37,7 @@ Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count",
 ]  # fmt: skip
-Kind = Unmeasured | Incomparable | Method | Doubt | Literal["error rate", "error rate with others"]
+Kind = Unmeasured | Incomparable | Method | Doubt | Literal["error rate", "error rate with others", "error rate split"]
 
 _LONGEST_NOUN = 80  # characters of what is counted
 
@@ -92,6 +92,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "no value": "gave no value in {pairs} pairs in a row: {why}",
     "pairs cannot tell": "the pairs cannot tell",
     "values not kept": "the stored run that fits holds no values of it: save a new baseline",
+    "processes disagree": "{what} between processes of the {side}, so that one of each tells nothing about the code: "
+    "train the model with a fixed seed, such as random_state=0, or load a trained one",
     "stored, equal": "{baseline} stored and {candidate} new values, equal on each side, compared exactly, no p-value",
     "stored, spread": "{baseline} stored and {candidate} new values, all of one side against all of the other, "
     "no p-value",
@@ -113,6 +115,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "error rate": "at most {alpha:.6g} % false alarms per build (Holm, {screened} of {asked} screened)",
     "error rate with others": "at most {alpha:.6g} % false alarms per build "
     "(Holm, {screened} of {asked} screened and {others:count other})",
+    "error rate split": "at most {alpha:.6g} % false alarms per build (split over {family:count stored comparison})",
     "maximum": "{statistic} of n={n} is the maximum: a rank below it needs n={needed}",
     "no bound": "{statistic} has no {side} {level:.3g} % bound below n={needed}, have n={n}",
     "mean of one": "a mean has no interval below n=2",

@@ -17,10 +17,12 @@ from pytest_hwperf.core.records import (
     Verdict,
     figure_of,
 )
-from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.statements import Kind, Statement, state
 from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
 
 MOST_RETRIES = 5  # fresh processes: 2^-5 is below the 5 % of a one-sided limit
+
+_FAILURES: frozenset[Kind] = frozenset({"test ended", "not runnable", "lost", "lost, logged"})  # of a baseline
 
 
 def budgets_of(run: Run, runs: Sequence[Run], budgets: tuple[Budget, ...]) -> tuple[Budget, ...]:
@@ -90,13 +92,19 @@ def judge_budget(
 
 def judge_comparison(metric: Metric, comparison: Comparison, policy: Policy) -> Verdict:
     """Answer one comparison; its outcome was decided where its numbers were compared."""
-    undecided = comparison.outcome in ("inconclusive", "not comparable")
+    undecided = comparison.outcome in ("inconclusive", "not comparable") or baseline_failed(comparison)
     return Verdict(
         subject=comparison,
         outcome=comparison.outcome,
         reason=_compared(metric, comparison),
         fails=comparison.outcome == "regressed" or (policy.strict and undecided),
     )
+
+
+def baseline_failed(comparison: Comparison) -> bool:
+    """Whether there is no baseline because it has the test and could not run it, unlike a test that is new."""
+    cause = comparison.cause
+    return comparison.outcome == "no baseline" and cause is not None and cause.kind in _FAILURES
 
 
 def explain(verdict: Verdict) -> str:

@@ -1,12 +1,14 @@
 """Comparison of two revisions of a test suite in pairs of fresh processes: rehearsed, measured, decided."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
+from pytest_hwperf.core.completeness import Completeness, completeness, reasons, rounded_up, seconds_needed
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence, Gate, Side
+from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
 from pytest_hwperf.core.hypotheses import (
     COMMIT_DIGITS,
     EnergySource,
@@ -18,14 +20,20 @@ from pytest_hwperf.core.hypotheses import (
 )
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import state
+from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.processes import ProcessSampler
+from pytest_hwperf.gate.repeats import repeat_alarms
 from pytest_hwperf.host.command_line import Command, PytestCommand
 from pytest_hwperf.host.interruption import interruptible
+from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
+from pytest_hwperf.scenarios.cache import CACHE_VARIABLE
 from pytest_hwperf.trees.both import Trees, both_trees, commands, prove
+from pytest_hwperf.trees.ignored import check_ignored
 
+_SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
 _CRASHES = 5  # tests that may crash in the rehearsal before the run is given up
 
 
@@ -55,6 +63,8 @@ class GateResult:
     gate: Gate
     answers: PairedAnswers
     changed: frozenset[Path]  # test files whose own work the pairs cannot compare
+    completeness: Completeness
+    gone: frozenset[Measurement]  # that only the baseline makes; of a test that is skipped now without a label
 
     def is_blind_to(self, path: Path) -> bool:
         """Whether a test of this file, or what its conftest files give it, may have changed unseen."""
@@ -71,9 +81,12 @@ def run_gate(request: GateRequest) -> GateResult:
     """
     began = monotonic()
     until = began + request.time_s
-    with interruptible(), both_trees(request.command.root, request.against, request.files, request.share) as trees:
+    asked = (request.command.root, request.against, request.files, request.share)
+    with interruptible(), both_trees(*asked) as trees, workdir() as caches:
+        if not request.base_python:
+            check_ignored(trees.candidate, trees.baseline)
         conductor = Conductor(
-            commands=commands(request.command, trees, request.files, request.base_python),
+            commands=_commands_of(request, trees, caches),
             logs=request.logs,
             processors=processors(),
             progress=request.progress,
@@ -81,11 +94,18 @@ def run_gate(request: GateRequest) -> GateResult:
         )
         conductor.seconds["checkout"] = monotonic() - began
         trace, lost = _rehearsed(conductor, request, until)
+        questions = _questions(request, trace, lost, trees.warnings)
         own_python = bool(request.base_python)
         unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
-        questions = _questions(request, trace, lost)
-        evidence = _measured(conductor, request, questions, trees, until)
+        late = state("out of time", limit=request.time_s)
+        rehearse = partial(conductor.rehearse, until=until)
+        repeat_alarms(questions, request.alpha, rehearse, in_time=lambda: monotonic() < until, why_late=late)
+        sampler = ProcessSampler(partial(_commands_of, request, trees, caches), conductor.random, until, late)
+        evidence = _measured(conductor, request, questions, sampler)
     questions.parts.update({one.key: ("not comparable", why) for one, why in conductor.dropped.items()})
+    complete = completeness([test.node for test in request.tests], evidence, decide(evidence))
+    if complete.is_empty:
+        raise UsageProblem(_why_none(request, evidence, questions, conductor.seconds))
     gate = Gate(
         against=request.name,
         revision=trees.revision,
@@ -95,26 +115,44 @@ def run_gate(request: GateRequest) -> GateResult:
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
         warnings=(*trees.warnings, *filter(None, [unseen, _planted(request.plant)])),
     )
-    return GateResult(gate=gate, answers=_answers(evidence, questions, trace), changed=trees.changed)
+    answers = _answers(evidence, questions, trace)
+    return GateResult(gate=gate, answers=answers, changed=trees.changed, completeness=complete, gone=_gone(trace))
 
 
 def summary(result: GateResult, tests: int) -> str:
     """Say in one line what was rerun, how often and how long, and how many of `tests` could be compared."""
-    gate, compared = result.gate, tests - len(result.answers.questions.tests)
+    gate, complete = result.gate, result.completeness
     counts = {stage: sum(pair.stage == stage for pair in gate.evidence.pairs) for stage in ("screen", "confirm")}
     pairs = " + ".join(f"{count} {stage}" for stage, count in counts.items() if count) or "no"
     short = gate.revision[:COMMIT_DIGITS]
     revision = f" ({short})" if short and short not in gate.against else ""
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in gate.seconds.items())
+    decided = f" ({complete.shortfall})" if complete.shortfall else ""
     return (
         f"{gate.against}{revision} rerun next to the present code, {pairs} pairs of fresh processes, "
-        f"{compared} of {tests} tests compared: {spent}"
+        f"{len(complete.compared)} of {tests} tests compared{decided}: {spent}"
     )
 
 
+def _commands_of(request: GateRequest, trees: Trees, caches: Path, node: str = "") -> dict[Side, Command]:
+    """Return how both sides are started: for all tests, or for the file of one.
+
+    Each has a cache of converted models for itself: a model comes from the converters of its own tree.
+    """
+    file = request.command.root / node.partition("::")[0]
+    files = [one for one in request.files if one == file] if node else request.files
+    return {
+        side: replace(command, environment={**command.environment, CACHE_VARIABLE: str(caches / side[:_SIDE_LETTERS])})
+        for side, command in commands(request.command, trees, files, request.base_python).items()
+    }
+
+
 def _rehearsed(conductor: Conductor, request: GateRequest, until: float) -> tuple[PairTrace, dict[str, Reason]]:
-    """Rehearse; a test that takes its process down is left out, and the others are rehearsed again without it."""
-    lost = dict[str, Reason]()
+    """Rehearse; a test that takes its process down twice is left out, and the others are rehearsed without it.
+
+    A process may be killed once by chance, as by the system when memory is short.
+    """
+    lost, once = dict[str, Reason](), set[str]()
     while True:
         trace = conductor.rehearse([test.node for test in request.tests if test.node not in lost], until)
         if not trace.lost:
@@ -125,37 +163,61 @@ def _rehearsed(conductor: Conductor, request: GateRequest, until: float) -> tupl
                 f"the time of {request.time_s:g} s was up in the rehearsal of {request.name} with the present code"
                 f"{where}: {trace.lost}; give more by --hwperf-gate-time"
             )
+        if trace.unfinished not in once:
+            once.add(trace.unfinished)
+            continue
         if not trace.unfinished or len(lost) == _CRASHES:
             raise UsageProblem(f"the rehearsal of {request.name} with the present code failed: {trace.lost}")
         by_candidate = trace.lost.texts["side"] == "candidate"
         lost[trace.unfinished] = ("not comparable" if by_candidate else "no baseline", trace.lost)
 
 
-def _questions(request: GateRequest, trace: PairTrace, lost: Mapping[str, Reason]) -> Questions:
+def _questions(
+    request: GateRequest, trace: PairTrace, lost: Mapping[str, Reason], warnings: Sequence[str]
+) -> Questions:
     """Return what the rehearsal leaves to be asked of the pairs, which has to be something they can answer."""
     questions = questions_of(request.tests, trace, lost, request.name, request.energy)
-    reasons = [why for test in request.tests if (why := questions.tests.get(test.node))]
-    if len(reasons) == len(request.tests) and all(outcome == "not comparable" for outcome, _ in reasons):
-        # The candidate's own processes could not run a single test: the gate itself is broken.
-        raise UsageProblem(f"nothing could be compared: {reasons[0][1]}")
+    if not (questions.hypotheses or questions.fixed_samples or questions.processes):
+        causes = [str(why) for _, why in (*questions.tests.values(), *questions.parts.values())]
+        why = reasons(causes) or "no test has measured anything in the processes of the pairs"
+        hint = "files that git does not have are given to the baseline with --hwperf-share=GLOB"
+        raise UsageProblem("; ".join([f"nothing could be compared with {request.name}: {why}", *warnings, hint]))
     check_alpha(request.alpha, questions.family)
     return questions
 
 
-def _measured(conductor: Conductor, request: GateRequest, questions: Questions, trees: Trees, until: float) -> Evidence:
+def _why_none(request: GateRequest, evidence: Evidence, questions: Questions, seconds: Mapping[str, float]) -> str:
+    """Say why no test at all was decided, and what to type."""
+    tests = counted(len(request.tests), "test")
+    if evidence.stopped is None:
+        causes = [str(why) for _, why in (*questions.tests.values(), *questions.parts.values())]
+        return f"nothing could be compared with {request.name}: {reasons(causes)}"
+    if evidence.stopped.kind != "out of time":
+        return f"none of {tests} was decided: {evidence.stopped}"
+    needed = rounded_up(max(seconds_needed(evidence, seconds), request.time_s + 1))
+    return (
+        f"none of {tests} was decided: {evidence.stopped}, and about {needed} s are needed. Give "
+        f"--hwperf-gate-time={needed}, or select fewer tests with -k"
+    )
+
+
+def _gone(trace: PairTrace) -> frozenset[Measurement]:
+    """Return what the baseline measures and the candidate does not: of tests that it skips, and single measurements."""
+    skipped = {
+        Measurement(test=node, label="")
+        for node, sides in trace.outcomes.items()
+        if sides["baseline"].outcome == "passed" and sides["candidate"].outcome == "skipped"
+    }
+    return frozenset(skipped | {measurement for measurement, side in trace.uneven.items() if side == "baseline"})
+
+
+def _measured(conductor: Conductor, request: GateRequest, questions: Questions, sampler: ProcessSampler) -> Evidence:
     """Ask fresh processes one by one, then pairs, for as long as there is time."""
-    why_late = state("out of time", limit=request.time_s)
-
-    def commands_of(node: str) -> Mapping[Side, Command]:
-        file = request.command.root / node.partition("::")[0]
-        return commands(request.command, trees, [one for one in request.files if one == file], request.base_python)
-
-    sampler = ProcessSampler(commands_of, conductor.random, until, why_late)
     samples = (*questions.fixed_samples, *sampler.samples(questions, request.alpha))
     if sampler.seconds:
         conductor.seconds["processes"] = sampler.seconds
     asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
-    return conductor.conduct(asked, until, why_late)
+    return conductor.conduct(asked, sampler.until, sampler.why_late)
 
 
 def _answers(evidence: Evidence, questions: Questions, trace: PairTrace) -> PairedAnswers:

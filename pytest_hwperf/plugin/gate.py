@@ -27,6 +27,7 @@ def rerun(session: pytest.Session) -> None:
     config = session.config
     items = [item for item in session.items if is_measured(item)]
     if not items and not _workers(config):  # who hands tests out to workers has collected none
+        _check_nothing_asked(config)
         return
     try:
         against, name = _against(config, items)
@@ -34,6 +35,9 @@ def rerun(session: pytest.Session) -> None:
             return
         shown = ProgressLine(config)
         result = run_gate(_request(config, items, against, name, shown))
+    except UsageProblem as error:
+        stored = "" if session_of(config).settings.against else "; --hwperf-rerun=never compares with what is stored"
+        raise pytest.UsageError(f"hwperf: {error}{stored}") from error
     except (HwperfError, OSError) as error:
         raise pytest.UsageError(visible_lines(f"hwperf: {error}")) from error
     for line in (summary(result, len(items)), *result.gate.warnings):
@@ -63,6 +67,20 @@ def check_against(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "--hwperf-against needs the machine for itself, and -n starts test workers side by side: run measured "
             "tests alone with -n0 --hwperf-only --hwperf-against=…, and the others with -n … --hwperf-skip"
+        )
+
+
+def _check_nothing_asked(config: pytest.Config) -> None:
+    """Refuse a run without a measured test whose command line asks for a comparison; the ini may serve other runs.
+
+    Raises:
+        pytest.UsageError: nothing would be compared, and the run would pass.
+    """
+    settings = session_of(config).settings
+    if config.getoption("hwperf_against") and not settings.skip:
+        raise pytest.UsageError(
+            f"--hwperf-against={settings.against}: no measured test was selected, so that nothing can be compared: "
+            "select tests that use the fixture hwperf or the marker hwbudget, or leave the option out"
         )
 
 

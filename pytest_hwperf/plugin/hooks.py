@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Generator, Iterable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -49,6 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def _prepare(config: pytest.Config) -> None:
     """Check what the settings name, and collect results in the process that reports them."""
     settings = session_of(config).settings
+    if settings.no_cache and not hasattr(config, "workerinput"):  # else it is that of the controller
+        _use_own_cache(config)
     if settings.needs_preflight:
         from pytest_hwperf.plugin.preflight import check_resources
 
@@ -57,6 +60,21 @@ def _prepare(config: pytest.Config) -> None:
             _check_energy(config)
     if not hasattr(config, "workerinput"):  # under xdist the controller collects, saves and reports
         config.pluginmanager.register(Collector(config, settings), "hwperf-collector")
+
+
+def _use_own_cache(config: pytest.Config) -> None:
+    """Let this session and the processes that it starts keep converted models in a folder that goes with it."""
+    from pytest_hwperf.host.workdirs import workdir
+    from pytest_hwperf.scenarios.cache import CACHE_VARIABLE
+
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    before = os.environ.get(CACHE_VARIABLE)
+    os.environ[CACHE_VARIABLE] = str(stack.enter_context(workdir()))
+    if before is None:
+        stack.callback(os.environ.pop, CACHE_VARIABLE, None)
+    else:
+        stack.callback(os.environ.__setitem__, CACHE_VARIABLE, before)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -17,6 +17,7 @@ _FLAGS = frozenset(
         *("--lf", "--last-failed", "--ff", "--failed-first"),
         *("--nf", "--new-first", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip"),
         *("--hwperf-save", "--hwperf-compare", "--hwperf-only", "--hwperf-skip", "--hwperf-disable"),
+        "--hwperf-no-cache",  # fresh processes share the cache of this session
         *("--co", "--collect-only"),
     }
 )

@@ -6,12 +6,22 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.baselines import Criteria, Stored, choose, compare_with_stored, named_too, not_compared
+from pytest_hwperf.core.baselines import (
+    Criteria,
+    Stored,
+    choose,
+    compare_with_stored,
+    family_of,
+    is_exact_alarm,
+    named_too,
+    not_compared,
+    unless_agreed,
+)
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.records import Comparison, Figure, Judgement, Policy, Run, replace
+from pytest_hwperf.core.records import Comparison, Figure, Judgement, Policy, Run, Skip, replace
 from pytest_hwperf.core.report import ReportPart
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.statements import said, state
@@ -20,7 +30,7 @@ from pytest_hwperf.core.verdicts import budgets_of, explain, judge
 from pytest_hwperf.plugin.measurement import empty_run, repeat_runs
 from pytest_hwperf.plugin.missed_memory import lines_of_sites
 from pytest_hwperf.plugin.retries import Retries
-from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.session import SessionState, session_of, test_of
 from pytest_hwperf.reports.junit import properties
 
 
@@ -46,7 +56,41 @@ def judge_test(item: pytest.Item) -> str:
     for judgement in judgements:
         item.user_properties.extend(properties(judgement))
     test.result = plain_result(item, judgements)
-    return "\n".join(filter(None, [*dict.fromkeys(errors), _failure(judgements), *lines_of_sites(item, judgements)]))
+    gone = [f"FAILED  {line}" for line in gone_scenarios(item, test.skips)]
+    lines = [*dict.fromkeys(errors), *gone, _failure(judgements), *lines_of_sites(item, judgements)]
+    return "\n".join(filter(None, lines))
+
+
+def gone_scenarios(item: pytest.Item, skips: Sequence[Skip]) -> list[str]:
+    """Say which skipped scenarios of a test with budgets could be prepared in the baseline: they have to fail.
+
+    A budget that nothing measures any more would pass unseen.
+    """
+    session = session_of(item.config)
+    if not session.mode.judges or all(budget.default for budget in test_of(item).markers.budgets):
+        return []
+    return [
+        f"{skip.scenario}: it has a budget and ran in {where}, and cannot be prepared now: {skip.reason}"
+        for skip in skips
+        if (where := _ran_in(item, session, skip.scenario))
+    ]
+
+
+def _ran_in(item: pytest.Item, session: SessionState, scenario: str) -> str:
+    """Return the name of the baseline in which a scenario of a test was measured, "" where it was not."""
+    if session.gate is not None:
+        gone = (one for one in session.gate.gone if one.test == item.nodeid)
+        if any(not one.label or scenario in one.label for one in gone):
+            return session.gate.gate.against
+    if not session.settings.compare:
+        return ""
+    name = session.settings.baseline
+    stored = session.store.newest(name)
+    return (
+        f"baseline {name}"
+        if any(one.run.test == item.nodeid and one.run.scenario == scenario for one in stored)
+        else ""
+    )
 
 
 def plain_result(item: pytest.Item, judgements: Sequence[Judgement]) -> str:
@@ -114,7 +158,7 @@ def _stored(
     again: Callable[[], list[list[Run]]],
     decided: Collection[tuple[str, str]],
 ) -> tuple[Comparison, ...]:
-    """Compare with the stored runs; an alarm on a timing is repeated in two further fresh processes."""
+    """Compare with the stored runs; an alarm is repeated in two further fresh processes."""
     shared = session_of(item.config)
     settings = shared.settings
     where: dict[str, Any] = {"baseline": settings.baseline, "test": run.test, "label": run.label}
@@ -122,20 +166,27 @@ def _stored(
     elsewhere = shared.store.machines(**where) if not stored_runs else ()  # shown only where this machine has none
     stored = Stored(runs=stored_runs, elsewhere=elsewhere)
     first = compare_with_stored(run, found, stored, criteria)
-    if not any(needs_repeats(one) and one.key not in decided for one in first):
+    late = any(needs_repeats(one) and one.key not in decided for one in first)
+    if not late and not any(is_exact_alarm(run, one) for one in first):
         return first
-    repeats = [figures(other) for runs in again() for other in runs if other.label == run.label]
-    return compare_with_stored(run, found, stored, criteria, repeats)
+    others = [other for runs in again() for other in runs if other.label == run.label]
+    repeats = [figures(other) for other in others] if late else ()
+    return unless_agreed(run, compare_with_stored(run, found, stored, criteria, repeats), others)
 
 
 def _criteria(item: pytest.Item, run: Run) -> Criteria:
     """Return what is compared: everything with a margin, the test's own metrics among it."""
     test = test_of(item)
     own = [margin for margin in test.own_margins if margin.metric in run.directions]
+    session = session_of(item.config)
+    if session.family is None and session.settings.compare:
+        tests = {one.nodeid for one in item.session.items}
+        session.family = family_of(session.store.newest(session.settings.baseline), tests, session.machine)
     return Criteria(
         margins=[*test.markers.margins, *own],
         required={margin.key for margin in test.markers.named},
-        alpha=session_of(item.config).settings.alpha,
+        alpha=session.settings.alpha,
+        family=session.family or 1,
     )
 
 

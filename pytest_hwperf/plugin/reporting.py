@@ -10,11 +10,12 @@ from pytest_hwperf.core.baselines import stored_run_of
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import visible_pattern
 from pytest_hwperf.core.hypotheses import why_not_rerun
-from pytest_hwperf.core.records import Comparison, Policy, StoredRun
+from pytest_hwperf.core.records import Comparison, Judgement, Policy, StoredRun
 from pytest_hwperf.core.report import Report, ReportPart
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.stored_timings import machine_drift
 from pytest_hwperf.core.units import counted
+from pytest_hwperf.core.verdicts import baseline_failed
 from pytest_hwperf.host.files import leads_out
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_hwperf.reports.table import Detail
+
+_NAMED = 3  # tests in a warning
 
 Notices = tuple[list[str], list[str]]  # what was done, and what went wrong
 
@@ -44,7 +47,9 @@ def report_of(config: pytest.Config, results: Mapping[str, str], *, partial: boo
         baseline=settings.baseline if settings.save or settings.compare else "",
         judgements=tuple(judgements),
         skips=tuple(skip for part in parts for skip in part.skips),
-        warnings=tuple(filter(None, [machine_drift(comparisons), _nothing_compared(comparisons)])),
+        warnings=tuple(
+            filter(None, [machine_drift(comparisons), _nothing_compared(comparisons), _not_run(judgements)])
+        ),
         partial=partial,
         policy=Policy(undecided=settings.undecided, strict=settings.strict),
         gates=tuple([shared.gate.gate] if shared.gate else []) + tuple(gate for part in parts for gate in part.gates),
@@ -56,6 +61,22 @@ def _nothing_compared(comparisons: Sequence[Comparison]) -> str:
     if not comparisons or any(comparison.outcome != "not comparable" for comparison in comparisons):
         return ""
     return f"none of {len(comparisons)} comparisons could be made: {comparisons[0].reason}; --hwperf-strict fails them"
+
+
+def _not_run(judgements: Sequence[Judgement]) -> str:
+    """Return a warning that names the tests which the baseline has and could not run; "" where there are none."""
+    reasons = {
+        judgement.run.test: comparison.reason
+        for judgement in judgements
+        for comparison in judgement.comparisons
+        if baseline_failed(comparison)
+    }
+    if not reasons:
+        return ""
+    named = "; ".join(f"{test}: {why}" for test, why in list(reasons.items())[:_NAMED])
+    more = f"; and {counted(len(reasons) - _NAMED, 'other')}" if len(reasons) > _NAMED else ""
+    tests = counted(len(reasons), "test")
+    return f"{tests} not compared, since the baseline could not run them; --hwperf-strict fails them: {named}{more}"
 
 
 def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Notices:
@@ -125,7 +146,10 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
     """Write the table into pytest's own terminal: in its width, colours and verbosity."""
     writer, verbosity = terminal.config.get_terminal_writer(), terminal.config.get_verbosity()
     detail: Detail = "quiet" if verbosity < 0 else "verbose" if verbosity > 0 else "normal"
+    gate = session_of(terminal.config).gate
     terminal.write_sep("=", "hwperf")
+    if gate and gate.completeness.shortfall:
+        terminal.write_line(gate.completeness.shortfall, yellow=True, bold=True)
     with without_collection():
         lines = terminal_report.render(report, width=writer.fullwidth, color=writer.hasmarkup, detail=detail)
     for line, style in lines:

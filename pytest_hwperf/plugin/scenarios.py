@@ -14,6 +14,7 @@ from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.records import Skip
 from pytest_hwperf.core.statements import said
 from pytest_hwperf.measure.subjects import REFERENCE
+from pytest_hwperf.plugin.judging import gone_scenarios
 from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS
 from pytest_hwperf.plugin.session import test_of
 
@@ -33,10 +34,15 @@ class ReadyScenario:
 
 
 def ready_scenario(item: pytest.Item, name: str, model: Any, data: Any) -> ReadyScenario:
-    """Make the scenario of one parametrised test; skip the test where the model has no such form."""
+    """Make the scenario of one parametrised test; skip the test where the model has no such form.
+
+    One that has a budget, and was measured in the baseline, fails instead.
+    """
     found, skips = ready_scenarios(item.nodeid, model, _parts(data), names=[name])
     if skips:
         test_of(item).skips.extend(skips)
+        if gone := gone_scenarios(item, skips):
+            pytest.fail(visible("\n".join(gone)), pytrace=False)
         pytest.skip(visible(f"{name}: {skips[0].reason}"))
     return found[name]
 

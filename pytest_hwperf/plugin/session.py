@@ -56,6 +56,7 @@ class SessionState:
     mode: Mode
     started_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     problems: list[str] = field(default_factory=list)  # bad markers, reported together at the end of the collection
+    family: int | None = None  # comparisons by example with stored runs, counted when the first one is made
     gate: "GateResult | None" = None  # what the pairs of baseline and candidate have shown
 
     @cached_property

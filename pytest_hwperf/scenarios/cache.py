@@ -1,4 +1,8 @@
-"""Converted models on disk: ONNX files named by their content, with a JSON note for each conversion."""
+"""Converted models on disk: ONNX files named by their content, with a JSON note for each conversion.
+
+A note also holds the digest of each module that the conversion ran, the project's own converters among them: where one
+has changed, the conversion is made anew.
+"""
 
 import atexit
 import hashlib
@@ -14,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from pytest_hwperf.host.files import replace_file
+from pytest_hwperf.scenarios.sources import recorded, unchanged
 
 CACHE_VARIABLE = "HWPERF_CACHE_DIR"
 _UNUSED_DAYS = 30  # a model trained without a random state differs in each session: its files must not pile up
@@ -41,11 +46,13 @@ def load_or_build(key: str, build: Callable[[], tuple[bytes, Mapping[str, str]]]
     found = _find(folder(), key) or _find(_temporary(), key)
     if found is not None:
         return found
-    model, notes = build()
+    (model, notes), sources = recorded(build)
+    if sources is None:  # it cannot be told whether it would come out the same again
+        return _store(_temporary(), hashlib.sha256(model).hexdigest(), model, notes, {})
     try:
-        stored = _store(folder(), key, model, notes)
+        stored = _store(folder(), key, model, notes, sources)
     except OSError:  # not writable or full: a conversion that is not kept is better than none
-        return _store(_temporary(), key, model, notes)
+        return _store(_temporary(), key, model, notes, sources)
     _drop_unused(stored.path.parent)
     return stored
 
@@ -71,12 +78,13 @@ def _find(place: Path, key: str) -> CachedModel | None:
     try:
         note = json.loads((place / f"{key}.json").read_text(encoding="utf-8"))
         sha256, notes = str(note["sha256"]), {str(name): str(text) for name, text in note["notes"].items()}
+        sources = {str(name): str(digest) for name, digest in note["sources"].items()}
         path = place / f"{sha256}.onnx"
         with path.open("rb") as file:
             actual = hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None  # missing or damaged: it is built again
-    if actual != sha256:
+    if actual != sha256 or not unchanged(sources):
         return None
     for used in (path, place / f"{key}.json"):
         with suppress(OSError):  # a read-only cache keeps no record of its use
@@ -84,14 +92,13 @@ def _find(place: Path, key: str) -> CachedModel | None:
     return CachedModel(path=path, sha256=sha256, bytes=path.stat().st_size, notes=notes)
 
 
-def _store(place: Path, key: str, model: bytes, notes: Mapping[str, str]) -> CachedModel:
+def _store(place: Path, key: str, model: bytes, notes: Mapping[str, str], sources: Mapping[str, str]) -> CachedModel:
     """Write the model, then the note: a note never names a model that is not there."""
     sha256 = hashlib.sha256(model).hexdigest()
     path = place / f"{sha256}.onnx"
     replace_file(path, model, mode=_OWN)
-    replace_file(
-        place / f"{key}.json", json.dumps({"sha256": sha256, "notes": dict(notes)}, indent=1).encode(), mode=_OWN
-    )
+    note = {"sha256": sha256, "notes": dict(notes), "sources": dict(sources)}
+    replace_file(place / f"{key}.json", json.dumps(note, indent=1).encode(), mode=_OWN)
     return CachedModel(path=path, sha256=sha256, bytes=len(model), notes=dict(notes))
 
 

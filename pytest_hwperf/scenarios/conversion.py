@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from pytest_hwperf.core.errors import ScenarioUnavailable
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
+from pytest_hwperf.scenarios.converters import refusal, registered
 from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step, one_line
 from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all
 from pytest_hwperf.scenarios.rows import digest_rows, evenly_spaced
@@ -52,6 +52,7 @@ def convert_estimator(fitted: FittedEstimator, rows: Any, convert: Converter | N
 
     Raises:
         ScenarioUnavailable: it does not convert, or gives outputs of another shape.
+        MeasurementError: the same, by a converter of the project's own.
     """
     checked = evenly_spaced(rows, CHECKED_ROWS)
     key = key_of("fp32", *cache_key_parts(fitted, checked))
@@ -63,7 +64,8 @@ def cache_key_parts(fitted: FittedEstimator, checked: Any) -> tuple[object, ...]
     versions = [f"{name} {version(name)}" for name in _LIBRARIES]
     # The notes name the executed operators, which differ between architectures.
     versions.append(platform.machine())
-    return (_REVISION, fitted.digest, fitted.width, fitted.output, sorted(_AVOIDED), digest_rows(checked), *versions)
+    depends = (fitted.digest, fitted.width, fitted.output, sorted(_AVOIDED), digest_rows(checked))
+    return (_REVISION, *depends, *versions, *registered())
 
 
 def agreement(fitted: FittedEstimator, outputs: Any, reference: Any) -> Agreement:
@@ -77,9 +79,8 @@ def agreement(fitted: FittedEstimator, outputs: Any, reference: Any) -> Agreemen
     if fitted.output != "probabilities":
         outputs, reference = fitted.labels(outputs), fitted.labels(reference)
     if np.shape(outputs) != np.shape(reference):
-        raise ScenarioUnavailable(
-            f"{fitted.kind} converts, but gives outputs of shape {np.shape(outputs)} instead of {np.shape(reference)}"
-        )
+        shapes = f"{np.shape(outputs)} instead of {np.shape(reference)}"
+        raise refusal(fitted, f"{fitted.kind} converts, but gives outputs of shape {shapes}")
     n = len(reference)
     if fitted.output == "labels":
         differing = int((outputs != reference).sum())
@@ -126,9 +127,8 @@ def _build(fitted: FittedEstimator, checked: Any, convert: Converter) -> tuple[b
         session = open_session(model, threads=1)
         outputs = run_all(session, checked)
     except rejection_errors() as problem:
-        raise ScenarioUnavailable(
-            f"{fitted.kind} converts, but ONNX Runtime does not run it: {one_line(problem)}"
-        ) from problem
+        sentence = f"{fitted.kind} converts, but ONNX Runtime does not run it: {one_line(problem)}"
+        raise refusal(fitted, sentence) from problem
     parity = agreement(fitted, outputs, fitted.predict(checked))
     notes = {"form": form, "parity": f"{parity} from scikit-learn", "providers": PROVIDER}
     if parity.gross:
@@ -147,9 +147,8 @@ def _convert_in_some_form(fitted: FittedEstimator, convert: Converter) -> tuple[
     try:
         return convert(fitted, frozenset()), "default"
     except rejection_errors() as problem:
-        raise ScenarioUnavailable(
-            f"{fitted.kind} does not convert to ONNX with skl2onnx {version('skl2onnx')}: {one_line(problem)}"
-        ) from problem
+        sentence = f"{fitted.kind} does not convert to ONNX with skl2onnx {version('skl2onnx')}: {one_line(problem)}"
+        raise refusal(fitted, sentence, problem) from problem
 
 
 def _drop_unused_weights(model: Any) -> None:

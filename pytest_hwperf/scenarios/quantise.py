@@ -112,8 +112,10 @@ def quantise_estimator(request: Request, quantise: Quantiser | None = None) -> C
     """
     checked = evenly_spaced(request.rows, CHECKED_ROWS)
     mode = "dynamic" if request.calibration is None else digest_rows(request.calibration)
-    key = key_of("int8", mode, *_CHOICES.items(), MATMUL_OPERATORS, *cache_key_parts(request.fitted, checked))
-    stored = load_or_build(key, lambda: _build(request, checked, quantise or quantise_with_ort))
+    original = convert_estimator(request.fitted, request.rows)
+    choices = (*_CHOICES.items(), MATMUL_OPERATORS, original.sha256)
+    key = key_of("int8", mode, *choices, *cache_key_parts(request.fitted, checked))
+    stored = load_or_build(key, lambda: _build(request, original, checked, quantise or quantise_with_ort))
     # A refusal is kept too: near the bound, noise in the profile must not make a scenario come and go.
     if reason := stored.notes.get(_REFUSED):
         raise ScenarioUnavailable(reason)
@@ -176,8 +178,9 @@ def _scenario(name: str, model: Any, X: Any, X_calibration: Any | None, threads:
     return scenario_of(name, fitted, stored, threads, own)
 
 
-def _build(request: Request, checked: Any, quantise: Quantiser) -> tuple[bytes, Mapping[str, str]]:
-    original = convert_estimator(request.fitted, request.rows)
+def _build(
+    request: Request, original: CachedModel, checked: Any, quantise: Quantiser
+) -> tuple[bytes, Mapping[str, str]]:
     source = original.path.read_bytes()
     _require_quantisable(request.fitted, source, original.notes["form"])
     try:

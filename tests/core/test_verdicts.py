@@ -14,7 +14,7 @@ from pytest_hwperf.core.records import (
     Verdict,
     replace,
 )
-from pytest_hwperf.core.statements import said, state
+from pytest_hwperf.core.statements import Kind, said, state
 from pytest_hwperf.core.verdicts import budgets_of, explain, judge, judge_budget, judge_comparison
 
 BUDGET = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
@@ -196,6 +196,19 @@ def test_what_a_comparison_does(outcome: ComparisonOutcome, fails: bool, fails_s
 
     assert judge_comparison(metric, made, Policy()).fails == fails
     assert judge_comparison(metric, made, Policy(strict=True)).fails == fails_strictly
+
+
+@pytest.mark.parametrize(
+    ("kind", "fails"),
+    [("test ended", True), ("not runnable", True), ("lost, logged", True), ("no such test", False), (None, False)],
+)
+def test_a_test_that_the_baseline_could_not_run_fails_strictly_and_a_new_one_does_not(
+    kind: Kind | None, *, fails: bool
+) -> None:
+    made = replace(comparison("no baseline"), cause=state(kind) if kind else None)
+
+    assert judge_comparison(run().metric("latency"), made, Policy(strict=True)).fails == fails
+    assert not judge_comparison(run().metric("latency"), made, Policy()).fails
 
 
 def test_a_comparison_says_change_interval_baseline_margin_and_method() -> None:

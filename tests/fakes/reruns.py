@@ -14,8 +14,8 @@ from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.pairs.interleaving import BlockPlan
 
 QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
-REHEARSED = "-pfakes.rehearsal_only"  # no pair is begun: only what the rehearsal has found is said
-UP = "the time of 600 s was up"  # what is said of a test then that could have been compared
+REHEARSED = "-pfakes.instant_pairs"  # no pair is begun: only what the rehearsal has found is said
+COMPARED = ""  # the reason of a test then that can be compared
 WORK = "from fakes.simulated_time import spend\n\n\ndef call():\n    spend(300)\n"
 INI = "[pytest]\npythonpath = .\n"
 

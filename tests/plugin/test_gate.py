@@ -3,13 +3,14 @@
 Pairs take few and short turns here, so that a build is quick, and calls take simulated time.
 """
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fakes.reruns import REHEARSED, SIMULATED, UP
+from fakes.reruns import COMPARED, REHEARSED, SIMULATED
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.core.records import Comparison
@@ -197,7 +198,7 @@ def test_a_new_test_of_old_code_has_a_baseline(project: pytest.Pytester) -> None
     write(project, "tests/test_more.py", "import work\n\n\ndef test_more(hwperf):\n    hwperf(work.steady)\n")
     run(project, REHEARSED, "-k", "more")
 
-    assert UP == compared(project, "test_more").reason
+    assert COMPARED == compared(project, "test_more").reason
 
 
 def test_a_test_of_what_the_baseline_lacks_has_none(project: pytest.Pytester) -> None:
@@ -216,7 +217,7 @@ def test_a_test_of_what_the_baseline_lacks_has_none(project: pytest.Pytester) ->
     assert compared(project, "test_new").outcome == "no baseline"
     assert "HEAD cannot run this test: " in compared(project, "test_new").reason
     assert "No module named 'brand_new'" in compared(project, "test_new").reason
-    assert UP == compared(project, "test_steady").reason
+    assert COMPARED == compared(project, "test_steady").reason
 
 
 def test_a_removed_test_leaves_the_others_alone(project: pytest.Pytester) -> None:
@@ -224,7 +225,7 @@ def test_a_removed_test_leaves_the_others_alone(project: pytest.Pytester) -> Non
     result = run(project, REHEARSED)
 
     result.assert_outcomes(passed=1)
-    assert UP == compared(project, "test_slow").reason
+    assert COMPARED == compared(project, "test_slow").reason
 
 
 def test_a_baseline_that_crashes_takes_one_test_along(project: pytest.Pytester, git: Git) -> None:
@@ -238,7 +239,7 @@ def test_a_baseline_that_crashes_takes_one_test_along(project: pytest.Pytester, 
     comparison = compared(project, "test_steady")
     assert comparison.outcome == "no baseline"
     assert "baseline: ended with code 7 in the middle of the pair (log: " in comparison.reason
-    assert UP == compared(project, "test_slow").reason
+    assert COMPARED == compared(project, "test_slow").reason
 
 
 def test_a_skip_on_the_baseline_is_named(project: pytest.Pytester, git: Git) -> None:
@@ -251,7 +252,7 @@ def test_a_skip_on_the_baseline_is_named(project: pytest.Pytester, git: Git) -> 
     )
     commit(git)
     write(project, "work.py", WORK.format(units=3))
-    run(project, REHEARSED, "-k", "steady")
+    run(project, REHEARSED)
 
     assert compared(project, "test_steady").reason == "skipped in HEAD: Skipped: no such card"
 
@@ -280,7 +281,7 @@ def test_options_that_would_stop_a_worker_do_not(project: pytest.Pytester) -> No
     result = run(project, REHEARSED)
 
     result.assert_outcomes(passed=2)
-    assert UP == compared(project, "test_slow").reason
+    assert COMPARED == compared(project, "test_slow").reason
 
 
 def test_a_selection_in_the_ini_does_not_reach_the_pairs(project: pytest.Pytester) -> None:
@@ -290,7 +291,7 @@ def test_a_selection_in_the_ini_does_not_reach_the_pairs(project: pytest.Pyteste
     write(project, "tests/test_work.py", f"import pytest\npytestmark = pytest.mark.perf\n{TESTS}")
     run(project, "-m", "perf", REHEARSED)
 
-    assert UP == compared(project, "test_steady").reason
+    assert COMPARED == compared(project, "test_steady").reason
 
 
 def test_a_changed_conftest_is_named(project: pytest.Pytester, git: Git) -> None:
@@ -311,14 +312,15 @@ def test_a_body_may_read_its_run_in_the_pairs(project: pytest.Pytester) -> None:
     )
     run(project, REHEARSED)
 
-    assert UP == compared(project, "test_read").reason
+    assert COMPARED == compared(project, "test_read").reason
 
 
 def test_a_measurement_that_the_pairs_did_not_meet_says_so(project: pytest.Pytester) -> None:
     write(
         project,
         "tests/test_work.py",
-        "import os\nimport work\n\n\ndef test_odd(hwperf):\n    hwperf(work.steady, label=str(os.getpid()))\n",
+        "import os\nimport work\n\n\ndef test_odd(hwperf):\n    hwperf(work.steady, label=str(os.getpid()))\n"
+        "\n\ndef test_even(hwperf):\n    hwperf(work.steady)\n",
     )
     run(project, REHEARSED)
 
@@ -348,7 +350,9 @@ def test_a_gate_that_can_compare_nothing_is_an_error(project: pytest.Pytester, m
     result = run(project)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*nothing could be compared: a fresh process of the candidate does not collect this*"])
+    result.stderr.fnmatch_lines(
+        ["*nothing could be compared with HEAD: a fresh process of the candidate does not collect this*"]
+    )
 
 
 def test_the_baseline_may_have_its_own_interpreter(project: pytest.Pytester) -> None:
@@ -357,7 +361,7 @@ def test_the_baseline_may_have_its_own_interpreter(project: pytest.Pytester) -> 
     script.chmod(0o755)
     run(project, "--hwperf-base-python=tools/python", REHEARSED, "-k", "steady")
 
-    assert UP == compared(project, "test_steady").reason
+    assert COMPARED == compared(project, "test_steady").reason
 
 
 def test_an_interpreter_that_cannot_be_started_is_a_usage_error(project: pytest.Pytester) -> None:
@@ -376,7 +380,7 @@ def test_markers_that_the_baseline_does_not_know_are_no_error(project: pytest.Py
     write(project, "tests/test_work.py", f"import pytest\npytestmark = pytest.mark.fresh\n{TESTS}")
     run(project, REHEARSED, "-k", "steady")
 
-    assert UP == compared(project, "test_steady").reason
+    assert COMPARED == compared(project, "test_steady").reason
 
 
 def test_test_workers_are_refused_loudly(project: pytest.Pytester) -> None:
@@ -457,7 +461,7 @@ def test_what_is_another_quantity_is_not_compared(project: pytest.Pytester, git:
     )
     commit(git)
     write(project, "work.py", WORK.format(units=3) + "\n\nROWS = 5\n")
-    run(project, REHEARSED, "-k", "rows")
+    run(project, REHEARSED)
 
     comparison = compared(project, "test_rows")
     assert (comparison.outcome, comparison.reason) == ("not comparable", "batch_size: 10, 5 (baseline, now)")
@@ -476,7 +480,7 @@ def test_uneven_measurements_are_named(project: pytest.Pytester, git: Git) -> No
     run(project, REHEARSED, "-k", "sizes")
 
     found = {j.run.label: j.comparisons[0] for j in report(project).judgements}
-    assert UP == found["small"].reason
+    assert COMPARED == found["small"].reason
     assert found["large"].reason == "only the candidate makes the measurement 'large'"
 
 
@@ -520,18 +524,94 @@ def test_memory_is_compared_in_fresh_processes(project: pytest.Pytester, git: Gi
     assert comparison.change.value == pytest.approx(0.5, abs=0.05)
 
 
-def test_the_time_cap_leaves_nothing_passed_unsaid(project: pytest.Pytester) -> None:
+def test_a_gate_that_decided_nothing_in_its_time_is_an_error_that_says_how_long_it_takes(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every test looks slower in the screen, and the time is up before any is confirmed."""
+    monkeypatch.setenv("SUSPECT", "")
     result = run(project, REHEARSED)
 
-    result.assert_outcomes(passed=2)
-    assert compared(project, "test_slow").outcome == "inconclusive"
-    assert UP in compared(project, "test_slow").reason
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.assert_outcomes()
+    (error,) = (line for line in result.stderr.lines if line.startswith("ERROR: "))
+    said = re.fullmatch(
+        r"ERROR: hwperf: none of 2 tests was decided: the time of 600 s was up, and about (\d+) s are needed. "
+        r"Give --hwperf-gate-time=(\d+), or select fewer tests with -k",
+        error,
+    )
+    assert said
+    assert said[1] == said[2]
 
 
-def test_an_undecided_comparison_fails_where_it_is_asked_to(project: pytest.Pytester) -> None:
-    result = run(project, REHEARSED, "--hwperf-strict")
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_gate_that_decided_some_says_first_how_many(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *, strict: bool
+) -> None:
+    """The screen clears one test, and the time is up before the other is confirmed."""
+    monkeypatch.setenv("SUSPECT", "test_slow")
+    result = run(project, REHEARSED, "-q", *["--hwperf-strict"] * strict)
 
-    result.assert_outcomes(failed=2)
+    result.assert_outcomes(passed=2 - strict, failed=int(strict))
+    result.stdout.re_match_lines(
+        [r"=+ hwperf =+", r"1 of 2 tests decided, 1 not: the time of 600 s was up"], consecutive=True
+    )
+    assert "inconclusive" == compared(project, "test_slow").outcome
+    assert "equivalent" == compared(project, "test_steady").outcome
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_test_that_the_baseline_could_not_run_is_a_warning_and_fails_strictly(
+    project: pytest.Pytester, git: Git, *, strict: bool
+) -> None:
+    """A new test of a function that was there before is another matter: the baseline runs it."""
+    write(project, "work.py", WORK.format(units=3).replace("return spend(300)", "raise KeyError('gone')"))
+    commit(git)
+    write(project, "work.py", WORK.format(units=3))
+    result = run(project, REHEARSED, *["--hwperf-strict"] * strict)
+
+    result.assert_outcomes(passed=2 - strict, failed=int(strict))
+    expected = (
+        "warning: 1 test not compared, since the baseline could not run them; --hwperf-strict fails them: "
+        "tests/test_work.py::test_steady: failed in HEAD: KeyError: 'gone'"
+    )
+    result.stdout.fnmatch_lines([expected])
+
+
+def test_a_baseline_that_cannot_run_any_test_is_an_error(project: pytest.Pytester, git: Git) -> None:
+    write(project, "work.py", "import nothing_of_this_name\n")
+    commit(git)
+    write(project, "work.py", WORK.format(units=3))
+    result = run(project, "-q")
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    expected = "nothing could be compared with HEAD: HEAD cannot run this test: *'nothing_of_this_name'* (2 tests); *"
+    result.stderr.fnmatch_lines([f"ERROR: hwperf: {expected}"])
+
+
+def test_generated_code_that_git_ignores_is_refused_until_it_is_shared(project: pytest.Pytester, git: Git) -> None:
+    """With a fallback for it in the code, the baseline would run something else without a word."""
+    write(project, ".gitignore", "_version.py\n")
+    fallback = "try:\n    from _version import COST\nexcept ImportError:\n    COST = 1\n"
+    write(project, "work.py", fallback + WORK.format(units=3))
+    commit(git)
+    write(project, "_version.py", "COST = 2\n")
+    refused = run(project, REHEARSED)
+    shared = run(project, REHEARSED, "--hwperf-share=_version.py")
+
+    assert pytest.ExitCode.USAGE_ERROR == refused.ret
+    refused.stderr.fnmatch_lines(["ERROR: hwperf: _version.py: loaded by the tests and *--hwperf-share=_version.py"])
+    shared.assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(("option", "code"), [("-v", pytest.ExitCode.USAGE_ERROR), ("--hwperf-skip", 0)])
+def test_a_comparison_of_no_test_at_all_is_an_error(project: pytest.Pytester, option: str, code: int) -> None:
+    """Unless measured tests are left out on purpose."""
+    write(project, "tests/test_plain.py", "def test_plain():\n    pass\n")
+    result = run(project, "-k", "plain", option)
+
+    assert code == result.ret
+    if code:
+        result.stderr.fnmatch_lines(["ERROR: --hwperf-against=HEAD: no measured test was selected, *"])
 
 
 def test_large_files_are_shared_on_request(project: pytest.Pytester, git: Git) -> None:
@@ -558,7 +638,7 @@ def test_large_files_are_shared_on_request(project: pytest.Pytester, git: Git) -
 
     assert missing.outcome == "no baseline"
     assert "failed in HEAD: ValueError" in missing.reason
-    assert UP == compared(project, "test_weights").reason
+    assert COMPARED == compared(project, "test_weights").reason
     assert ["weights.bin"] == list(report(project).gates[0].shared)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from fakes.repositories import commit, git
-from fakes.reruns import REHEARSED, UP
+from fakes.reruns import COMPARED, REHEARSED
 
 from pytest_hwperf.core.report import ReportFile
 from pytest_hwperf.core.serialisation import from_json
@@ -97,7 +97,7 @@ def test_an_editable_install_is_led_to_the_code_of_each_side(project: Path) -> N
     notes = (project / "notes").read_text(encoding="ascii").splitlines()
 
     assert 0 == done.returncode, done.stdout
-    assert [UP] == [comparison.reason for comparison in judgement.comparisons]
+    assert [COMPARED] == [comparison.reason for comparison in judgement.comparisons]
     assert ["False candidate", "False candidate", "True baseline"] == sorted(notes)  # the session's own test too
 
 

@@ -1,0 +1,100 @@
+"""How much of a build its pairs have decided, why nothing was, and how long they would have needed."""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from pytest_hwperf.core.evidence import Evidence, Hypothesis
+from pytest_hwperf.core.records import Comparison
+from pytest_hwperf.core.sequence import SCREEN_P, SCREEN_PAIRS, looks
+from pytest_hwperf.core.statements import Statement
+from pytest_hwperf.core.units import counted
+
+_SHOWN = 3  # reasons
+_PAIR = 2.0  # what a pair takes, in rehearsals of the same tests: its warm-up and its turns are longer
+_RESERVE = 1.25  # pairs differ, and one may have to be repeated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completeness:
+    """What became of the measured tests of a build."""
+
+    tests: int  # all of them
+    compared: frozenset[str]  # node ids of those of which at least one statistic was compared
+    unfinished: frozenset[str]  # of those about which the pairs ended before something was decided
+    regressed: bool  # whether any statistic was found to be worse
+    stopped: Statement | None  # why the pairs ended early
+
+    @property
+    def decided(self) -> int:
+        """Number of tests that were compared, and of which nothing was left open by an early end."""
+        return len(self.compared - self.unfinished)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no test was decided and none was found to be worse, so that passing would mean nothing."""
+        return not self.decided and not self.regressed
+
+    @property
+    def shortfall(self) -> str:
+        """Say how many tests were decided, where the pairs ended before they all were; "" elsewhere."""
+        if not self.unfinished:
+            return ""
+        return f"{self.decided} of {counted(self.tests, 'test')} decided, {len(self.unfinished)} not: {self.stopped}"
+
+
+def completeness(
+    tests: Collection[str], evidence: Evidence, comparisons: Mapping[Hypothesis, Comparison]
+) -> Completeness:
+    """Sort the tests of a build by what its pairs have decided.
+
+    Args:
+        tests: node ids of the measured tests.
+        evidence: of the build.
+        comparisons: what `sequence.decide` makes of it.
+    """
+    compared = {one.measurement.test for one, found in comparisons.items() if found.outcome != "not comparable"}
+    waiting = [one for one in evidence.hypotheses if one not in comparisons and one not in evidence.dropped]
+    if evidence.stopped is not None:
+        waiting += [one for one, found in comparisons.items() if found.cause == evidence.stopped]
+    return Completeness(
+        tests=len(tests),
+        compared=frozenset(compared),
+        unfinished=frozenset(one.measurement.test for one in waiting),
+        regressed=any(found.outcome == "regressed" for found in comparisons.values()),
+        stopped=evidence.stopped,
+    )
+
+
+def reasons(causes: Collection[str]) -> str:
+    """Write the most frequent reasons, each once, with the number of tests where there are several."""
+    found = Counter(causes).most_common()
+    shown = [f"{why} ({counted(times, 'test')})" if len(causes) > 1 else why for why, times in found[:_SHOWN]]
+    more = [f"and {counted(len(found) - _SHOWN, 'other reason')}"] if len(found) > _SHOWN else []
+    return "; ".join([*shown, *more])
+
+
+def seconds_needed(evidence: Evidence, seconds: Mapping[str, float]) -> float:
+    """Return about how long the build would take: its screen, and fresh pairs for what chance lets look slower.
+
+    A pair takes as long as those of the screen took or, where there was none, twice the rehearsal.
+
+    Args:
+        evidence: what was asked, and the pairs so far.
+        seconds: where the time went: checkout, rehearsal, screen, confirm, processes.
+    """
+    screened = sum(pair.stage == "screen" for pair in evidence.pairs)
+    a_pair = seconds["screen"] / screened if screened else _PAIR * seconds["rehearsal"]
+    asked = max(1, len(evidence.hypotheses))
+    suspects = 1 + math.floor(SCREEN_P * asked)
+    confirming = looks(suspects + len(evidence.fixed_samples), evidence.alpha)[-1] * suspects / asked
+    before = sum(seconds.get(stage, 0.0) for stage in ("checkout", "rehearsal", "processes"))
+    return before + _RESERVE * a_pair * (SCREEN_PAIRS + confirming)
+
+
+def rounded_up(seconds: float) -> int:
+    """Return whole seconds, rounded up to two digits: 1260 becomes 1300."""
+    whole = max(1, math.ceil(seconds))
+    step = int(10 ** max(0, len(str(whole)) - 2))
+    return math.ceil(whole / step) * step

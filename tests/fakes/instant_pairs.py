@@ -1,0 +1,55 @@
+"""A plugin for runs of pytest within tests: pairs take no time and find both sides equal; the rehearsal stays real.
+
+`-pfakes.instant_pairs`, as one word. What can be compared is `equivalent` then, and has no reason beside its method.
+A test whose id ends with the environment variable SUSPECT looks slower in the screen, after which the time is up.
+"""
+
+import math
+import os
+from array import array
+
+import pytest
+
+from pytest_hwperf.core.evidence import Evidence, Observation, Pair
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.sequence import next_step
+from pytest_hwperf.core.statements import Statement
+from pytest_hwperf.pairs.conductor import Conductor
+
+
+def conduct(self: Conductor, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
+    """Stand for `Conductor.conduct`."""
+    del until
+    self.seconds["screen"] = 0.0
+    suspect = os.environ.get("SUSPECT", "no such test")
+    while (step := next_step(evidence)).stage is not None:
+        if step.stage == "confirm":
+            return replace(evidence, stopped=why_late)
+        pair = Pair(
+            number=len(evidence.pairs) + 1,
+            stage=step.stage,
+            first="baseline",
+            hash_seeds={"baseline": 1, "candidate": 2},
+            assignments=(),
+            observations=tuple(
+                Observation(
+                    measurement=one.measurement,
+                    metric=one.margin.metric,
+                    statistic=one.margin.statistic,
+                    baseline=array("d", [1.0, 1.0]),
+                    candidate=array("d", [slower, slower]),
+                    change=math.log(slower),
+                )
+                for one in evidence.hypotheses
+                for slower in (1.5 if one.measurement.test.endswith(suspect) else 1.0,)
+                if one.measurement in step.measurements
+            ),
+        )
+        evidence = replace(evidence, pairs=(*evidence.pairs, pair))
+    return evidence
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    patch.setattr(Conductor, "conduct", conduct)

@@ -1,0 +1,128 @@
+"""Models that each process trains anew: equal code fails no build more often than stated, and worse code still does."""
+
+from array import array
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Literal
+
+import pytest
+from fakes.gates import ACCURACY, hypothesis
+
+from pytest_hwperf.core.evidence import Evidence, FixedSample, Measurement, Side
+from pytest_hwperf.core.hypotheses import SIDES, Questions
+from pytest_hwperf.core.records import Margin, Sample
+from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.gate.repeats import processes_to_agree, repeat_alarms
+from pytest_hwperf.pairs.lockstep import PairTrace
+
+ALPHA = 0.01
+LATE = state("out of time", limit=9)
+SIZE = Margin(metric="model_size", statistic="p50", size=0.01)
+EXAMPLES = 200
+Draw = Callable[[Side], "array[float]"]  # what one process of a side gives
+
+
+def right(count: int) -> "array[float]":
+    """So many examples are right, the first ones."""
+    return array("d", [1.0] * count + [0.0] * (EXAMPLES - count))
+
+
+def asked(draw: Draw, margin: Margin = ACCURACY) -> Questions:
+    """Rehearse once."""
+    one = hypothesis(0, margin)
+    per: Literal["example", "file"] = "example" if margin == ACCURACY else "file"
+    fixed = FixedSample(hypothesis=one, per=per, baseline=draw("baseline"), candidate=draw("candidate"))
+    return Questions(fixed_samples=[fixed])
+
+
+def rehearsing(draw: Draw, margin: Margin = ACCURACY) -> Callable[[Sequence[str]], PairTrace]:
+    def rehearse(nodes: Sequence[str]) -> PairTrace:
+        samples: dict[Side, Sequence[Sample]] = {
+            side: [Sample(metric=margin.metric, values=draw(side), per="", source="")] for side in SIDES
+        }
+        return PairTrace(exact={Measurement(test=node, label=""): samples for node in nodes})
+
+    return rehearse
+
+
+def fails(draw: Draw) -> bool:
+    """Whether a build fails."""
+    questions = asked(draw)
+    repeat_alarms(questions, ALPHA, rehearsing(draw), in_time=lambda: True, why_late=LATE)
+    evidence = Evidence(alpha=ALPHA, hypotheses=(), pairs=(), fixed_samples=tuple(questions.fixed_samples))
+    return any(found.outcome == "regressed" for found in decide(evidence).values())
+
+
+def test_four_processes_a_side_agree_less_often_than_once_in_a_hundred() -> None:
+    assert [1, 2, 4, 5, 7] == [processes_to_agree(level) for level in (0.25, 0.1, 0.01, 0.001, 0.0002)]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+def test_a_model_of_two_variants_fails_equal_code_no_more_often_than_stated(share: float) -> None:
+    """A single rehearsal would fail p (1 - p) of the builds: 9, 21 and 25 %; four processes a side at most 0.4 %."""
+    random = Random(16)
+    builds = 4000
+
+    def draw(_: Side) -> "array[float]":
+        return right(190 if random.random() < share else 170)
+
+    assert sum(fails(draw) for _ in range(builds)) <= 0.007 * builds
+
+
+def test_a_model_that_differs_in_every_process_fails_no_equal_code() -> None:
+    random = Random(17)
+
+    assert not any(fails(lambda _: right(random.randrange(140, 200))) for _ in range(500))
+
+
+def test_a_model_that_got_worse_and_is_the_same_in_every_process_fails() -> None:
+    assert fails(lambda side: right(190 if side == "baseline" else 170))
+
+
+def test_a_side_that_disagrees_with_itself_is_inconclusive_with_what_to_do() -> None:
+    random = Random(18)
+    questions = asked(lambda side: right(190 if side == "baseline" else 150))
+    shaky = rehearsing(lambda side: right(190 if side == "baseline" else random.randrange(100, 140)))
+    repeat_alarms(questions, ALPHA, shaky, in_time=lambda: True, why_late=LATE)
+    ((outcome, why),) = questions.parts.values()
+
+    assert [] == questions.fixed_samples
+    assert "inconclusive" == outcome
+    assert str(why).startswith("predictions differ between processes of the candidate, ")
+    assert "random_state=0" in str(why)
+
+
+def test_sizes_of_such_a_model_are_repeated_too() -> None:
+    random = Random(19)
+
+    def draw(side: Side) -> "array[float]":
+        return array("d", [1e6 + (side == "candidate") * 1e5 + random.random()])
+
+    questions = asked(draw, SIZE)
+    repeat_alarms(questions, ALPHA, rehearsing(draw, SIZE), in_time=lambda: True, why_late=LATE)
+    ((_, why),) = questions.parts.values()
+
+    assert str(why).startswith("model_size differs between processes of the baseline")
+
+
+def test_alarms_that_cannot_be_repeated_are_inconclusive() -> None:
+    """Because the time is up, or the processes are lost."""
+    lost = state("lost", why="baseline: ended", side="baseline")
+    worse: Draw = lambda side: right(190 if side == "baseline" else 170)  # noqa: E731
+    late, gone = asked(worse), asked(worse)
+    repeat_alarms(late, ALPHA, rehearsing(worse), in_time=lambda: False, why_late=LATE)
+    repeat_alarms(gone, ALPHA, lambda _: PairTrace(lost=lost), in_time=lambda: True, why_late=LATE)
+
+    assert [("inconclusive", LATE)] == [*late.parts.values()]
+    assert [("inconclusive", lost)] == [*gone.parts.values()]
+
+
+def test_what_raises_no_alarm_is_not_repeated() -> None:
+    def never(nodes: Sequence[str]) -> PairTrace:
+        raise AssertionError(nodes)
+
+    questions = asked(lambda _: right(180))
+    repeat_alarms(questions, ALPHA, never, in_time=lambda: True, why_late=LATE)
+
+    assert 1 == len(questions.fixed_samples)

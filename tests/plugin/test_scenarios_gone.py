@@ -1,0 +1,90 @@
+"""Scenarios that the baseline had and that cannot be prepared now: with a budget they fail, else they are skipped."""
+
+import pytest
+from fakes.reruns import INI, REHEARSED, Project, repository
+
+WORK = """
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+X = np.random.default_rng(0).random((64, 4), dtype=np.float32)
+
+
+class Own(LogisticRegression):
+    pass
+
+
+def model():
+    return {name}().fit(X, X[:, 0] > 0.5)
+"""
+TESTS = """
+import pytest, work
+
+
+@pytest.fixture(scope="module")
+def hwperf_model():
+    return work.model()
+
+
+@pytest.fixture(scope="module")
+def hwperf_data():
+    return work.X
+
+
+{mark}
+@pytest.mark.hwscenarios("sklearn_fp32", "onnx_fp32")
+def test_model(hwperf, scenario):
+    hwperf(scenario)
+
+
+{mark}
+def test_by_hand(hwperf):
+    for name, one in hwperf.scenarios(work.model(), work.X, names=["sklearn_fp32", "onnx_fp32"]).items():
+        hwperf(one, label=name)
+"""
+BUDGET = "@pytest.mark.hwbudget(latency_p95_ms=10000)"
+FAILS = "onnx_fp32: it has a budget and ran in {}, and cannot be prepared now: Own does not convert to ONNX with *"
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(pytester.mkdir("cache")))
+    files = {"work.py": WORK.format(name="LogisticRegression"), "test_model.py": TESTS.format(mark=BUDGET)}
+    return repository(pytester, {**files, "pytest.ini": INI, ".gitignore": "cache\n.hwperf\n"})
+
+
+def run(project: Project, *options: str) -> pytest.RunResult:
+    arguments = ("--hwperf-energy=off", "--hwperf-max-time=0.05", *options)
+    return project.pytester.runpytest_inprocess(*arguments)
+
+
+def test_a_scenario_that_was_stored_and_is_skipped_now_fails(project: Project) -> None:
+    run(project, "--hwperf-save").assert_outcomes(passed=3)
+    project.write({"work.py": WORK.format(name="Own")})
+    result = run(project, "--hwperf-compare", "--hwperf-rerun=never")
+
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+    expected = FAILS.format("baseline main")
+    result.stdout.fnmatch_lines([f"*{expected}", f"FAILED  {expected}"])
+
+
+@pytest.mark.parametrize("mark", ["", BUDGET])
+def test_a_scenario_that_never_ran_or_has_no_budget_is_skipped(project: Project, mark: str) -> None:
+    project.write({"test_model.py": TESTS.format(mark=mark)})
+    if not mark:
+        run(project, "--hwperf-save").assert_outcomes(passed=3)
+    project.write({"work.py": WORK.format(name="Own")})
+    result = run(project, "--hwperf-compare", "--hwperf-rerun=never")
+
+    result.assert_outcomes(passed=2, skipped=1)
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("fakes_in_reach")
+def test_a_scenario_that_ran_in_the_rerun_and_is_skipped_now_fails(project: Project) -> None:
+    project.write({"work.py": WORK.format(name="Own")})
+    result = run(project, "--hwperf-against=HEAD", REHEARSED)
+
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+    expected = FAILS.format("HEAD")
+    result.stdout.fnmatch_lines([f"*{expected}", f"FAILED  {expected}"])

@@ -1,0 +1,113 @@
+"""Converters of a project's own: a changed one converts anew, a broken one is an error, a missing one is a skip."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import skl2onnx
+from fakes.own_converter import own_module
+from skl2onnx._supported_operators import sklearn_operator_name_map
+from skl2onnx.common import _registration as pools
+from sklearn.linear_model import LinearRegression
+
+from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
+from pytest_hwperf.scenarios import cache
+from pytest_hwperf.scenarios.conversion import convert_estimator
+from pytest_hwperf.scenarios.converters import registered
+from pytest_hwperf.scenarios.estimators import inspect_estimator
+from pytest_hwperf.scenarios.quantise import onnx_int8_dynamic
+
+Load = Callable[..., ModuleType]
+
+
+class Other(LinearRegression):  # type: ignore[misc] # scikit-learn has no types
+    """An estimator for which nobody has registered a converter."""
+
+
+@pytest.fixture(autouse=True)
+def _as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what is registered, and keep models apart from the user's own."""
+    for pool in (sklearn_operator_name_map, pools._converter_pool, pools._shape_calculator_pool):
+        for key in [key for key in pool if getattr(key, "__module__", "") == "own_work" or key == "ProjectsOwn"]:
+            monkeypatch.delitem(pool, key)
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
+    """Write the project's module as it is now, and import it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def written(**given: object) -> ModuleType:
+        (tmp_path / "own_work.py").write_text(own_module(**given), encoding="utf-8")  # type: ignore[arg-type]
+        sys.modules.pop("own_work", None)
+        importlib.invalidate_caches()
+        return importlib.import_module("own_work")
+
+    yield written
+    sys.modules.pop("own_work", None)
+
+
+def converted(work: ModuleType) -> cache.CachedModel:
+    fitted = inspect_estimator(work.model(), work.X)
+    return convert_estimator(fitted, fitted.rows(work.X))
+
+
+def test_a_converter_that_has_changed_converts_anew_and_one_that_has_not_does_not(load: Load) -> None:
+    first, again = converted(load()), converted(load())
+    longer = converted(load(additions=20))
+
+    assert first == again
+    assert longer.bytes > first.bytes
+
+
+def test_the_int8_form_follows_the_converter(load: Load) -> None:
+    small, large = (onnx_int8_dynamic(work.model(), X=work.X) for work in (load(additions=n) for n in (0, 20)))
+
+    assert large.model_bytes > small.model_bytes
+
+
+def test_a_newly_registered_converter_is_another_conversion(load: Load) -> None:
+    before = registered()
+    load()
+    after = registered()
+
+    assert set(before) < set(after)
+    assert any(one == "ProjectsOwn=own_work.convert" for one in after)
+
+
+def test_a_replaced_entry_point_is_another_conversion(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = registered()
+    monkeypatch.setattr(skl2onnx, "to_onnx", lambda: None)
+
+    assert len(before) + 1 == len(registered())
+
+
+def test_a_converter_that_breaks_is_an_error_though_an_older_model_is_kept(load: Load) -> None:
+    converted(load())
+    work = load(first="raise KeyError('weights')")
+
+    with pytest.raises(MeasurementError, match=r"does not convert to ONNX.*the project's own \(own_work\.py:\d+\)"):
+        converted(work)
+    with pytest.raises(MeasurementError, match="the project's own"):
+        onnx_int8_dynamic(work.model(), X=work.X)
+
+
+def test_a_converter_that_writes_what_no_runtime_runs_is_an_error(load: Load) -> None:
+    node = "'NoSuchOperator', [operator.inputs[0].full_name], operator.outputs[0].full_name, name='n'"
+    work = load(first=f"return container.add_node({node})")
+
+    with pytest.raises(MeasurementError, match=r"ONNX Runtime does not run it: .*\(own_work\.convert\)"):
+        converted(work)
+
+
+def test_an_estimator_without_a_converter_is_no_error(load: Load) -> None:
+    work = load()
+    fitted = inspect_estimator(Other().fit(work.X, work.X[:, 0]), work.X)
+
+    with pytest.raises(ScenarioUnavailable, match="Other does not convert to ONNX"):
+        convert_estimator(fitted, fitted.rows(work.X))
