@@ -11,6 +11,7 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
 from pytest_hwperf.core.records import Figure, Run, StoredRun
 from pytest_hwperf.core.units import counted, show_interval
+from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.reports.cells import metric_of
 from pytest_hwperf.stores.location import locate
 
@@ -36,6 +37,10 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         action = _action(actions, name, run, what)
         action.add_argument("test", help=_TEST)
         action.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
+    prune = _action(
+        actions, "prune", prune_runs, "remove what this machine saved with other versions and has saved anew"
+    )
+    prune.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
 
 
 def _action(
@@ -95,6 +100,21 @@ def accept_runs(options: argparse.Namespace) -> int:
         return _nothing(_unmatched("held run", options, location, _HELD))
     for test in accepted:
         say(f"accepted as baseline {options.baseline}: {test}")
+    return OK
+
+
+def prune_runs(options: argparse.Namespace) -> int:
+    """Remove runs that nothing on this machine is compared with any more; runs of other machines stay."""
+    store, location = _store(options)
+    store.check(options.baseline, writing=True)
+    removed = store.prune(options.baseline, describe_machine())
+    for test in removed:
+        say(f"removed runs of other versions from baseline {options.baseline}: {test}")
+    if not removed:
+        say(
+            f"nothing to remove from baseline {options.baseline} of {location}: it holds no run of this machine with "
+            "other versions that was saved anew"
+        )
     return OK
 
 

@@ -84,7 +84,10 @@ def exit_code(comparisons: tuple[Comparison, ...], *, accept_inconclusive: bool 
 
 
 def _margins(given: list[str]) -> tuple[Any, ...]:
-    named = parse_margin_lines(given)
+    try:
+        named = parse_margin_lines(given)
+    except UsageProblem as problem:
+        raise UsageProblem(f"--margin: {problem}") from problem
     margins = {margin.key: margin for margin in (*MODELS_COMPARED, *named)}
     if not all(METRICS[margin.metric].between_models for margin in margins.values()):
         *others, last = (name for name, metric in METRICS.items() if metric.between_models)

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the builds one after the other, add them to the record, and print the rates of all of them."""
     if options.builds < 0 or options.planted < 0 or not options.builds + options.planted:
         raise UsageProblem("hwperf selfcheck: --builds and --planted are numbers from 0 on, not both 0")
-    alpha, work = parse_rate("--alpha", options.alpha), parse_size(options.work, "relative")
+    alpha, work = parse_rate("--alpha", options.alpha), _work(options.work)
     reports, builds = list[Report](), list[Build]()
     for number, share in enumerate([0.0] * options.builds + [work] * options.planted, start=1):
         report = _build(share, options)
@@ -80,6 +80,13 @@ def run(options: argparse.Namespace) -> int:
     for line in [*lines, *needed(reports, alpha), f"record of this machine: {record}"]:
         say(line)
     return TOO_MANY if too_many else OK
+
+
+def _work(text: str) -> float:
+    try:
+        return parse_size(text, "relative")
+    except UsageProblem as problem:
+        raise UsageProblem(f"--work={text!r}: work is a percentage of the call, such as 5%") from problem
 
 
 def build_of(report: Report, share: float, alpha: float) -> Build:

@@ -7,8 +7,10 @@ from array import array
 from typing import Any
 
 from pytest_hwperf.core.records import Values
+from pytest_hwperf.core.structs import LARGEST
 
 _ONE, _ZERO = array("d", [1.0]).tobytes(), array("d", [0.0]).tobytes()  # neither holds the byte of a digit
+_CHUNK = 4096  # values whose norm is taken at once
 _LONGEST_LIST = 64  # values: a longer array is packed, since text costs up to 24 bytes a value and base64 10.7
 
 
@@ -16,10 +18,10 @@ def pack(values: Values) -> list[float] | dict[str, Any]:
     """Return the plain data of an array of doubles.
 
     Raises:
-        ValueError: an array of another type, or a number that is not finite.
+        ValueError: an array of another type, or a number that is out of range.
     """
-    if values.typecode != "d" or not _all_finite(values):
-        raise ValueError('expected an array("d") of finite numbers')
+    if values.typecode != "d" or not _in_range(values):
+        raise ValueError(f'expected an array("d") of numbers within ±{LARGEST:g}')
     stored = values.tobytes()  # compared by their bytes, since -0.0 equals 0.0
     bits = stored.replace(_ONE, b"1").replace(_ZERO, b"0")
     if values and len(bits) == len(values):  # then nothing but ones and zeros was there
@@ -33,10 +35,10 @@ def unpack(plain: object) -> Values:
     """Return the array that `pack` wrote.
 
     Raises:
-        ValueError: something else, another length, or a number that is not finite.
+        ValueError: something else, another length, or a number that is out of range.
     """
     if isinstance(plain, list) and {*map(type, plain)} <= {int, float}:
-        return array("d", plain)
+        return _checked(array("d", plain))
     parts = plain if isinstance(plain, dict) else {}
     bits, text, length = parts.get("bits"), parts.get("f8le"), parts.get("n")
     if isinstance(bits, str) and len(parts) == 1 and not bits.strip("01"):
@@ -50,10 +52,7 @@ def _of_base64(text: str, length: int) -> Values:
     packed = base64.b64decode(text, validate=True)
     if len(packed) != len(_ONE) * length:
         raise ValueError(f"n is {length}, but there are {len(packed) / len(_ONE):g} values")
-    values = _little_endian(_of_bytes(packed))
-    if not _all_finite(values):
-        raise ValueError("holds a number that is not finite")
-    return values
+    return _checked(_little_endian(_of_bytes(packed)))
 
 
 def _of_bytes(packed: bytes) -> Values:
@@ -70,6 +69,13 @@ def _little_endian(values: Values) -> Values:
     return values
 
 
-def _all_finite(values: Values) -> bool:
-    """Their sum is finite only if all are; where it is not, it may still have overflowed."""
-    return math.isfinite(sum(values)) or all(map(math.isfinite, values))
+def _checked(values: Values) -> Values:
+    if not _in_range(values):
+        raise ValueError(f"holds a number that is not within ±{LARGEST:g}")
+    return values
+
+
+def _in_range(values: Values) -> bool:
+    """No number is larger than the norm of all; where that is too large, each is looked at."""
+    parts = (values[first : first + _CHUNK] for first in range(0, len(values), _CHUNK))
+    return all(math.hypot(*part) <= LARGEST or all(abs(value) <= LARGEST for value in part) for part in parts)

@@ -188,6 +188,8 @@ def _compare_exact(run: Run, kept: StoredRun, margin: Margin, criteria: Criteria
     """
     old, new = kept.run.sample(margin.metric), run.sample(margin.metric)
     stored, values = (sample.values if sample is not None else () for sample in (old, new))
+    if not stored:
+        return uncompared(margin, "not comparable", state("values not kept"))
     if margin.scale == "absolute":
         found = compare_accuracy(stored, values, margin, criteria.alpha / criteria.family)
         promise = state("error rate split", alpha=100 * criteria.alpha, family=criteria.family)
@@ -207,8 +209,9 @@ def _absent(run: Run, margin: Margin, elsewhere: Sequence[Machine]) -> Compariso
     others = [machine for machine in elsewhere if machine.fingerprint != run.machine.fingerprint]
     if not others:
         return uncompared(margin, "no baseline", state("no baseline"))
-    nearest = min((machine.differences(run.machine) for machine in others), key=len)
-    return uncompared(margin, "not comparable", state("another machine", nearest))
+    same = [machine for machine in others if machine.hardware == run.machine.hardware]
+    nearest = min((machine.differences(run.machine) for machine in same or others), key=len)
+    return uncompared(margin, "not comparable", state("other versions" if same else "another machine", nearest))
 
 
 def _why_absent(run: Run, figure: Figure | None, margin: Margin) -> Statement:

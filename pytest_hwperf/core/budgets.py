@@ -1,7 +1,6 @@
 """Parsers of marker keywords, option values and ini lines into budgets and margins; errors show what is allowed."""
 
 import difflib
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
@@ -9,6 +8,7 @@ from typing import TypeVar
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS, BudgetKeyword, DefaultMargin, Metric, Scale
 from pytest_hwperf.core.records import Budget, Margin, replace
+from pytest_hwperf.core.structs import LARGEST
 
 T = TypeVar("T")
 
@@ -105,7 +105,8 @@ def parse_budget_lines(lines: Iterable[str]) -> tuple[Budget, ...]:
             keywords[keyword] = float(text)
         except ValueError:
             keywords[keyword] = text
-    return tuple(replace(budget, default=True) for budget in parse_budgets(keywords))
+    found = _parsed("", keywords, BUDGET_KEYWORDS, _budget_for)
+    return tuple(replace(budget, default=True) for budget in found)
 
 
 def parse_margin_lines(lines: Iterable[str]) -> tuple[Margin, ...]:
@@ -115,7 +116,7 @@ def parse_margin_lines(lines: Iterable[str]) -> tuple[Margin, ...]:
         UsageProblem: as `parse_margins`.
     """
     named = (line if "=" in line else f"latency_p50={line}" for line in lines)
-    return parse_margins(dict(parse_assignments(named, DEFAULT_MARGINS)))
+    return _parsed("", parse_assignments(named, DEFAULT_MARGINS), DEFAULT_MARGINS, _margin_for)
 
 
 def parse_size(text: object, scale: Scale) -> float:
@@ -126,7 +127,7 @@ def parse_size(text: object, scale: Scale) -> float:
     """
     form = "points of the metric, such as '0.5pp'" if scale == "absolute" else "a percentage, such as '2%'"
     match = _MARGIN.fullmatch(text) if isinstance(text, str) else None
-    if match is None or (match[2] == "pp") != (scale == "absolute"):
+    if match is None or (match[2] == "pp") != (scale == "absolute") or float(match[1]) > LARGEST:
         raise UsageProblem(f"a margin is {form}")
     return float(match[1]) / 100
 
@@ -145,8 +146,8 @@ def closest_margins(layers: Iterable[tuple[Margin, ...]]) -> tuple[Margin, ...]:
 
 def _budget_for(keyword: str, limit: object) -> Budget:
     metric, budget = BUDGET_KEYWORDS[keyword]
-    if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
-        raise UsageProblem("a limit is a finite number, such as 100 or 0.85")
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not abs(limit) <= LARGEST:
+        raise UsageProblem(f"a limit is a finite number, such as 100 or 0.85, and at most {LARGEST:g}")
     if limit < 0:
         raise UsageProblem("a limit is never negative")
     if budget.share and limit > 1:
@@ -157,7 +158,7 @@ def _budget_for(keyword: str, limit: object) -> Budget:
 def _parsed(
     marker: str, keywords: Mapping[str, object], allowed: Collection[str], parse: Callable[[str, object], T]
 ) -> tuple[T, ...]:
-    """Parse every keyword of a marker; report all problems together."""
+    """Parse every keyword of a marker, or of lines where its name is ""; report all problems together."""
     problems, found = list[str](), list[T]()
     for keyword, value in keywords.items():
         if keyword not in allowed:
@@ -166,10 +167,14 @@ def _parsed(
         try:
             found.append(parse(keyword, value))
         except UsageProblem as problem:
-            problems.append(f"{marker}({keyword}={value!r}): {problem}")
+            problems.append(f"{_as_typed(marker, keyword, value)}: {problem}")
     if problems:
         raise UsageProblem("\n".join(problems))
     return tuple(found)
+
+
+def _as_typed(marker: str, keyword: str, value: object) -> str:
+    return f"{marker}({keyword}={value!r})" if marker else f"{keyword}={value}"
 
 
 def _margin_for(keyword: str, size: object) -> Margin:
@@ -183,4 +188,4 @@ def _margin_for(keyword: str, size: object) -> Margin:
 def _unknown(marker: str, keyword: str, value: object, allowed: Iterable[str]) -> str:
     names = list(allowed)
     hint = nearest(keyword, names)
-    return f"{marker}({keyword}={value!r}): unknown keyword {keyword!r}.{hint} Allowed: {', '.join(names)}"
+    return f"{_as_typed(marker, keyword, value)}: unknown keyword {keyword!r}.{hint} Allowed: {', '.join(names)}"

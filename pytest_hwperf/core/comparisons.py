@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from operator import gt, lt
 from statistics import median
 
-from pytest_hwperf.core.metrics import METRICS, Better, Metric
+from pytest_hwperf.core.metrics import Better, Metric, metric_of
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, Margin, replace, uncompared
 from pytest_hwperf.core.statements import Statement, baseline_of_nothing, state
+from pytest_hwperf.core.units import relative
 
 _CLOSE = 1e-13  # of two points, as changes of a share, after which no third one is tried
 
@@ -71,8 +72,8 @@ def compare_exact(metric: Metric, baseline: Sequence[float], candidate: Sequence
     return replace(
         found,
         change=_shift(base, cand, whole),
-        margin=max(margin.size, margin.floor / whole),
-        detectable=sign * (max(margin.size * whole, margin.floor) + room) / whole,
+        margin=max(margin.size, relative(margin.floor, whole)),
+        detectable=relative(sign * (max(margin.size * whole, margin.floor) + room), whole),
     )
 
 
@@ -99,7 +100,7 @@ def compare_accuracy(baseline: Sequence[float], candidate: Sequence[float], marg
     """
     if cause := _why_unpaired(baseline, candidate):
         return uncompared(margin, "not comparable", cause)
-    n, better, size = len(baseline), METRICS[margin.metric].better, margin.size
+    n, better, size = len(baseline), metric_of(margin.metric).better, margin.size
     rose, fell = sum(map(lt, baseline, candidate)), sum(map(gt, baseline, candidate))
     worse, other = (fell, rose) if better == "higher" else (rose, fell)
     low, high = tango_interval(rose, fell, n, alpha)
@@ -213,9 +214,9 @@ def _shift(base: Sequence[float], cand: Sequence[float], whole: float) -> Estima
     """Return the change between the medians of sorted values, relative to `whole`."""
     constant = base[0] == base[-1] and cand[0] == cand[-1]
     return Estimate(
-        value=(median(cand) - median(base)) / whole,
-        low=(cand[0] - base[-1]) / whole,
-        high=(cand[-1] - base[0]) / whole,
+        value=relative(median(cand) - median(base), whole),
+        low=relative(cand[0] - base[-1], whole),
+        high=relative(cand[-1] - base[0], whole),
         # of a shift between exchangeable processes; equal ones leave nothing to chance
         confidence=1.0 if constant else max(0.0, 1 - 2 / math.comb(len(base) + len(cand), len(base))),
         n=len(cand),

@@ -186,3 +186,6 @@ class Store(Protocol):
 
     def accept(self, baseline: str, pattern: str) -> tuple[str, ...]:
         """Make held runs whose test id matches the glob `pattern` the baseline; return their ids."""
+
+    def prune(self, baseline: str, machine: Machine) -> tuple[str, ...]:
+        """Remove runs that this machine saved with other versions or settings and has saved anew; return their ids."""

@@ -13,6 +13,7 @@ from pytest_hwperf.core.metrics import Better, metric_of
 from pytest_hwperf.core.ranks import nearest_rank, quantile
 from pytest_hwperf.core.records import Budget, Estimate, Figure, Run, Sample, Values, replace
 from pytest_hwperf.core.statements import Remark, state
+from pytest_hwperf.core.structs import LARGEST
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -38,7 +39,7 @@ def estimate(sample: Sample, statistic: str, *, confidence: float = _REPORTED) -
         would. `method` says what the interval replicates and how it was made.
 
     Raises:
-        MeasurementError: no values.
+        MeasurementError: no values, or values that this metric cannot have.
         UsageProblem: another statistic.
     """
     return _estimates(sample, (statistic,), confidence)[0]
@@ -48,7 +49,7 @@ def figures(run: Run) -> tuple[Figure, ...]:
     """Estimate every statistic that is shown of every sample of a run.
 
     Raises:
-        MeasurementError: a sample without values.
+        MeasurementError: a sample without values, or with values that its metric cannot have.
     """
     found = []
     for sample in run.samples:
@@ -129,6 +130,7 @@ def _estimates(sample: Sample, statistics: Sequence[str], confidence: float) -> 
     if not sample.values:
         raise MeasurementError(f"{sample.metric} has no values: measure at least one {sample.per}")
     ordered = np.sort(np.frombuffer(sample.values))
+    _check(sample, ordered)
     return [
         _estimate_weighted(sample, sample.weights, confidence)
         if statistic == "mean" and sample.weights
@@ -145,6 +147,17 @@ def _estimate_weighted(sample: Sample, weights: Values, confidence: float) -> Es
     if not metric_of(sample.metric).is_rate:
         return _ratio(values, shares, confidence, "total / calls")
     return _inverted(_ratio(1 / values, shares, confidence, ""), "completed / wall")
+
+
+def _check(sample: Sample, ordered: "NDArray[float64]") -> None:
+    """Refuse sorted values that the metric cannot have."""
+    metric = metric_of(sample.metric)
+    if metric.is_rate and ordered[0] < 1 / LARGEST:
+        raise MeasurementError(f"{sample.metric} holds {ordered[0]:g}: a rate is positive")
+    if metric.taken == "examples" and not 0 <= ordered[0] <= ordered[-1] <= 1:
+        raise MeasurementError(f"{sample.metric} holds {ordered[0]:g} .. {ordered[-1]:g}: shares lie between 0 and 1")
+    if sample.weights and (len(sample.weights) != len(ordered) or min(sample.weights) < 1 / LARGEST):
+        raise MeasurementError(f"{sample.metric} has {len(ordered)} values: each window has calls")
 
 
 def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confidence: float) -> Estimate:

@@ -6,7 +6,7 @@ from typing import Literal
 from pytest_hwperf.core.metrics import Better
 from pytest_hwperf.core.records import Margin, Values
 from pytest_hwperf.core.statements import Statement
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.structs import Count, ErrorRate, Number, Record, Share, Size
 
 Side = Literal["baseline", "candidate"]
 Stage = Literal["rehearsal", "screen", "confirm", "equivalence"]
@@ -25,10 +25,10 @@ MeasurementKey = tuple[Measurement, str, str]  # with metric and statistic
 class EnergyWindow(Record, frozen=True, kw_only=True):
     """Energy of one row over a window of calls, or why there is none."""
 
-    joules: float | None = None
+    joules: Number | None = None
     source: str = ""
     reason: str = ""
-    needed_s: float | None = None  # the window that the meter needs, where it was offered a shorter one
+    needed_s: Size | None = None  # the window that the meter needs, where it was offered a shorter one
 
 
 class Hypothesis(Record, frozen=True, kw_only=True):
@@ -52,9 +52,14 @@ class Observation(Record, frozen=True, kw_only=True):
     statistic: str
     baseline: Values  # base units, in time order, at least one
     candidate: Values  # base units, of the same blocks, equally many
-    change: float | None = None  # log of candidate over baseline, of both lines above; None: not defined for them
-    preempted: float | None = None  # share of the blocks in which the scheduler took the core away; None: not known
+    change: Number | None = None  # log of candidate over baseline, of both lines above; None: not defined for them
+    preempted: Share | None = None  # share of the blocks in which the scheduler took the core away; None: not known
     warnings: tuple[str, ...] = ()  # noticed while it was taken
+
+    def __post_init__(self) -> None:
+        """Refuse blocks without a value of each side."""
+        if not len(self.baseline) == len(self.candidate) > 0:
+            raise ValueError(f"{len(self.baseline)} values of the baseline and {len(self.candidate)} of the candidate")
 
     @property
     def key(self) -> MeasurementKey:
@@ -67,16 +72,16 @@ class Assignment(Record, frozen=True, kw_only=True):
 
     measurement: Measurement
     turns: str  # B baseline, C candidate, a letter for every block in time order, as "BCCBCBBC"
-    processor: int | None = None  # that both sides shared in their turns; None: the scheduler chose
+    processor: Count | None = None  # that both sides shared in their turns; None: the scheduler chose
 
 
 class Pair(Record, frozen=True, kw_only=True):
     """One baseline and one candidate process, alive together and taking turns."""
 
-    number: int  # from 1, in time order
+    number: Count  # from 1, in time order
     stage: Stage
     first: Side  # started first, by coin
-    hash_seeds: Mapping[str, int]  # side → PYTHONHASHSEED, drawn
+    hash_seeds: Mapping[str, Count]  # side → PYTHONHASHSEED, drawn
     assignments: tuple[Assignment, ...]
     observations: tuple[Observation, ...]
     lost: Statement | None = None  # why the pair ended early; what it had observed until then still counts
@@ -90,11 +95,16 @@ class FixedSample(Record, frozen=True, kw_only=True):
     baseline: Values  # base units
     candidate: Values  # the same examples, or processes in the order in which they were paired
 
+    def __post_init__(self) -> None:
+        """Refuse a side without values."""
+        if not (self.baseline and self.candidate):
+            raise ValueError("a side without values")
+
 
 class Evidence(Record, frozen=True, kw_only=True):
     """Everything that the comparisons of a build rest on."""
 
-    alpha: float  # false-alarm rate of the whole build
+    alpha: ErrorRate  # false-alarm rate of the whole build
     hypotheses: tuple[Hypothesis, ...]
     pairs: tuple[Pair, ...]
     fixed_samples: tuple[FixedSample, ...] = ()
@@ -102,14 +112,19 @@ class Evidence(Record, frozen=True, kw_only=True):
     until_equivalent: bool = False  # whether what is undecided is asked in further pairs
     stopped: Statement | None = None  # why it ended before every hypothesis was decided
 
+    def __post_init__(self) -> None:
+        """Refuse a question that is asked twice."""
+        if len({hypothesis.key for hypothesis in self.hypotheses}) < len(self.hypotheses):
+            raise ValueError("a hypothesis is there twice")
+
 
 class Gate(Record, frozen=True, kw_only=True):
     """A paired gate: what was rerun against what, and the evidence."""
 
     against: str  # as asked for: "origin/main", a folder, "baseline main"
     revision: str  # of the baseline's code
-    seed: int  # of every coin
+    seed: Count  # of every coin
     evidence: Evidence
     shared: Mapping[str, str]  # file of the candidate that the baseline was given → SHA-256
-    seconds: Mapping[str, float]  # where the time went: checkout, rehearsal, screen, confirm, processes
+    seconds: Mapping[str, Size]  # where the time went: checkout, rehearsal, screen, confirm, processes
     warnings: tuple[str, ...] = ()

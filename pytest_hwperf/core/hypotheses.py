@@ -10,7 +10,7 @@ from pytest_hwperf.core.metrics import METRICS, Better, Taken
 from pytest_hwperf.core.ranks import fewest_pairs
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Key, Margin, Run, Sample, uncompared
 from pytest_hwperf.core.statements import Kind, Statement, differing, state
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.structs import Number, Record, Size
 
 Reason = tuple[ComparisonOutcome, Statement | None]  # why there is nothing to compare
 
@@ -41,9 +41,9 @@ class MeasuredTest:
 class Recorded(Record, frozen=True, kw_only=True):
     """A metric of the user's own, recorded by a test."""
 
-    value: float
+    value: Number
     better: Better
-    margin: float  # relative
+    margin: Size  # relative
     label: str  # of the measurement that it belongs to
 
 

@@ -21,7 +21,7 @@ from pytest_hwperf.core.ranks import (
 )
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Estimate, replace, uncompared
 from pytest_hwperf.core.statements import Kind, baseline_of_nothing, state
-from pytest_hwperf.core.units import counted, relative_change
+from pytest_hwperf.core.units import counted, relative, relative_change
 
 MOST_PAIRS = 60  # of processes that a build may ask for
 
@@ -71,7 +71,7 @@ def compare_pairs(
         Pratt, JASA 54 (1959); Hodges & Lehmann, Annals of Mathematical Statistics 34 (1963).
         Example: eight pairs all beyond the margin have p = 2^-8 = 0.0039 and are called at a level of 0.004.
     """
-    size = max(hypothesis.margin.size, hypothesis.margin.floor / baseline)
+    size = max(hypothesis.margin.size, relative(hypothesis.margin.floor, baseline))
     found = _tested(hypothesis, values, math.log1p(size), level, _SIGNED_RANK, relative_change)
     return replace(found, margin=size, baseline=baseline, interference=interference)
 
@@ -136,11 +136,11 @@ def compare_processes(
         return uncompared(hypothesis.margin, "not comparable", state("unequal processes", **counts))
     changes = [new - old for old, new in zip(baseline, candidate, strict=True)]
     whole = abs(before)
-    found = _tested(hypothesis, changes, margin, level, _SIGN_FLIP, lambda change: change / (whole or 1.0))
+    found = _tested(hypothesis, changes, margin, level, _SIGN_FLIP, lambda change: relative(change, whole or 1.0))
     if not whole:
         cause = baseline_of_nothing(now, metric_of(hypothesis.margin.metric).unit)
         return replace(found, change=None, detectable=None, baseline=before, cause=cause)
-    return replace(found, margin=margin / whole, baseline=before)
+    return replace(found, margin=relative(margin, whole), baseline=before)
 
 
 def pairs_needed(values: Sequence[float], change: float, level: float, margin: float) -> int | None:
@@ -218,27 +218,27 @@ def _tested(
     margin: float,
     level: float,
     test: _Test,
-    relative: Callable[[float], float],
+    share: Callable[[float], float],
 ) -> Comparison:
-    """Test changes against a margin of their unit, which `relative` turns into changes relative to the baseline."""
+    """Test changes against a margin of their unit, which `share` turns into changes relative to the baseline."""
     centre, bounds, rises = test.centre(changes), test.bounds(changes, level), hypothesis.better == "lower"
     rising, falling = test.p_value(changes, margin), test.p_value([-change for change in changes], margin)
     worse, other = (rising, falling) if rises else (falling, rising)
     bound, sign = (bounds[0], 1) if rises else (bounds[1], -1)
-    low, high = (None if end is None else relative(end) for end in bounds)
+    low, high = (None if end is None else share(end) for end in bounds)
     return Comparison(
         metric=hypothesis.margin.metric,
         statistic=hypothesis.margin.statistic,
         outcome=_outcome(worse, other, level, bounds, margin),
         change=Estimate(
-            value=relative(centre), low=low, high=high, confidence=1 - 2 * level, n=len(changes), method=test.method
+            value=share(centre), low=low, high=high, confidence=1 - 2 * level, n=len(changes), method=test.method
         ),
         scale="relative",
         margin=hypothesis.margin.size,
         p_value=worse,
         pairs=len(changes),
         method=state(test.kind, pairs=len(changes)),
-        detectable=None if bound is None else relative(sign * (margin + abs(centre - bound))),
+        detectable=None if bound is None else share(sign * (margin + abs(centre - bound))),
     )
 
 

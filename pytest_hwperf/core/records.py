@@ -4,13 +4,13 @@ import hashlib
 import json
 from array import array
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
 from pytest_hwperf.core.metrics import METRICS, Better, Metric, Scale, metric_of, taken_by
 from pytest_hwperf.core.statements import Difference, Remark, Statement, differing, state
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.structs import Count, Number, Record, Share, Size
 from pytest_hwperf.core.units import show_change
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 else:
     Values = array  # not subscriptable at run time before Python 3.12
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
 Undecided = Literal["point", "retry", "pass", "fail"]
 BudgetOutcome = Literal["passed", "failed", "inconclusive", "unmeasured"]
 ComparisonOutcome = Literal["regressed", "improved", "equivalent", "inconclusive", "no baseline", "not comparable"]
@@ -42,8 +41,8 @@ class Machine(Record, frozen=True, kw_only=True):
 
     cpu_model: str
     architecture: str  # as `uname -m`
-    cores: int  # allotted to this process: affinity and quota, not what the board holds
-    memory_gb: int  # installed, in 10^9 B, rounded
+    cores: Count  # allotted to this process: affinity and quota, not what the board holds
+    memory_gb: Count  # installed, in 10^9 B, rounded
     system: str  # operating system and C library
     python: str  # implementation and version
     libraries: Mapping[str, str]  # runtimes that decide speed: name → version
@@ -56,6 +55,11 @@ class Machine(Record, frozen=True, kw_only=True):
         plain = [sorted(value.items()) if isinstance(value, Mapping) else value for value in values]
         return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
 
+    @property
+    def hardware(self) -> tuple[str, str, int, int]:
+        """What stays when software is updated."""
+        return self.cpu_model, self.architecture, self.cores, self.memory_gb
+
     def differences(self, other: "Machine") -> tuple[Difference, ...]:
         """Return each field in which `other`, the candidate's, differs from this one."""
         names = ("cpu_model", "architecture", "cores", "memory_gb", "system", "python")
@@ -67,9 +71,9 @@ class Machine(Record, frozen=True, kw_only=True):
 class Reading(Record, frozen=True, kw_only=True):
     """What a meter counted over one window."""
 
-    value: float | None  # in the metric's base unit, over the whole window; None = unmeasured
+    value: Number | None  # in the metric's base unit, over the whole window; None = unmeasured
     reason: str = ""  # why it is unmeasured, in the meter's words
-    share: float | None = None  # of the machine's busy CPU time that was this process's; None = not known
+    share: Size | None = None  # of the machine's busy CPU time that was this process's; None = not known
 
 
 class Sample(Record, frozen=True, kw_only=True):
@@ -152,7 +156,7 @@ class Budget(Record, frozen=True, kw_only=True, tag=True):
     keyword: str  # as the user wrote it: "latency_p95_ms"
     metric: str
     statistic: str  # "mean", "p50" … "p99_9", "max"
-    limit: float  # base units; an upper limit where lower is better, else a lower one
+    limit: Number  # base units; an upper limit where lower is better, else a lower one
     default: bool = False  # from the ini file, for every test: where its metric is unmeasured it fails nothing
 
     @property
@@ -164,21 +168,26 @@ class Budget(Record, frozen=True, kw_only=True, tag=True):
 class Margin(Keyed, frozen=True, kw_only=True):
     """The smallest change of one statistic that matters."""
 
-    size: float  # 0.02 = 2 % (relative) or 2 points (absolute)
+    size: Size  # 0.02 = 2 % (relative) or 2 points (absolute)
     scale: Scale = "relative"
-    floor: float = 0.0  # base units: a relative margin is never smaller than this
+    floor: Size = 0.0  # base units: a relative margin is never smaller than this
 
 
 class Estimate(Record, frozen=True, kw_only=True):
     """A value with an interval; `method` and `n` say what the interval replicates."""
 
-    value: float
-    low: float | None  # None = unbounded
-    high: float | None
-    confidence: float  # two-sided; each bound alone holds at (1 + confidence) / 2
-    n: int
+    value: Number
+    low: Number | None  # None = unbounded
+    high: Number | None  # not below `low`
+    confidence: Share  # two-sided; each bound alone holds at (1 + confidence) / 2
+    n: Count
     method: str
     warnings: tuple[Remark, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse an interval that is none."""
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"low {self.low!r} is above high {self.high!r}")
 
 
 class Figure(Keyed, frozen=True, kw_only=True):
@@ -212,16 +221,16 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
     outcome: ComparisonOutcome
     change: Estimate | None = None  # candidate relative to baseline (or minus it, by `scale`); None: nothing to compare
     scale: Scale
-    margin: float  # same scale as `change`
-    p_value: float | None = None
-    pairs: int = 0  # units compared: pairs, stored runs, examples
+    margin: Size  # same scale as `change`
+    p_value: Share | None = None
+    pairs: Count = 0  # units compared: pairs, stored runs, examples
     method: Statement | None = None  # how the change was found; None: nothing to compare
-    detectable: float | None = None  # the smallest change for the worse that could have been called, same scale
-    baseline: float | None = None  # the baseline's value in base units
+    detectable: Number | None = None  # the smallest change for the worse that could have been called, same scale
+    baseline: Number | None = None  # the baseline's value in base units
     promise: Statement | None = None  # how often such an answer is wrong
     cause: Statement | None = None  # why there is no baseline, what made it not comparable, why it is undecided
     warnings: tuple[str, ...] = ()
-    interference: float | None = None  # share of the timed blocks that were preempted; None: not known
+    interference: Share | None = None  # share of the timed blocks that were preempted; None: not known
 
     @property
     def reason(self) -> str:
@@ -282,6 +291,13 @@ class Judgement(Record, frozen=True, kw_only=True):
     run: Run
     figures: tuple[Figure, ...]
     verdicts: tuple[Verdict, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse metrics that are neither known nor recorded by the test."""
+        of_verdicts = [verdict.subject.metric for verdict in self.verdicts]
+        for metric in {*of_verdicts, *[figure.metric for figure in self.figures]}:
+            if metric not in METRICS and metric not in self.run.directions:
+                raise ValueError(f"no metric {metric!r}")
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:

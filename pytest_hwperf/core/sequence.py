@@ -20,7 +20,7 @@ from pytest_hwperf.core.paired import MOST_PAIRS, compare_observations, compare_
 from pytest_hwperf.core.ranks import fewest_pairs, signed_rank_p
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, replace, uncompared
 from pytest_hwperf.core.statements import Kind, state
-from pytest_hwperf.core.units import counted
+from pytest_hwperf.core.units import counted, relative
 
 SCREEN_PAIRS = 6
 SCREEN_P = 0.11  # at a margin of 0: a rank sum of 17 of 21
@@ -205,13 +205,13 @@ def _look(course: _Course, seen: Mapping[Hypothesis, _Seen], pairs: int, share: 
         if len(seen[hypothesis].confirm) >= pairs
     }
     for hypothesis, observations in ready.items():
-        if not all(map(is_ratio, observations)):
+        if not _never_varies(hypothesis, observations) and not all(map(is_ratio, observations)):
             course.decided[hypothesis] = uncompared(hypothesis.margin, "not comparable", _NO_RATIO)
     found: dict[Hypothesis, Comparison] = {}
     while course.left:
         level = course.alpha / course.left
         found = {
-            hypothesis: compare_observations(hypothesis, observations, share * level)
+            hypothesis: _compare_fresh(hypothesis, observations, share * level)
             for hypothesis, observations in ready.items()
             if hypothesis not in course.decided
         }
@@ -232,31 +232,55 @@ def _is_suspect(hypothesis: Hypothesis, observations: Sequence[Observation]) -> 
     """Say whether the screen leaves it open that a change for the worse exceeds the margin.
 
     It has to look like one, and not to lie within the margin in every single pair: of a change beyond it that happens
-    to one in 64 at most.
+    to one in 64 at most. Also a value that never varies may follow the coin, as one that depends on who starts first.
     """
-    if _never_varies(hypothesis, observations) or not all(map(is_ratio, observations)):
+    if _never_varies(hypothesis, observations):
+        return _exact(hypothesis, observations).outcome == "regressed"
+    if not all(map(is_ratio, observations)):
         return False
     sign = 1 if hypothesis.better == "lower" else -1
     values = [sign * pair_value(one) for one in observations]
-    margin = max(hypothesis.margin.size, hypothesis.margin.floor / median(median(one.baseline) for one in observations))
+    baseline = median(median(one.baseline) for one in observations)
+    margin = max(hypothesis.margin.size, relative(hypothesis.margin.floor, baseline))
     return signed_rank_p(values) <= SCREEN_P and max(values) >= math.log1p(margin)
 
 
 def _never_varies(hypothesis: Hypothesis, observations: Sequence[Observation]) -> bool:
-    """Say whether a metric of the user's own has one value on each side: a count, which no chance can change."""
+    """Say whether a metric of the user's own has one value on each side: a count."""
     return hypothesis.margin.metric not in METRICS and _is_constant(*_sides(observations))
 
 
 def _cleared(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Comparison:
     """Return the comparison of a hypothesis that needs no confirmation."""
-    if _never_varies(hypothesis, observations):
-        exact = compare_exact(_metric(hypothesis), *_sides(observations), hypothesis.margin)
-        return replace(exact, method=state("equal pairs", pairs=len(observations)), pairs=len(observations))
-    return _screened(hypothesis, observations, "screen")
+    return _screened(hypothesis, observations, "equal pairs" if _never_varies(hypothesis, observations) else "screen")
+
+
+def _exact(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Comparison:
+    """Compare values that never vary exactly."""
+    exact = compare_exact(_metric(hypothesis), *_sides(observations), hypothesis.margin)
+    return replace(exact, pairs=len(observations))
+
+
+def _compare_fresh(hypothesis: Hypothesis, observations: Sequence[Observation], level: float) -> Comparison:
+    """Compare a hypothesis by fresh pairs, which are all that may fail it."""
+    if not _never_varies(hypothesis, observations):
+        return compare_observations(hypothesis, observations, level)
+    method = state("equal fresh pairs", pairs=len(observations))
+    return _signed(replace(_exact(hypothesis, observations), method=method), len(observations), level)
+
+
+def _signed(exact: Comparison, pairs: int, level: float) -> Comparison:
+    """Test what all of so many pairs show alike: that none of them points the other way, as a coin would have it."""
+    if exact.outcome not in ("regressed", "improved"):  # whatever the coin did
+        return exact
+    p_value = 2.0**-pairs if exact.outcome == "regressed" else 1.0
+    return replace(exact, p_value=p_value, outcome=exact.outcome if 2.0**-pairs <= level else "inconclusive")
 
 
 def _screened(hypothesis: Hypothesis, observations: Sequence[Observation], method: Kind) -> Comparison:
     """Return the comparison of a hypothesis by the pairs of its screen."""
+    if _never_varies(hypothesis, observations):
+        return replace(_exact(hypothesis, observations), method=state(method, pairs=len(observations)))
     if not all(map(is_ratio, observations)):
         return uncompared(hypothesis.margin, "not comparable", _NO_RATIO)
     found = compare_observations(hypothesis, observations, _SCREEN_LEVEL)
@@ -321,9 +345,12 @@ def _compare_fixed(fixed: FixedSample, level: float) -> Comparison:
         return compare_accuracy(*sides, hypothesis.margin, level)
     found = compare_exact(_metric(hypothesis), *sides, hypothesis.margin)
     counts = {"baseline": len(fixed.baseline), "candidate": len(fixed.candidate)}
-    if fixed.per == "fresh process" and not _is_constant(*sides):
-        if 2.0 ** -len(fixed.candidate) <= level:
-            return compare_processes(hypothesis, *sides, level)
+    constant, pairs = _is_constant(*sides), min(map(len, sides))
+    if fixed.per == "fresh process" and 2.0**-pairs <= level:
+        if constant:
+            return _signed(replace(found, method=state("equal processes", per=fixed.per, **counts)), pairs, level)
+        return compare_processes(hypothesis, *sides, level)
+    if fixed.per == "fresh process" and (found.outcome == "regressed" or not constant):
         # Too few to fail anything; they may still show that nothing is worse.
         outcome: ComparisonOutcome = "inconclusive" if found.outcome == "regressed" else found.outcome
         return replace(found, outcome=outcome, method=state("screened values", per=fixed.per, **counts))

@@ -8,7 +8,7 @@ templates or format specifications themselves.
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.structs import Number, Record
 from pytest_hwperf.core.units import counted, show, show_change, show_number
 
 # Why a metric was not measured; "said": in the words of a meter, a runtime or whatever else was asked.
@@ -23,13 +23,14 @@ Incomparable = Literal[
     "only estimated", "baseline of nothing", "unequal examples", "no examples", "no correctness", "unequal processes",
     "no ratio", "no ratio to sessions", "not repeated", "pairs missing", "out of time", "pairs lost", "lost",
     "lost, logged", "one side only", "not collected", "not runnable", "no such test", "test ended", "reciprocal",
-    "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell", "processes disagree",
+    "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell", "processes disagree", "values not kept",
+    "other versions",
 ]  # fmt: skip
 # How a change was found.
 Method = Literal[
     "stored, equal", "stored, spread", "mcnemar", "tango", "signed-rank", "sign-flip", "screen",
-    "unconfirmed screen", "equal pairs", "equal values", "screened values", "historical", "historical limit",
-    "historical repeats",
+    "unconfirmed screen", "equal pairs", "equal fresh pairs", "equal values", "equal processes", "screened values",
+    "historical", "historical limit", "historical repeats",
 ]  # fmt: skip
 # What else has to be known of a value.
 Doubt = Literal[
@@ -58,6 +59,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "traced": "traced by {by}, which makes everything slower: measure without it",
     "no baseline": "no baseline: save one with --hwperf-save",
     "another machine": "the baseline is of another machine ({differences}): save one here with --hwperf-save",
+    "other versions": "this machine saved its baseline with other versions or settings ({differences}; baseline, now): "
+    "save a new one with pytest --hwperf-save, then remove the old one with hwperf baseline prune",
     "other conditions": "{differences} (baseline, now)",
     "other data": "{differences} (baseline, now): other rows, or rows drawn without a seed",
     "stored otherwise": "{differences} (baseline, now): save a new baseline",
@@ -90,6 +93,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "pairs cannot tell": "the pairs cannot tell",
     "processes disagree": "{what} between processes of the {side}, so that one of each tells nothing about the code: "
     "train the model with a fixed seed, such as random_state=0, or load a trained one",
+    "values not kept": "the stored run that fits holds no values of it: save a new baseline",
     "stored, equal": "{baseline} stored and {candidate} new values, equal on each side, compared exactly, no p-value",
     "stored, spread": "{baseline} stored and {candidate} new values, all of one side against all of the other, "
     "no p-value",
@@ -100,6 +104,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "screen": "screen of {pairs} pairs: no sign of a slowdown",
     "unconfirmed screen": "screen of {pairs:count pair}, not confirmed",
     "equal pairs": "{pairs:count pair}, equal on each side, compared exactly, no p-value",
+    "equal fresh pairs": "{pairs:count fresh pair}, equal on each side, exact sign test",
+    "equal processes": "{baseline} and {candidate:count per}, equal on each side, exact sign test",
     "equal values": "{baseline} and {candidate:count per}, equal on each side, compared exactly, no p-value",
     "screened values": "screen of {baseline} and {candidate:count per}, all of one side against all of the other",
     "historical": "historical; false-alarm rate not guaranteed",
@@ -146,7 +152,7 @@ class Statement(Record, frozen=True, kw_only=True):
 
     kind: Kind
     texts: Mapping[str, str] = {}
-    numbers: Mapping[str, float] = {}
+    numbers: Mapping[str, Number] = {}
     differences: tuple[Difference, ...] = ()
 
     def __str__(self) -> str:

@@ -7,7 +7,7 @@ from statistics import fmean, median, stdev
 from pytest_hwperf.core.metrics import Metric, metric_of
 from pytest_hwperf.core.records import Comparison, Estimate, Margin, replace, uncompared
 from pytest_hwperf.core.statements import state
-from pytest_hwperf.core.units import relative_change, show_change
+from pytest_hwperf.core.units import relative, relative_change, show_change
 
 REPEATS = 2  # further fresh processes that an alarm has to survive: bursts of other load pass, slow code stays
 
@@ -96,7 +96,7 @@ def compare_with_history(
         found = uncompared(margin, "not comparable", state("no ratio to sessions"))
         return replace(found, pairs=len(history), method=state("historical"))
     centre, limit = history_limit([math.log(one) for one in history], alpha)
-    least = max(margin.size, margin.floor / math.exp(centre))
+    least = max(margin.size, relative(margin.floor, math.exp(centre)))
     bar, worse = max(limit, math.log1p(least)), 1 if metric.better == "lower" else -1
     detectable = relative_change(worse * bar)
     found = Comparison(

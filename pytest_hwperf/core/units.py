@@ -5,8 +5,9 @@ import re
 from collections.abc import Mapping
 
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.structs import LARGEST
 
-_LARGEST_LOG = 700.0  # a float overflows a little above e^709
+_LARGEST_LOG = 230.0  # e^230 is a little below `LARGEST`
 _MOST_ALARMS = 0.2  # one false alarm in five builds is noise, not a gate
 
 # For each base unit: (factor, name), largest first; the first factor that the value reaches is used.
@@ -86,11 +87,14 @@ def show_interval(value: float, low: float | None, high: float | None, unit: str
     return f"{show_number(value / factor)} {name}".rstrip() + f" ({ends[0]} .. {ends[1]})"
 
 
-def show_change(change: float, scale: str) -> str:
-    """Write a relative change as `+4.8 %` (`×2.9` from a doubling on), an absolute one as `-0.5 pp`."""
+def show_change(change: float, scale: str, like: float | None = None) -> str:
+    """Write a relative change as `+4.8 %` (`×2.9` from a doubling on), an absolute one as `-0.5 pp`.
+
+    An end of an interval is written `like` its value: `×2.2 (×2.0 .. ×2.3)`, never `×2.2 (+99.8 % .. ×2.3)`.
+    """
     if scale == "absolute":
         return f"{change * 100:+.2f} pp"
-    if change >= 1:
+    if (change if like is None else like) >= 1:
         return f"×{show_number(1 + change, 2)}"
     return f"{change * 100:+.1f} %"
 
@@ -98,6 +102,11 @@ def show_change(change: float, scale: str) -> str:
 def relative_change(log_ratio: float) -> float:
     """Turn the log of candidate over baseline into a relative change: 0.0488 → 0.05."""
     return math.expm1(min(log_ratio, _LARGEST_LOG))
+
+
+def relative(difference: float, whole: float) -> float:
+    """Return a difference as a share of a positive whole, within the range of all numbers."""
+    return max(-LARGEST, min(LARGEST, difference / whole))
 
 
 def parse_rate(option: str, text: str) -> float:

@@ -152,7 +152,10 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
     change = comparison.change
     if change is None:
         return f"{name}: {comparison.reason}"
-    ends = ("?" if end is None else show_change(end, comparison.scale) for end in (change.low, change.high))
+    ends = (
+        "?" if end is None else show_change(end, comparison.scale, like=change.value)
+        for end in (change.low, change.high)
+    )
     caught = comparison.caught(metric.better)
     kind = f"{100 * change.confidence:.3g} % CI " if comparison.p_value is not None else ""
     parts = [

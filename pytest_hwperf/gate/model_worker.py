@@ -76,7 +76,10 @@ def main() -> int:
         except WorkerError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a third-party model raises is the reason to report
-            ended = SideOutcome(outcome="failed", reason=f"{type(error).__name__}: {error}"[:500])
+            own = isinstance(error, HwperfError)  # a sentence of its own; others need their kind
+            ended = SideOutcome(
+                outcome="failed", reason=(str(error) if own else f"{type(error).__name__}: {error}")[:500]
+            )
         turns.send(Ended(node=spec.test, ended=ended))
     turns.bye(loaded_files())
     return 0

@@ -39,6 +39,12 @@ def read_file(path: Path, largest: int) -> bytes:
     return content
 
 
+def leads_out(path: Path, root: Path) -> bool:
+    """Whether a path below `root` lies elsewhere in fact: whoever has made the tree has put a link on its way."""
+    below = Path(os.path.abspath(path)).is_relative_to(os.path.abspath(root))  # noqa: PTH100 - links stay as they are
+    return below and not path.resolve().is_relative_to(root.resolve())
+
+
 def create_file(path: Path, mode: int = 0o666) -> int:
     """Create the new file `path` and return its descriptor."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

@@ -9,7 +9,7 @@ from pytest_hwperf.core.errors import SerialisationError, WorkerError
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.records import Run
 from pytest_hwperf.core.serialisation import from_json, to_json
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.structs import Count, Number, Record
 from pytest_hwperf.host.files import replace_file
 
 PROTOCOL = 4  # both sides must speak the same: a worker may run another version of this package
@@ -50,21 +50,21 @@ class HeldMemory(Record, frozen=True, kw_only=True):
 
     function: str  # "" where no Python was running
     file: str  # relative to the tests' root where it lies there, else to where it was imported from
-    line: int
+    line: Count
     called_at: str  # FILE:LINE of the tests' own code that led there, "" where it is the same or none
-    size: int  # B
-    allocations: int
+    size: Count  # B
+    allocations: Count
 
 
 class WorkerResult(Record, frozen=True, kw_only=True):
     """What one fresh process found."""
 
-    values: Mapping[str, float]  # metric → base units
+    values: Mapping[str, Number]  # metric → base units
     reasons: Mapping[str, str]  # metric → why it is unmeasured
     notes: list[str]  # warnings about the values
     runs: list[Run]  # of the role `run`
     sources: Mapping[str, str] = {}  # metric → what it was read from, where the role has several
-    series: Mapping[str, list[float]] = {}  # name → readings in their order, in base units
+    series: Mapping[str, list[Number]] = {}  # name → readings in their order, in base units
     sites: tuple[HeldMemory, ...] = ()  # of the role `sites`, the largest first
     protocol: int = PROTOCOL
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from pytest_hwperf.core.errors import SerialisationError, WorkerError
 from pytest_hwperf.core.evidence import EnergyWindow, Side
 from pytest_hwperf.core.hypotheses import Facts, SideOutcome
-from pytest_hwperf.core.records import Count, Sample
+from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.serialisation import from_json, to_json
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.structs import Count, Record, Size
 
 if TYPE_CHECKING:
     Numbers = array[int]
@@ -100,7 +100,7 @@ class AskEnergy(Record, frozen=True, kw_only=True, tag=True):
     """To a process: fill one window of the energy meter."""
 
     calls: Count
-    seconds: float  # that they are expected to take
+    seconds: Size  # that they are expected to take
 
 
 class EnergyResult(Record, frozen=True, kw_only=True, tag=True):

@@ -1,7 +1,6 @@
 """The object that the fixture `hwperf` gives: it measures, records and compares."""
 
 import dataclasses
-import math
 import re
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.metrics import METRICS, Better
 from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
+from pytest_hwperf.core.structs import LARGEST
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
@@ -261,7 +261,9 @@ def _check_recorded(name: str, value: object, better: str) -> None:
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in METRICS:
         taken = "is a built-in metric" if name in METRICS else "is no identifier"
         raise UsageProblem(f"hwperf.record({name!r}): the name {taken}; choose another, such as 'rouge_l'")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise UsageProblem(f"hwperf.record({name!r}, {value!r}): the value is a finite number; write float(...)")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+        raise UsageProblem(
+            f"hwperf.record({name!r}, {value!r}): the value is a finite number within ±{LARGEST:g}; write float(...)"
+        )
     if better not in ("lower", "higher"):
         raise UsageProblem(f"hwperf.record({name!r}, better={better!r}): allowed are 'lower' and 'higher'")

@@ -65,5 +65,5 @@ def header(config: pytest.Config) -> str:
     machine = session_of(config).machine
     return visible(
         f"hwperf: {', '.join(parts)}, machine {machine.fingerprint} ({machine.cpu_model}, {machine.cores} cores), "
-        f"alpha {settings.alpha:.3g}, energy {settings.energy}"
+        f"alpha {100 * settings.alpha:.3g} %, energy {settings.energy}"
     )

@@ -16,6 +16,7 @@ from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.stored_timings import machine_drift
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.core.verdicts import baseline_failed
+from pytest_hwperf.host.files import leads_out
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.reports import csv_files, json_file
@@ -128,6 +129,9 @@ def write(config: pytest.Config, report: Report) -> Notices:
         files |= {folder / settings.artifacts / name: content for name, content in csv_files.render(report).items()}
     lines, trouble = [], []
     for path, content in files.items():
+        if leads_out(path, config.rootpath):
+            trouble.append(f"{path} not written: a link in {config.rootpath} leads out of it; give another path")
+            continue
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)

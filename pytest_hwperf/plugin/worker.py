@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -238,6 +239,9 @@ def _recorded(item: pytest.Item) -> Mapping[str, Recorded]:
     }
 
 
+_OWN_ERROR = re.compile(r"^pytest_hwperf\.core\.errors\.\w+: ")  # whose sentence needs no name of a class
+
+
 def _last_words(report: pytest.CollectReport | pytest.TestReport) -> str:
     """Return the line of a report that says what went wrong."""
     if isinstance(report.longrepr, tuple):  # a skip: file, line, reason
@@ -246,4 +250,4 @@ def _last_words(report: pytest.CollectReport | pytest.TestReport) -> str:
     text = crash.message if crash is not None else report.longreprtext
     lines = [line for line in text.splitlines() if line.strip()]
     shown = lines[0] if crash is not None and lines else lines[-1] if lines else "no reason given"
-    return str(shown)[:_LONGEST_REASON]
+    return _OWN_ERROR.sub("", str(shown))[:_LONGEST_REASON]

@@ -53,20 +53,23 @@ def _change(comparison: Comparison) -> str:
         return ""
     ends = (change.low, change.high)
     if ends == (change.value, change.value):
-        return _short(change.value, comparison.scale)
-    value, low, high = ["?" if end is None else _short(end, comparison.scale) for end in (change.value, *ends)]
+        return _short(change.value, comparison.scale, like=change.value)
+    shown = ("?" if end is None else _short(end, comparison.scale, like=change.value) for end in (change.value, *ends))
+    value, low, high = shown
     unit = next((unit for unit in (" %", " pp") if value.endswith(unit)), "")
     return f"{value} ({low.removesuffix(unit)} .. {high.removesuffix(unit)})"
 
 
-def _short(change: float, scale: str) -> str:
+def _short(change: float, scale: str, like: float) -> str:
     """Write a change in few letters: without decimals where it is large, and none at all as `0 %`."""
+    if like >= 1 and scale == "relative":
+        return show_change(change, scale, like=like)
     unit, digits = ("pp", 2) if scale == "absolute" else ("%", 1)
     if not change:
         return f"0 {unit}"
     shown = round(100 * change, digits)
-    if abs(shown) < _WHOLE_FROM or (change >= 1 and scale == "relative"):
-        return show_change(change, scale)
+    if abs(shown) < _WHOLE_FROM:
+        return show_change(change, scale, like=like)
     return f"{shown:+.0f} {unit}"
 
 

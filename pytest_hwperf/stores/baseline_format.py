@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_hwperf.core.errors import SerialisationError, StoreError
-from pytest_hwperf.core.records import SCHEMA, Run, StoredRun
+from pytest_hwperf.core.records import SCHEMA, Run, StoredRun, replace
 from pytest_hwperf.core.serialisation import from_file, from_json, to_json
 from pytest_hwperf.core.structs import Record
 
 SUFFIX, EARLIER_SUFFIX = ".jsonl", ".json"  # the second of versions that read schema 1
 _OLDER = "delete it, and save a new baseline with pytest --hwperf-save"
+LARGEST = 50_000_000  # bytes of a file: far above what twenty runs need; a larger one is not loaded into memory
+_ROOM_OF_HEADING = 256  # bytes
 _LONGEST_SLUG = 80  # characters: with the digits and the ending far below the 255 bytes of a file name
 
 
@@ -49,6 +51,32 @@ def place(run: Run) -> str:
 def entries_of(runs: Sequence[StoredRun]) -> tuple[Entry, ...]:
     """Write stored runs as lines."""
     return tuple(Entry(stored=run, line=to_json(run)) for run in runs)
+
+
+def bounded(entries: Sequence[Entry], largest: int = LARGEST) -> tuple[Entry, ...]:
+    """Keep a file readable: as far back as they fit the newest runs are whole, then without values, then left out.
+
+    Raises:
+        StoreError: the newest run alone does not fit; says what takes so much.
+    """
+    kept, room = list[Entry](), largest - _ROOM_OF_HEADING
+    for entry in reversed(entries):
+        fitting = entry if len(entry.line) < room or not kept else _without_values(entry)
+        if len(fitting.line) >= room:
+            break
+        kept.append(fitting)
+        room -= len(fitting.line) + 1
+    if not kept:
+        raise StoreError(
+            f"a run of {entries[-1].stored.run.test} takes {len(entries[-1].line) / 1e6:.1f} MB, a baseline at most "
+            f"{largest / 1e6:g} MB: give fewer examples with y_true="
+        )
+    return tuple(reversed(kept))
+
+
+def _without_values(entry: Entry) -> Entry:
+    stored = replace(entry.stored, run=replace(entry.stored.run, samples=()))
+    return Entry(stored=stored, line=to_json(stored))
 
 
 def render(entries: Sequence[Entry]) -> bytes:

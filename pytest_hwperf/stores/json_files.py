@@ -18,6 +18,7 @@ from pytest_hwperf.host.files import create_file, replace_file, replace_files
 from pytest_hwperf.stores.baseline_format import (
     EARLIER_SUFFIX,
     Entry,
+    bounded,
     entries_of,
     file_name,
     parse,
@@ -199,6 +200,27 @@ class JsonStore:
             raise next(iter(problems.values()))
         return tuple(dict.fromkeys(entries[-1].stored.run.test for _, entries in chosen))
 
+    def prune(self, baseline: str, machine: Machine) -> tuple[str, ...]:
+        """Remove runs that this machine saved with other versions or settings and has saved anew; return their ids.
+
+        Raises:
+            StoreError: a file is damaged, or cannot be removed.
+        """
+        folder = self._accepted(baseline)
+        if not folder.is_dir():
+            return ()
+        with self._locked():
+            here = folder / machine.fingerprint
+            replaced = {
+                path: entries[-1].stored.run
+                for path in baseline_files(folder)
+                if path.parent != here and self._read(here / path.name) and (entries := self._read(path))
+            }
+            old = {path: run.test for path, run in replaced.items() if run.machine.hardware == machine.hardware}
+            for path in old:
+                path.unlink()
+        return tuple(dict.fromkeys(old.values()))
+
     def _accepted(self, baseline: str) -> Path:
         if not _NAME.fullmatch(baseline):
             raise StoreError(
@@ -219,7 +241,7 @@ class JsonStore:
         with self._locked():
             for path, new in mine.items():
                 try:
-                    files[path] = (*self._read(path), *entries_of(new))[-self._keep :]
+                    files[path] = bounded((*self._read(path), *entries_of(new))[-self._keep :])
                 except StoreError as error:
                     problems[path] = error
             problems |= self._write(files)

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.stores.baseline_format import EARLIER_SUFFIX, SUFFIX
-
-_LARGEST = 50_000_000  # bytes: far above what twenty runs need; a larger file is not loaded into memory
+from pytest_hwperf.stores.baseline_format import EARLIER_SUFFIX, LARGEST, SUFFIX
 
 
 def machine_folders(folder: Path) -> list[Path]:
@@ -61,8 +59,8 @@ def content_of(path: Path) -> bytes:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise StoreError(f"{path} is not a file: remove it")
-    if status.st_size > _LARGEST:
+    if status.st_size > LARGEST:
         raise StoreError(
-            f"{path} has {status.st_size / 1e6:.0f} MB, a baseline at most {_LARGEST / 1e6:.0f} MB: delete it"
+            f"{path} has {status.st_size / 1e6:.0f} MB, a baseline at most {LARGEST / 1e6:.0f} MB: delete it"
         )
     return path.read_bytes()

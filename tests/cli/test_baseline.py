@@ -11,6 +11,7 @@ from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.baseline import NOTHING, OK
 from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
 from pytest_hwperf.core.records import replace
+from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.stores.json_files import JsonStore
 
 
@@ -156,3 +157,18 @@ def test_what_is_no_baseline_is_not_listed(held: Path) -> None:
     (held / ".hwperf" / "no name").mkdir()
 
     assert ("main",) == JsonStore(held / ".hwperf").baselines()
+
+
+def test_what_was_saved_anew_after_an_update_is_removed(held: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs of other machines, and those that have no newer one yet, stay."""
+    store, here = JsonStore(held / ".hwperf"), describe_machine()
+    earlier, elsewhere = replace(here, python="CPython 3.1"), replace(here, cpu_model="another")
+    kept = [fake.session(at=here), fake.session(at=elsewhere), fake.session(at=earlier, test="t.py::not_yet")]
+    store.save("main", [*kept, fake.session(at=earlier)])
+
+    assert OK == main(["baseline", "prune"])
+    assert f"removed runs of other versions from baseline main: {fake.TEST}\n" == capsys.readouterr().out
+    assert sorted(map(str, kept)) == sorted(map(str, JsonStore(held / ".hwperf").newest("main")))
+    assert OK == main(["baseline", "prune"])
+    assert "nothing to remove from baseline main of " in capsys.readouterr().out
+    assert OK == main(["baseline", "prune", "--baseline=none"])

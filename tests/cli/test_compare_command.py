@@ -104,7 +104,7 @@ def test_functions_are_compared_too(tmp_path: Path, capsys: pytest.CaptureFixtur
         ("import os\nos._exit(3)\n", "ended with code 3 in the middle of the pair"),
         (
             "def broken(X):\n    return X[:, 0] * float('nan')\n",
-            "models:broken cannot be measured: MeasurementError: 1 of 1 outputs of one batch are NaN",
+            "models:broken cannot be measured: 1 of 1 outputs of one batch are NaN",
         ),
     ],
     ids=["raises", "import error", "crash", "NaN"],

@@ -25,6 +25,7 @@ from pytest_hwperf.core.records import (
     Margin,
     Run,
     Sample,
+    StoredRun,
     replace,
     uncompared,
 )
@@ -227,3 +228,28 @@ def test_what_kept_a_comparison_from_being_made_stands_beside_each_measured_marg
     (found,) = not_compared(figures(now), Criteria(margins=[LATENCY, ENERGY]), said("the store is damaged"))
 
     assert ("latency", "not comparable", "the store is damaged") == (found.metric, found.outcome, found.reason)
+
+
+def test_an_update_of_a_library_is_named_with_the_way_on() -> None:
+    updated = machine(libraries={"numpy": "1.0"}), machine(libraries={"numpy": "2.0"})
+    found = compared(
+        replace(measured(), machine=updated[1]), stored(elsewhere=updated[:1]), Criteria(margins=[LATENCY])
+    )
+
+    assert found.reason == (
+        "this machine saved its baseline with other versions or settings (numpy: 1.0, 2.0; baseline, now): save a new "
+        "one with pytest --hwperf-save, then remove the old one with hwperf baseline prune"
+    )
+
+
+def test_a_stored_run_without_the_values_of_its_figure_is_not_compared_with() -> None:
+    """As one that was thinned to keep its file small, or forged."""
+    now = processes("memory", 1e6, 1e6)
+    bare = replace(processes("memory", 1e6, 1e6), samples=())
+    kept = Stored(runs=[StoredRun(run=bare, figures=figures(now))])
+    (found,) = compare_with_stored(now, figures(now), kept, Criteria(margins=[MEMORY]))
+
+    assert (found.outcome, found.reason) == (
+        "not comparable",
+        "the stored run that fits holds no values of it: save a new baseline",
+    )

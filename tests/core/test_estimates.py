@@ -245,6 +245,26 @@ def test_unknown_statistic_is_refused(statistic: str) -> None:
         estimate(calls([1.0]), statistic)
 
 
+@pytest.mark.parametrize(
+    ("metric", "values", "problem"),
+    [
+        ("throughput", [0.0, 1.0], "throughput holds 0: a rate is positive"),
+        ("accuracy", [0.0, 1e99], r"accuracy holds 0 \.\. 1e\+99: shares lie between 0 and 1"),
+    ],
+)
+def test_values_that_a_metric_cannot_have_are_no_estimate(metric: str, values: list[float], problem: str) -> None:
+    with pytest.raises(MeasurementError, match=f"^{problem}$"):
+        estimate(sample_of(metric, values), "mean")
+
+
+@pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, -2.0]])
+def test_weights_that_are_no_counts_are_no_estimate(weights: list[float]) -> None:
+    sample = replace(sample_of("cpu_time", [0.001, 0.002]), weights=array("d", weights))
+
+    with pytest.raises(MeasurementError, match=r"^cpu_time has 2 values: each window has calls$"):
+        estimate(sample, "mean")
+
+
 def test_no_values_are_no_estimate() -> None:
     with pytest.raises(MeasurementError, match="latency has no values: measure at least one call"):
         estimate(calls([]), "p50")

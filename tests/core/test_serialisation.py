@@ -8,7 +8,7 @@ import re
 from array import array
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from pytest_hwperf.core import evidence, records, report
 from pytest_hwperf.core.errors import SerialisationError
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.serialisation import from_file, from_json, to_json
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.structs import LARGEST, Record
 
 RECORDS = sorted(
     {
@@ -33,7 +33,7 @@ RECORDS = sorted(
     key=lambda cls: cls.__name__,
 )
 
-finite = st.floats(allow_nan=False, allow_infinity=False)
+finite = st.floats(-LARGEST, LARGEST)
 words = st.one_of(st.text(max_size=3), st.text('a\ud800"\\', max_size=3))
 arrays = st.one_of(st.lists(finite, max_size=70), st.lists(st.sampled_from([0.0, 1.0, -0.0]), max_size=9)).map(
     lambda values: array("d", values)
@@ -44,14 +44,33 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
     """Draw values of a field's type, small ones: depth makes a report large enough."""
     if hint in {float, str, array}:
         return {float: finite, str: words, array: arrays}[hint]
+    if get_origin(hint) is Annotated:
+        kind, limits = get_args(hint)
+        return (st.integers if kind is int else st.floats)(limits.ge, limits.le)
     if isinstance(hint, type) and issubclass(hint, Record):
-        return st.builds(hint, **{name: of_type(kind) for name, kind in get_type_hints(hint).items()})
+        return fitting(hint, {name: of_type(kind) for name, kind in get_type_hints(hint, include_extras=True).items()})
     arguments = [of_type(argument) for argument in get_args(hint) if get_origin(hint) is not Literal]
     if get_origin(hint) is tuple:
         return st.lists(arguments[0], max_size=2).map(tuple)
     if get_origin(hint) is Mapping:
         return st.dictionaries(words, arguments[1], max_size=2)
     return st.one_of(arguments) if arguments else st.from_type(hint)
+
+
+@st.composite
+def fitting(draw: st.DrawFn, cls: type[Record], fields: Mapping[str, st.SearchStrategy[Any]]) -> Record:
+    """Draw a record whose fields belong together."""
+    values = {name: draw(strategy) for name, strategy in fields.items()}
+    if cls is records.Estimate and None not in (values["low"], values["high"]):
+        values["low"], values["high"] = sorted((values["low"], values["high"]))
+    if cls in (evidence.Observation, evidence.FixedSample):
+        values["baseline"] = values["candidate"] = array("d", [*values["candidate"], draw(finite)])
+    if cls is evidence.Evidence:
+        values["hypotheses"] = values["hypotheses"][:1]
+    if cls is records.Judgement:
+        own = {one.metric for one in values["figures"]} | {one.subject.metric for one in values["verdicts"]}
+        values["run"] = replace(values["run"], directions=dict.fromkeys(own, "lower"))
+    return cls(**values)
 
 
 def to_plain(record: Record) -> Any:
@@ -176,7 +195,7 @@ def test_whole_numbers_are_read_as_floats() -> None:
         (fake.estimate(math.nan, None, None, 1), "Estimate: Expected a finite number, got `nan` - at `$.value`"),
         (fake.estimate(1.0, -math.inf, None, 1), "Estimate: Expected a finite number, got `-inf` - at `$.low`"),
         (fake.sample(values=[1.0, math.nan]), "Sample: Expected a finite number, got `nan` - at `$.values[1]`"),
-        (replace(fake.sample(), values=array("f", [1.0])), 'Sample: expected an array("d") of finite numbers'),
+        (replace(fake.sample(), values=array("f", [1.0])), 'Sample: expected an array("d") of numbers within ±1e+100'),
         (replace(fake.sample(), values=cast("Any", [1.0])), "Sample: it does not come back as it was written"),
         (
             fake.session().__class__(run=fake.run(), figures=(fake.figure(at=cast("Any", 5)),)),
@@ -235,6 +254,14 @@ def edited(plain: Any, path: str, value: object) -> Any:
         ("figures[0].estimate.low", 10**400, "Number out of range"),
         ("figures[0].estimate.n", 1.5, "Expected `int`, got `float`"),
         ("figures[0].estimate.n", True, "Expected `int`, got `bool`"),
+        ("figures[0].estimate.n", -1, "Expected `int` >= 0"),
+        ("figures[0].estimate.n", 2**63, "Expected `int` <= 9223372036854775807"),
+        ("figures[0].estimate.value", 1.7e308, "Expected `float` <= 1e+100"),
+        ("figures[0].estimate.value", -1.7e308, "Expected `float` >= -1e+100"),
+        ("figures[0].estimate.confidence", 1.5, "Expected `float` <= 1.0"),
+        ("verdicts[4].subject.margin", -0.02, "Expected `float` >= 0.0"),
+        ("verdicts[4].subject.p_value", -0.02, "Expected `float` >= 0.0"),
+        ("run.samples[0].values", [1.0, 1.7e308], "holds a number that is not within ±1e+100"),
         ("figures[0]", [], "Expected `object`, got `array`"),
         ("figures", {}, "Expected `array`, got `object`"),
         ("run.test", None, "Expected `str`, got `null`"),
@@ -249,7 +276,7 @@ def edited(plain: Any, path: str, value: object) -> Any:
         ("run.samples[0].values", {"f8le": "AAAAAAAA8D8=", "n": 2}, "n is 2, but there are 1 values"),
         ("run.samples[0].values", {"f8le": "AAAAAAAA8D8=", "n": -1}, "n is -1, but there are 1 values"),
         ("run.samples[0].values", {"f8le": "AAAAAAAA", "n": 1}, "n is 1, but there are 0.75 values"),
-        ("run.samples[0].values", {"f8le": "AAAAAAAA8H8=", "n": 1}, "holds a number that is not finite"),
+        ("run.samples[0].values", {"f8le": "AAAAAAAA8H8=", "n": 1}, "holds a number that is not within ±1e+100"),
         ("run.samples[0].values", {"f8le": "AA"}, "expected a list of numbers, bits, or f8le with n"),
         ("run.samples[0].values", {"f8le": "AAAAAAAA", "n": "1"}, "expected a list of numbers, bits, or f8le with n"),
         ("run.samples[0].values", {"f8le": 5, "n": 1}, "expected a list of numbers, bits, or f8le with n"),
@@ -283,6 +310,46 @@ def test_no_number_that_is_not_finite_is_read(number: str) -> None:
         from_json(records.Estimate, text)
     with pytest.raises(SerialisationError, match=r"^(is not whole JSON|holds no valid thing .*finite).*: give one"):
         from_file(Thing, thing(value=0.5).decode().replace("0.5", number).encode(), other="give one", older="")
+
+
+@pytest.mark.parametrize(
+    ("cls", "path", "value", "problem"),
+    [
+        (
+            records.Judgement,
+            "figures[0].estimate.low",
+            1.0,
+            "low 1.0 is above high 0.00645 - at `$.figures[0].estimate`",
+        ),
+        (records.Judgement, "figures[0].metric", "latenzy", "no metric 'latenzy'"),
+        (evidence.Gate, "evidence.alpha", 0, "Expected `float` >= 1e-18 - at `$.evidence.alpha`"),
+        (
+            evidence.Gate,
+            "evidence.pairs[0].observations[0].baseline",
+            [1.0],
+            "1 values of the baseline and 12 of the candidate - at `$.evidence.pairs[0].observations[0]`",
+        ),
+        (
+            evidence.Gate,
+            "evidence.fixed_samples[0].baseline",
+            [],
+            "a side without values - at `$.evidence.fixed_samples[0]`",
+        ),
+        (
+            evidence.Gate,
+            "evidence.hypotheses[1].measurement.test",
+            "tests/test_models.py::test_0",
+            "a hypothesis is there twice - at `$.evidence`",
+        ),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(cls: type[Record], path: str, value: object, problem: str) -> None:
+    record = fake.sklearn_judgement() if cls is records.Judgement else gates.report(3).gates[0]
+    plain = edited(to_plain(record), path, value)
+
+    with pytest.raises(SerialisationError) as raised:
+        from_json(cls, json.dumps(plain))
+    assert f"{cls.__name__}: {problem}" == str(raised.value)
 
 
 def test_whole_numbers_beyond_every_float_are_refused_in_arrays_too() -> None:

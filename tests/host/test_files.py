@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.host import files
-from pytest_hwperf.host.files import check_writable, create_file, new_folder, read_text, replace_file, replace_files
+from pytest_hwperf.host.files import (
+    check_writable,
+    create_file,
+    leads_out,
+    new_folder,
+    read_text,
+    replace_file,
+    replace_files,
+)
 
 
 def test_new_content_in_new_and_old_folders(tmp_path: Path) -> None:
@@ -127,3 +135,26 @@ def test_a_new_folder_holds_nothing_that_was_there_before(tmp_path: Path) -> Non
     assert 2 == len(set(made))
     assert all(folder.name.startswith("pair-1-") and [] == list(folder.iterdir()) for folder in made)
     assert {0o700} == {folder.stat().st_mode & 0o777 for folder in made}
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("report.json", False),
+        ("folder/report.json", False),
+        ("link-within/report.json", False),
+        ("link-out/report.json", True),
+        ("link-out", True),
+        ("../outside/report.json", False),
+        ("/dev/stdout", False),
+    ],
+)
+def test_a_link_in_a_tree_may_lead_out_of_it(tmp_path: Path, path: str, answer: bool) -> None:
+    """A path that was given outside of the tree is the user's own choice."""
+    root = tmp_path / "root"
+    (root / "folder").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (root / "link-within").symlink_to("folder")
+    (root / "link-out").symlink_to("../outside")
+
+    assert answer == leads_out(root / path, root)

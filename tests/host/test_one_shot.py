@@ -114,5 +114,5 @@ def test_an_answer_without_end_is_not_read(tmp_path: Path) -> None:
         "    with open(json.loads(os.environ['HWPERF_WORKER'])['reply_to'], 'wb') as reply:\n"
         "        reply.truncate(1 << 40)\n"
     )
-    with pytest.raises(WorkerError, match="more than 256 MiB"):
+    with pytest.raises(WorkerError, match=r"larger than 268\.435 MB"):
         ask(TASK, [command(tmp_path, source)])

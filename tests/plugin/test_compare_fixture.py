@@ -76,4 +76,4 @@ def test_a_model_that_cannot_be_loaded_fails_the_test(pytester: pytest.Pytester)
     result = pytester.runpytest_inprocess()
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*UsageProblem: none:f cannot be measured: UsageProblem: none:f cannot be imported*"])
+    result.stdout.fnmatch_lines(["*UsageProblem: none:f cannot be measured: none:f cannot be imported*"])

@@ -40,7 +40,7 @@ def test_work_is_planted_by_the_task_and_never_by_the_environment(
     asked: list[float] = []
 
     @contextmanager
-    def target(_subject: object, _energy: object, plant: float) -> Iterator[tuple[None, None, float]]:
+    def target(_subject: object, _energy: object, plant: float, **_: object) -> Iterator[tuple[None, None, float]]:
         asked.append(plant)
         yield None, None, 0.0
 
@@ -48,6 +48,8 @@ def test_work_is_planted_by_the_task_and_never_by_the_environment(
     monkeypatch.setattr("pytest_hwperf.measure.pair_target.ready_target", target)
     monkeypatch.setattr("pytest_hwperf.plugin.measurement.run_of_one_call", lambda *_: None)
     monkeypatch.setattr("pytest_hwperf.plugin.worker._asked", lambda *_: None)
+    session = SimpleNamespace(settings=SimpleNamespace(gc="on"))
+    monkeypatch.setattr("pytest_hwperf.plugin.worker.session_of", lambda _: session)
     monkeypatch.setattr(Turns, "connect", lambda _: SimpleNamespace(serve=lambda *_: None))
     subject: Any = SimpleNamespace(conditions={}, scenario="")
     for plant in (0.0, 0.05):

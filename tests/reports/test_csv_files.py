@@ -235,6 +235,7 @@ def test_comparison_of_what_was_not_measured_has_no_candidate() -> None:
 def test_text_never_starts_a_formula(text: str) -> None:
     """A test id is the work of strangers in a pull request; a spreadsheet would run it."""
     run = replace(fake.run(), test=text, label=text, scenario=text, unmeasured={text: text}, conditions={text: text})
+    run = replace(run, directions={text: "lower"})
     report = report_of(Judgement(run=run, figures=(fake.figure(text, "mean", source=text, per=text),), verdicts=()))
 
     for content in render(report).values():

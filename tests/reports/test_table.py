@@ -447,6 +447,7 @@ def test_texts_from_outside_are_escaped_everywhere() -> None:
     run = replace(
         judgement.run, test=evil, label=evil, scenario=evil, conditions={evil: evil}, unmeasured={"energy": said(evil)}
     )
+    run = replace(run, directions={evil: "lower"})
     figure = replace(judgement.figures[0], source=evil, per=evil, metric=evil, statistic=evil)
     figure = replace(figure, estimate=replace(figure.estimate, warnings=(evil,)))
     judgement = Judgement(run=run, figures=(figure,), verdicts=judgement.verdicts)
@@ -507,10 +508,10 @@ def test_what_is_counted_has_a_short_name(per: str, unit: str) -> None:
         ((-0.12, -0.151, -0.09), "-12 % (-15 .. -9.0)"),
         ((0.0, -0.01, 0.01), "0 % (-1.0 .. +1.0)"),
         ((0.0, 0.0, 0.0), "0 %"),
-        ((2.9, 0.9, 3.1), "×3.9 (+90 % .. ×4.1)"),
+        ((2.9, 0.9, 3.1), "×3.9 (×1.9 .. ×4.1)"),
     ],
 )
-def test_change_keeps_units_where_they_differ(change: tuple[float, float, float], shown: str) -> None:
+def test_change_and_its_ends_are_in_one_unit(change: tuple[float, float, float], shown: str) -> None:
     verdict = fake.comparison_verdict("latency", "p50", "regressed", change)
     table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
 

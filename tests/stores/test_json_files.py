@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pytest_hwperf.core.contracts import Store
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.records import StoredRun, replace
 from pytest_hwperf.host.files import create_file
-from pytest_hwperf.stores import baseline_format, json_files
+from pytest_hwperf.stores import baseline_format, json_files, listing
 from pytest_hwperf.stores.json_files import JsonStore
 
 TESTS = Path(__file__).parents[1]
@@ -710,3 +711,28 @@ def test_an_interrupted_save_leaves_the_old_file(root: Path) -> None:
     assert [path] == list(path.parent.iterdir())
     assert load(JsonStore(root)) == (fake.session(),)
     assert save(json_files.JsonStore(root), fake.session()) == path  # the lock was given back
+
+
+def test_what_is_saved_can_be_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file never grows beyond what is read: older runs lose their values first, then they go."""
+    many = fake.sample("accuracy", [0.0, 1.0] * 2_000, per="example", source="labels")
+    large = [replace(fake.session(median_s=n), run=fake.run(samples=(many,))) for n in range(1, 13)]
+    for module in (baseline_format, listing):
+        monkeypatch.setattr(module, "LARGEST", 20_000)
+    monkeypatch.setattr(json_files, "bounded", partial(baseline_format.bounded, largest=20_000))
+    for session in large:
+        save(JsonStore(root), session)
+    found = load(JsonStore(root))
+
+    assert found[-1] == large[-1]
+    assert [12, 11, 10] == [one.figures[0].estimate.value for one in reversed(found)][:3]
+    assert found[0].run.samples == ()
+    assert len(found) < len(large)
+
+
+def test_a_run_that_no_file_takes_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_files, "bounded", partial(baseline_format.bounded, largest=600))
+
+    with pytest.raises(StoreError, match=r"takes 0\.0 MB, a baseline at most 0\.0006 MB: give fewer examples"):
+        save(JsonStore(root), fake.session())
+    assert load(JsonStore(root)) == ()

@@ -1,0 +1,89 @@
+"""What the messages of the commands say, and about which option."""
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.core.budgets import parse_budget_lines, parse_margin_lines
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.records import Comparison, Estimate, Policy, replace
+from pytest_hwperf.core.units import show_change
+from pytest_hwperf.core.verdicts import judge_comparison
+from pytest_hwperf.reports.cells import _change
+
+
+@pytest.mark.parametrize(
+    ("change", "like", "shown"),
+    [
+        (0.998, 1.2, "×2.0"),
+        (-0.1, 1.2, "×0.90"),
+        (1.3, 0.5, "+130.0 %"),
+        (1.3, None, "×2.3"),
+        (0.048, None, "+4.8 %"),
+    ],
+)
+def test_ends_are_written_like_their_value(change: float, like: float | None, shown: str) -> None:
+    assert shown == show_change(change, "relative", like)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "line", "cell"),
+    [
+        (1.2, 0.998, 1.3, "×2.2 (99.2 % CI ×2.0 .. ×2.3)", "×2.2 (×2.0 .. ×2.3)"),
+        (0.95, 0.5, 1.3, "+95.0 % (99.2 % CI +50.0 % .. +130.0 %)", "+95 % (+50 .. +130)"),
+    ],
+)
+def test_an_interval_is_in_one_unit(value: float, low: float, high: float, line: str, cell: str) -> None:
+    """Of the line and of the table."""
+    verdict = fake.comparison_verdict("latency", "p50", "regressed", (value, low, high), p_value=0.004)
+    assert isinstance(verdict.subject, Comparison)
+    change = Estimate(value=value, low=low, high=high, confidence=0.992, n=8, method="Walsh averages")
+    comparison = replace(verdict.subject, change=change)
+
+    assert line in judge_comparison(METRICS["latency"], comparison, Policy()).reason
+    assert cell == _change(comparison)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (["--margin=foo=3%"], "hwperf: --margin: foo=3%: unknown keyword 'foo'"),
+        (["--margin=latency_p50=x"], "hwperf: --margin: latency_p50=x: a margin is a percentage"),
+    ],
+)
+def test_the_option_that_was_given_is_answered(
+    arguments: list[str], answer: str, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path_factory.mktemp("rows") / "rows.csv"
+    rows.write_text("a,b\n1,2\n", encoding="utf-8")
+
+    assert USAGE == main(["compare", "a:f", "b:f", f"--data={rows}", *arguments])
+    assert answer in capsys.readouterr().err
+
+
+def test_work_that_is_no_percentage_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    assert USAGE == main(["selfcheck", "--work=5"])
+    assert "hwperf: --work='5': work is a percentage of the call, such as 5%" in capsys.readouterr().err
+
+
+def test_lines_are_quoted_as_they_were_typed() -> None:
+    """And not as a marker that nobody wrote."""
+    with pytest.raises(UsageProblem, match=r"^foo=3%: unknown keyword 'foo'\."):
+        parse_margin_lines(["foo=3%"])
+    with pytest.raises(UsageProblem, match=r"^latency=5.0: unknown keyword 'latency'\."):
+        parse_budget_lines(["latency=5"])
+
+
+def test_pytest_answers_about_the_option_that_was_given(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(hwperf):\n    hwperf(len, [1])\n")
+    result = pytester.runpytest_inprocess("--hwperf-margin=foo=3%")
+
+    result.stderr.fnmatch_lines(["ERROR: --hwperf-margin: foo=3%: unknown keyword 'foo'.*"])
+
+
+def test_the_header_has_the_rate_as_it_is_typed(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(hwperf):\n    pass\n")
+    result = pytester.runpytest_inprocess("--hwperf-save", "--hwperf-alpha=1%")
+
+    result.stdout.fnmatch_lines(["hwperf: saving to baseline main *, alpha 1 %, energy *"])
