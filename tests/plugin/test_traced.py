@@ -65,7 +65,7 @@ def test_timings_under_another_tool_are_unmeasured(pytester: pytest.Pytester) ->
     tracemalloc.stop()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["UNMEASURED  latency p50: unmeasured, budget <= 1 s: traced by tracemalloc*"])
-    assert "tracemalloc" == run["conditions"]["traced_by"]
+    assert "tracemalloc" == run["conditions"]["traced_by"].split(", ")[-1]  # after coverage.py, where that runs
     assert ["accuracy"] == [sample["metric"] for sample in run["samples"]]
 
 
