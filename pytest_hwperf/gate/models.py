@@ -18,7 +18,7 @@ from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.model_worker import MODULE
 from pytest_hwperf.host import workdirs
-from pytest_hwperf.host.command_line import Command, untraced
+from pytest_hwperf.host.command_line import Command, without_coverage
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
@@ -152,7 +152,9 @@ def _command(model: str, data: Path, settings: CompareSettings) -> Command:
         test=settings.measurement.test,
         label=settings.measurement.label,
     )
-    return Command(module=MODULE, arguments=[], model=spec, directory=Path.cwd(), environment=untraced(os.environ))
+    return Command(
+        module=MODULE, arguments=[], model=spec, directory=Path.cwd(), environment=without_coverage(os.environ)
+    )
 
 
 def _trace(conductor: Conductor, models: Mapping[Side, str], settings: CompareSettings, until: float) -> PairTrace:

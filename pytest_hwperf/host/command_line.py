@@ -55,7 +55,7 @@ class PytestCommand:
         )
 
 
-def untraced(environment: Mapping[str, str]) -> dict[str, str]:
+def without_coverage(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a process that coverage does not follow into: a traced call takes many times as long.
 
     With `patch = subprocess` it does so without any option of pytest-cov.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
-from pytest_hwperf.host.command_line import Command, PytestCommand, untraced
+from pytest_hwperf.host.command_line import Command, PytestCommand, without_coverage
 from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_path, translated
 from pytest_hwperf.trees.overlay import candidate_ini, lay_over, share
 from pytest_hwperf.trees.revision import resolve, top_of
@@ -135,7 +135,7 @@ def _command(given: PytestCommand, trees: Trees, root: Path, own: Sequence[str],
             rf"{re.escape(str(trees.candidate))}(?=[{re.escape(os.sep + os.pathsep)}]|$)", lambda _: str(root), text
         )
 
-    variables = untraced(given.environment)
+    variables = without_coverage(given.environment)
     before = [moved(entry) for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, [python_path(paths), *before]))
     directory = Path(moved(str(given.directory.resolve())))
