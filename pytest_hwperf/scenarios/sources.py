@@ -1,5 +1,6 @@
 """The code that a conversion ran: by its content a converted model is found again, or made anew."""
 
+import gc
 import hashlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -34,12 +35,15 @@ def recorded(build: Callable[[], R]) -> tuple[R, Mapping[str, str] | None]:
         if frame.f_code not in ran:
             ran[frame.f_code] = frame.f_globals.get("__name__") or ""
 
-    before = sys.getprofile()
+    before, collects = sys.getprofile(), gc.isenabled()
+    gc.disable()  # finalizers of other code would seem to be part of the conversion
     sys.setprofile(note)
     try:
         result = build()
     finally:
         sys.setprofile(before)
+        if collects:
+            gc.enable()
     found = {name: _digest(name) for name in {*ran.values()} if not is_library(name)}
     known = {name: digest for name, digest in found.items() if digest}
     return result, known if len(known) == len(found) else None
