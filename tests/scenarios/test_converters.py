@@ -28,12 +28,15 @@ class Other(LinearRegression):  # type: ignore[misc] # scikit-learn has no types
 
 
 @pytest.fixture(autouse=True)
-def _as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget what is registered, and keep models apart from the user's own."""
-    for pool in (sklearn_operator_name_map, pools._converter_pool, pools._shape_calculator_pool):
-        for key in [key for key in pool if getattr(key, "__module__", "") == "own_work" or key == "ProjectsOwn"]:
-            monkeypatch.delitem(pool, key)
+def _as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Forget what a test has registered, and keep models apart from the user's own."""
+    registries = (sklearn_operator_name_map, pools._converter_pool, pools._shape_calculator_pool)
+    kept = [dict(registry) for registry in registries]
     monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
+    yield
+    for registry, before in zip(registries, kept, strict=True):
+        registry.clear()
+        registry.update(before)
 
 
 @pytest.fixture
