@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
 from fakes import gates
 from fakes import records as fake
 
@@ -25,6 +26,8 @@ from pytest_hwperf.core.serialisation import from_file, from_json, to_json
 from pytest_hwperf.core.verdicts import judge
 from pytest_hwperf.reports import csv_files, json_file, terminal
 from pytest_hwperf.stores.baseline_format import Heading, parse, place
+
+pytestmark = pytest.mark.simulation
 
 Place = tuple[Any, Any]  # an object or array, and the key or index of one of its values
 

@@ -14,6 +14,7 @@ from pytest_hwperf.core.ranks import (
     MOST_FLIPPED,
     fewest_pairs,
     hodges_lehmann,
+    is_tail,
     rank_count,
     sign_flip_bounds,
     sign_flip_p,
@@ -204,3 +205,11 @@ def test_one_process_gone_wild_does_not_move_the_centre() -> None:
 def test_too_many_values_for_an_exact_sum_are_refused() -> None:
     with pytest.raises(ValueError, match="31 values: the exact test takes at most 30"):
         sign_flip_p([1.0] * (MOST_FLIPPED + 1))
+
+
+@pytest.mark.parametrize(
+    ("statistic", "tail"),
+    [("p50", False), ("p89", False), ("p90", True), ("p99_9", True), ("max", True), ("mean", False)],
+)
+def test_the_tail_begins_at_the_ninetieth_percentile(statistic: str, tail: bool) -> None:
+    assert tail == is_tail(statistic)
