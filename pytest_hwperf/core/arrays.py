@@ -77,5 +77,6 @@ def _checked(values: Values) -> Values:
 
 def _in_range(values: Values) -> bool:
     """No number is larger than the norm of all; where that is too large, each is looked at."""
-    parts = (values[first : first + _CHUNK] for first in range(0, len(values), _CHUNK))
-    return all(math.hypot(*part) <= LARGEST or all(abs(value) <= LARGEST for value in part) for part in parts)
+    if len(values) > _CHUNK:
+        return all(_in_range(values[first : first + _CHUNK]) for first in range(0, len(values), _CHUNK))
+    return math.hypot(*values) <= LARGEST or all(abs(value) <= LARGEST for value in values)

@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from operator import gt, lt
 from statistics import median
 
@@ -111,7 +112,7 @@ def compare_accuracy(baseline: Sequence[float], candidate: Sequence[float], marg
         outcome = outcome_of(low, high, size, better)
     else:
         outcome = "regressed" if p_worse <= alpha else "improved" if p_better <= alpha else "inconclusive"
-    drop = _detectable(rose + fell, n, lambda lost, won: _p_value(lost, won, n, size) <= alpha)
+    drop = _detectable(rose + fell, n, size, alpha)
     return Comparison(
         metric=margin.metric,
         statistic=margin.statistic,
@@ -153,6 +154,7 @@ def tango_score(ups: int, downs: int, n: int, change: float) -> float:
     return excess / math.sqrt(variance)
 
 
+@lru_cache(maxsize=1000)  # mostly no example has changed, and the tests of one data set share n
 def tango_interval(ups: int, downs: int, n: int, alpha: float) -> tuple[float, float]:
     """Return the changes at which `tango_score` is plus and minus the normal quantile of 1 - alpha."""
     from scipy.special import ndtri
@@ -196,9 +198,11 @@ def _p_value(worse: int, other: int, n: int, margin: float) -> float:
     return float(bdtr(other, worse + other, 0.5)) if worse + other else 1.0
 
 
-def _detectable(disagreeing: int, n: int, called: Callable[[int, int], bool]) -> float | None:
+@lru_cache(maxsize=1000)  # the tests of one data set ask for the same few
+def _detectable(disagreeing: int, n: int, margin: float, alpha: float) -> float | None:
     """Return the smallest drop that is called with as many disagreements as were seen, or with more where it takes."""
-    worse = bisect_left(range(n + 1), 1, key=lambda lost: called(lost, max(0, disagreeing - lost)))
+    losses = range(n + 1)
+    worse = bisect_left(losses, 1, key=lambda lost: _p_value(lost, max(0, disagreeing - lost), n, margin) <= alpha)
     return None if worse > n else (worse - max(0, disagreeing - worse)) / n
 
 

@@ -5,6 +5,8 @@ Names of tests, labels, messages of third-party code and everything in files may
 a lone surrogate cannot be encoded. Every surface passes such text through one of these functions.
 """
 
+_ASCII = bytes(range(0x20, 0x7F))  # printable
+
 
 def visible(text: str) -> str:
     r"""Write control and invisible characters as escapes, line ends too: `\x1b`, `\n`, `\u202e`, `\udc80`."""
@@ -22,11 +24,11 @@ def visible_lines(text: str) -> str:
     return text if text.isprintable() else "\n".join(map(visible, text.split("\n")))
 
 
-def visible_json(text: str) -> str:
-    r"""Write the same in JSON: the escapes `\u001b` and `\u202e` are those of JSON, so that it reads as before."""
-    if text.isprintable():
+def visible_json(text: bytes) -> bytes:
+    r"""Write the same in JSON, in UTF-8; the escapes `\u001b` and `\u202e` are JSON's own: it reads as before."""
+    if text.translate(None, delete=_ASCII).decode().isprintable():
         return text
-    return "".join(c if c.isprintable() or c == "\n" else _json_escaped(c) for c in text)
+    return "".join(c if c.isprintable() or c == "\n" else _json_escaped(c) for c in text.decode()).encode()
 
 
 def visible_pattern(text: str) -> str:

@@ -6,6 +6,7 @@ templates or format specifications themselves.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from pytest_hwperf.core.structs import Number, Record
@@ -156,10 +157,10 @@ class Statement(Record, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] = ()
 
     def __str__(self) -> str:
-        return sentence(self)
+        return _own_sentence(self)
 
     def __hash__(self) -> int:
-        return hash((self.kind, *sorted(self.texts.items()), *sorted(self.numbers.items()), *self.differences))
+        return hash((self.kind, frozenset(self.texts.items()), frozenset(self.numbers.items()), self.differences))
 
 
 Remark = Statement | str  # what has to be known of a value: text comes from outside, and nothing asks what it says
@@ -203,6 +204,11 @@ def sentence(first: Statement, *alike: Statement) -> str:
         facts[name] = _Range([number, *(one.numbers.get(name, number) for one in alike)], first.texts)
     facts["differences"] = _Word("; ".join(map(str, first.differences)))
     return _SENTENCES[first.kind].format_map(facts)
+
+
+@lru_cache(maxsize=1000)  # methods, promises and causes are repeated in every comparison
+def _own_sentence(statement: Statement) -> str:
+    return sentence(statement)
 
 
 class _Facts(dict[str, object]):

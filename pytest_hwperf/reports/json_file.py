@@ -21,5 +21,4 @@ def render(report: Report, *, judgements_read: bool = False) -> bytes:
     """
     if judgements_read:
         to_json(replace(report, judgements=()))
-    text = to_json(ReportFile(report=report), check=not judgements_read).decode()
-    return visible_json(text).encode() + b"\n"
+    return visible_json(to_json(ReportFile(report=report), check=not judgements_read)) + b"\n"
