@@ -21,6 +21,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 ROADS = ("From marker to verdict", "From `--hwperf-against` to the comparison line")
 
 _COLUMN = 26  # where the sentences of the code map begin
+_DOCSTRING = re.compile(r'r?"""(.*?)"""', re.DOTALL)  # read so, since parsing every file whole takes seconds
 _FILE = re.compile(r"`((?:[\w.-]+/)+\w+\.py)`")
 
 
@@ -43,8 +44,8 @@ def storeys() -> list[list[str]]:
 
 def first_sentence(path: Path) -> str:
     """Return the first sentence of a module's docstring, without its full stop."""
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return re.split(r"(?<=[.!?])\s", docstring, maxsplit=1)[0].rstrip(".")
+    docstring = _DOCSTRING.match(path.read_text(encoding="utf-8"))
+    return re.split(r"(?<=[.!?])\s", docstring[1], maxsplit=1)[0].rstrip(".") if docstring else ""
 
 
 def code_map() -> str:

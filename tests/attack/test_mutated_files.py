@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from fakes import gates
 from fakes import records as fake
@@ -85,12 +86,20 @@ def mutations(plain: Any, seed: int) -> Iterator[bytes]:
     random, every = Random(seed), [*within(plain)]
     for _ in range(FILES):
         undo = mutate(plain, every, random)
-        text = json.dumps(plain).encode()
+        text = written(plain)
         undo()
         if not random.randrange(16):
             position = random.randrange(len(text))
             text = text[:position] + random.randbytes(random.randrange(3)) + text[position + random.randrange(3) :]
         yield text
+
+
+def written(plain: Any) -> bytes:
+    """Write JSON, by the quicker of two ways where it can: it knows neither lone surrogates nor huge integers."""
+    try:
+        return msgspec.json.encode(plain)
+    except (UnicodeEncodeError, OverflowError):
+        return json.dumps(plain).encode()
 
 
 def small_report() -> Any:

@@ -45,22 +45,24 @@ def obeyed(text: str) -> set[str]:
     return {one for one in text if unicodedata.category(one) in {"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"}} - {"\n"}
 
 
-def leaves(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the place of every text below a value of JSON."""
+def leaves(value: Any, kind: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any, tuple[str, ...]]]:
+    """Yield the place of every text below a value of JSON, and its kind: the names on the way, of its neighbours too."""
+    kind += tuple(value) if isinstance(value, dict) else ()
     for key, part in [*(value.items() if isinstance(value, dict) else enumerate(value))]:
+        within = (*kind, f"in {key}" if isinstance(value, dict) else "each")
         if isinstance(part, str):
-            yield value, key
+            yield value, key, within
         elif isinstance(part, dict | list):
-            yield from leaves(part)
+            yield from leaves(part, within)
 
 
-def names(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield every object below a value of JSON."""
+def names(value: Any, kind: tuple[str, ...] = ()) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
+    """Yield every object below a value of JSON, and its kind: the names on the way."""
     if isinstance(value, dict):
-        yield value
-    for part in value.values() if isinstance(value, dict) else value:
+        yield value, kind
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(part, dict | list):
-            yield from names(part)
+            yield from names(part, (*kind, key if isinstance(value, dict) else "each"))
 
 
 def readable(whole: Any) -> bool:
@@ -72,24 +74,31 @@ def readable(whole: Any) -> bool:
 
 
 def filled(report: Report) -> Report:
-    """Put the hostile text into every place of a report that may hold any text, names of its own metrics too."""
+    """Put the hostile text into every place of a report that may hold any text, names of its own metrics too.
+
+    The first place of a kind that is tried says whether all of them may; that they do is seen when all is read.
+    """
     whole = json.loads(json_file.render(report))
-    places = 0
-    for holder, key in [*leaves(whole)]:
+    fits, places = dict[object, bool](), 0
+    for holder, key, kind in [*leaves(whole)]:
         if key in ("metric", "statistic"):
             continue  # names that are looked up: see the metrics of a test's own below
         before, holder[key] = holder[key], f"{holder[key]}{HOSTILE}"
-        places += (fits := readable(whole))
-        if not fits:
+        if kind not in fits:
+            fits[kind] = readable(whole)
+        places += fits[kind]
+        if not fits[kind]:
             holder[key] = before
-    for holder in [*names(whole)]:
+    for holder, kind in [*names(whole)]:
         for name in [*holder]:
             if name in METRICS:
                 continue
             value = holder.pop(name)
             holder[f"{name}{HOSTILE}"] = value
-            places += (fits := readable(whole))
-            if not fits:
+            if (kind, name) not in fits:
+                fits[kind, name] = readable(whole)
+            places += fits[kind, name]
+            if not fits[kind, name]:
                 del holder[f"{name}{HOSTILE}"]
                 holder[name] = value
     assert places > 20

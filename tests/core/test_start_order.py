@@ -67,16 +67,24 @@ def pair_of(asked: Sequence[Hypothesis], number: int, stage: str, random: Random
     )
 
 
-def build(random: Random, hypotheses: Sequence[Hypothesis], draw: Draw, *, losing: bool = False) -> Evidence:
-    """Run a build; where it is losing, half of what is undecided after the first look gives no value any more."""
-    evidence = Evidence(alpha=ALPHA, hypotheses=tuple(hypotheses), pairs=())
+def build(
+    random: Random,
+    hypotheses: Sequence[Hypothesis],
+    draw: Draw,
+    *,
+    screen: Sequence[Pair] = (),
+    losing: bool = False,
+) -> Evidence:
+    """Run a build, look by look; where it is losing, half of what the first look leaves gives no value any more."""
+    evidence = Evidence(alpha=ALPHA, hypotheses=tuple(hypotheses), pairs=tuple(screen))
     while (step := next_step(evidence)).stage is not None:
         asked = [one for one in hypotheses if one.measurement in step.measurements]
-        more = pair_of(asked, len(evidence.pairs) + 1, step.stage, random, draw)
-        evidence = replace(evidence, pairs=(*evidence.pairs, more))
-        confirmed = sum(one.stage == "confirm" for one in evidence.pairs)
-        if losing and confirmed and not evidence.dropped and len(next_step(evidence).hypotheses) < len(step.hypotheses):
-            evidence = replace(evidence, dropped=next_step(evidence).hypotheses[::2])
+        first = len(evidence.pairs) + 1
+        more = [pair_of(asked, first + n, step.stage, random, draw) for n in range(step.pairs)]
+        evidence = replace(evidence, pairs=(*evidence.pairs, *more))
+        if losing and step.stage == "confirm" and not evidence.dropped:
+            left = next_step(evidence).hypotheses
+            evidence = replace(evidence, dropped=left[::2] if len(left) < len(step.hypotheses) else ())
     return evidence
 
 
@@ -114,11 +122,7 @@ def test_confirmation_alone_keeps_the_rate_whatever_was_screened(draw: Draw) -> 
     random, asked, alarms = Random(7), [recorded(n) for n in range(3)], 0
     screen = tuple(pair_of(asked, n, "screen", random, lambda *_: (1.0, 2.0)) for n in range(1, 7))
     for _ in range(BUILDS):
-        evidence = Evidence(alpha=ALPHA, hypotheses=tuple(asked), pairs=screen)
-        while (step := next_step(evidence)).stage is not None:
-            more = pair_of(asked, len(evidence.pairs) + 1, step.stage, random, draw)
-            evidence = replace(evidence, pairs=(*evidence.pairs, more))
-        alarms += fails(evidence)
+        alarms += fails(build(random, asked, draw, screen=screen))
 
     assert rate(alarms) <= ALPHA
 
