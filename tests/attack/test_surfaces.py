@@ -46,7 +46,7 @@ def obeyed(text: str) -> set[str]:
 
 
 def leaves(value: Any, kind: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any, tuple[str, ...]]]:
-    """Yield the place of every text below a value of JSON, and its kind: the names on the way, of its neighbours too."""
+    """Yield the place of every text below a value of JSON, and its kind: the names on the way and beside it."""
     kind += tuple(value) if isinstance(value, dict) else ()
     for key, part in [*(value.items() if isinstance(value, dict) else enumerate(value))]:
         within = (*kind, f"in {key}" if isinstance(value, dict) else "each")
@@ -62,7 +62,7 @@ def names(value: Any, kind: tuple[str, ...] = ()) -> Iterator[tuple[dict[str, An
         yield value, kind
     for key, part in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(part, dict | list):
-            yield from names(part, (*kind, key if isinstance(value, dict) else "each"))
+            yield from names(part, (*kind, str(key) if isinstance(value, dict) else "each"))
 
 
 def readable(whole: Any) -> bool:
