@@ -23,7 +23,7 @@ hypothesis.settings.load_profile("untimed")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--update-golden", action="store_true", help="write the golden files anew, for review in version control"
+        "--update-golden", action="store_true", help="write the golden files again, for review in version control"
     )
 
 

@@ -155,7 +155,7 @@ def read_record(path: Path) -> list[Build]:
     try:
         return [*from_json(BuildRecord, path.read_bytes()).builds]
     except (OSError, SerialisationError) as error:
-        raise UsageProblem(f"{path} is no record of hwperf selfcheck: begin anew with --forget ({error})") from error
+        raise UsageProblem(f"{path} is no record of hwperf selfcheck: start over with --forget ({error})") from error
 
 
 def write_record(path: Path, builds: Sequence[Build]) -> None:

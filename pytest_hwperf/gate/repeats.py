@@ -1,6 +1,6 @@
 """Values of the rehearsal that would fail a test, taken again in fresh processes: models may be trained without a seed.
 
-Where each process draws its model anew, one process of each side says nothing about the code. A value counts only if
+Where each process trains its model again, one process of each side says nothing about the code. A value counts only if
 all processes of its side agree on it. That of k processes a side, all with one distribution, the baseline's agree on a
 value and the candidate's on a worse one, has a probability of 4^-k at most: p^k (1 - p)^k for a model of two variants.
 """

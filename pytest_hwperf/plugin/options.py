@@ -205,7 +205,7 @@ _OPTIONS = (
         "Watts of one vCPU, for the estimate of energy, or a file that hwperf calibrate made; else those of a table.",
         metavar="IDLE..BUSY|FILE",
     ),
-    _Option("no-cache", "Convert every model anew, and keep no converted model for later runs.", kind="bool"),
+    _Option("no-cache", "Convert every model again, and keep no converted model for later runs.", kind="bool"),
     _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", parse=_path),
     _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", parse=_path),
     _Option("only", "Run measured tests only.", kind="bool"),

@@ -1,4 +1,4 @@
-"""The code that a conversion ran: by its content a converted model is found again, or made anew."""
+"""The code that a conversion ran: by its content a converted model is found again."""
 
 import gc
 import hashlib

@@ -201,7 +201,7 @@ class JsonStore:
         return tuple(dict.fromkeys(entries[-1].stored.run.test for _, entries in chosen))
 
     def prune(self, baseline: str, machine: Machine) -> tuple[str, ...]:
-        """Remove runs that this machine saved with other versions or settings and has saved anew; return their ids.
+        """Remove runs that this machine saved with other versions or settings and has saved again; return their ids.
 
         Raises:
             StoreError: a file is damaged, or cannot be removed.

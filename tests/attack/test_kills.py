@@ -1,7 +1,7 @@
 """Kills at random moments: no process and no folder of a run stays behind, and nothing of the user's is touched.
 
 `HWPERF_TEST_KILLS=50 python -m pytest -m live tests/attack/test_kills.py` kills 50 of each kind instead of a few. The
-moments are drawn anew each time; a failure names its own.
+moments differ each time; a failure names its own.
 """
 
 import os

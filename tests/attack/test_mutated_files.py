@@ -1,6 +1,6 @@
 """Ten thousand damaged or forged files: each is read, or refused in our own words, and nothing else ever rises.
 
-A forger signs anew, so that a baseline's digest stops nobody: what is read has to be bearable in itself.
+A forger signs again, so that a baseline's digest stops nobody: what is read has to be bearable in itself.
 """
 
 import hashlib

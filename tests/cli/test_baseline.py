@@ -159,7 +159,7 @@ def test_what_is_no_baseline_is_not_listed(held: Path) -> None:
     assert ("main",) == JsonStore(held / ".hwperf").baselines()
 
 
-def test_what_was_saved_anew_after_an_update_is_removed(held: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_saved_again_after_an_update_is_removed(held: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Runs of other machines, and those that have no newer one yet, stay."""
     store, here = JsonStore(held / ".hwperf"), describe_machine()
     earlier, elsewhere = replace(here, python="CPython 3.1"), replace(here, cpu_model="another")

@@ -82,7 +82,7 @@ def test_a_damaged_record_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "machine.json"
     path.write_text(content, encoding="utf-8")
 
-    with pytest.raises(UsageProblem, match="is no record of hwperf selfcheck: begin anew with --forget"):
+    with pytest.raises(UsageProblem, match="is no record of hwperf selfcheck: start over with --forget"):
         read_record(path)
 
 

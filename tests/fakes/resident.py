@@ -27,7 +27,7 @@ class Process:
 
 
 class FakeResident:
-    """Holds what was put on it and remembers the most; cleared it begins anew, unless it refuses."""
+    """Holds what was put on it and remembers the most; cleared it starts over, unless it refuses."""
 
     warnings: tuple[str, ...] = ("played back",)
 

@@ -206,7 +206,7 @@ def test_a_place_that_another_run_takes_for_a_leftover_is_left_to_it(
 def test_a_lock_of_a_folder_that_was_just_removed_counts_nothing(
     private: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its holder would share the place with whoever makes the lock anew."""
+    """Its holder would share the place with whoever makes the lock again."""
     taken = fcntl.flock
 
     def removed_meanwhile(lock: int, how: int) -> None:

@@ -56,7 +56,7 @@ def conversions(notes: Path) -> int:
 
 
 @pytest.mark.live
-def test_without_a_cache_every_session_converts_anew_and_keeps_nothing(project: Project, notes: Path) -> None:
+def test_without_a_cache_every_session_converts_again_and_keeps_nothing(project: Project, notes: Path) -> None:
     run(project, "--hwperf-no-cache").assert_outcomes(passed=1)
     assert 1 == conversions(notes)
     assert not (notes.parent / "cache").exists()

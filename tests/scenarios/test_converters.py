@@ -1,4 +1,4 @@
-"""Converters of a project's own: a changed one converts anew, a broken one is an error, a missing one is a skip."""
+"""Converters of a project's own: a changed one converts again, a broken one is an error, a missing one is a skip."""
 
 import importlib
 import sys
@@ -60,7 +60,7 @@ def converted(work: ModuleType) -> cache.CachedModel:
     return convert_estimator(fitted, fitted.rows(work.X))
 
 
-def test_a_converter_that_has_changed_converts_anew_and_one_that_has_not_does_not(load: Load) -> None:
+def test_a_converter_that_has_changed_converts_again_and_one_that_has_not_does_not(load: Load) -> None:
     first, again = converted(load()), converted(load())
     longer = converted(load(additions=20))
 
