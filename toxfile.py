@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tox.config.sets import ConfigSet, EnvConfigSet
     from tox.session.state import State
 
-_SHORTER = ["python", "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", "not live"]
+_SHORTER = ["python", "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", "not live and not simulation"]
 
 
 @impl
@@ -26,7 +26,7 @@ def tox_add_core_config(core_conf: "ConfigSet", state: "State") -> None:  # noqa
 
 @impl
 def tox_add_env_config(env_conf: "EnvConfigSet", state: "State") -> None:
-    """Leave the tests that start processes, and coverage, to the Python that runs tox: both take time."""
+    """Leave tests that start processes, simulations and coverage to the Python that runs tox: they take time."""
     own = f"py{sys.version_info.major}{sys.version_info.minor}"
     if env_conf.name.startswith("py3") and env_conf.name != own:
         command = shlex.join([*_SHORTER, *(state.conf.pos_args(None) or ())])

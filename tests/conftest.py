@@ -67,6 +67,19 @@ def frozen_heap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gc.unfreeze()
 
 
+@pytest.fixture(autouse=True)
+def _one_plugin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let processes that a test starts load this plugin alone: all that are installed take as long as pytest itself."""
+    if "other_plugins" not in request.fixturenames:
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        monkeypatch.setenv("PYTEST_PLUGINS", "pytest_hwperf.plugin")
+
+
+@pytest.fixture
+def other_plugins() -> None:
+    """Let every plugin that is installed be loaded."""
+
+
 @pytest.fixture
 def fakes_in_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let fresh processes import `fakes`."""

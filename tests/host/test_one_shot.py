@@ -16,7 +16,7 @@ from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerResult, WorkerTask, encode
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("other_plugins")]  # but for this one
 
 TASK = WorkerTask(role="memory", node="test_asked.py::test_it")
 

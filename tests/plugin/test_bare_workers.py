@@ -41,7 +41,7 @@ def command(tmp_path: Path) -> Command:
     """Start pytest with this plugin and no other."""
     (tmp_path / "test_names.py").write_text(TEST, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    environment = {**os.environ, "NOTES": str(tmp_path / "notes"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = {**os.environ, "NOTES": str(tmp_path / "notes"), "PYTEST_PLUGINS": ""}
     return Command(
         arguments=["-p", "pytest_hwperf.plugin", "test_names.py"], directory=tmp_path, environment=environment
     )

@@ -356,6 +356,7 @@ def test_only_and_skip_select_measured_tests(pytester: pytest.Pytester) -> None:
     run(pytester, "--hwperf-skip").assert_outcomes(passed=1, deselected=1)
 
 
+@pytest.mark.usefixtures("other_plugins")
 def test_without_the_plugin_markers_are_unknown(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): pass")
 

@@ -272,6 +272,7 @@ def test_odd_ids_are_rerun(project: pytest.Pytester) -> None:
     assert not list(project.path.rglob("pwned"))
 
 
+@pytest.mark.usefixtures("other_plugins")
 def test_options_that_would_stop_a_worker_do_not(project: pytest.Pytester) -> None:
     """`-x`, `--maxfail`, `--lf`, a timeout and a coverage plugin in addopts, a junit file of the asking session."""
     addopts = "-x --maxfail=1 --lf --strict-markers --strict-config -p no:randomly"
@@ -383,6 +384,7 @@ def test_markers_that_the_baseline_does_not_know_are_no_error(project: pytest.Py
     assert COMPARED == compared(project, "test_steady").reason
 
 
+@pytest.mark.usefixtures("other_plugins")
 def test_test_workers_are_refused_loudly(project: pytest.Pytester) -> None:
     result = run(project, "-n", "2")
 
@@ -515,7 +517,7 @@ def test_memory_is_compared_in_fresh_processes(project: pytest.Pytester, git: Gi
     )
     commit(git)
     write(project, "work.py", (project.path / "work.py").read_text(encoding="utf-8").replace("MIB = 4", "MIB = 6"))
-    result = run(project, REHEARSED, "-k", "hold", "--hwperf-alpha=0.1", clock=())  # which takes fewer processes
+    result = run(project, REHEARSED, "-k", "hold", "--hwperf-alpha=20%", clock=())  # which takes fewer processes
 
     result.assert_outcomes(failed=1, deselected=2)
     comparison = compared(project, "test_hold", "memory")
@@ -748,7 +750,7 @@ def test_the_runtimes_own_memory_is_compared_where_a_margin_names_it(project: py
     write(project, "tests/test_work.py", ARENA.replace("MARGIN", 'arena_in_use="1%"'))
     commit(git)
     write(project, "work.py", WORK.format(units=12))
-    result = run(project, REHEARSED, clock=())
+    result = run(project, REHEARSED, "--hwperf-alpha=20%", clock=())  # which takes fewer processes
     arena = compared(project, "test_session[onnx_fp32]", "arena_in_use")
 
     result.assert_outcomes(failed=1)

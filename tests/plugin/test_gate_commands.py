@@ -104,6 +104,7 @@ def test_a_baseline_without_a_revision_at_hand_is_not_rerun_and_it_is_said_why(p
     outside.stdout.fnmatch_lines([NOT_RERUN.format("it was saved outside of git")])
 
 
+@pytest.mark.usefixtures("other_plugins")
 def test_a_baseline_is_not_rerun_beside_test_workers_and_it_is_said_why(project: Project) -> None:
     project.run("--hwperf-save", against="")
     result = stored(project, "-n", "2")

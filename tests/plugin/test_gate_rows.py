@@ -18,6 +18,7 @@ def project(pytester: pytest.Pytester) -> Project:
     return repository(pytester, {"work.py": WORK, "pytest.ini": INI})
 
 
+@pytest.mark.usefixtures("other_plugins")
 def test_neither_the_first_failure_nor_a_long_wait_ends_a_pair(project: Project) -> None:
     """A test fails in the baseline, another keeps the candidate waiting for longer than its timeout allows."""
     pytest.importorskip("pytest_timeout")
@@ -53,6 +54,7 @@ def test_traced(hwperf):
 """
 
 
+@pytest.mark.usefixtures("other_plugins")
 @pytest.mark.parametrize("patch", ["", "patch = subprocess\n"], ids=["by the plugin", "in every process"])
 def test_coverage_is_measured_in_the_session_and_off_in_the_pairs(
     project: Project, monkeypatch: pytest.MonkeyPatch, patch: str

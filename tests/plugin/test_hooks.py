@@ -59,6 +59,7 @@ def functions_called(pytester: pytest.Pytester, tests: int, *options: str) -> Co
     return called
 
 
+@pytest.mark.usefixtures("other_plugins")
 def test_an_unmeasured_test_costs_one_look_at_its_fixtures_and_markers(pytester: pytest.Pytester) -> None:
     """No hook of ours is called while tests run: a test costs three calls, and one walk over its markers."""
     few, many = functions_called(pytester, 10), functions_called(pytester, 60)

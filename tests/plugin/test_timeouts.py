@@ -24,6 +24,7 @@ def left_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seen
 
 
+@pytest.mark.usefixtures("other_plugins")
 @pytest.mark.skipif(not hasattr(signal, "getitimer"), reason="there is no such timer on Windows")
 @pytest.mark.parametrize(
     ("options", "during", "after"),
