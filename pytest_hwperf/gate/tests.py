@@ -22,6 +22,7 @@ from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.processes import ProcessSampler
+from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.repeats import repeat_alarms
 from pytest_hwperf.host.command_line import Command, PytestCommand
 from pytest_hwperf.host.interruption import interruptible
@@ -34,7 +35,6 @@ from pytest_hwperf.trees.both import Trees, both_trees, commands, prove
 from pytest_hwperf.trees.ignored import check_ignored
 
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
-_CRASHES = 5  # tests that may crash in the rehearsal before the run is given up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,13 +93,14 @@ def run_gate(request: GateRequest) -> GateResult:
             plant=request.plant,
         )
         conductor.seconds["checkout"] = monotonic() - began
-        trace, lost = _rehearsed(conductor, request, until)
-        questions = _questions(request, trace, lost, trees.warnings)
+        rehearser = Rehearser(conductor=conductor, name=request.name, time_s=request.time_s, until=until)
+        trace = rehearser.rehearse([test.node for test in request.tests])
+        questions = _questions(request, trace, rehearser.lost, trees.warnings)
         own_python = bool(request.base_python)
         unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
         late = state("out of time", limit=request.time_s)
-        rehearse = partial(conductor.rehearse, until=until)
-        repeat_alarms(questions, request.alpha, rehearse, in_time=lambda: monotonic() < until, why_late=late)
+        again = partial(conductor.rehearse, until=until)
+        repeat_alarms(questions, request.alpha, again, in_time=lambda: monotonic() < until, why_late=late)
         sampler = ProcessSampler(partial(_commands_of, request, trees, caches), conductor.random, until, late)
         evidence = _measured(conductor, request, questions, sampler)
     questions.parts.update({one.key: ("not comparable", why) for one, why in conductor.dropped.items()})
@@ -147,31 +148,6 @@ def _commands_of(request: GateRequest, trees: Trees, caches: Path, node: str = "
     }
 
 
-def _rehearsed(conductor: Conductor, request: GateRequest, until: float) -> tuple[PairTrace, dict[str, Reason]]:
-    """Rehearse; a test that takes its process down twice is left out, and the others are rehearsed without it.
-
-    A process may be killed once by chance, as by the system when memory is short.
-    """
-    lost, once = dict[str, Reason](), set[str]()
-    while True:
-        trace = conductor.rehearse([test.node for test in request.tests if test.node not in lost], until)
-        if not trace.lost:
-            return trace, lost
-        if conductor.clock() >= until:
-            where = f", in {trace.unfinished}" if trace.unfinished else ""
-            raise UsageProblem(
-                f"the time of {request.time_s:g} s was up in the rehearsal of {request.name} with the present code"
-                f"{where}: {trace.lost}; give more by --hwperf-gate-time"
-            )
-        if trace.unfinished not in once:
-            once.add(trace.unfinished)
-            continue
-        if not trace.unfinished or len(lost) == _CRASHES:
-            raise UsageProblem(f"the rehearsal of {request.name} with the present code failed: {trace.lost}")
-        by_candidate = trace.lost.texts["side"] == "candidate"
-        lost[trace.unfinished] = ("not comparable" if by_candidate else "no baseline", trace.lost)
-
-
 def _questions(
     request: GateRequest, trace: PairTrace, lost: Mapping[str, Reason], warnings: Sequence[str]
 ) -> Questions:
@@ -180,8 +156,9 @@ def _questions(
     if not (questions.hypotheses or questions.fixed_samples or questions.processes):
         causes = [str(why) for _, why in (*questions.tests.values(), *questions.parts.values())]
         why = reasons(causes) or "no test has measured anything in the processes of the pairs"
-        hint = "files that git does not have are given to the baseline with --hwperf-share=GLOB"
-        raise UsageProblem("; ".join([f"nothing could be compared with {request.name}: {why}", *warnings, hint]))
+        lacking = "no baseline" in (outcome for outcome, _ in (*questions.tests.values(), *questions.parts.values()))
+        hint = ["files that git does not have are given to the baseline with --hwperf-share=GLOB"] if lacking else []
+        raise UsageProblem("; ".join([f"nothing could be compared with {request.name}: {why}", *warnings, *hint]))
     check_alpha(request.alpha, questions.family)
     return questions
 
@@ -195,9 +172,10 @@ def _why_none(request: GateRequest, evidence: Evidence, questions: Questions, se
     if evidence.stopped.kind != "out of time":
         return f"none of {tests} was decided: {evidence.stopped}"
     needed = rounded_up(max(seconds_needed(evidence, seconds), request.time_s + 1))
+    apart = [str(why) for _, why in questions.tests.values() if why is not None and why.kind == "not at once"]
     return (
         f"none of {tests} was decided: {evidence.stopped}, and about {needed} s are needed. Give "
-        f"--hwperf-gate-time={needed}, or select fewer tests with -k"
+        f"--hwperf-gate-time={needed}, or select fewer tests with -k{'; ' if apart else ''}{reasons(apart)}"
     )
 
 

@@ -55,6 +55,19 @@ def blocking():
     time.sleep(600)
 """
 
+LOCKED = """
+import fcntl
+
+import pytest
+
+@pytest.fixture(scope="session")
+def board():
+    with open(PLACE, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+"""
+ON_A_BOARD = "import work\n\n\ndef test_board(hwperf, board):\n    hwperf(work.steady)\n"
+
 Git = Callable[..., str]
 
 
@@ -575,6 +588,29 @@ def test_a_test_that_the_baseline_could_not_run_is_a_warning_and_fails_strictly(
         "tests/test_work.py::test_steady: failed in HEAD: KeyError: 'gone'"
     )
     result.stdout.fnmatch_lines([expected])
+
+
+def test_sides_that_cannot_be_alive_at_once_are_said_to_be_so_whoever_comes_first(
+    project: pytest.Pytester, git: Git
+) -> None:
+    """The other tests are compared; without any there is nothing that could pass."""
+    write(project, "tests/conftest.py", LOCKED.replace("PLACE", repr(str(project.path / "lock"))))
+    write(project, "tests/test_board.py", ON_A_BOARD)
+    commit(git)
+    some = run(project, REHEARSED, "-k", "board or steady", "--hwperf-strict")
+    found = compared(project, "test_board")
+    none = run(project, REHEARSED, "-k", "board")
+
+    some.assert_outcomes(passed=1, failed=1)
+    assert "not comparable" == found.outcome
+    assert found.cause is not None
+    assert "not at once" == found.cause.kind
+    some.stdout.fnmatch_lines(["warning: 1 test not compared, since the pairs could not run them; --hwperf-strict *"])
+    assert COMPARED == compared(project, "test_steady").reason
+    assert pytest.ExitCode.USAGE_ERROR == none.ret
+    none.stderr.fnmatch_lines(
+        ["ERROR: hwperf: nothing could be compared with HEAD: both sides cannot be alive at once: *port 0 or tmp_path"]
+    )
 
 
 def test_a_baseline_that_cannot_run_any_test_is_an_error(project: pytest.Pytester, git: Git) -> None:
