@@ -1,7 +1,8 @@
 """Comparison of two revisions of a test suite in pairs of fresh processes: rehearsed, measured, decided."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -18,6 +19,7 @@ from pytest_hwperf.core.hypotheses import (
     Reason,
     questions_of,
 )
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import counted
@@ -31,8 +33,9 @@ from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
 from pytest_hwperf.scenarios.cache import CACHE_VARIABLE
-from pytest_hwperf.trees.both import Trees, both_trees, commands, prove
-from pytest_hwperf.trees.ignored import check_ignored
+from pytest_hwperf.trees.both import Trees, both_trees, commands, prove, same_code
+from pytest_hwperf.trees.ignored import check_ignored, missing_files, sharing
+from pytest_hwperf.trees.isolation import loaded_files
 
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
 
@@ -84,7 +87,7 @@ def run_gate(request: GateRequest) -> GateResult:
     asked = (request.command.root, request.against, request.files, request.share)
     with interruptible(), both_trees(*asked) as trees, workdir() as caches:
         if not request.base_python:
-            check_ignored(trees.candidate, trees.baseline)
+            check_ignored(trees.candidate, trees.baseline, {"candidate": loaded_files()})
         conductor = Conductor(
             commands=_commands_of(request, trees, caches),
             logs=request.logs,
@@ -95,6 +98,9 @@ def run_gate(request: GateRequest) -> GateResult:
         conductor.seconds["checkout"] = monotonic() - began
         rehearser = Rehearser(conductor=conductor, name=request.name, time_s=request.time_s, until=until)
         trace = rehearser.rehearse([test.node for test in request.tests])
+        if not request.base_python:
+            check_ignored(trees.candidate, trees.baseline, trace.files)
+        _name_missing(trace, trees, request.command)
         questions = _questions(request, trace, rehearser.lost, trees.warnings)
         own_python = bool(request.base_python)
         unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
@@ -114,7 +120,7 @@ def run_gate(request: GateRequest) -> GateResult:
         evidence=evidence,
         shared=trees.shared,
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
-        warnings=(*trees.warnings, *filter(None, [unseen, _planted(request.plant)])),
+        warnings=(*trees.warnings, *filter(None, [unseen, same_code(trees, trace.files), _planted(request.plant)])),
     )
     answers = _answers(evidence, questions, trace)
     return GateResult(gate=gate, answers=answers, changed=trees.changed, completeness=complete, gone=_gone(trace))
@@ -143,9 +149,24 @@ def _commands_of(request: GateRequest, trees: Trees, caches: Path, node: str = "
     file = request.command.root / node.partition("::")[0]
     files = [one for one in request.files if one == file] if node else request.files
     return {
-        side: replace(command, environment={**command.environment, CACHE_VARIABLE: str(caches / side[:_SIDE_LETTERS])})
+        side: dataclasses.replace(
+            command, environment={**command.environment, CACHE_VARIABLE: str(caches / side[:_SIDE_LETTERS])}
+        )
         for side, command in commands(request.command, trees, files, request.base_python).items()
     }
+
+
+def _name_missing(trace: PairTrace, trees: Trees, command: PytestCommand) -> None:
+    """Say of what failed in the baseline which files it lacks, and what to type: git does not have them."""
+    folders = (command.directory, command.root)
+
+    def named(why: str) -> str:
+        files = missing_files(why, trees.candidate, trees.baseline, folders)
+        return f"{why}; the baseline does not have it: share the present one with {sharing(files)}" if files else why
+
+    trace.errors["baseline"] = {place: named(why) for place, why in trace.errors["baseline"].items()}
+    for sides in trace.outcomes.values():
+        sides["baseline"] = replace(sides["baseline"], reason=named(sides["baseline"].reason))
 
 
 def _questions(

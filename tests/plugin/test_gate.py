@@ -639,6 +639,30 @@ def test_generated_code_that_git_ignores_is_refused_until_it_is_shared(project: 
     shared.assert_outcomes(passed=2)
 
 
+def test_ignored_files_that_are_met_while_tests_run_are_named_with_what_to_type(
+    project: pytest.Pytester, git: Git
+) -> None:
+    """Data that the baseline cannot open; code that is imported late, with a fallback for it."""
+    write(project, ".gitignore", "*.csv\n_version.py\n")
+    reads = "def test_rows(hwperf):\n    open('data/rows.csv').close()\n    hwperf(work.steady)\n"
+    write(project, "tests/test_rows.py", f"import work\n\n\n{reads}")
+    late = (
+        "def late():\n    try:\n        import _version\n    except ImportError:\n        pass\n    return spend(300)\n"
+    )
+    write(project, "work.py", f"{WORK.format(units=3)}\n\n{late}")
+    write(project, "tests/test_late.py", "import work\n\n\ndef test_late(hwperf):\n    hwperf(work.late)\n")
+    commit(git)
+    write(project, "data/rows.csv", "1,2\n")
+    write(project, "_version.py", "COST = 2\n")
+    run(project, REHEARSED, "-k", "rows or steady")
+    refused = run(project, REHEARSED, "-k", "late or steady")
+
+    assert compared(project, "test_rows").reason.endswith("share the present one with --hwperf-share=data/rows.csv")
+    assert COMPARED == compared(project, "test_steady").reason
+    assert pytest.ExitCode.USAGE_ERROR == refused.ret
+    refused.stderr.fnmatch_lines(["ERROR: hwperf: _version.py: loaded by the tests and *--hwperf-share=_version.py"])
+
+
 @pytest.mark.parametrize(("option", "code"), [("-v", pytest.ExitCode.USAGE_ERROR), ("--hwperf-skip", 0)])
 def test_a_comparison_of_no_test_at_all_is_an_error(project: pytest.Pytester, option: str, code: int) -> None:
     """Unless measured tests are left out on purpose."""
