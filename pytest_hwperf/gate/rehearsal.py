@@ -14,6 +14,8 @@ from pytest_hwperf.core.hypotheses import SIDES, Reason, SideOutcome, collection
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.pairs.lockstep import PairTrace
 
+_PATIENCE_S = 60.0  # that a process may be silent in a first pair before it is tried alone
+_SLOWER = 6  # times: two processes that only share the processors do not slow each other down as much
 _LOST = 5  # tests that may be left out since they took a process down, before the build is given up
 
 
@@ -40,7 +42,8 @@ class Rehearser:
     time_s: float  # of the whole build
     until: float  # instant of the conductor's clock at which it is up
     lost: dict[str, Reason] = field(default_factory=dict)  # node id → why the test was left out
-    _once: set[str] = field(default_factory=set)  # tests next to which a process died that lived when it was alone
+    _once: set[str] = field(default_factory=set)  # tests in which a process died that lived when it was alone
+    _has_slow: bool = False  # whether a process takes long to reach its test, also alone
 
     def rehearse(self, nodes: Sequence[str]) -> PairTrace:
         """Rehearse until a pair goes through all tests that are left.
@@ -50,20 +53,26 @@ class Rehearser:
         """
         while True:
             left = [node for node in nodes if node not in self.lost]
-            patience_s = (self.until - self.conductor.clock()) / 2  # one that hangs is tried alone in what remains
+            half_s = (self.until - self.conductor.clock()) / 2  # one that hangs is tried alone in what remains
+            patience_s = half_s if self._has_slow else min(half_s, _PATIENCE_S)
             trace = self.conductor.rehearse(left, self.until, patience_s)
             if trace.lost is None:
                 self._try_failed(trace, left)
                 return trace
-            self._leave_out(trace, trace.lost, left)
+            self._leave_out(trace, trace.lost, left, patience_s)
 
-    def _leave_out(self, trace: PairTrace, why: Statement, nodes: Sequence[str]) -> None:
-        """Leave the test out in which a pair was lost, unless its process may have died by chance.
+    def _leave_out(self, trace: PairTrace, why: Statement, nodes: Sequence[str], patience_s: float) -> None:
+        """Leave the test out in which a pair was lost, unless its process may have died by chance, or is only slow.
 
         The system kills a process when memory is short, and does so next to the other side first.
         """
         self._check_time(trace.unfinished, why)
+        began = self.conductor.clock()
         node, reason = trace.unfinished, self._own_loss(trace, why, nodes)
+        if reason is None and trace.is_silent and not self._has_slow:
+            self._has_slow = (self.conductor.clock() - began) * _SLOWER > patience_s
+            if self._has_slow:
+                return
         if reason is None and not trace.is_silent and node not in self._once:
             self._once.add(node)
             return

@@ -25,6 +25,7 @@ class Played:
     pairs: Iterator[PairTrace]
     by_itself: Callable[[Side, str], SideOutcome] = lambda *_: PASSED
     dies_in: Sequence[tuple[Side, str]] = ()  # alone
+    alone_s: float = 0.0  # that a side takes alone
     now: float = 0.0
     asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     patience_s: list[float] = field(default_factory=list)
@@ -41,6 +42,7 @@ class Played:
     def alone(self, side: Side, nodes: Sequence[str], until: float) -> PairTrace:
         assert until > 0
         self.asked.append((side, tuple(nodes)))
+        self.now += self.alone_s
         trace = PairTrace(selected=list(nodes))
         for node in nodes:
             if (side, node) in self.dies_in:
@@ -145,6 +147,24 @@ def test_a_process_that_hangs_and_passes_alone_is_left_out_at_once() -> None:
     assert [("pair", (ONE, TWO)), ("candidate", (ONE, TWO)), ("pair", (ONE,))] == conductor.asked
     assert "the candidate was silent for 50 s, and alone it passed" in str(found.lost[TWO][1])
     assert [50, 50] == conductor.patience_s
+
+
+def test_a_process_that_is_slow_alone_too_is_given_more_time() -> None:
+    """It trains a model; both sides at once may take twice as long, or more."""
+    slow = Played(iter([lost("candidate", "was silent for 60 s", silent=True), FREE]), alone_s=11)
+    found = Rehearser(conductor=slow, name="main", time_s=1011, until=1011)
+    found.rehearse([ONE, TWO])
+
+    assert {} == found.lost
+    assert [60, 500] == slow.patience_s
+
+
+def test_a_process_that_hangs_for_as_long_as_there_is_waits_for_the_other_side() -> None:
+    hangs = [lost("candidate", f"was silent for {seconds} s", silent=True) for seconds in (60, 500)]
+    found = Rehearser(conductor=Played(iter([*hangs, FREE]), alone_s=11), name="main", time_s=1011, until=1011)
+    found.rehearse([ONE, TWO])
+
+    assert "the candidate was silent for 500 s, and alone it passed" in str(found.lost[ONE][1])
 
 
 def test_a_process_that_dies_and_passes_alone_is_tried_in_a_second_pair() -> None:
