@@ -202,14 +202,18 @@ def is_open(hypothesis: Hypothesis, values: Mapping[Side, Sequence[float]]) -> b
     return found.outcome in ("regressed", "inconclusive")
 
 
+def collection_error(node: str, errors: Mapping[str, str]) -> str:
+    """Return why the file of a test, or a folder around it, could not be collected; "" where it could."""
+    file = node.partition("::")[0]
+    return errors.get(file) or next((text for place, text in errors.items() if file.startswith(place)), "")
+
+
 def _why_not(node: str, rehearsal: Rehearsal, name: str) -> Reason | None:
     """Say why nothing of a test can be compared; None where something can."""
     if node not in rehearsal.collected.get("candidate", ()):
         return "not comparable", state("not collected")
     if node not in rehearsal.collected["baseline"]:
-        file = node.partition("::")[0]
-        errors = rehearsal.errors["baseline"]
-        why = errors.get(file) or next((text for place, text in errors.items() if file.startswith(place)), "")
+        why = collection_error(node, rehearsal.errors["baseline"])
         return "no baseline", state("not runnable" if why else "no such test", baseline=name, why=why)
     for side in ("candidate", "baseline"):
         ended = rehearsal.outcomes.get(node, {}).get(side, SideOutcome(outcome="lost"))

@@ -25,7 +25,7 @@ Incomparable = Literal[
     "no ratio", "no ratio to sessions", "not repeated", "pairs missing", "out of time", "pairs lost", "lost",
     "lost, logged", "one side only", "not collected", "not runnable", "no such test", "test ended", "reciprocal",
     "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell", "values not kept",
-    "other versions", "processes disagree",
+    "other versions", "processes disagree", "not at once",
 ]  # fmt: skip
 # How a change was found.
 Method = Literal[
@@ -95,6 +95,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "values not kept": "the stored run that fits holds no values of it: save a new baseline",
     "processes disagree": "{what} between processes of the {side}, so that one of each tells nothing about the code: "
     "train the model with a fixed seed, such as random_state=0, or load a trained one",
+    "not at once": "both sides cannot be alive at once: next to the other one, the {side} {how}, and alone it passed: "
+    "let each process take a port, a file or a lock of its own, such as port 0 or tmp_path",
     "stored, equal": "{baseline} stored and {candidate} new values, equal on each side, compared exactly, no p-value",
     "stored, spread": "{baseline} stored and {candidate} new values, all of one side against all of the other, "
     "no p-value",

@@ -22,7 +22,8 @@ from pytest_hwperf.core.units import counted, show, show_change, show_interval, 
 
 MOST_RETRIES = 5  # fresh processes: 2^-5 is below the 5 % of a one-sided limit
 
-_FAILURES: frozenset[Kind] = frozenset({"test ended", "not runnable", "lost", "lost, logged"})  # of a baseline
+_FAILURES: frozenset[Kind] = frozenset({"test ended", "not runnable", "lost", "lost, logged"})  # of a test on a side
+_UNPAIRED: frozenset[Kind] = _FAILURES | {"not collected", "not at once", "no value"}  # of a test in pairs
 
 
 def budgets_of(run: Run, runs: Sequence[Run], budgets: tuple[Budget, ...]) -> tuple[Budget, ...]:
@@ -105,6 +106,12 @@ def baseline_failed(comparison: Comparison) -> bool:
     """Whether there is no baseline because it has the test and could not run it, unlike a test that is new."""
     cause = comparison.cause
     return comparison.outcome == "no baseline" and cause is not None and cause.kind in _FAILURES
+
+
+def pairs_failed(comparison: Comparison) -> bool:
+    """Whether nothing is known of a statistic because its test does not run in the processes of pairs."""
+    cause = comparison.cause
+    return comparison.outcome == "not comparable" and cause is not None and cause.kind in _UNPAIRED
 
 
 def explain(verdict: Verdict) -> str:

@@ -1,7 +1,8 @@
 """Comparison of two revisions of a test suite in pairs of fresh processes: rehearsed, measured, decided."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -18,10 +19,12 @@ from pytest_hwperf.core.hypotheses import (
     Reason,
     questions_of,
 )
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.processes import ProcessSampler
+from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.repeats import repeat_alarms
 from pytest_hwperf.host.command_line import Command, PytestCommand
 from pytest_hwperf.host.interruption import interruptible
@@ -30,11 +33,11 @@ from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
 from pytest_hwperf.scenarios.cache import CACHE_VARIABLE
-from pytest_hwperf.trees.both import Trees, both_trees, commands, prove
-from pytest_hwperf.trees.ignored import check_ignored
+from pytest_hwperf.trees.both import Trees, both_trees, commands, prove, same_code
+from pytest_hwperf.trees.ignored import check_ignored, missing_files, sharing
+from pytest_hwperf.trees.isolation import loaded_files
 
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
-_CRASHES = 5  # tests that may crash in the rehearsal before the run is given up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +87,7 @@ def run_gate(request: GateRequest) -> GateResult:
     asked = (request.command.root, request.against, request.files, request.share)
     with interruptible(), both_trees(*asked) as trees, workdir() as caches:
         if not request.base_python:
-            check_ignored(trees.candidate, trees.baseline)
+            check_ignored(trees.candidate, trees.baseline, {"candidate": loaded_files()})
         conductor = Conductor(
             commands=_commands_of(request, trees, caches),
             logs=request.logs,
@@ -93,13 +96,17 @@ def run_gate(request: GateRequest) -> GateResult:
             plant=request.plant,
         )
         conductor.seconds["checkout"] = monotonic() - began
-        trace, lost = _rehearsed(conductor, request, until)
-        questions = _questions(request, trace, lost, trees.warnings)
+        rehearser = Rehearser(conductor=conductor, name=request.name, time_s=request.time_s, until=until)
+        trace = rehearser.rehearse([test.node for test in request.tests])
+        if not request.base_python:
+            check_ignored(trees.candidate, trees.baseline, trace.files)
+        _name_missing(trace, trees, request.command)
+        questions = _questions(request, trace, rehearser.lost, trees.warnings)
         own_python = bool(request.base_python)
         unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
         late = state("out of time", limit=request.time_s)
-        rehearse = partial(conductor.rehearse, until=until)
-        repeat_alarms(questions, request.alpha, rehearse, in_time=lambda: monotonic() < until, why_late=late)
+        again = partial(conductor.rehearse, until=until)
+        repeat_alarms(questions, request.alpha, again, in_time=lambda: monotonic() < until, why_late=late)
         sampler = ProcessSampler(partial(_commands_of, request, trees, caches), conductor.random, until, late)
         evidence = _measured(conductor, request, questions, sampler)
     questions.parts.update({one.key: ("not comparable", why) for one, why in conductor.dropped.items()})
@@ -113,7 +120,7 @@ def run_gate(request: GateRequest) -> GateResult:
         evidence=evidence,
         shared=trees.shared,
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
-        warnings=(*trees.warnings, *filter(None, [unseen, _planted(request.plant)])),
+        warnings=(*trees.warnings, *filter(None, [unseen, same_code(trees, trace.files), _planted(request.plant)])),
     )
     answers = _answers(evidence, questions, trace)
     return GateResult(gate=gate, answers=answers, changed=trees.changed, completeness=complete, gone=_gone(trace))
@@ -142,34 +149,24 @@ def _commands_of(request: GateRequest, trees: Trees, caches: Path, node: str = "
     file = request.command.root / node.partition("::")[0]
     files = [one for one in request.files if one == file] if node else request.files
     return {
-        side: replace(command, environment={**command.environment, CACHE_VARIABLE: str(caches / side[:_SIDE_LETTERS])})
+        side: dataclasses.replace(
+            command, environment={**command.environment, CACHE_VARIABLE: str(caches / side[:_SIDE_LETTERS])}
+        )
         for side, command in commands(request.command, trees, files, request.base_python).items()
     }
 
 
-def _rehearsed(conductor: Conductor, request: GateRequest, until: float) -> tuple[PairTrace, dict[str, Reason]]:
-    """Rehearse; a test that takes its process down twice is left out, and the others are rehearsed without it.
+def _name_missing(trace: PairTrace, trees: Trees, command: PytestCommand) -> None:
+    """Say of what failed in the baseline which files it lacks, and what to type: git does not have them."""
+    folders = (command.directory, command.root)
 
-    A process may be killed once by chance, as by the system when memory is short.
-    """
-    lost, once = dict[str, Reason](), set[str]()
-    while True:
-        trace = conductor.rehearse([test.node for test in request.tests if test.node not in lost], until)
-        if not trace.lost:
-            return trace, lost
-        if conductor.clock() >= until:
-            where = f", in {trace.unfinished}" if trace.unfinished else ""
-            raise UsageProblem(
-                f"the time of {request.time_s:g} s was up in the rehearsal of {request.name} with the present code"
-                f"{where}: {trace.lost}; give more by --hwperf-gate-time"
-            )
-        if trace.unfinished not in once:
-            once.add(trace.unfinished)
-            continue
-        if not trace.unfinished or len(lost) == _CRASHES:
-            raise UsageProblem(f"the rehearsal of {request.name} with the present code failed: {trace.lost}")
-        by_candidate = trace.lost.texts["side"] == "candidate"
-        lost[trace.unfinished] = ("not comparable" if by_candidate else "no baseline", trace.lost)
+    def named(why: str) -> str:
+        files = missing_files(why, trees.candidate, trees.baseline, folders)
+        return f"{why}; the baseline does not have it: share the present one with {sharing(files)}" if files else why
+
+    trace.errors["baseline"] = {place: named(why) for place, why in trace.errors["baseline"].items()}
+    for sides in trace.outcomes.values():
+        sides["baseline"] = replace(sides["baseline"], reason=named(sides["baseline"].reason))
 
 
 def _questions(
@@ -180,8 +177,9 @@ def _questions(
     if not (questions.hypotheses or questions.fixed_samples or questions.processes):
         causes = [str(why) for _, why in (*questions.tests.values(), *questions.parts.values())]
         why = reasons(causes) or "no test has measured anything in the processes of the pairs"
-        hint = "files that git does not have are given to the baseline with --hwperf-share=GLOB"
-        raise UsageProblem("; ".join([f"nothing could be compared with {request.name}: {why}", *warnings, hint]))
+        lacking = "no baseline" in (outcome for outcome, _ in (*questions.tests.values(), *questions.parts.values()))
+        hint = ["files that git does not have are given to the baseline with --hwperf-share=GLOB"] if lacking else []
+        raise UsageProblem("; ".join([f"nothing could be compared with {request.name}: {why}", *warnings, *hint]))
     check_alpha(request.alpha, questions.family)
     return questions
 
@@ -195,9 +193,10 @@ def _why_none(request: GateRequest, evidence: Evidence, questions: Questions, se
     if evidence.stopped.kind != "out of time":
         return f"none of {tests} was decided: {evidence.stopped}"
     needed = rounded_up(max(seconds_needed(evidence, seconds), request.time_s + 1))
+    apart = [str(why) for _, why in questions.tests.values() if why is not None and why.kind == "not at once"]
     return (
         f"none of {tests} was decided: {evidence.stopped}, and about {needed} s are needed. Give "
-        f"--hwperf-gate-time={needed}, or select fewer tests with -k"
+        f"--hwperf-gate-time={needed}, or select fewer tests with -k{'; ' if apart else ''}{reasons(apart)}"
     )
 
 

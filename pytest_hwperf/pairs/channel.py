@@ -34,12 +34,16 @@ _LARGEST_HELLO = 4096  # bytes: until its first message is understood, a process
 
 
 class WorkerLostError(WorkerError):
-    """A process of a pair crashed, hung, or broke the protocol: `what` it did, and its `side`, None for both."""
+    """A process of a pair crashed, hung, or broke the protocol: `what` it did, and its `side`, None for both.
 
-    def __init__(self, sentence: str, *, side: Side | None = None, log: str = "") -> None:
+    One that hangs `is_silent`: it lives, and may wait for something that the other side has.
+    """
+
+    def __init__(self, sentence: str, *, side: Side | None = None, log: str = "", is_silent: bool = False) -> None:
         super().__init__(f"{side}: {sentence}" if side else sentence, log=log)
         self.side = side
         self.what = sentence
+        self.is_silent = is_silent
 
 
 def loss(error: WorkerLostError) -> Statement:
@@ -131,16 +135,18 @@ class Connection:
         Raises:
             WorkerLostError: it ended, was silent for longer than `deadline_s`, or said something else.
         """
+        is_silent = False
         try:
             problem = self._misgreeting(self._received(deadline_s, largest=_LARGEST_HELLO).message)
         except WorkerLostError as error:
             if self._clock() >= self._until:
                 raise
-            problem = error.what
+            problem, is_silent = error.what, error.is_silent
         except WorkerError as error:
             problem = str(error)
         if problem:
-            raise WorkerLostError(f"{problem}.", side=self._side, log=self._launched.log_tail())
+            log = self._launched.log_tail()
+            raise WorkerLostError(f"{problem}.", side=self._side, log=log, is_silent=is_silent)
         self._greeted = True
 
     def _misgreeting(self, hello: Message) -> str:
@@ -179,7 +185,9 @@ class Connection:
         return min(self._clock() + deadline_s, self._until)
 
     def _late(self, sentence: str) -> WorkerLostError:
-        return self._lost("was cut off when the time was up" if self._clock() >= self._until else sentence)
+        if self._clock() >= self._until:
+            return self._lost("was cut off when the time was up")
+        return WorkerLostError(sentence, side=self._side, is_silent=True)
 
     def _lost(self, sentence: str) -> WorkerLostError:
         return WorkerLostError(sentence, side=self._side)

@@ -28,7 +28,7 @@ from pytest_hwperf.host.files import new_folder
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import launch
 from pytest_hwperf.host.worker_protocol import WorkerTask
-from pytest_hwperf.pairs.channel import Connection, WorkerLostError, loss, sockets
+from pytest_hwperf.pairs.channel import Connection, WorkerLostError, sockets
 from pytest_hwperf.pairs.interleaving import BlockPlan
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
 
@@ -74,12 +74,13 @@ class Conductor:
         """Begin the random choices."""
         self.random = Random(self.seed)  # noqa: S311 - fair coins whose throws can be repeated, no secret
 
-    def rehearse(self, nodes: Sequence[str], until: float = math.inf) -> PairTrace:
+    def rehearse(self, nodes: Sequence[str], until: float = math.inf, silence_s: float = math.inf) -> PairTrace:
         """Run a first pair whose times are discarded: it finds what crashes, and takes all that needs no clock.
 
         Args:
             nodes: ids of the tests.
             until: instant of `clock` at which it is cut off.
+            silence_s: the longest that a process may be silent, where it is less than for other pairs.
         """
 
         def watch(measurement: Measurement) -> None:
@@ -90,12 +91,23 @@ class Conductor:
             wanted=lambda _: [MEDIAN_LATENCY],
             exact=True,
             plan=self._patient(_REHEARSED),
-            silence_s=self._silence_s,
+            silence_s=min(self._silence_s, silence_s),
             watch=watch,
             draw=self._draw,
         )
         watch(Measurement(test="", label=""))
         return self._hold("rehearsal", program, until)
+
+    def alone(self, side: Side, nodes: Sequence[str], until: float = math.inf) -> PairTrace:
+        """Let one side go through tests with the other side closed: nothing is measured.
+
+        Args:
+            side: which it is.
+            nodes: ids of the tests.
+            until: instant of `clock` at which it is cut off.
+        """
+        program = Program(nodes=nodes, wanted=lambda _: (), silence_s=self._silence_s)
+        return self._hold("rehearsal", program, until, [side])
 
     def conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
         """Run pairs until every hypothesis is decided.
@@ -202,21 +214,22 @@ class Conductor:
         """Let the first block of a measurement take as long: nothing is known of it yet."""
         return dataclasses.replace(plan, first_block_s=self._silence_s)
 
-    def _hold(self, stage: Stage, program: Program, until: float) -> PairTrace:
-        """Start a pair, conduct it through the program, and end it."""
+    def _hold(self, stage: Stage, program: Program, until: float, sides: Sequence[Side] = SIDES) -> PairTrace:
+        """Start a pair, or one side of it, conduct it through the program, and end it."""
         began = self.clock()
-        order = SIDES if self._toss() else SIDES[::-1]
+        order = sides if self._toss() else sides[::-1]
         seeds: dict[str, int] = {side: self.random.randrange(_HASH_SEEDS) for side in order}
         self._started += 1
         with self._processes(order, seeds, until) as (connections, folder):
             try:
-                for side in SIDES:
-                    connections[side].greet(self._silence_s)
+                for side in sides:
+                    connections[side].greet(program.silence_s)
                 trace = Pairing(connections, program, self._toss).run()
             except WorkerLostError as error:
-                trace = PairTrace(lost=loss(error))
+                trace = PairTrace()
+                trace.lose(error)
             if trace.lost:
-                trace.lost = state("lost, logged", log=str(self._kept(folder)), **trace.lost.texts)
+                trace.lost = state("lost, logged", log=str(self._kept(folder, sides)), **trace.lost.texts)
         trace.first, trace.hash_seeds = order[0], seeds
         self.seconds[stage] = self.seconds.get(stage, 0.0) + self.clock() - began
         return trace
@@ -241,10 +254,10 @@ class Conductor:
                 connections[side] = Connection(ours, process, side, until, self.clock)
             yield connections, folder
 
-    def _kept(self, workdir: Path) -> Path:
-        """Copy both logs of a lost pair to where the user finds them."""
+    def _kept(self, workdir: Path, sides: Sequence[Side]) -> Path:
+        """Copy the logs of a lost pair to where the user finds them."""
         folder = new_folder(self.logs, f"pair-{self._started}")
-        for side in SIDES:
+        for side in sides:
             shutil.copyfile(workdir / side / "log", folder / f"{side}.log")
         return folder
 

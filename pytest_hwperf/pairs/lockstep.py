@@ -1,4 +1,7 @@
-"""One pair of processes in lock-step through the same tests: what each has reached, and which has to wait."""
+"""One pair of processes in lock-step through the same tests: what each has reached, and which has to wait.
+
+One side may also go through them alone, which shows whether it needs something that only one process can have.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +31,11 @@ class PairTrace(Rehearsal):
     interleavings: dict[Measurement, Interleaving] = field(default_factory=dict)
     files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
     lost: Statement | None = None  # why it ended early
+    is_silent: bool = False  # whether it was lost since a process hung
+
+    def lose(self, error: WorkerLostError) -> None:
+        """Note that it ended early, and why."""
+        self.lost, self.is_silent = loss(error), error.is_silent
 
     @property
     def unfinished(self) -> str:
@@ -50,9 +58,12 @@ class Program:
 
 @dataclass(slots=True)
 class Pairing:
-    """Conducts both processes through a program; a state machine over two connections that reads no clock itself."""
+    """Conducts both processes through a program; a state machine over two connections that reads no clock itself.
 
-    connections: Mapping[Side, Endpoint]  # to both, on which nothing has been sent yet
+    A side that is alone goes through its tests without being measured: each makes its first call.
+    """
+
+    connections: Mapping[Side, Endpoint]  # to both or to one, on which nothing has been sent yet
     program: Program
     toss: Callable[[], bool]  # a fair coin
     trace: PairTrace = field(default_factory=PairTrace)
@@ -63,24 +74,24 @@ class Pairing:
             self._select()
             self._follow()
         except WorkerLostError as error:
-            self.trace.lost = loss(error)
+            self.trace.lose(error)
         return self.trace
 
     def _select(self) -> None:
-        for side in SIDES:
+        for side in self._sides:
             collected = self._receive(side)
             if not isinstance(collected, Collected):
                 raise _out_of_turn(side, collected, Collected.__name__)
             self.trace.collected[side] = collected.nodes
             self.trace.errors[side] = {file: why[:_LONGEST_REASON] for file, why in collected.errors.items()}
-        there = set(self.trace.collected["baseline"]) & set(self.trace.collected["candidate"])
-        self.trace.selected = [node for node in self.program.nodes if node in there]
+        there = [set(nodes) for nodes in self.trace.collected.values()]
+        self.trace.selected = [node for node in self.program.nodes if all(node in nodes for nodes in there)]
         for side in self._drawn():
             self.connections[side].send(Select(nodes=tuple(self.trace.selected)))
 
     def _follow(self) -> None:
         """Bring both sides to the same position again and again; the one that is ahead waits."""
-        at: dict[Side, _Position] = {side: self._position(side) for side in SIDES}
+        at: dict[Side, _Position] = {side: self._position(side) for side in self._sides}
         while not all(isinstance(message, Bye) for message in at.values()):
             moved = self._moved(at)
             order = [side for side in self._drawn() if side in moved]
@@ -104,26 +115,27 @@ class Pairing:
         Raises:
             WorkerLostError: they have reached different tests or measurements.
         """
-        match at["baseline"], at["candidate"]:
-            case Ready() as one, Ready() as other if (one.node, one.index, one.label) == (
-                other.node,
-                other.index,
-                other.label,
-            ):
-                self._measure({"baseline": one, "candidate": other})
-                return SIDES
-            case Ended() as one, Ended() as other if one.node == other.node:
-                self.trace.outcomes[one.node] = {"baseline": _cut(one.ended), "candidate": _cut(other.ended)}
-                return SIDES
+        ended = {side: message for side, message in at.items() if isinstance(message, Ended)}
+        if len(ended) == len(at) and len({message.node for message in ended.values()}) == 1:
+            node = next(iter(ended.values())).node
+            self.trace.outcomes[node] = {side: _cut(message.ended) for side, message in ended.items()}
+            return self._sides
         ahead = {side: message for side, message in at.items() if isinstance(message, Ready)}
+        if len(ahead) == len(SIDES) and len({(one.node, one.index, one.label) for one in ahead.values()}) == 1:
+            self._measure(ahead)
+            return SIDES
         if not ahead:
             positions = (f"{side}: {type(at[side]).__name__} {getattr(at[side], 'node', '')}" for side in SIDES)
             raise WorkerLostError(f"both sides went different ways ({' and '.join(positions).strip()})")
         self.trace.uneven |= {_measurement(message): side for side, message in ahead.items()}
         return list(ahead)
 
+    @property
+    def _sides(self) -> Sequence[Side]:
+        return [side for side in SIDES if side in self.connections]
+
     def _drawn(self) -> Sequence[Side]:
-        return SIDES if self.toss() else SIDES[::-1]
+        return self._sides if self.toss() else self._sides[::-1]
 
     def _measure(self, at: Mapping[Side, Ready]) -> None:
         measurement, program = _measurement(at["baseline"]), self.program
@@ -141,7 +153,7 @@ class Pairing:
         try:
             return self.connections[side].receive(self.program.silence_s).message
         except WorkerLostError as error:
-            raise WorkerLostError(error.what, side=side) from error
+            raise WorkerLostError(error.what, side=side, is_silent=error.is_silent) from error
         except WorkerError as error:
             raise WorkerLostError(str(error), side=side) from error
 

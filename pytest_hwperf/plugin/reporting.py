@@ -1,7 +1,7 @@
 """The report of a session: made, saved, written and shown."""
 
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +15,7 @@ from pytest_hwperf.core.report import Report, ReportPart
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.stored_timings import machine_drift
 from pytest_hwperf.core.units import counted
-from pytest_hwperf.core.verdicts import baseline_failed
+from pytest_hwperf.core.verdicts import baseline_failed, pairs_failed
 from pytest_hwperf.host.files import leads_out
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
@@ -48,7 +48,7 @@ def report_of(config: pytest.Config, results: Mapping[str, str], *, partial: boo
         judgements=tuple(judgements),
         skips=tuple(skip for part in parts for skip in part.skips),
         warnings=tuple(
-            filter(None, [machine_drift(comparisons), _nothing_compared(comparisons), _not_run(judgements)])
+            filter(None, [machine_drift(comparisons), _nothing_compared(comparisons), *_not_run(judgements)])
         ),
         partial=partial,
         policy=Policy(undecided=settings.undecided, strict=settings.strict),
@@ -63,20 +63,17 @@ def _nothing_compared(comparisons: Sequence[Comparison]) -> str:
     return f"none of {len(comparisons)} comparisons could be made: {comparisons[0].reason}; --hwperf-strict fails them"
 
 
-def _not_run(judgements: Sequence[Judgement]) -> str:
-    """Return a warning that names the tests which the baseline has and could not run; "" where there are none."""
-    reasons = {
-        judgement.run.test: comparison.reason
-        for judgement in judgements
-        for comparison in judgement.comparisons
-        if baseline_failed(comparison)
-    }
-    if not reasons:
-        return ""
-    named = "; ".join(f"{test}: {why}" for test, why in list(reasons.items())[:_NAMED])
-    more = f"; and {counted(len(reasons) - _NAMED, 'other')}" if len(reasons) > _NAMED else ""
-    tests = counted(len(reasons), "test")
-    return f"{tests} not compared, since the baseline could not run them; --hwperf-strict fails them: {named}{more}"
+def _not_run(judgements: Sequence[Judgement]) -> Iterator[str]:
+    """Yield warnings that name the tests which the baseline has and could not run, or which do not run in pairs."""
+    comparisons = [(judgement.run.test, one) for judgement in judgements for one in judgement.comparisons]
+    compared = {test for test, one in comparisons if one.outcome not in ("no baseline", "not comparable")}
+    for failed, who in ((baseline_failed, "the baseline"), (pairs_failed, "the pairs")):
+        reasons = {test: one.reason for test, one in comparisons if test not in compared and failed(one)}
+        named = "; ".join(f"{test}: {why}" for test, why in list(reasons.items())[:_NAMED])
+        more = f"; and {counted(len(reasons) - _NAMED, 'other')}" if len(reasons) > _NAMED else ""
+        if reasons:
+            tests = counted(len(reasons), "test")
+            yield f"{tests} not compared, since {who} could not run them; --hwperf-strict fails them: {named}{more}"
 
 
 def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Notices:

@@ -11,6 +11,7 @@ from pathlib import Path
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.command_line import Command, PytestCommand, without_coverage
+from pytest_hwperf.trees.ignored import is_compiled
 from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_path, translated
 from pytest_hwperf.trees.overlay import candidate_ini, lay_over, share
 from pytest_hwperf.trees.revision import resolve, top_of
@@ -116,6 +117,14 @@ def prove(trees: Trees, loaded: Mapping[Side, Sequence[str]], files: Sequence[Pa
         own_interpreter=own_interpreter,
     )
     return "" if seen else _NO_CODE
+
+
+def same_code(trees: Trees, loaded: Mapping[Side, Sequence[str]]) -> str:
+    """Return a warning where the baseline has run compiled code that it was given by the candidate, "" elsewhere."""
+    given = {str(trees.baseline.resolve() / file): file for file in trees.shared if is_compiled(file)}
+    if files := [given[file] for file in loaded.get("baseline", ()) if file in given]:
+        return f"shared with the baseline, so that both sides run the same compiled code of it: {', '.join(files)}"
+    return ""
 
 
 def _top(here: Path) -> Path:

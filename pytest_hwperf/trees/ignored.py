@@ -1,56 +1,110 @@
-"""Loaded code that git ignores: the baseline's tree lacks it, and would fail, or run something else without a word."""
+"""Files that only one side has since git ignores them: it would fail, or run something else without a word."""
 
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from shlex import quote
 
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.trees.git import git
-from pytest_hwperf.trees.isolation import loaded_files
 
 _SHOWN = 3  # files
 _MOST = 1000  # that are asked about: a command line has an end
 _PREFIXES = (sys.prefix, sys.exec_prefix, sys.base_prefix)  # an environment inside the tree is no code of it
-_COMPILED = tuple(EXTENSION_SUFFIXES)
+_FOREIGN = frozenset({"site-packages", "__pycache__"})  # of environments, and of what a process makes for itself
+_NAMES = re.compile(r"'([^']+)'|\"([^\"]+)\"|([^\s'\",:;()<>]+)")  # what may be a path in a message
+_SOURCE = ".py"
 
 
-def check_ignored(candidate: Path, baseline: Path, prefixes: Sequence[str] = _PREFIXES) -> None:
-    """Refuse a baseline that lacks code which this process has loaded and git ignores.
+def check_ignored(
+    candidate: Path, baseline: Path, loaded: Mapping[Side, Sequence[str]], prefixes: Sequence[str] = _PREFIXES
+) -> None:
+    """Refuse sides of which one has loaded code that the other lacks and git does not keep.
 
     Args:
         candidate: root of the present tree.
         baseline: root of the baseline's tree, shared files included.
+        loaded: files of each side, with links resolved; of one alone before the other has run.
         prefixes: of environments, which may lie inside the tree.
 
     Raises:
-        UsageProblem: names the files, and what to type to give them to the baseline or to build them there.
+        UsageProblem: names the files, and what to type to give them to the other side or to build them there.
     """
-    missing = _ignored(candidate, _missing(candidate, baseline, prefixes))
-    compiled = [file for file in missing if file.endswith(_COMPILED)]
-    if compiled:
-        raise UsageProblem(
-            f"{_named(compiled)}: compiled in place, which git does not have, so that the baseline would run other "
+    roots: Mapping[Side, Path] = {"candidate": candidate, "baseline": baseline}
+    for side, files in loaded.items():
+        own, other = roots[side], baseline if side == "candidate" else candidate
+        missing = _missing(files, own, other, prefixes)
+        ignored = _ignored(candidate, missing)
+        others = [file for file in missing if is_compiled(file) and file not in ignored]
+        built = [file for file in ignored if is_compiled(file)] + _untracked(own, other, others)
+        if built or ignored:
+            raise UsageProblem(_built_problem(side, built) if built else _generated_problem(side, ignored))
+
+
+def missing_files(text: str, candidate: Path, baseline: Path, folders: Sequence[Path]) -> list[str]:
+    """Return the data files in a message of the baseline that only the candidate has, relative to the root.
+
+    Args:
+        text: why a test failed.
+        candidate: root of the present tree.
+        baseline: root of the baseline's.
+        folders: of the candidate, to which paths may be relative.
+    """
+    found = dict[str, None]()
+    for name in ("".join(groups) for groups in _NAMES.findall(text)):
+        for path in _places(name, candidate, baseline, folders):
+            relative = os.path.relpath(path, candidate)
+            if path.suffix != _SOURCE and path.exists() and not (baseline / relative).exists():
+                found[relative] = None
+    return list(found)
+
+
+def is_compiled(file: str) -> bool:
+    """Whether it is an extension module by its name."""
+    return file.endswith(tuple(EXTENSION_SUFFIXES))
+
+
+def sharing(files: Sequence[str]) -> str:
+    """Return the options that give the baseline these files."""
+    return " ".join(f"--hwperf-share={quote(file)}" for file in files)
+
+
+def _built_problem(side: Side, files: Sequence[str]) -> str:
+    if side == "candidate":
+        return (
+            f"{_named(files)}: compiled in place, which git does not have, so that the baseline would run other "
             "code: build its revision in an environment of its own and give its Python, --hwperf-base-python=PATH"
         )
-    if missing:
-        options = " ".join(f"--hwperf-share={quote(file)}" for file in missing)
-        raise UsageProblem(
-            f"{_named(missing)}: loaded by the tests and ignored by git, so that the baseline does not have it: "
-            f"give it the present one with {options}"
+    return (
+        f"{_named(files)}: compiled in the baseline only, so that the present tree would run other code: build it here "
+        "in the same way, as by `pip install -e .` or `python setup.py build_ext --inplace`"
+    )
+
+
+def _generated_problem(side: Side, files: Sequence[str]) -> str:
+    if side == "candidate":
+        return (
+            f"{_named(files)}: loaded by the tests and ignored by git, so that the baseline does not have it: "
+            f"give it the present one with {sharing(files)}"
         )
+    return (
+        f"{_named(files)}: loaded by the tests of the baseline and ignored by git, and the present tree does not have "
+        "it: generate it here as it was there, as by `pip install -e .`"
+    )
 
 
-def _missing(candidate: Path, baseline: Path, prefixes: Sequence[str]) -> list[str]:
-    """Return what this process has loaded from the candidate's tree and the baseline's lacks, relative to the root."""
-    root = os.path.realpath(candidate)
-    others = {os.path.realpath(one) for one in (*prefixes, str(baseline))} - {root}
-    outside = tuple(f"{place}{os.sep}" for place in others)
-    mine = (file for file in loaded_files() if file.startswith(f"{root}{os.sep}") and not file.startswith(outside))
-    relative = (os.path.relpath(file, root) for file in mine if "site-packages" not in Path(file).parts)
-    return [file for file in relative if not (baseline / file).exists()][:_MOST]
+def _missing(files: Sequence[str], own: Path, other: Path, prefixes: Sequence[str]) -> list[str]:
+    """Return what a side has loaded from its own tree and the other's lacks, relative to the root."""
+    root = os.path.realpath(own)
+    others = {os.path.realpath(one) for one in (*prefixes, str(other))} - {root}
+    outside = tuple(f"{place}{os.sep}" for place in others if not root.startswith(f"{place}{os.sep}"))
+    mine = (file for file in files if file.startswith(f"{root}{os.sep}") and not file.startswith(outside))
+    relative = (os.path.relpath(file, root) for file in mine)
+    return [one for one in relative if _FOREIGN.isdisjoint(Path(one).parts) and not (other / one).exists()][:_MOST]
 
 
 def _ignored(candidate: Path, files: Sequence[str]) -> list[str]:
@@ -59,6 +113,29 @@ def _ignored(candidate: Path, files: Sequence[str]) -> list[str]:
         return []
     found = git(candidate, "-c", "core.quotePath=off", "check-ignore", "--no-index", "--", *files)
     return found.output.splitlines() if found.code == 0 else []
+
+
+def _untracked(own: Path, other: Path, compiled: Sequence[str]) -> list[str]:
+    """Return those that are no part of a revision; without git, those of which the other side has the source."""
+    if not compiled:
+        return []
+    kept = git(own, "--literal-pathspecs", "ls-files", "-z", "--", *compiled)
+    if not kept.code:
+        return [file for file in compiled if file not in kept.output.split("\0")]
+    return [file for file in compiled if (other / file).with_name(f"{_module(file)}{_SOURCE}").exists()]
+
+
+def _module(file: str) -> str:
+    return Path(file).name.partition(".")[0]
+
+
+def _places(name: str, candidate: Path, baseline: Path, folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield what a path in a message of the baseline may mean in the candidate's tree."""
+    path = Path(name)
+    if not path.is_absolute():
+        yield from (folder / path for folder in folders if ".." not in path.parts)
+    elif path.is_relative_to(baseline):
+        yield candidate / path.relative_to(baseline)
 
 
 def _named(files: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from pytest_hwperf.core.records import (
     replace,
 )
 from pytest_hwperf.core.statements import Kind, said, state
-from pytest_hwperf.core.verdicts import budgets_of, explain, judge, judge_budget, judge_comparison
+from pytest_hwperf.core.verdicts import budgets_of, explain, judge, judge_budget, judge_comparison, pairs_failed
 
 BUDGET = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
 FLOOR = Budget(keyword="throughput_min_qps", metric="throughput", statistic="mean", limit=100.0)
@@ -209,6 +209,22 @@ def test_a_test_that_the_baseline_could_not_run_fails_strictly_and_a_new_one_doe
 
     assert judge_comparison(run().metric("latency"), made, Policy(strict=True)).fails == fails
     assert not judge_comparison(run().metric("latency"), made, Policy()).fails
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind", "failed"),
+    [
+        ("not comparable", "not at once", True),
+        ("not comparable", "test ended", True),
+        ("not comparable", "other conditions", False),
+        ("not comparable", None, False),
+        ("no baseline", "test ended", False),
+    ],
+)
+def test_a_test_that_does_not_run_in_pairs_is_told_from_one_that_cannot_be_compared(
+    outcome: ComparisonOutcome, kind: Kind | None, *, failed: bool
+) -> None:
+    assert failed == pairs_failed(replace(comparison(outcome), cause=state(kind) if kind else None))
 
 
 def test_a_comparison_says_change_interval_baseline_margin_and_method() -> None:

@@ -131,6 +131,18 @@ def test_a_stranger_on_the_line_is_found_out() -> None:
     assert str(trace.lost).startswith("baseline: ended")
 
 
+def test_a_side_that_is_alone_makes_its_first_calls_and_is_asked_for_nothing() -> None:
+    broken = FakeTest(measurements=[], outcome="failed", reason="AttributeError: no predict_fast")
+    line = FakeLine(both(one=FakeTest(), two=broken, three=FakeTest(dies=True)))
+    program = Program(nodes=[ONE.test, TWO.test, "t.py::three"], wanted=lambda _: [])
+    trace = Pairing({"candidate": line}, program, lambda: True).run()
+
+    assert ["Select", "Finish"] == [type(message).__name__ for message in line.sent]
+    assert {"candidate": SideOutcome(outcome="passed")} == trace.outcomes[ONE.test]
+    assert "failed" == trace.outcomes[TWO.test]["candidate"].outcome
+    assert str(trace.lost).startswith("candidate: ended")
+
+
 def test_what_needs_no_clock_is_asked_for_at_the_rehearsal() -> None:
     accuracy = fake.sample("accuracy", [1.0, 0.0], per="example")
     test = FakeTest(measurements=[FakeMeasurement(exact=[accuracy], facts=Facts(conditions={"batch_size": "1"}))])

@@ -55,6 +55,19 @@ def blocking():
     time.sleep(600)
 """
 
+LOCKED = """
+import fcntl
+
+import pytest
+
+@pytest.fixture(scope="session")
+def board():
+    with open(PLACE, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+"""
+ON_A_BOARD = "import work\n\n\ndef test_board(hwperf, board):\n    hwperf(work.steady)\n"
+
 Git = Callable[..., str]
 
 
@@ -579,6 +592,29 @@ def test_a_test_that_the_baseline_could_not_run_is_a_warning_and_fails_strictly(
     result.stdout.fnmatch_lines([expected])
 
 
+def test_sides_that_cannot_be_alive_at_once_are_said_to_be_so_whoever_comes_first(
+    project: pytest.Pytester, git: Git
+) -> None:
+    """The other tests are compared; without any there is nothing that could pass."""
+    write(project, "tests/conftest.py", LOCKED.replace("PLACE", repr(str(project.path / "lock"))))
+    write(project, "tests/test_board.py", ON_A_BOARD)
+    commit(git)
+    some = run(project, REHEARSED, "-k", "board or steady", "--hwperf-strict")
+    found = compared(project, "test_board")
+    none = run(project, REHEARSED, "-k", "board")
+
+    some.assert_outcomes(passed=1, failed=1)
+    assert "not comparable" == found.outcome
+    assert found.cause is not None
+    assert "not at once" == found.cause.kind
+    some.stdout.fnmatch_lines(["warning: 1 test not compared, since the pairs could not run them; --hwperf-strict *"])
+    assert COMPARED == compared(project, "test_steady").reason
+    assert pytest.ExitCode.USAGE_ERROR == none.ret
+    none.stderr.fnmatch_lines(
+        ["ERROR: hwperf: nothing could be compared with HEAD: both sides cannot be alive at once: *port 0 or tmp_path"]
+    )
+
+
 def test_a_baseline_that_cannot_run_any_test_is_an_error(project: pytest.Pytester, git: Git) -> None:
     write(project, "work.py", "import nothing_of_this_name\n")
     commit(git)
@@ -603,6 +639,30 @@ def test_generated_code_that_git_ignores_is_refused_until_it_is_shared(project: 
     assert pytest.ExitCode.USAGE_ERROR == refused.ret
     refused.stderr.fnmatch_lines(["ERROR: hwperf: _version.py: loaded by the tests and *--hwperf-share=_version.py"])
     shared.assert_outcomes(passed=2)
+
+
+def test_ignored_files_that_are_met_while_tests_run_are_named_with_what_to_type(
+    project: pytest.Pytester, git: Git
+) -> None:
+    """Data that the baseline cannot open; code that is imported late, with a fallback for it."""
+    write(project, ".gitignore", "*.csv\n_version.py\n")
+    reads = "def test_rows(hwperf):\n    open('data/rows.csv').close()\n    hwperf(work.steady)\n"
+    write(project, "tests/test_rows.py", f"import work\n\n\n{reads}")
+    late = (
+        "def late():\n    try:\n        import _version\n    except ImportError:\n        pass\n    return spend(300)\n"
+    )
+    write(project, "work.py", f"{WORK.format(units=3)}\n\n{late}")
+    write(project, "tests/test_late.py", "import work\n\n\ndef test_late(hwperf):\n    hwperf(work.late)\n")
+    commit(git)
+    write(project, "data/rows.csv", "1,2\n")
+    write(project, "_version.py", "COST = 2\n")
+    run(project, REHEARSED, "-k", "rows or steady")
+    refused = run(project, REHEARSED, "-k", "late or steady")
+
+    assert compared(project, "test_rows").reason.endswith("share the present one with --hwperf-share=data/rows.csv")
+    assert COMPARED == compared(project, "test_steady").reason
+    assert pytest.ExitCode.USAGE_ERROR == refused.ret
+    refused.stderr.fnmatch_lines(["ERROR: hwperf: _version.py: loaded by the tests and *--hwperf-share=_version.py"])
 
 
 @pytest.mark.parametrize(("option", "code"), [("-v", pytest.ExitCode.USAGE_ERROR), ("--hwperf-skip", 0)])

@@ -1,0 +1,144 @@
+"""The rehearsal of a build: a test that fails next to the other side is tried alone before anything is said about it.
+
+A fixed port, a lock or a device can belong to one process only. Which of two processes gets it is a matter of chance,
+and what is said about their test must not be.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.evidence import Side
+from pytest_hwperf.core.hypotheses import SIDES, Reason, SideOutcome, collection_error
+from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.pairs.lockstep import PairTrace
+
+_PATIENCE_S = 60.0  # that a process may be silent in a first pair before it is tried alone
+_SLOWER = 6  # times: two processes that only share the processors do not slow each other down as much
+_LOST = 5  # tests that may be left out since they took a process down, before the build is given up
+
+
+class Conducting(Protocol):
+    """What a rehearsal needs of a conductor."""
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """What tells the time, in seconds."""
+
+    def rehearse(self, nodes: Sequence[str], until: float, silence_s: float) -> PairTrace:
+        """Let both sides go through tests."""
+
+    def alone(self, side: Side, nodes: Sequence[str], until: float) -> PairTrace:
+        """Let one side go through tests, with the other side closed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Rehearser:
+    """Finds what both sides of a build can do next to each other."""
+
+    conductor: Conducting
+    name: str  # of the baseline, as it is shown
+    time_s: float  # of the whole build
+    until: float  # instant of the conductor's clock at which it is up
+    lost: dict[str, Reason] = field(default_factory=dict)  # node id → why the test was left out
+    _once: set[str] = field(default_factory=set)  # tests in which a process died that lived when it was alone
+    _has_slow: bool = False  # whether a process takes long to reach its test, also alone
+
+    def rehearse(self, nodes: Sequence[str]) -> PairTrace:
+        """Rehearse until a pair goes through all tests that are left.
+
+        Raises:
+            UsageProblem: the time was up, or the sides can run nothing next to each other; says why.
+        """
+        while True:
+            left = [node for node in nodes if node not in self.lost]
+            half_s = (self.until - self.conductor.clock()) / 2  # one that hangs is tried alone in what remains
+            patience_s = half_s if self._has_slow else min(half_s, _PATIENCE_S)
+            trace = self.conductor.rehearse(left, self.until, patience_s)
+            if trace.lost is None:
+                self._try_failed(trace, left)
+                return trace
+            self._leave_out(trace, trace.lost, left, patience_s)
+
+    def _leave_out(self, trace: PairTrace, why: Statement, nodes: Sequence[str], patience_s: float) -> None:
+        """Leave the test out in which a pair was lost, unless its process may have died by chance, or is only slow.
+
+        The system kills a process when memory is short, and does so next to the other side first.
+        """
+        self._check_time(trace.unfinished, why)
+        began = self.conductor.clock()
+        node, reason = trace.unfinished, self._own_loss(trace, why, nodes)
+        if reason is None and trace.is_silent and not self._has_slow:
+            self._has_slow = (self.conductor.clock() - began) * _SLOWER > patience_s
+            if self._has_slow:
+                return
+        if reason is None and not trace.is_silent and node not in self._once:
+            self._once.add(node)
+            return
+        reason = reason or ("not comparable", _not_at_once(why))
+        if not node or len(self.lost) == _LOST:
+            raise UsageProblem(f"the rehearsal of {self.name} with the present code failed: {reason[1]}")
+        self.lost[node] = reason
+
+    def _own_loss(self, trace: PairTrace, why: Statement, nodes: Sequence[str]) -> Reason | None:
+        """Return why a process was lost through no fault of the other side; None where it passes alone."""
+        node, blamed = trace.unfinished, [side for side in SIDES if side == why.texts["side"]]
+        for side in blamed:
+            alone = self.conductor.alone(side, nodes[: nodes.index(node) + 1] if node else nodes, self.until)
+            if alone.lost:
+                self._check_time(node, alone.lost)
+            if not alone.lost or (node and _passed(alone.outcomes.get(node, {}), side)):
+                return None
+        if not blamed and node not in self._once:
+            return None
+        return ("not comparable" if "candidate" in blamed else "no baseline", why)
+
+    def _check_time(self, node: str, why: Statement) -> None:
+        if self.conductor.clock() < self.until:
+            return
+        where = f", in {node}" if node else ""
+        raise UsageProblem(
+            f"the time of {self.time_s:g} s was up in the rehearsal of {self.name} with the present code{where}: "
+            f"{why}; give more by --hwperf-gate-time"
+        )
+
+    def _try_failed(self, trace: PairTrace, nodes: Sequence[str]) -> None:
+        """Try alone what failed on a side; what passes then is left out, and of the rest the failures alone count."""
+        failed = {side: dict(_failed(trace, nodes, side)) for side in SIDES}
+        alone = dict[Side, Mapping[str, Mapping[Side, SideOutcome]]]()
+        for side, tests in failed.items():
+            if tests and self.conductor.clock() < self.until:
+                last = max((nodes.index(node) for node in tests if node in trace.outcomes), default=-1)
+                asked = [node for at, node in enumerate(nodes) if at <= last or node in tests]
+                alone[side] = self.conductor.alone(side, asked, self.until).outcomes
+        for node in nodes:
+            sides = [side for side in SIDES if node in failed[side]]
+            again = {side: alone.get(side, {}).get(node, {}) for side in sides}
+            if sides and all(_passed(again[side], side) for side in sides):
+                how = failed[sides[0]][node]
+                self.lost[node] = ("not comparable", state("not at once", side=sides[0], how=how))
+            elif node in trace.outcomes:
+                for one in again.values():
+                    trace.outcomes[node].update(one)
+
+
+def _failed(trace: PairTrace, nodes: Sequence[str], side: Side) -> Iterator[tuple[str, str]]:
+    """Yield what failed on a side, or was skipped there alone, and how."""
+    for node in nodes:
+        ended = trace.outcomes.get(node, {})
+        uncollected = "" if node in trace.collected[side] else collection_error(node, trace.errors[side])
+        everywhere = all(one.outcome == "skipped" for one in ended.values())
+        if uncollected:
+            yield node, f"could not collect it: {uncollected}"
+        elif side in ended and ended[side].outcome != "passed" and not everywhere:
+            yield node, f"{ended[side].outcome}: {ended[side].reason}"
+
+
+def _passed(outcomes: Mapping[Side, SideOutcome], side: Side) -> bool:
+    return side in outcomes and outcomes[side].outcome == "passed"
+
+
+def _not_at_once(why: Statement) -> Statement:
+    side = why.texts["side"]
+    return state("not at once", side=side, how=why.texts["why"].removeprefix(f"{side}: "))

@@ -1,0 +1,231 @@
+"""What fails next to the other side is tried alone: the same is said of it, whichever side had the luck."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.evidence import Side
+from pytest_hwperf.core.hypotheses import SIDES, SideOutcome
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.gate.rehearsal import Rehearser
+from pytest_hwperf.pairs.lockstep import PairTrace
+
+ONE, TWO = "t.py::one", "t.py::two"
+PASSED = SideOutcome(outcome="passed")
+BUSY = SideOutcome(outcome="failed", reason="OSError: address already in use")
+Outcomes = Mapping[str, SideOutcome]
+
+
+@dataclass
+class Played:
+    """A conductor that plays pairs, and what a side does alone."""
+
+    pairs: Iterator[PairTrace]
+    by_itself: Callable[[Side, str], SideOutcome] = lambda *_: PASSED
+    dies_in: Sequence[tuple[Side, str]] = ()  # alone
+    alone_s: float = 0.0  # that a side takes alone
+    now: float = 0.0
+    asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    patience_s: list[float] = field(default_factory=list)
+
+    def clock(self) -> float:
+        return self.now
+
+    def rehearse(self, nodes: Sequence[str], until: float, silence_s: float) -> PairTrace:
+        assert until > 0
+        self.asked.append(("pair", tuple(nodes)))
+        self.patience_s.append(silence_s)
+        return next(self.pairs)
+
+    def alone(self, side: Side, nodes: Sequence[str], until: float) -> PairTrace:
+        assert until > 0
+        self.asked.append((side, tuple(nodes)))
+        self.now += self.alone_s
+        trace = PairTrace(selected=list(nodes))
+        for node in nodes:
+            if (side, node) in self.dies_in:
+                trace.lost = state("lost", why=f"{side}: ended with code 7", side=side)
+                break
+            trace.outcomes[node] = {side: self.by_itself(side, node)}
+        return trace
+
+
+def met(baseline: Outcomes, candidate: Outcomes) -> PairTrace:
+    """A pair that went through all tests."""
+    return PairTrace(
+        collected={"baseline": [*baseline], "candidate": [*candidate]},
+        errors={"baseline": {}, "candidate": {}},
+        outcomes={
+            node: {"baseline": baseline[node], "candidate": candidate[node]} for node in baseline if node in candidate
+        },
+    )
+
+
+def lost(side: str, why: str, node: str = ONE, *, silent: bool = False) -> PairTrace:
+    """A pair that was lost in a test."""
+    before = {} if node in (ONE, "") else {ONE: dict.fromkeys(SIDES, PASSED)}
+    found = PairTrace(selected=[node] if node else [], outcomes=before, is_silent=silent)
+    found.lost = state("lost", why=f"{side}: {why}" if side else why, side=side)
+    return found
+
+
+FREE = met({ONE: PASSED, TWO: PASSED}, {ONE: PASSED, TWO: PASSED})
+
+
+def rehearse(conductor: Played, nodes: Sequence[str] = (ONE, TWO)) -> tuple[Rehearser, PairTrace]:
+    found = Rehearser(conductor=conductor, name="main", time_s=100, until=100)
+    return found, found.rehearse(nodes)
+
+
+@pytest.mark.parametrize("loser", SIDES)
+def test_what_passes_alone_cannot_be_alive_at_once_whoever_failed(loser: Side) -> None:
+    outcomes = {side: {ONE: BUSY if side == loser else PASSED, TWO: PASSED} for side in SIDES}
+    conductor = Played(iter([met(outcomes["baseline"], outcomes["candidate"])]))
+    found, _ = rehearse(conductor)
+
+    assert [("pair", (ONE, TWO)), (loser, (ONE,))] == conductor.asked
+    assert {ONE} == set(found.lost)
+    outcome, why = found.lost[ONE]
+    assert "not comparable" == outcome
+    assert str(why).startswith(
+        f"both sides cannot be alive at once: next to the other one, the {loser} failed: OSError: address already in "
+        "use, and alone it passed: let each process take a port"
+    )
+
+
+def test_both_may_fail_next_to_each_other() -> None:
+    found, _ = rehearse(Played(iter([met({ONE: BUSY}, {ONE: BUSY})])), [ONE])
+
+    assert found.lost[ONE][0] == "not comparable"
+
+
+def test_what_fails_alone_too_keeps_the_reason_that_it_has_there() -> None:
+    """Next to the other side it may have been another one, as chance would have it."""
+    broken = SideOutcome(outcome="failed", reason="AttributeError: predict_fast")
+    conductor = Played(
+        iter([met({ONE: BUSY}, {ONE: BUSY})]), by_itself=lambda side, _: broken if side == "baseline" else PASSED
+    )
+    found, trace = rehearse(conductor, [ONE])
+
+    assert {} == found.lost
+    assert {"baseline": broken, "candidate": PASSED} == trace.outcomes[ONE]
+
+
+def test_a_skip_of_one_side_is_tried_and_one_of_both_is_not() -> None:
+    skipped = SideOutcome(outcome="skipped", reason="the board is in use")
+    one = Played(iter([met({ONE: skipped, TWO: skipped}, {ONE: PASSED, TWO: skipped})]))
+    found, _ = rehearse(one)
+
+    assert [("pair", (ONE, TWO)), ("baseline", (ONE,))] == one.asked
+    assert {ONE} == set(found.lost)
+
+
+def test_files_that_cannot_be_collected_next_to_the_other_side_are_tried() -> None:
+    trace = met({TWO: PASSED}, {ONE: PASSED, TWO: PASSED})
+    trace.errors["baseline"] = {"t.py": "OSError: address already in use"}
+    conductor = Played(iter([trace]))
+    found, _ = rehearse(conductor)
+
+    assert [("pair", (ONE, TWO)), ("baseline", (ONE,))] == conductor.asked
+    assert "the baseline could not collect it: OSError: address" in str(found.lost[ONE][1])
+
+
+def test_a_test_that_one_side_does_not_have_is_not_tried() -> None:
+    conductor = Played(iter([met({TWO: PASSED}, {ONE: PASSED, TWO: PASSED})]))
+    rehearse(conductor)
+
+    assert [("pair", (ONE, TWO))] == conductor.asked
+
+
+def test_a_process_that_hangs_and_passes_alone_is_left_out_at_once() -> None:
+    """It waits for a lock of the other side; half of the time is left to find out."""
+    conductor = Played(iter([lost("candidate", "was silent for 50 s", TWO, silent=True), FREE]))
+    found, _ = rehearse(conductor)
+
+    assert [("pair", (ONE, TWO)), ("candidate", (ONE, TWO)), ("pair", (ONE,))] == conductor.asked
+    assert "the candidate was silent for 50 s, and alone it passed" in str(found.lost[TWO][1])
+    assert [50, 50] == conductor.patience_s
+
+
+def test_a_process_that_is_slow_alone_too_is_given_more_time() -> None:
+    """It trains a model; both sides at once may take twice as long, or more."""
+    slow = Played(iter([lost("candidate", "was silent for 60 s", silent=True), FREE]), alone_s=11)
+    found = Rehearser(conductor=slow, name="main", time_s=1011, until=1011)
+    found.rehearse([ONE, TWO])
+
+    assert {} == found.lost
+    assert [60, 500] == slow.patience_s
+
+
+def test_a_process_that_hangs_for_as_long_as_there_is_waits_for_the_other_side() -> None:
+    hangs = [lost("candidate", f"was silent for {seconds} s", silent=True) for seconds in (60, 500)]
+    found = Rehearser(conductor=Played(iter([*hangs, FREE]), alone_s=11), name="main", time_s=1011, until=1011)
+    found.rehearse([ONE, TWO])
+
+    assert "the candidate was silent for 500 s, and alone it passed" in str(found.lost[ONE][1])
+
+
+def test_a_process_that_dies_and_passes_alone_is_tried_in_a_second_pair() -> None:
+    """The system may have killed it by chance, when memory was short."""
+    once = Played(iter([lost("baseline", "ended with code -9"), FREE]))
+    twice = Played(iter([lost("baseline", "ended with code -9"), lost("baseline", "ended with code -9"), FREE]))
+
+    assert {} == rehearse(once)[0].lost
+    assert "the baseline ended with code -9, and alone it passed" in str(rehearse(twice)[0].lost[ONE][1])
+
+
+@pytest.mark.parametrize(("side", "outcome"), [("baseline", "no baseline"), ("candidate", "not comparable")])
+def test_a_process_that_dies_alone_too_is_its_own_fault(side: Side, outcome: str) -> None:
+    why = lost(side, "ended with code 7")
+    found, _ = rehearse(Played(iter([why, FREE]), dies_in=[(side, ONE)]))
+
+    assert {ONE: (outcome, why.lost)} == found.lost
+
+
+def test_sides_that_go_different_ways_twice_have_no_one_to_be_tried() -> None:
+    odd = [lost("", "both sides went different ways") for _ in range(2)]
+    conductor = Played(iter([*odd, FREE]))
+    found, _ = rehearse(conductor)
+
+    assert {ONE: ("no baseline", odd[0].lost)} == found.lost
+    assert {"pair"} == {who for who, _ in conductor.asked}
+
+
+def test_a_process_that_ends_before_its_first_test_cannot_be_alive_or_not_at_all() -> None:
+    both = Played(iter([lost("baseline", "ended with code 4", "")] * 2))
+    broken = Played(iter([lost("baseline", "ended with code 4", "")]), dies_in=[("baseline", ONE)])
+
+    with pytest.raises(UsageProblem, match="of main with the present code failed: both sides cannot be alive at once"):
+        rehearse(both)
+    with pytest.raises(UsageProblem, match="of main with the present code failed: baseline: ended with code 4"):
+        rehearse(broken)
+
+
+def test_after_five_tests_the_build_is_given_up() -> None:
+    nodes = [f"t.py::{number}" for number in range(7)]
+    traces = [lost("candidate", "was silent for 9 s", node, silent=True) for node in nodes]
+    conductor = Played(iter(traces))
+
+    with pytest.raises(UsageProblem, match="both sides cannot be alive at once"):
+        rehearse(conductor, nodes)
+    assert 6 == sum(who == "pair" for who, _ in conductor.asked)
+
+
+def test_when_the_time_is_up_nothing_more_is_tried() -> None:
+    class Late(Played):
+        def alone(self, side: Side, nodes: Sequence[str], until: float) -> PairTrace:
+            self.now = until
+            return super().alone(side, nodes, until)
+
+    in_a_pair = Played(iter([lost("candidate", "was cut off")]))
+    in_a_pair.now = 100
+    by_itself = Late(iter([lost("candidate", "was silent for 50 s", silent=True)]), dies_in=[("candidate", ONE)])
+    after_it = Played(iter([met({ONE: BUSY}, {ONE: PASSED})]))
+    after_it.now = 100
+
+    for one in (in_a_pair, by_itself):
+        with pytest.raises(UsageProblem, match=r"the time of 100 s was up in .* main .*, in t.py::one: "):
+            rehearse(one, [ONE])
+    assert {} == rehearse(after_it, [ONE])[0].lost
