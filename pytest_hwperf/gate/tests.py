@@ -163,10 +163,10 @@ def _rehearsed(conductor: Conductor, request: GateRequest, until: float) -> tupl
                 f"the time of {request.time_s:g} s was up in the rehearsal of {request.name} with the present code"
                 f"{where}: {trace.lost}; give more by --hwperf-gate-time"
             )
-        if trace.unfinished not in once:
+        if trace.unfinished not in once and not trace.is_cut_short:
             once.add(trace.unfinished)
             continue
-        if not trace.unfinished or len(lost) == _CRASHES:
+        if not trace.unfinished or trace.is_cut_short or len(lost) == _CRASHES:
             raise UsageProblem(f"the rehearsal of {request.name} with the present code failed: {trace.lost}")
         by_candidate = trace.lost.texts["side"] == "candidate"
         lost[trace.unfinished] = ("not comparable" if by_candidate else "no baseline", trace.lost)

@@ -34,6 +34,11 @@ class PairTrace(Rehearsal):
         """The test in which a pair was lost, "" where it was between tests."""
         return next((node for node in self.selected if node not in self.outcomes), "")
 
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether both sides have ended by themselves before all tests were over: their pytest will not run them."""
+        return len(self.files) == len(SIDES) and bool(self.unfinished)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
@@ -90,6 +95,8 @@ class Pairing:
             for side in order:
                 at[side] = self._position(side)
         self.trace.files = {side: message.files for side, message in at.items() if isinstance(message, Bye)}
+        if self.trace.unfinished:
+            raise WorkerLostError(f"both sides ended without having run {self.trace.unfinished}")
 
     def _position(self, side: Side) -> _Position:
         """Return what a side has reached."""

@@ -12,6 +12,7 @@ import pytest
 from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.evidence import Measurement
+from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.core.metrics import METRICS, Better
 from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
 from pytest_hwperf.core.structs import LARGEST
@@ -21,6 +22,8 @@ from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.plugin.tracebacks import without_own_frames
+
+_LONGEST_LABEL = 200  # characters; also of the name of a recorded metric
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -176,7 +179,7 @@ class Hwperf:
         if not self._session.mode.judges:
             return ()
         (old_name, old), (new_name, new) = _two(models)
-        run = empty_run(self._item, label or f"{new_name} against {old_name}")
+        run = empty_run(self._item, _checked(label or f"{new_name} against {old_name}"))
         if any(other.label == run.label for other, _, _ in self._test.compared):
             raise UsageProblem(f"hwperf.compare: {run.label!r} is compared twice; give each its own label=")
         margins, session, shown = self._test.markers.margins, self._session.settings, ProgressLine(self._item.config)
@@ -204,9 +207,7 @@ class Hwperf:
         return comparisons
 
     def _check_label(self, label: object) -> None:
-        if not isinstance(label, str) or not label.isprintable():
-            raise UsageProblem(f"label={label!r}: a label is printable text, such as label='batch 32'")
-        if label in {run.label for run in self._test.runs if run.is_timed}:
+        if _checked(label) in {run.label for run in self._test.runs if run.is_timed}:
             what = f"label={label!r} is used twice" if label else "a second measurement without a label"
             raise UsageProblem(f"{what}: give each hwperf(...) of a test its own, such as label='batch 32'")
 
@@ -228,6 +229,16 @@ def measured_body(item: pytest.Function) -> Callable[..., None]:
         Hwperf(item)(partial(body, **fixtures) if fixtures else body)
 
     return stand_in
+
+
+def _checked(label: object) -> str:
+    """Return a label, which has to fit into a line and into the name of a stored run."""
+    if isinstance(label, str) and label.isprintable() and len(label) <= _LONGEST_LABEL:
+        return label
+    shown = shortened(label) if isinstance(label, str) else repr(label)
+    raise UsageProblem(
+        f"label={shown}: a label is printable text of at most {_LONGEST_LABEL} characters, such as label='batch 32'"
+    )
 
 
 def _two(models: object) -> list[tuple[str, str]]:
@@ -258,6 +269,8 @@ def _subject(
 
 
 def _check_recorded(name: str, value: object, better: str) -> None:
+    if len(name) > _LONGEST_LABEL:
+        raise UsageProblem(f"hwperf.record({shortened(name)}): a name has {_LONGEST_LABEL} characters at most")
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in METRICS:
         taken = "is a built-in metric" if name in METRICS else "is no identifier"
         raise UsageProblem(f"hwperf.record({name!r}): the name {taken}; choose another, such as 'rouge_l'")

@@ -395,7 +395,7 @@ def test_an_unknown_revision_is_a_usage_error(project: pytest.Pytester, against:
     result = run(project, against=against)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --hwperf-against={against}: *"])
+    result.stderr.fnmatch_lines([f"ERROR: --hwperf-against: '{against}' is no revision*"])
 
 
 def test_an_interpreter_that_is_none_is_a_usage_error(project: pytest.Pytester) -> None:
