@@ -154,8 +154,7 @@ def _time_needed(run: Run, figure: Figure, outcome: BudgetOutcome) -> str:
 
 def _calls_take(calls: int, per: str, seconds: float) -> str:
     """Say how long calls take, and what to type for them: their pace varies, so that twice the time is advised."""
-    given = math.ceil(2 * seconds)
-    given = min(given, LONGEST_SAMPLING_S)
+    given = min(math.ceil(2 * seconds), LONGEST_SAMPLING_S)
     remedy = f"--hwperf-max-time={given}" if seconds < given else "give a limit to a lower percentile"
     return f"{counted(calls, per)} take {show(seconds, 's')}: {remedy}"
 

@@ -6,7 +6,14 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.core.completeness import Completeness, completeness, reasons, rounded_up, seconds_needed
+from pytest_hwperf.core.completeness import (
+    Completeness,
+    completeness,
+    reasons,
+    rounded_up,
+    seconds_needed,
+    seconds_needed_from_rehearsal,
+)
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
 from pytest_hwperf.core.hypotheses import (
@@ -34,6 +41,7 @@ from pytest_hwperf.trees.both import Trees, both_trees, commands, prove
 from pytest_hwperf.trees.ignored import check_ignored
 
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
+LONGEST_GATE_S = 24 * 3600  # that --hwperf-gate-time takes
 _CRASHES = 5  # tests that may crash in the rehearsal before the run is given up
 
 
@@ -158,11 +166,7 @@ def _rehearsed(conductor: Conductor, request: GateRequest, until: float) -> tupl
         if not trace.lost:
             return trace, lost
         if conductor.clock() >= until:
-            where = f", in {trace.unfinished}" if trace.unfinished else ""
-            raise UsageProblem(
-                f"the time of {request.time_s:g} s was up in the rehearsal of {request.name} with the present code"
-                f"{where}: {trace.lost}; give more by --hwperf-gate-time"
-            )
+            raise UsageProblem(_why_unrehearsed(request, trace, len(lost), conductor.seconds))
         if trace.unfinished not in once and not trace.is_cut_short:
             once.add(trace.unfinished)
             continue
@@ -170,6 +174,24 @@ def _rehearsed(conductor: Conductor, request: GateRequest, until: float) -> tupl
             raise UsageProblem(f"the rehearsal of {request.name} with the present code failed: {trace.lost}")
         by_candidate = trace.lost.texts["side"] == "candidate"
         lost[trace.unfinished] = ("not comparable" if by_candidate else "no baseline", trace.lost)
+
+
+def _why_unrehearsed(request: GateRequest, trace: PairTrace, lost: int, seconds: Mapping[str, float]) -> str:
+    """Say how far the rehearsal has come in its time, how long all would take, and what to type."""
+    tests = len(request.tests) - lost
+    needed = seconds_needed_from_rehearsal(tests, len(trace.outcomes), request.alpha, seconds, trace.start_s)
+    where = f", in {trace.unfinished}" if trace.unfinished else ""
+    return (
+        f"the time of {request.time_s:g} s was up in the rehearsal of {request.name} with the present code"
+        f"{where}: {trace.lost}; {_more_time(request, needed, least=trace.start_s is None)}"
+    )
+
+
+def _more_time(request: GateRequest, seconds: float, *, least: bool = False) -> str:
+    """Say how long a build takes, and what to type for it."""
+    needed = rounded_up(max(seconds, request.time_s + 1))
+    option = f"Give --hwperf-gate-time={needed}, or select" if needed <= LONGEST_GATE_S else "Select"
+    return f"{'at least' if least else 'about'} {needed} s are needed. {option} fewer tests with -k"
 
 
 def _questions(
@@ -194,10 +216,8 @@ def _why_none(request: GateRequest, evidence: Evidence, questions: Questions, se
         return f"nothing could be compared with {request.name}: {reasons(causes)}"
     if evidence.stopped.kind != "out of time":
         return f"none of {tests} was decided: {evidence.stopped}"
-    needed = rounded_up(max(seconds_needed(evidence, seconds), request.time_s + 1))
     return (
-        f"none of {tests} was decided: {evidence.stopped}, and about {needed} s are needed. Give "
-        f"--hwperf-gate-time={needed}, or select fewer tests with -k"
+        f"none of {tests} was decided: {evidence.stopped}, and {_more_time(request, seconds_needed(evidence, seconds))}"
     )
 
 

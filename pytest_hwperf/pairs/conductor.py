@@ -81,8 +81,10 @@ class Conductor:
             nodes: ids of the tests.
             until: instant of `clock` at which it is cut off.
         """
+        began, reached = self.clock(), list[float]()
 
         def watch(measurement: Measurement) -> None:
+            reached.extend([self.clock() - began] * bool(measurement.test and not reached))
             self.progress(Progress(stage="rehearsal", pair=1, of=1, test=measurement.test))
 
         program = Program(
@@ -95,7 +97,9 @@ class Conductor:
             draw=self._draw,
         )
         watch(Measurement(test="", label=""))
-        return self._hold("rehearsal", program, until)
+        trace = self._hold("rehearsal", program, until)
+        trace.start_s = reached[0] if reached else None
+        return trace
 
     def conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
         """Run pairs until every hypothesis is decided.

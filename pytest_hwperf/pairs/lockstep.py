@@ -28,6 +28,7 @@ class PairTrace(Rehearsal):
     interleavings: dict[Measurement, Interleaving] = field(default_factory=dict)
     files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
     lost: Statement | None = None  # why it ended early
+    start_s: float | None = None  # from the start of the processes to the first measurement; None: none was reached
 
     @property
     def unfinished(self) -> str:
