@@ -82,6 +82,7 @@ class Hwperf:
             UsageProblem: invalid arguments.
             MeasurementError: empty data, NaN outputs, or predictions of another length than `y_true`.
         """
+        self._check_time()
         self._check_label(label)
         subject = _subject(target, args, kwargs, y_true=y_true, batch_size=batch_size)
         subject = dataclasses.replace(subject, conditions={**subject.conditions, "gc": self._session.settings.gc})
@@ -102,6 +103,7 @@ class Hwperf:
         Raises:
             UsageProblem: a bad name, value, direction or margin, or a name recorded twice.
         """
+        self._check_time()
         _check_recorded(name, value, better)
         size = RECORDED_MARGIN if margin is None else parse_size(margin, "relative")
         position = self._unlabelled()
@@ -141,6 +143,7 @@ class Hwperf:
         Raises:
             UsageProblem: an unknown scenario, an unfitted estimator, calibration rows that are test rows.
         """
+        self._check_time()
         data = (X, y, X_calibration)
         found, skips = ready_scenarios(self._item.nodeid, estimator, data, names=names, threads=threads)
         self._test.skips.extend(skips)
@@ -176,6 +179,7 @@ class Hwperf:
         from pytest_hwperf.gate.models import CompareSettings, compare_models
         from pytest_hwperf.plugin.progress import ProgressLine
 
+        self._check_time()
         if not self._session.mode.judges:
             return ()
         (old_name, old), (new_name, new) = _two(models)
@@ -205,6 +209,14 @@ class Hwperf:
         }
         self._test.compared.append((replace(run, conditions=conditions), comparisons, gate))
         return comparisons
+
+    def _check_time(self) -> None:
+        if self._test.is_over and not self._session.settings.disable:
+            raise UsageProblem(
+                f"the fixture hwperf of {self._item.nodeid} was used when that test was over, so that nothing would "
+                "judge it: measure in the body of the test, or in a fixture before its yield; each test takes its own "
+                "hwperf"
+            )
 
     def _check_label(self, label: object) -> None:
         if _checked(label) in {run.label for run in self._test.runs if run.is_timed}:
