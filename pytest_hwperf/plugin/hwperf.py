@@ -17,13 +17,12 @@ from pytest_hwperf.core.metrics import METRICS, Better
 from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
 from pytest_hwperf.core.structs import LARGEST
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
+from pytest_hwperf.plugin.labels import LONGEST_LABEL, checked_label, label_of_models
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.plugin.tracebacks import without_own_frames
-
-_LONGEST_LABEL = 200  # characters; also of the name of a recorded metric
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -183,7 +182,7 @@ class Hwperf:
         if not self._session.mode.judges:
             return ()
         (old_name, old), (new_name, new) = _two(models)
-        run = empty_run(self._item, _checked(label or f"{new_name} against {old_name}"))
+        run = empty_run(self._item, checked_label(label) or label_of_models(new_name, old_name))
         if any(other.label == run.label for other, _, _ in self._test.compared):
             raise UsageProblem(f"hwperf.compare: {run.label!r} is compared twice; give each its own label=")
         margins, session, shown = self._test.markers.margins, self._session.settings, ProgressLine(self._item.config)
@@ -219,7 +218,7 @@ class Hwperf:
             )
 
     def _check_label(self, label: object) -> None:
-        if _checked(label) in {run.label for run in self._test.runs if run.is_timed}:
+        if checked_label(label) in {run.label for run in self._test.runs if run.is_timed}:
             what = f"label={label!r} is used twice" if label else "a second measurement without a label"
             raise UsageProblem(f"{what}: give each hwperf(...) of a test its own, such as label='batch 32'")
 
@@ -241,16 +240,6 @@ def measured_body(item: pytest.Function) -> Callable[..., None]:
         Hwperf(item)(partial(body, **fixtures) if fixtures else body)
 
     return stand_in
-
-
-def _checked(label: object) -> str:
-    """Return a label, which has to fit into a line and into the name of a stored run."""
-    if isinstance(label, str) and label.isprintable() and len(label) <= _LONGEST_LABEL:
-        return label
-    shown = shortened(label) if isinstance(label, str) else repr(label)
-    raise UsageProblem(
-        f"label={shown}: a label is printable text of at most {_LONGEST_LABEL} characters, such as label='batch 32'"
-    )
 
 
 def _two(models: object) -> list[tuple[str, str]]:
@@ -281,8 +270,8 @@ def _subject(
 
 
 def _check_recorded(name: str, value: object, better: str) -> None:
-    if len(name) > _LONGEST_LABEL:
-        raise UsageProblem(f"hwperf.record({shortened(name)}): a name has {_LONGEST_LABEL} characters at most")
+    if len(name) > LONGEST_LABEL:
+        raise UsageProblem(f"hwperf.record({shortened(name)}): a name has {LONGEST_LABEL} characters at most")
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in METRICS:
         taken = "is a built-in metric" if name in METRICS else "is no identifier"
         raise UsageProblem(f"hwperf.record({name!r}): the name {taken}; choose another, such as 'rouge_l'")

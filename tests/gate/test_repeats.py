@@ -1,4 +1,4 @@
-"""Models that each process trains again: equal code fails no build more often than stated, and worse code still does."""
+"""Models that each process trains again: equal code fails no build more often than stated, and worse code does."""
 
 from array import array
 from collections.abc import Callable, Sequence
