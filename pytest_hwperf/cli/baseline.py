@@ -153,7 +153,7 @@ def _name(run: Run) -> str:
 
 def _origin(stored: StoredRun) -> str:
     run = stored.run
-    code = f"of {run.revision[:COMMIT_DIGITS]}{'+changes' * run.changed}" if run.revision else "outside of git"
+    code = f"of {run.revision[:COMMIT_DIGITS]}{'+changes' * run.changed}" if run.revision else "of no commit"
     return f"{code}, {run.started_at}, machine {run.machine.fingerprint} ({run.machine.cpu_model})"
 
 

@@ -11,6 +11,8 @@ from pytest_hwperf.core.sequence import SCREEN_P, SCREEN_PAIRS, looks
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.units import counted
 
+LONGEST_GATE_S = 24 * 3600  # that --hwperf-gate-time takes
+
 _SHOWN = 3  # reasons
 _PAIR = 2.0  # what a pair takes, in rehearsals of the same tests: its warm-up and its turns are longer
 _RESERVE = 1.25  # pairs differ, and one may have to be repeated
@@ -86,11 +88,47 @@ def seconds_needed(evidence: Evidence, seconds: Mapping[str, float]) -> float:
     """
     screened = sum(pair.stage == "screen" for pair in evidence.pairs)
     a_pair = seconds["screen"] / screened if screened else _PAIR * seconds["rehearsal"]
-    asked = max(1, len(evidence.hypotheses))
-    suspects = 1 + math.floor(SCREEN_P * asked)
-    confirming = looks(suspects + len(evidence.fixed_samples), evidence.alpha)[-1] * suspects / asked
     before = sum(seconds.get(stage, 0.0) for stage in ("checkout", "rehearsal", "processes"))
-    return before + _RESERVE * a_pair * (SCREEN_PAIRS + confirming)
+    return before + _pairs_needed(len(evidence.hypotheses), len(evidence.fixed_samples), evidence.alpha) * a_pair
+
+
+def seconds_needed_from_rehearsal(
+    tests: int, rehearsed: int, alpha: float, seconds: Mapping[str, float], start_s: float | None
+) -> float:
+    """Return the same of a build whose rehearsal was cut off: at least that, where no test was reached.
+
+    Args:
+        tests: to be rehearsed.
+        rehearsed: of these, before it was cut off in the next one, which counts as if it had ended then.
+        alpha: false-alarm rate of the build.
+        seconds: where the time went: checkout, rehearsal.
+        start_s: of the rehearsal, until the first test was reached; None where none was.
+    """
+    whole = spent = seconds["rehearsal"]
+    if start_s is not None:
+        whole = start_s + (spent - start_s) * max(1.0, tests / (rehearsed + 1))
+    return seconds.get("checkout", 0.0) + whole * (1 + _PAIR * _pairs_needed(tests, 0, alpha))
+
+
+def _pairs_needed(hypotheses: int, fixed_samples: int, alpha: float) -> float:
+    """Return how many pairs of all tests a build takes, with a reserve; a pair of some of them counts as a part."""
+    asked = max(1, hypotheses)
+    suspects = 1 + math.floor(SCREEN_P * asked)
+    confirming = looks(suspects + fixed_samples, alpha)[-1] * suspects / asked
+    return _RESERVE * (SCREEN_PAIRS + confirming)
+
+
+def more_time(limit_s: float, seconds: float, *, least: bool = False) -> str:
+    """Say how long a build takes that has exceeded its limit, and what to type.
+
+    Args:
+        limit_s: of the build.
+        seconds: that it needs.
+        least: whether it may need more.
+    """
+    needed = rounded_up(max(seconds, limit_s + 1))
+    option = f"Give --hwperf-gate-time={needed}, or select" if needed <= LONGEST_GATE_S else "Select"
+    return f"{'at least' if least else 'about'} {needed} s are needed. {option} fewer tests with -k"
 
 
 def rounded_up(seconds: float) -> int:

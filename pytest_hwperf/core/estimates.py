@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 # Stopping asks at every doubling of n. With bounds at 99.5 % ten such looks together err as often as one bound at the
 # 95 % that is reported: see docs/statistics.md.
 STOPPING_CONFIDENCE = 0.99
-_REPORTED = 0.90  # confidence
+REPORTED_CONFIDENCE = 0.90
 
 
-def estimate(sample: Sample, statistic: str, *, confidence: float = _REPORTED) -> Estimate:
+def estimate(sample: Sample, statistic: str, *, confidence: float = REPORTED_CONFIDENCE) -> Estimate:
     """Estimate one statistic of a sample, with the interval that fits its unit of replication.
 
     Args:
@@ -54,7 +54,7 @@ def figures(run: Run) -> tuple[Figure, ...]:
     found = []
     for sample in run.samples:
         statistics = metric_of(sample.metric).statistics
-        for statistic, estimated in zip(statistics, _estimates(sample, statistics, _REPORTED), strict=True):
+        for statistic, estimated in zip(statistics, _estimates(sample, statistics, REPORTED_CONFIDENCE), strict=True):
             figure = Figure(
                 metric=sample.metric,
                 statistic=statistic,

@@ -15,6 +15,11 @@ def visible(text: str) -> str:
     return "".join(map(_escaped, text))
 
 
+def shortened(text: str, most: int = 100) -> str:
+    """Quote a text that was given, of a long one its beginning and its length."""
+    return repr(text) if len(text) <= most else f"{text[:most]!r}… ({len(text)} characters)"
+
+
 def visible_lines(text: str) -> str:
     r"""Make each line of a text visible; only `\n` ends one.
 

@@ -182,7 +182,7 @@ def why_not_rerun(stored: Run, *, known: bool, crowded: bool) -> str:
         crowded: whether other test workers run side by side.
     """
     if not stored.revision:
-        return "it was saved outside of git"
+        return "it was saved outside of git, or before the first commit"
     if stored.changed:
         return "it was saved with changes that were not committed"
     if not known:

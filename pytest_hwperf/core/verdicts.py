@@ -3,8 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from pytest_hwperf.core.estimates import clear_of
+from pytest_hwperf.core.estimates import REPORTED_CONFIDENCE, clear_of, needed_for_bound
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, Metric
+from pytest_hwperf.core.ranks import quantile
 from pytest_hwperf.core.records import (
     Budget,
     BudgetOutcome,
@@ -21,6 +22,8 @@ from pytest_hwperf.core.statements import Kind, Statement, state
 from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
 
 MOST_RETRIES = 5  # fresh processes: 2^-5 is below the 5 % of a one-sided limit
+
+LONGEST_SAMPLING_S = 3600  # that --hwperf-max-time takes
 
 _FAILURES: frozenset[Kind] = frozenset({"test ended", "not runnable", "lost", "lost, logged"})  # of a test on a side
 _UNPAIRED: frozenset[Kind] = _FAILURES | {"not collected", "not at once", "no value"}  # of a test in pairs
@@ -91,6 +94,24 @@ def judge_budget(
     )
 
 
+def why_it_cannot_pass(budget: Budget, call_s: float, time_s: float) -> str:
+    """Say why a budget on a percentile of the latency cannot pass in a time, and which time it takes; "" where it can.
+
+    Args:
+        budget: of a test.
+        call_s: seconds of a call.
+        time_s: for which calls are made.
+    """
+    q = quantile(budget.statistic)
+    if budget.metric != MEDIAN_LATENCY[0] or not q:
+        return ""
+    calls = needed_for_bound(max(q, 1 - q), REPORTED_CONFIDENCE)
+    if calls * call_s <= time_s:
+        return ""
+    needed = _calls_take(calls, "call", calls * call_s)
+    return f"{budget.metric} {budget.statistic} cannot pass in {show(time_s, 's')} of calls: {needed}"
+
+
 def judge_comparison(metric: Metric, comparison: Comparison, policy: Policy) -> Verdict:
     """Answer one comparison; its outcome was decided where its numbers were compared."""
     undecided = comparison.outcome in ("inconclusive", "not comparable") or baseline_failed(comparison)
@@ -135,8 +156,14 @@ def _time_needed(run: Run, figure: Figure, outcome: BudgetOutcome) -> str:
     if outcome != "inconclusive" or not lacking or latency is None or figure.metric != latency.metric:
         return ""
     seconds = lacking[0] * sum(latency.values) / len(latency.values)
-    calls = counted(int(lacking[0]), latency.per)
-    return f"; {calls} take {show(seconds, 's')}: --hwperf-max-time={math.ceil(2 * seconds)}"
+    return f"; {_calls_take(int(lacking[0]), latency.per, seconds)}"
+
+
+def _calls_take(calls: int, per: str, seconds: float) -> str:
+    """Say how long calls take, and what to type for them: their pace varies, so that twice the time is advised."""
+    given = min(math.ceil(2 * seconds), LONGEST_SAMPLING_S)
+    remedy = f"--hwperf-max-time={given}" if seconds < given else "give a limit to a lower percentile"
+    return f"{counted(calls, per)} take {show(seconds, 's')}: {remedy}"
 
 
 def _word(outcome: BudgetOutcome, estimate: Estimate, policy: Policy, *, timed: bool) -> str:

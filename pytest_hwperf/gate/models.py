@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any
 
 from pytest_hwperf.core.budgets import MODELS_COMPARED
+from pytest_hwperf.core.completeness import rounded_up, seconds_needed_from_rehearsal
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
 from pytest_hwperf.core.foreign_text import visible
@@ -165,9 +166,11 @@ def _trace(conductor: Conductor, models: Mapping[Side, str], settings: CompareSe
         if side in outcomes and outcomes[side].outcome == "failed":
             raise UsageProblem(f"{model} cannot be measured: {visible(outcomes[side].reason)}")
     if trace.lost and conductor.clock() >= until:
+        needed = seconds_needed_from_rehearsal(1, 0, settings.alpha, conductor.seconds, trace.start_s)
         raise UsageProblem(
             f"the time of {settings.time_s:g} s was up before {models['baseline']} and {models['candidate']} had been "
-            f"measured once: {trace.lost}; give more time"
+            f"measured once: {trace.lost}; at least {rounded_up(max(needed, settings.time_s + 1))} s are needed, give "
+            "more time"
         )
     if trace.lost:
         raise UsageProblem(f"the rehearsal of {models['baseline']} with {models['candidate']} failed: {trace.lost}")

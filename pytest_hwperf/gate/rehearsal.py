@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pytest_hwperf.core.completeness import more_time, seconds_needed_from_rehearsal
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.hypotheses import SIDES, Reason, SideOutcome, collection_error
@@ -26,6 +27,10 @@ class Conducting(Protocol):
     def clock(self) -> Callable[[], float]:
         """What tells the time, in seconds."""
 
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Where its time went."""
+
     def rehearse(self, nodes: Sequence[str], until: float, silence_s: float) -> PairTrace:
         """Let both sides go through tests."""
 
@@ -39,6 +44,7 @@ class Rehearser:
 
     conductor: Conducting
     name: str  # of the baseline, as it is shown
+    alpha: float  # false-alarm rate of the build
     time_s: float  # of the whole build
     until: float  # instant of the conductor's clock at which it is up
     lost: dict[str, Reason] = field(default_factory=dict)  # node id → why the test was left out
@@ -66,7 +72,9 @@ class Rehearser:
 
         The system kills a process when memory is short, and does so next to the other side first.
         """
-        self._check_time(trace.unfinished, why)
+        self._check_time(trace, why, len(nodes))
+        if trace.is_cut_short:
+            raise UsageProblem(self._failed_by(why))
         began = self.conductor.clock()
         node, reason = trace.unfinished, self._own_loss(trace, why, nodes)
         if reason is None and trace.is_silent and not self._has_slow:
@@ -78,7 +86,7 @@ class Rehearser:
             return
         reason = reason or ("not comparable", _not_at_once(why))
         if not node or len(self.lost) == _LOST:
-            raise UsageProblem(f"the rehearsal of {self.name} with the present code failed: {reason[1]}")
+            raise UsageProblem(self._failed_by(reason[1]))
         self.lost[node] = reason
 
     def _own_loss(self, trace: PairTrace, why: Statement, nodes: Sequence[str]) -> Reason | None:
@@ -87,20 +95,27 @@ class Rehearser:
         for side in blamed:
             alone = self.conductor.alone(side, nodes[: nodes.index(node) + 1] if node else nodes, self.until)
             if alone.lost:
-                self._check_time(node, alone.lost)
+                self._check_time(trace, alone.lost, len(nodes))
             if not alone.lost or (node and _passed(alone.outcomes.get(node, {}), side)):
                 return None
         if not blamed and node not in self._once:
             return None
         return ("not comparable" if "candidate" in blamed else "no baseline", why)
 
-    def _check_time(self, node: str, why: Statement) -> None:
+    def _failed_by(self, why: Statement | None) -> str:
+        return f"the rehearsal of {self.name} with the present code failed: {why}"
+
+    def _check_time(self, trace: PairTrace, why: Statement, tests: int) -> None:
+        """Raise where the time is up: how far it has come with so many tests, how long all would take, what to type."""
         if self.conductor.clock() < self.until:
             return
-        where = f", in {node}" if node else ""
+        needed = seconds_needed_from_rehearsal(
+            tests, len(trace.outcomes), self.alpha, self.conductor.seconds, trace.start_s
+        )
+        where = f", in {trace.unfinished}" if trace.unfinished else ""
         raise UsageProblem(
             f"the time of {self.time_s:g} s was up in the rehearsal of {self.name} with the present code{where}: "
-            f"{why}; give more by --hwperf-gate-time"
+            f"{why}; {more_time(self.time_s, needed, least=trace.start_s is None)}"
         )
 
     def _try_failed(self, trace: PairTrace, nodes: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.core.completeness import Completeness, completeness, reasons, rounded_up, seconds_needed
+from pytest_hwperf.core.completeness import Completeness, completeness, more_time, reasons, seconds_needed
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
 from pytest_hwperf.core.hypotheses import (
@@ -96,7 +96,9 @@ def run_gate(request: GateRequest) -> GateResult:
             plant=request.plant,
         )
         conductor.seconds["checkout"] = monotonic() - began
-        rehearser = Rehearser(conductor=conductor, name=request.name, time_s=request.time_s, until=until)
+        rehearser = Rehearser(
+            conductor=conductor, name=request.name, alpha=request.alpha, time_s=request.time_s, until=until
+        )
         trace = rehearser.rehearse([test.node for test in request.tests])
         if not request.base_python:
             check_ignored(trees.candidate, trees.baseline, trace.files)
@@ -192,12 +194,9 @@ def _why_none(request: GateRequest, evidence: Evidence, questions: Questions, se
         return f"nothing could be compared with {request.name}: {reasons(causes)}"
     if evidence.stopped.kind != "out of time":
         return f"none of {tests} was decided: {evidence.stopped}"
-    needed = rounded_up(max(seconds_needed(evidence, seconds), request.time_s + 1))
+    more = more_time(request.time_s, seconds_needed(evidence, seconds))
     apart = [str(why) for _, why in questions.tests.values() if why is not None and why.kind == "not at once"]
-    return (
-        f"none of {tests} was decided: {evidence.stopped}, and about {needed} s are needed. Give "
-        f"--hwperf-gate-time={needed}, or select fewer tests with -k{'; ' if apart else ''}{reasons(apart)}"
-    )
+    return f"none of {tests} was decided: {evidence.stopped}, and {more}{'; ' if apart else ''}{reasons(apart)}"
 
 
 def _gone(trace: PairTrace) -> frozenset[Measurement]:

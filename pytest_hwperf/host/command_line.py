@@ -20,6 +20,7 @@ class Command:
     environment: Mapping[str, str]
     deadline_s: float = LONGEST_SILENCE_S  # a process that is silent for longer hangs
     interpreter: str = field(default=sys.executable)
+    keeps_cache: bool = True  # whether pytest's cache plugin is on: without it, its option is unknown
     module: str = "pytest"
     model: ModelSpec | None = None  # what that module measures, where it is no pytest
 
@@ -27,7 +28,8 @@ class Command:
         """Return the whole command line of a process that keeps its own files in the folder `place`."""
         own = []
         if self.module == "pytest":  # the asking session's own cache and temporary folders must not be cleared under it
-            own = ["-o", f"cache_dir={place / 'cache'}", f"--basetemp={place / 'tmp'}"]
+            cache = ["-o", f"cache_dir={place / 'cache'}"] if self.keeps_cache else []
+            own = [*cache, f"--basetemp={place / 'tmp'}"]
         safely = ["-P"] if self.model is not None else []  # its folder may hold a numpy.py that nobody asked for
         return [self.interpreter, *safely, "-m", self.module, *self.arguments, *own]
 
@@ -42,6 +44,7 @@ class PytestCommand:
     inipath: Path | None
     directory: Path  # in which pytest was started
     environment: Mapping[str, str]
+    keeps_cache: bool = True  # whether pytest's cache plugin is on
     deadline_s: float = LONGEST_SILENCE_S  # a process that is silent for longer hangs
 
     def for_file(self, path: Path) -> Command:
@@ -51,6 +54,7 @@ class PytestCommand:
             arguments=[*self.inherited, str(path), f"--rootdir={self.root}", *ini, *self.neutral],
             directory=self.directory,
             environment=self.environment,
+            keeps_cache=self.keeps_cache,
             deadline_s=self.deadline_s,
         )
 

@@ -20,6 +20,14 @@ def read_text(path: Path) -> str:
         return ""
 
 
+def is_folder(path: Path) -> bool:
+    """Whether there is such a folder; a name that no file system takes names none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # too long; with a null character
+        return False
+
+
 def read_file(path: Path, largest: int) -> bytes:
     """Return the content of a file that anyone may have put there.
 

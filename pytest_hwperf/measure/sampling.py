@@ -118,12 +118,18 @@ class Sampler:
         self._limits = limits
         self._clock_ns = clock_ns
 
-    def measure(self, meters: Sequence[Meter], enough: Callable[[RawSamples], bool]) -> RawSamples:
+    def measure(
+        self,
+        meters: Sequence[Meter],
+        enough: Callable[[RawSamples], bool],
+        warmed: Callable[[float], None] = lambda _: None,
+    ) -> RawSamples:
         """Warm up and sample until `enough` agrees, or the time is up.
 
         Args:
             meters: read at both ends of every window, outside the timed calls.
             enough: called with all raw samples whenever the number of windows has doubled.
+            warmed: called with the seconds of a call when the warm-up is over.
 
         Raises:
             UsageProblem: the first call makes a coroutine.
@@ -137,11 +143,18 @@ class Sampler:
         refuse_nan(result)
         measured = RawSamples(result=result, first_call_s=first_s)
         with _repetition_explained(), collection(held=self._limits.hold_collector):
-            untraced(partial(self._repeat, measured, meters, enough))
+            untraced(partial(self._repeat, measured, meters, enough, warmed))
         return measured
 
-    def _repeat(self, measured: RawSamples, meters: Sequence[Meter], enough: Callable[[RawSamples], bool]) -> None:
+    def _repeat(
+        self,
+        measured: RawSamples,
+        meters: Sequence[Meter],
+        enough: Callable[[RawSamples], bool],
+        warmed: Callable[[float], None],
+    ) -> None:
         call_s, warning = self._warm_up(measured.first_call_s)
+        warmed(call_s)
         measured.warnings.extend(filter(None, [warning]))
         batch = self._batch(call_s)
         measured.calls_per_value = 1 if self._limits.single_calls else batch

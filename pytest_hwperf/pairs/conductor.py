@@ -82,8 +82,10 @@ class Conductor:
             until: instant of `clock` at which it is cut off.
             silence_s: the longest that a process may be silent, where it is less than for other pairs.
         """
+        began, reached = self.clock(), list[float]()
 
         def watch(measurement: Measurement) -> None:
+            reached.extend([self.clock() - began] * bool(measurement.test and not reached))
             self.progress(Progress(stage="rehearsal", pair=1, of=1, test=measurement.test))
 
         program = Program(
@@ -96,7 +98,9 @@ class Conductor:
             draw=self._draw,
         )
         watch(Measurement(test="", label=""))
-        return self._hold("rehearsal", program, until)
+        trace = self._hold("rehearsal", program, until)
+        trace.start_s = reached[0] if reached else None
+        return trace
 
     def alone(self, side: Side, nodes: Sequence[str], until: float = math.inf) -> PairTrace:
         """Let one side go through tests with the other side closed: nothing is measured.

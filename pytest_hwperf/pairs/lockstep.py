@@ -32,6 +32,7 @@ class PairTrace(Rehearsal):
     files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
     lost: Statement | None = None  # why it ended early
     is_silent: bool = False  # whether it was lost since a process hung
+    start_s: float | None = None  # from the start of the processes to the first measurement; None: none was reached
 
     def lose(self, error: WorkerLostError) -> None:
         """Note that it ended early, and why."""
@@ -41,6 +42,11 @@ class PairTrace(Rehearsal):
     def unfinished(self) -> str:
         """The test in which a pair was lost, "" where it was between tests."""
         return next((node for node in self.selected if node not in self.outcomes), "")
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether both sides have ended by themselves before all tests were over: their pytest will not run them."""
+        return len(self.files) == len(SIDES) and bool(self.unfinished)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +107,8 @@ class Pairing:
             for side in order:
                 at[side] = self._position(side)
         self.trace.files = {side: message.files for side, message in at.items() if isinstance(message, Bye)}
+        if self.trace.unfinished:
+            raise WorkerLostError(f"both sides ended without having run {self.trace.unfinished}")
 
     def _position(self, side: Side) -> _Position:
         """Return what a side has reached."""

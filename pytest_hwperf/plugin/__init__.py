@@ -79,8 +79,12 @@ def hwperf_fixture(request: pytest.FixtureRequest) -> "Hwperf":
     """Measure: call it with the fixture `scenario`, or with a callable, its arguments and `y_true=`, `batch_size=`."""
     from pytest_hwperf.plugin.hooks import start
     from pytest_hwperf.plugin.hwperf import Hwperf
+    from pytest_hwperf.plugin.markers import why_not_judged
+    from pytest_hwperf.plugin.session import session_of
 
     start(request.config)
+    if (why_not := why_not_judged(request.node)) and not session_of(request.config).settings.disable:
+        pytest.fail(why_not, pytrace=False)
     return Hwperf(request.node)
 
 
@@ -90,6 +94,12 @@ def scenario(request: pytest.FixtureRequest, hwperf_model: Any, hwperf_data: Any
     from pytest_hwperf.core.errors import HwperfError
     from pytest_hwperf.plugin.scenarios import ready_scenario
 
+    if not hasattr(request, "param"):
+        pytest.fail(
+            "the fixture scenario was asked for by name, where pytest has none to give: the test is run for each "
+            "scenario only if scenario is an argument of the test, or of a fixture that is one",
+            pytrace=False,
+        )
     try:
         return ready_scenario(request.node, request.param, hwperf_model, hwperf_data)
     except HwperfError as error:

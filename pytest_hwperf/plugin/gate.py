@@ -12,10 +12,11 @@ from pytest_hwperf.core.hypotheses import COMMIT_DIGITS, EnergySource, MeasuredT
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.sequence import check_alpha
 from pytest_hwperf.gate.tests import GateRequest, run_gate, summary
+from pytest_hwperf.host.files import is_folder
 from pytest_hwperf.plugin.inherited_options import pytest_command
 from pytest_hwperf.plugin.progress import ProgressLine
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
-from pytest_hwperf.trees.revision import has_commit, resolve
+from pytest_hwperf.trees.revision import has_commit, named_revision, resolve
 
 
 def rerun(session: pytest.Session) -> None:
@@ -58,15 +59,24 @@ def check_against(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--hwperf-alpha: {error}") from error
     if settings.base_python and not (config.invocation_params.dir / settings.base_python).is_file():
         raise pytest.UsageError(f"--hwperf-base-python={settings.base_python!r} is no file; give an interpreter")
-    if not (config.invocation_params.dir / settings.against).is_dir():
-        try:
-            resolve(config.rootpath, settings.against)
-        except HwperfError as error:
-            raise pytest.UsageError(visible_lines(f"--hwperf-against={settings.against}: {error}")) from error
+    try:
+        _check_baseline(config, settings.against)
+    except HwperfError as error:
+        raise pytest.UsageError(visible_lines(f"--hwperf-against: {error}")) from error
     if _workers(config):
         raise pytest.UsageError(
             "--hwperf-against needs the machine for itself, and -n starts test workers side by side: run measured "
             "tests alone with -n0 --hwperf-only --hwperf-against=…, and the others with -n … --hwperf-skip"
+        )
+
+
+def _check_baseline(config: pytest.Config, against: str) -> None:
+    """Refuse what is no revision and no folder, and what is both."""
+    if not is_folder(config.invocation_params.dir / against):
+        resolve(config.rootpath, against)
+    elif revision := named_revision(config.rootpath, against):
+        raise UsageProblem(
+            f"{against!r} is a folder and a revision: give ./{against} for the folder, or {revision} for the revision"
         )
 
 
@@ -122,7 +132,7 @@ def _request(
         tests=tests,
         files=list(dict.fromkeys(item.path for item in items if item.path.exists())),
         command=pytest_command(config),
-        against=folder if folder.is_dir() else against,
+        against=folder if is_folder(folder) else against,
         name=name,
         alpha=settings.alpha,
         time_s=settings.gate_time_s,

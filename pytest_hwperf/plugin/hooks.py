@@ -240,6 +240,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     return result
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Let the fixture refuse to measure from now on: nothing would judge it."""
+    test_of(item).is_over = True
+
+
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
     """Note the timer of pytest-timeout, to stop it during waits for fresh processes."""

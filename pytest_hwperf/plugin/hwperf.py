@@ -12,10 +12,12 @@ import pytest
 from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.evidence import Measurement
+from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.core.metrics import METRICS, Better
 from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
 from pytest_hwperf.core.structs import LARGEST
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
+from pytest_hwperf.plugin.labels import LONGEST_LABEL, checked_label, label_of_models
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
@@ -79,6 +81,7 @@ class Hwperf:
             UsageProblem: invalid arguments.
             MeasurementError: empty data, NaN outputs, or predictions of another length than `y_true`.
         """
+        self._check_time()
         self._check_label(label)
         subject = _subject(target, args, kwargs, y_true=y_true, batch_size=batch_size)
         subject = dataclasses.replace(subject, conditions={**subject.conditions, "gc": self._session.settings.gc})
@@ -99,6 +102,7 @@ class Hwperf:
         Raises:
             UsageProblem: a bad name, value, direction or margin, or a name recorded twice.
         """
+        self._check_time()
         _check_recorded(name, value, better)
         size = RECORDED_MARGIN if margin is None else parse_size(margin, "relative")
         position = self._unlabelled()
@@ -138,6 +142,7 @@ class Hwperf:
         Raises:
             UsageProblem: an unknown scenario, an unfitted estimator, calibration rows that are test rows.
         """
+        self._check_time()
         data = (X, y, X_calibration)
         found, skips = ready_scenarios(self._item.nodeid, estimator, data, names=names, threads=threads)
         self._test.skips.extend(skips)
@@ -173,10 +178,11 @@ class Hwperf:
         from pytest_hwperf.gate.models import CompareSettings, compare_models
         from pytest_hwperf.plugin.progress import ProgressLine
 
+        self._check_time()
         if not self._session.mode.judges:
             return ()
         (old_name, old), (new_name, new) = _two(models)
-        run = empty_run(self._item, label or f"{new_name} against {old_name}")
+        run = empty_run(self._item, checked_label(label) or label_of_models(new_name, old_name))
         if any(other.label == run.label for other, _, _ in self._test.compared):
             raise UsageProblem(f"hwperf.compare: {run.label!r} is compared twice; give each its own label=")
         margins, session, shown = self._test.markers.margins, self._session.settings, ProgressLine(self._item.config)
@@ -203,10 +209,16 @@ class Hwperf:
         self._test.compared.append((replace(run, conditions=conditions), comparisons, gate))
         return comparisons
 
+    def _check_time(self) -> None:
+        if self._test.is_over and not self._session.settings.disable:
+            raise UsageProblem(
+                f"the fixture hwperf of {self._item.nodeid} was used when that test was over, so that nothing would "
+                "judge it: measure in the body of the test, or in a fixture before its yield; each test takes its own "
+                "hwperf"
+            )
+
     def _check_label(self, label: object) -> None:
-        if not isinstance(label, str) or not label.isprintable():
-            raise UsageProblem(f"label={label!r}: a label is printable text, such as label='batch 32'")
-        if label in {run.label for run in self._test.runs if run.is_timed}:
+        if checked_label(label) in {run.label for run in self._test.runs if run.is_timed}:
             what = f"label={label!r} is used twice" if label else "a second measurement without a label"
             raise UsageProblem(f"{what}: give each hwperf(...) of a test its own, such as label='batch 32'")
 
@@ -258,6 +270,8 @@ def _subject(
 
 
 def _check_recorded(name: str, value: object, better: str) -> None:
+    if len(name) > LONGEST_LABEL:
+        raise UsageProblem(f"hwperf.record({shortened(name)}): a name has {LONGEST_LABEL} characters at most")
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in METRICS:
         taken = "is a built-in metric" if name in METRICS else "is no identifier"
         raise UsageProblem(f"hwperf.record({name!r}): the name {taken}; choose another, such as 'rouge_l'")

@@ -43,6 +43,7 @@ def pytest_command(config: pytest.Config) -> PytestCommand:
         inipath=config.inipath,
         directory=Path(config.invocation_params.dir),
         environment=_environment(),
+        keeps_cache=config.pluginmanager.hasplugin("cacheprovider"),
         deadline_s=session_of(config).settings.worker_time_s,
     )
 
@@ -59,8 +60,13 @@ def command_for(item: pytest.Item) -> Command:
 
 
 def _neutral_options(config: pytest.Config) -> list[str]:
-    """Return the options that keep plugins from disturbing a worker, or the files of this session."""
-    plugins, arguments = config.pluginmanager, ["--maxfail=0", "-o", "log_file=", "-k", "", "-m", ""]
+    """Return the options that keep plugins from disturbing a worker, or the files of this session.
+
+    An option of a plugin that is switched off is none: `--strict-config` refuses it.
+    """
+    plugins, arguments = config.pluginmanager, ["--maxfail=0", "-k", "", "-m", ""]
+    if plugins.hasplugin("logging"):
+        arguments += ["-o", "log_file="]
     if plugins.hasplugin("junitxml"):
         arguments.append("--junitxml=")
     if plugins.hasplugin("xdist"):

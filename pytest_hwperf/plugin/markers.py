@@ -93,6 +93,22 @@ def _missing_fixture(item: pytest.Item) -> str:
     )
 
 
+def why_not_judged(item: pytest.Item) -> str:
+    """Say why what a test measures would not be judged; "" where it is.
+
+    Tests are judged, compared, selected and rerun by the fixtures that they are collected with. One that is asked for
+    while the test runs is none of them.
+    """
+    if "hwperf" in getattr(item, "fixturenames", ()):
+        return ""
+    path, line, _ = item.location
+    return (
+        f"{path}:{(line or 0) + 1}: the fixture hwperf was asked for by name (request.getfixturevalue), when this test "
+        "had been collected as one that does not use it: what it measures would be neither judged nor compared. Make "
+        'hwperf an argument of the test, or mark the test with @pytest.mark.usefixtures("hwperf")'
+    )
+
+
 def _unmeasurable(item: pytest.Item) -> str:
     """Say why nothing of a test can be measured; "" where something can.
 

@@ -20,6 +20,7 @@ from pytest_hwperf.core.ranks import is_tail
 from pytest_hwperf.core.records import Reading, Run, Sample, replace
 from pytest_hwperf.core.statements import Remark, Statement, said, state
 from pytest_hwperf.core.stored_timings import REPEATS
+from pytest_hwperf.core.verdicts import why_it_cannot_pass
 from pytest_hwperf.host.control_groups import control_groups
 from pytest_hwperf.host.interference import Interference, snapshot
 from pytest_hwperf.host.one_shot import ask
@@ -133,7 +134,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             single_calls=_tail_is_asked(item),
         )
         sampler = Sampler(Stream(loaded.function, loaded.inputs), limits)
-        measured = sampler.measure(meters, satisfied)
+        measured = sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
         context, disturbed = watch.end()
         predicted = loaded.labels() if loaded.labels else None
     crowd = oversubscription(subject.conditions.get("threads"), machine.cores)
@@ -176,6 +177,16 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Seq
         context=subject.context,
         unmeasured={**dict.fromkeys(judged, cause), **missing},
     ).with_result(result)
+
+
+def _say_what_cannot_pass(item: pytest.Item, call_s: float) -> None:
+    """Say before the calls are sampled for which percentiles they will be too few."""
+    time_s = session_of(item.config).settings.max_time_s
+    for said_of_it in (why_it_cannot_pass(budget, call_s, time_s) for budget in test_of(item).markers.budgets):
+        if said_of_it:
+            from pytest_hwperf.plugin.progress import ProgressLine
+
+            ProgressLine(item.config).say(f"hwperf: {item.nodeid}: {said_of_it}")
 
 
 def _tail_is_asked(item: pytest.Item) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 _DEFAULT_ALPHA = "1%"
+_DEFAULT_BASELINE = "main"
 _DEFAULT_STORE = "json:.hwperf"
 
 
@@ -49,8 +50,15 @@ def _path(flag: str, value: str) -> str:
 
 
 def _baseline(flag: str, name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise pytest.UsageError(f"{flag}={name!r}: a name is made of letters, digits, '.', '_' and '-', such as main")
+    """Check a name; the rules are loaded only for another than the default."""
+    if name == _DEFAULT_BASELINE:
+        return name
+    from pytest_hwperf.stores.location import check_name
+
+    try:
+        check_name(name)
+    except ValueError as problem:
+        raise pytest.UsageError(f"{flag}={problem}") from problem
     return name
 
 
@@ -150,7 +158,11 @@ _OPTIONS = (
         parse=_planted,
     ),
     _Option(
-        "baseline", "Name of the baseline to save to and compare with.", metavar="NAME", default="main", parse=_baseline
+        "baseline",
+        "Name of the baseline to save to and compare with.",
+        metavar="NAME",
+        default=_DEFAULT_BASELINE,
+        parse=_baseline,
     ),
     _Option("store", "Where baselines live: a folder, or SCHEME:LOCATION.", metavar="URL", default=_DEFAULT_STORE),
     _Option(

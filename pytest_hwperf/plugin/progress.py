@@ -41,7 +41,9 @@ class ProgressLine:
         """Write one line that stays."""
         self.clear()
         if self._terminal is not None:
-            self._terminal.write_line(visible(text))
+            with self._uncaptured():
+                self._terminal.ensure_newline()
+                self._terminal.write_line(visible(text))
 
     def clear(self) -> None:
         """Remove the line; what stands without a terminal stays."""

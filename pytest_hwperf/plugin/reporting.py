@@ -25,9 +25,11 @@ from pytest_hwperf.reports import terminal as terminal_report
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_hwperf.plugin.options import Settings
     from pytest_hwperf.reports.table import Detail
 
 _NAMED = 3  # tests in a warning
+_OFFERED = 5  # commands that accept one test each
 
 Notices = tuple[list[str], list[str]]  # what was done, and what went wrong
 
@@ -94,14 +96,19 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> No
             f"their timings can only be compared with what is stored, historical, since {reason}: commit and save "
             "again, so that --hwperf-compare can rerun this revision"
         )
-    if held:
-        url = f"{settings.store}:{settings.location}"
-        arguments = shlex.join(["--baseline", settings.baseline, "--store", url, visible_pattern(held[0])])
-        lines.append(
-            f"{counted(len(held), 'failed run')} not saved to the baseline. Where this is the new normal: "
-            f"hwperf baseline accept {arguments}"
-        )
+    lines += _to_accept(settings, held)
     return lines, [*unsaved, *unheld]
+
+
+def _to_accept(settings: "Settings", held: Sequence[str]) -> list[str]:
+    """Return what to type to accept the runs of `held`: a command for each of some tests, and one for all."""
+    url, tests = f"{settings.store}:{settings.location}", list(dict.fromkeys(held))
+    command = shlex.join(["hwperf", "baseline", "accept", "--baseline", settings.baseline, "--store", url])
+    commands = [f"{command} {shlex.quote(visible_pattern(test))}" for test in tests[:_OFFERED]]
+    if len(tests) > 1:
+        commands.append(f"for every run that waits there: {command} '*'")
+    said = f"{counted(len(held), 'failed run')} not saved to the baseline. Where this is the new normal: "
+    return [said + commands[0], *commands[1:]] if held else []
 
 
 def _stored(

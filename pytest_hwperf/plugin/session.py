@@ -174,6 +174,7 @@ class TestState:
     skips: list["Skip"] = field(default_factory=list)  # scenarios without a form for this model
     result: str = ""  # its part of the report, as JSON; "" before it is judged
     measurements: int = 0  # that a process of a pair has made
+    is_over: bool = False  # whether it has been judged, or cannot be any more
 
 
 _SESSION: pytest.StashKey[SessionState] = pytest.StashKey()

@@ -4,9 +4,9 @@
 `<root>/.held/` failed ones that wait to be accepted.
 """
 
+import errno
 import fnmatch
 import os
-import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,10 +26,10 @@ from pytest_hwperf.stores.baseline_format import (
     render,
 )
 from pytest_hwperf.stores.listing import baseline_files, check_lock, content_of, machine_folders, sweep
+from pytest_hwperf.stores.location import check_name
 
 Entries = tuple[Entry, ...]  # of one file: the oldest first; () where there is no file
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of a baseline
 _IGNORED = """\
 # Runs that wait to be accepted, the lock and leftovers of killed writers are no baselines.
 /.held/
@@ -121,7 +121,7 @@ class JsonStore:
     def baselines(self) -> tuple[str, ...]:
         """Return the names of all baselines, those that have held runs only too."""
         roots = [root for root in (self._root, self._root / ".held") if root.is_dir()]
-        names = {path.name for root in roots for path in root.iterdir() if path.is_dir() and _NAME.fullmatch(path.name)}
+        names = {path.name for root in roots for path in root.iterdir() if path.is_dir() and _is_name(path.name)}
         return tuple(sorted(names))
 
     def histories(self, baseline: str, pattern: str = "*", *, held: bool) -> tuple[tuple[StoredRun, ...], ...]:
@@ -222,10 +222,10 @@ class JsonStore:
         return tuple(dict.fromkeys(old.values()))
 
     def _accepted(self, baseline: str) -> Path:
-        if not _NAME.fullmatch(baseline):
-            raise StoreError(
-                f"baseline name {baseline!r}: use letters, digits, '.', '_' and '-', and begin with a letter or digit"
-            )
+        try:
+            check_name(baseline)
+        except ValueError as problem:
+            raise StoreError(f"baseline name {problem}") from problem
         return self._root / baseline
 
     def _held(self, baseline: str) -> Path:
@@ -287,7 +287,7 @@ class JsonStore:
             probe.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(
-                f"{place} cannot be written to ({error.strerror}): make it writable, "
+                f"{place} cannot be written to ({error.strerror}): {_remedy(error)}, "
                 "or choose another place for baselines with --hwperf-store"
             ) from error
 
@@ -310,9 +310,13 @@ class JsonStore:
             ) from error
         except OSError as error:
             raise StoreError(
-                f"{self._root} cannot be written to ({error.strerror}): make it writable, "
+                f"{self._root} cannot be written to ({error.strerror}): {_remedy(error)}, "
                 "or choose another place for baselines with --hwperf-store"
             ) from error
+
+
+def _remedy(error: OSError) -> str:
+    return "free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
 
 
 def _unwritten(path: Path, error: OSError) -> StoreError:
@@ -320,6 +324,14 @@ def _unwritten(path: Path, error: OSError) -> StoreError:
         f"{path} cannot be written ({error.strerror}): what was there is intact; "
         "make room or choose another place with --hwperf-store"
     )
+
+
+def _is_name(name: str) -> bool:
+    try:
+        check_name(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _matches(test: str, pattern: str) -> bool:

@@ -163,6 +163,7 @@ def _command(given: PytestCommand, trees: Trees, root: Path, own: Sequence[str],
         ],
         directory=directory,
         environment=variables,
+        keeps_cache=given.keeps_cache,
         deadline_s=given.deadline_s,
     )
 

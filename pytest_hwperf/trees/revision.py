@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.trees.git import GitResult, git
 
+_LONGEST = 1000  # characters of a revision; the names of files and folders, as which git keeps it, end far below
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # SHA-1, SHA-256
-_NO_REVISION = ("not a git repository", "Needed a single revision")  # the second: no commit yet
+_NO_REPOSITORY, _NO_COMMIT = "not a git repository", "Needed a single revision"  # as git says it
 
 
 class Revision(NamedTuple):
@@ -23,8 +25,10 @@ class Revision(NamedTuple):
 def revision_of(folder: Path | str) -> Revision:
     """Return the commit checked out in `folder`, and whether files differ from it."""
     head = git(folder, "rev-parse", "--verify", "HEAD")
+    if _NO_COMMIT in head.complaint:
+        return Revision("", refused="the repository has no commit yet; commit, then save again")
     if head.code:
-        usual = head.is_absent or any(text in head.complaint for text in _NO_REVISION)
+        usual = head.is_absent or _NO_REPOSITORY in head.complaint
         return Revision("", refused="" if usual else head.complaint.removeprefix("fatal: "))
     changes = git(folder, "status", "--porcelain", "--untracked-files=no")
     refused = changes.complaint.removeprefix("fatal: ") if changes.code else ""
@@ -39,14 +43,39 @@ def resolve(folder: Path, ref: str) -> str:
     """
     shallow = in_repository(folder, git(folder, "rev-parse", "--is-shallow-repository"))
     if not ref or ref.startswith("-"):
-        raise UsageProblem(f"{ref!r} is no revision: give a branch, a tag or a commit, such as origin/main")
-    found = git(folder, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").output
-    if _COMMIT.fullmatch(found):
+        raise UsageProblem(f"{shortened(ref)} is no revision: give a branch, a tag or a commit, such as origin/main")
+    if found := _commit_of(folder, ref):
         return found
+    if len(ref) > _LONGEST:
+        raise UsageProblem(
+            f"{shortened(ref)} is no revision: a name has {_LONGEST} characters at most; give a branch, a tag or a "
+            "commit, such as origin/main, or a folder"
+        )
     if shallow == "true":
         raise UsageProblem(f"{ref!r} is not in this shallow clone: {_fetched(ref)}, or check out with `fetch-depth: 0`")
-    names = git(folder, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes")
-    raise UsageProblem(f"{ref!r} is no revision of this repository{_near(ref, ['HEAD', *names.output.split()])}")
+    listed = git(folder, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes")
+    names = [*(["HEAD"] if _commit_of(folder, "HEAD") else []), *listed.output.split()]
+    if not names:
+        raise UsageProblem(
+            f"{ref!r} is no revision, since this repository has no commit yet: commit the code to compare with, or "
+            "give a folder that holds it"
+        )
+    raise UsageProblem(f"{ref!r} is no revision of this repository{_near(ref, names)}")
+
+
+def named_revision(folder: Path, ref: str) -> str:
+    """Return what git takes `ref` for in the repository of `folder`, as nothing else is called: "" for no revision."""
+    if ref.startswith("-") or not (commit := _commit_of(folder, ref)):
+        return ""
+    full = git(folder, "rev-parse", "--symbolic-full-name", ref).output
+    return full if full.startswith("refs/") else commit
+
+
+def _commit_of(folder: Path, ref: str) -> str:
+    if len(ref) > _LONGEST:
+        return ""
+    found = git(folder, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").output
+    return found if _COMMIT.fullmatch(found) else ""
 
 
 def has_commit(folder: Path, sha: str) -> bool:

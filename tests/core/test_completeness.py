@@ -5,7 +5,14 @@ from random import Random
 import pytest
 from fakes.gates import build, hypothesis
 
-from pytest_hwperf.core.completeness import Completeness, completeness, reasons, rounded_up, seconds_needed
+from pytest_hwperf.core.completeness import (
+    Completeness,
+    completeness,
+    reasons,
+    rounded_up,
+    seconds_needed,
+    seconds_needed_from_rehearsal,
+)
 from pytest_hwperf.core.evidence import Evidence
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import decide
@@ -85,6 +92,31 @@ def test_the_time_needed_is_that_of_the_screen_and_of_a_confirmation() -> None:
 
     assert 3 + 1.25 * 2 * 26 == seconds_needed(cut(whole, 3), {**spent, "screen": 6.0})
     assert 3 + 1.25 * 2 * 2 * 26 == seconds_needed(cut(whole, 0), spent)
+
+
+def test_the_time_needed_is_known_from_a_part_of_the_rehearsal() -> None:
+    """Started in 2 s; one test of four done in 4 s and the next begun: 2 s each, 10 s in all; a pair takes twice that.
+
+    Four tests, of which one is expected to look slower: 6 pairs and a quarter of 20, and a quarter more in reserve.
+    """
+    spent = {"checkout": 1.0, "rehearsal": 6.0}
+
+    assert 1 + 10 + 1.25 * 20 * 11 == seconds_needed_from_rehearsal(4, 1, 0.01, spent, 2.0)
+
+
+def test_a_rehearsal_that_has_reached_no_test_says_the_least() -> None:
+    """However many tests there are: 6 s may be the start alone."""
+    spent = {"checkout": 1.0, "rehearsal": 6.0}
+
+    assert 1 + 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 0, 0.01, spent, None)
+    assert seconds_needed_from_rehearsal(4, 0, 0.01, spent, None) < 1 + 6 + 1.25 * 12 * 26
+
+
+def test_a_rehearsal_whose_last_test_was_cut_off_takes_no_less_than_it_took() -> None:
+    spent = {"checkout": 0.0, "rehearsal": 6.0}
+
+    assert 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 0, 0.01, spent, 2.0)
+    assert 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 1, 0.01, spent, 2.0)
 
 
 def test_sixty_tests_need_little_more_than_their_screen() -> None:

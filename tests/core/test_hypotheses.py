@@ -358,7 +358,7 @@ def test_what_one_side_has_no_values_of_is_not_compared() -> None:
 @pytest.mark.parametrize(
     ("stored", "known", "crowded", "why"),
     [
-        ({"revision": ""}, False, False, "it was saved outside of git"),
+        ({"revision": ""}, False, False, "it was saved outside of git, or before the first commit"),
         ({"revision": "c" * 40, "changed": True}, True, False, "it was saved with changes that were not committed"),
         ({"revision": "c" * 40}, False, True, "this repository does not have its revision cccccccccc"),
         ({"revision": "c" * 40}, True, True, "test workers run side by side (-n)"),

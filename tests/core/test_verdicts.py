@@ -15,7 +15,15 @@ from pytest_hwperf.core.records import (
     replace,
 )
 from pytest_hwperf.core.statements import Kind, said, state
-from pytest_hwperf.core.verdicts import budgets_of, explain, judge, judge_budget, judge_comparison, pairs_failed
+from pytest_hwperf.core.verdicts import (
+    budgets_of,
+    explain,
+    judge,
+    judge_budget,
+    judge_comparison,
+    pairs_failed,
+    why_it_cannot_pass,
+)
 
 BUDGET = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
 FLOOR = Budget(keyword="throughput_min_qps", metric="throughput", statistic="mean", limit=100.0)
@@ -121,6 +129,28 @@ def test_a_percentile_that_cannot_pass_in_its_time_says_which_it_needs() -> None
     verdict = judge_budget(run(), [short], replace(BUDGET, statistic="p99"), Policy())
 
     assert verdict.reason.endswith("; 299 calls take 1.87 s: --hwperf-max-time=4")
+
+
+@pytest.mark.parametrize(
+    ("statistic", "call_s", "said"),
+    [
+        ("p99", 6.6e-3, ""),  # 299 calls take 1.97 s
+        ("p99", 0.05, "latency p99 cannot pass in 2.00 s of calls: 299 calls take 15.0 s: --hwperf-max-time=30"),
+        ("p99_9", 1e-3, "latency p99_9 cannot pass in 2.00 s of calls: 2995 calls take 3.00 s: --hwperf-max-time=6"),
+        ("p50", 0.5, "latency p50 cannot pass in 2.00 s of calls: 5 calls take 2.50 s: --hwperf-max-time=5"),
+        ("p99_9", 1.0, "2995 calls take 2995 s: --hwperf-max-time=3600"),
+        ("p99_9", 2.0, "2995 calls take 5990 s: give a limit to a lower percentile"),
+        ("mean", 9.0, ""),
+        ("max", 9.0, ""),
+    ],
+)
+def test_what_cannot_pass_in_its_time_is_known_from_one_call(statistic: str, call_s: float, said: str) -> None:
+    """By what the verdict needs: an upper bound at 95 %, of which so many calls are the fewest."""
+    found = why_it_cannot_pass(replace(BUDGET, statistic=statistic), call_s, 2.0)
+
+    assert found.endswith(said)
+    assert bool(found) == bool(said)
+    assert "" == why_it_cannot_pass(replace(BUDGET, metric="throughput", statistic="mean"), call_s, 2.0)
 
 
 def test_too_few_calls_say_how_many_are_needed() -> None:

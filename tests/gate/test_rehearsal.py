@@ -27,6 +27,7 @@ class Played:
     dies_in: Sequence[tuple[Side, str]] = ()  # alone
     alone_s: float = 0.0  # that a side takes alone
     now: float = 0.0
+    seconds: Mapping[str, float] = field(default_factory=lambda: {"checkout": 1.0, "rehearsal": 6.0})
     asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     patience_s: list[float] = field(default_factory=list)
 
@@ -74,8 +75,12 @@ def lost(side: str, why: str, node: str = ONE, *, silent: bool = False) -> PairT
 FREE = met({ONE: PASSED, TWO: PASSED}, {ONE: PASSED, TWO: PASSED})
 
 
+def rehearser(conductor: Played, limit_s: float = 100) -> Rehearser:
+    return Rehearser(conductor=conductor, name="main", alpha=0.01, time_s=limit_s, until=limit_s)
+
+
 def rehearse(conductor: Played, nodes: Sequence[str] = (ONE, TWO)) -> tuple[Rehearser, PairTrace]:
-    found = Rehearser(conductor=conductor, name="main", time_s=100, until=100)
+    found = rehearser(conductor)
     return found, found.rehearse(nodes)
 
 
@@ -152,7 +157,7 @@ def test_a_process_that_hangs_and_passes_alone_is_left_out_at_once() -> None:
 def test_a_process_that_is_slow_alone_too_is_given_more_time() -> None:
     """It trains a model; both sides at once may take twice as long, or more."""
     slow = Played(iter([lost("candidate", "was silent for 60 s", silent=True), FREE]), alone_s=11)
-    found = Rehearser(conductor=slow, name="main", time_s=1011, until=1011)
+    found = rehearser(slow, 1011)
     found.rehearse([ONE, TWO])
 
     assert {} == found.lost
@@ -161,7 +166,7 @@ def test_a_process_that_is_slow_alone_too_is_given_more_time() -> None:
 
 def test_a_process_that_hangs_for_as_long_as_there_is_waits_for_the_other_side() -> None:
     hangs = [lost("candidate", f"was silent for {seconds} s", silent=True) for seconds in (60, 500)]
-    found = Rehearser(conductor=Played(iter([*hangs, FREE]), alone_s=11), name="main", time_s=1011, until=1011)
+    found = rehearser(Played(iter([*hangs, FREE]), alone_s=11), 1011)
     found.rehearse([ONE, TWO])
 
     assert "the candidate was silent for 500 s, and alone it passed" in str(found.lost[ONE][1])
@@ -229,3 +234,36 @@ def test_when_the_time_is_up_nothing_more_is_tried() -> None:
         with pytest.raises(UsageProblem, match=r"the time of 100 s was up in .* main .*, in t.py::one: "):
             rehearse(one, [ONE])
     assert {} == rehearse(after_it, [ONE])[0].lost
+
+
+def test_a_limit_below_the_rehearsal_names_the_time_that_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in `test_completeness.py`: 1 s of checkout, 10 s of rehearsal, 13.75 pairs of 20 s; or at least a part."""
+    nodes = [f"t.py::{number}" for number in range(4)]
+
+    def refusal(start_s: float | None) -> str:
+        trace = lost("candidate", "was cut off", nodes[1])
+        trace.selected = nodes if start_s is not None else []
+        trace.outcomes = {nodes[0]: dict.fromkeys(SIDES, PASSED)} if start_s is not None else {}
+        trace.start_s = start_s
+        with pytest.raises(UsageProblem) as caught:
+            rehearser(Played(iter([trace]), now=7), 7).rehearse(nodes)
+        return str(caught.value)
+
+    assert refusal(2.0) == (
+        f"the time of 7 s was up in the rehearsal of main with the present code, in {nodes[1]}: candidate: was cut "
+        "off; about 290 s are needed. Give --hwperf-gate-time=290, or select fewer tests with -k"
+    )
+    assert "; at least 180 s are needed. Give --hwperf-gate-time=180, or select" in refusal(None)
+    monkeypatch.setattr("pytest_hwperf.core.completeness.LONGEST_GATE_S", 100)
+    assert refusal(None).endswith(" s are needed. Select fewer tests with -k")
+
+
+def test_sides_that_end_by_themselves_are_not_rehearsed_again() -> None:
+    """Each of the tests would be tried twice, and blamed."""
+    trace = lost("", "both sides ended without having run t.py::one")
+    trace.files = {"baseline": (), "candidate": ()}
+    conductor = Played(iter([trace]))
+
+    with pytest.raises(UsageProblem, match="the rehearsal of main with the present code failed: both sides ended"):
+        rehearse(conductor)
+    assert 1 == len(conductor.asked)

@@ -31,6 +31,19 @@ def test_the_first_call_is_kept_apart() -> None:
     assert measured.result == "value"
 
 
+def test_the_pace_is_told_before_the_calls_are_sampled() -> None:
+    clock, told = FakeClock(), list[tuple[float, int]]()
+    Sampler(Stream(TimedCall(clock, 500 * MS, MS), None), PACE, clock).measure(
+        [],
+        never,
+        lambda call_s: told.append((call_s, clock())),
+    )
+
+    ((call_s, when),) = told
+    assert call_s == 0.001
+    assert when < 600 * MS < clock()
+
+
 def test_warm_up_ends_when_three_blocks_agree() -> None:
     """A block lasts 10 ms by the block before: 10 calls of 5 ms, 2 of 4, 2 of 3, 3 of 2, and from there on 1 ms."""
     clock = FakeClock()

@@ -115,6 +115,17 @@ def test_a_side_that_dies_ends_the_pair_and_keeps_what_was_met(test: FakeTest) -
     assert TWO.test == trace.unfinished
 
 
+def test_sides_that_end_before_their_tests_are_over_are_lost() -> None:
+    """A pytest that refuses its options, or a plugin that ends the session: it will do so again."""
+    lines = [FakeLine(both(one=FakeTest(), two=FakeTest())) for _ in range(2)]
+    for line in lines:
+        line._said = iter([next(line._said), Frame(message=Bye(files=()))])
+    trace = meet(lines[0], lines[1])
+
+    assert f"both sides ended without having run {ONE.test}" == str(trace.lost)
+    assert trace.is_cut_short
+
+
 def test_a_call_that_raises_in_its_turn_says_so() -> None:
     failing = FakeTest(measurements=[FakeMeasurement(fails_at_block=3)], outcome="failed", reason="ValueError: 7 calls")
     trace = meet(FakeLine(both(one=FakeTest())), FakeLine(both(one=failing)))

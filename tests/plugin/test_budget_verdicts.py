@@ -55,6 +55,34 @@ def test_only_the_tail_of_short_calls_takes_single_calls(pytester: pytest.Pytest
     assert re.search(rf"n=\d+ {per}", verdict["reason"])
 
 
+@pytest.mark.parametrize("capture", ["fd", "no"])
+def test_a_percentile_that_cannot_pass_is_told_before_its_calls_are_sampled(
+    pytester: pytest.Pytester, capture: str
+) -> None:
+    """299 calls of 50 ms take 15 s, where 2 s are given; p50 has its five calls."""
+    pytester.makepyfile(
+        test_slow="""
+        import pytest
+        from fakes.simulated_time import spend
+        calls = []
+        def call():
+            calls.append(spend(50_000))
+            if len(calls) == 20:
+                print("twenty calls")
+        @pytest.mark.hwbudget(latency_p99_ms=100, latency_p50_ms=100)
+        def test_slow(hwperf): hwperf(call)
+        """
+    )
+    result = run(pytester, "--hwperf-max-time=2", "-pfakes.simulated_time", f"--capture={capture}")
+
+    result.assert_outcomes(passed=1)
+    (told,) = (line for line in result.outlines if "cannot pass" in line)
+    begins = "hwperf: test_slow.py::test_slow: latency p99 cannot pass in 2.00 s of calls: 299 calls take "
+    assert re.fullmatch(rf"{re.escape(begins)}1[45]\.\d s: --hwperf-max-time=(29|30|31)", told)
+    if capture == "no":
+        assert result.outlines.index(told) < result.outlines.index("twenty calls")
+
+
 def test_a_wide_budget_passes(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

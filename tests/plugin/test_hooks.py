@@ -10,7 +10,6 @@ import pytest
 @pytest.mark.parametrize(
     ("name", "use"),
     [
-        ("hwperf", "assert fixture(lambda: 7).result == 7"),
         ("memory_meter", "with fixture.window():\n        pass"),
         ("energy_meter", "with fixture.window():\n        pass"),
     ],

@@ -2,6 +2,9 @@
 
 import pytest
 
+from pytest_hwperf.core.verdicts import LONGEST_SAMPLING_S
+from pytest_hwperf.plugin.options import _OPTIONS
+
 MEASURED = "import pytest\n\n\n@pytest.mark.hwbudget(latency_p95_ms=1000)\ndef test_it():\n    pass\n"
 
 
@@ -78,3 +81,12 @@ def test_another_word_for_the_garbage_collector_is_refused(pytester: pytest.Pyte
 
     assert pytest.ExitCode.USAGE_ERROR == result.ret
     result.stderr.fnmatch_lines(["*--hwperf-gc='of': unknown value. Did you mean 'off'? Allowed: on, off*"])
+
+
+def test_the_longest_sampling_is_that_of_the_option() -> None:
+    (option,) = (option for option in _OPTIONS if option.name == "max-time")
+
+    assert option.parse is not None
+    assert LONGEST_SAMPLING_S == option.parse("", str(LONGEST_SAMPLING_S))
+    with pytest.raises(pytest.UsageError):
+        option.parse("", str(LONGEST_SAMPLING_S + 1))

@@ -202,6 +202,23 @@ def test_a_failed_run_becomes_no_baseline_until_it_is_accepted(project: pytest.P
     third.assert_outcomes(passed=2)
 
 
+@pytest.mark.parametrize("count", [2, 7])
+def test_each_held_run_is_offered_and_all_at_once(pytester: pytest.Pytester, count: int) -> None:
+    """Up to five tests have a line of their own, which can be typed as it stands."""
+    write(pytester)
+    head = "import pytest\nfrom model import work\n\npytestmark = pytest.mark.hwbudget(latency_p50_ms=1e-9)\n"
+    test = "\n\ndef test_{}(hwperf):\n    hwperf(work)\n"
+    pytester.makepyfile(test_held=head + "".join(test.format(number) for number in range(count)))
+    result = run(pytester, "--hwperf-save")
+
+    command = f"hwperf baseline accept --baseline main --store json:{pytester.path}/.hwperf"
+    singles = [f"{command} test_held.py::test_{number}" for number in range(min(count, 5))]
+    lines = [line for line in result.outlines if command in line]
+    assert f"{count} failed runs not saved to the baseline. Where this is the new normal: {singles[0]}" in lines[0]
+    assert [f"hwperf: {line}" for line in singles[1:]] == lines[1:-1]
+    assert f"hwperf: for every run that waits there: {command} '*'" == lines[-1]
+
+
 @pytest.mark.live
 def test_accepting_what_nobody_held_is_an_error(project: pytest.Pytester) -> None:
     result = project.run(*HWPERF, "baseline", "accept", "nothing*")

@@ -8,7 +8,7 @@ import pytest
 from fakes.repositories import commit, git
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.trees.revision import has_commit, resolve, revision_of, top_of
+from pytest_hwperf.trees.revision import has_commit, named_revision, resolve, revision_of, top_of
 from pytest_hwperf.trees.worktree import worktree
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -25,7 +25,38 @@ def test_the_revision_is_the_commit(repository: Path) -> None:
 def test_a_repository_without_a_commit_has_no_revision(tmp_path: Path) -> None:
     git(tmp_path, "init")
 
-    assert revision_of(tmp_path).commit == ""
+    found = revision_of(tmp_path)
+    assert ("", "the repository has no commit yet; commit, then save again") == (found.commit, found.refused)
+    for ref in ("HEAD", "main"):
+        with pytest.raises(UsageProblem, match=f"'{ref}' is no revision, since this repository has no commit yet: com"):
+            resolve(tmp_path, ref)
+
+
+def test_a_branch_without_a_commit_is_not_offered(repository: Path) -> None:
+    git(repository, "checkout", "--orphan", "new")
+
+    with pytest.raises(UsageProblem, match="'HEAD' is no revision of this repository; see its branches"):
+        resolve(repository, "HEAD")
+
+
+def test_a_long_text_is_refused_without_being_repeated(repository: Path) -> None:
+    with pytest.raises(
+        UsageProblem, match=r"^'x{100}'… \(5000 characters\) is no revision: a name has 1000 char"
+    ) as it:
+        resolve(repository, "x" * 5000)
+
+    assert len(str(it.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("main", "refs/heads/main"), ("v1", "refs/tags/v1"), ("./main", ""), ("none", ""), ("-x", "")]
+)
+def test_what_a_name_means_has_a_name_of_its_own(repository: Path, name: str, found: str) -> None:
+    git(repository, "tag", "v1")
+
+    assert found == named_revision(repository, name)
+    git(repository, "checkout", "--detach")
+    assert git(repository, "rev-parse", "HEAD") == named_revision(repository, "HEAD")
 
 
 def test_a_git_that_refuses_says_why_and_what_to_do(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,12 +78,10 @@ def test_a_git_that_refuses_says_why_and_what_to_do(repository: Path, monkeypatc
 def test_where_there_is_nothing_to_tell_nothing_is_refused(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A clean repository, none, one without a commit, no git."""
+    """A clean repository, none, no git."""
     (tmp_path / "none").mkdir()
-    (tmp_path / "new").mkdir()
-    git(tmp_path / "new", "init")
 
-    assert [""] * 3 == [revision_of(folder).refused for folder in (repository, tmp_path / "none", tmp_path / "new")]
+    assert [""] * 2 == [revision_of(folder).refused for folder in (repository, tmp_path / "none")]
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "" == revision_of(repository).refused
 

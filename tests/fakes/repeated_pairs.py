@@ -1,0 +1,42 @@
+"""A plugin for runs of pytest within tests: one rehearsal and one pair, repeated as often as is asked.
+
+`-pfakes.repeated_pairs`, as one word. Screening and confirming a slowdown takes fourteen pairs, which are fourteen
+times the same work: here both processes, their turns and their values are real, but there is one pair of them.
+"""
+
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_hwperf.core.evidence import Evidence
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.sequence import next_step
+from pytest_hwperf.core.statements import Statement
+from pytest_hwperf.pairs.conductor import Conductor
+from pytest_hwperf.pairs.lockstep import PairTrace
+
+
+def conduct(self: Conductor, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
+    """Stand for `Conductor.conduct`."""
+    del why_late
+    while (step := next_step(evidence)).stage is not None:
+        if not evidence.pairs:
+            pair, _ = self._pair(evidence, step, until)
+            assert pair.lost is None, pair.lost  # its log is named
+        repeated = replace(pair, number=len(evidence.pairs) + 1, stage=step.stage)
+        evidence = replace(evidence, pairs=(*evidence.pairs, repeated))
+    return evidence
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    rehearse, traces = Conductor.rehearse, list[PairTrace]()
+
+    def rehearse_once(self: Conductor, nodes: Sequence[str], until: float) -> PairTrace:
+        if not traces:
+            traces.append(rehearse(self, nodes, until))
+        return traces[0]
+
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    patch.setattr(Conductor, "rehearse", rehearse_once)
+    patch.setattr(Conductor, "conduct", conduct)

@@ -1,0 +1,54 @@
+"""What `--hwperf-against` names: a folder, a revision, neither or both; said before anything is collected."""
+
+import pytest
+from fakes.repositories import git, repository_with
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A repository with a branch `old`, whose only test must not run."""
+    folder = repository_with(pytester.path / "project", test_it__py="def test_it(hwperf): raise SystemExit('ran')")
+    git(folder, "branch", "old")
+    monkeypatch.chdir(folder)
+    return pytester
+
+
+def refusal(project: pytest.Pytester, against: str) -> str:
+    result = project.runpytest_inprocess(f"--hwperf-against={against}")
+    (line,) = (line for line in result.errlines if line.startswith("ERROR: "))
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+    return line.removeprefix("ERROR: --hwperf-against: ")
+
+
+@pytest.mark.parametrize(("name", "revision"), [("old", "refs/heads/old"), ("HEAD", "refs/heads/main")])
+def test_a_folder_and_a_revision_of_one_name_are_told_apart(project: pytest.Pytester, name: str, revision: str) -> None:
+    """What is offered is taken."""
+    project.mkdir(f"project/{name}")
+
+    choice = f"give ./{name} for the folder, or {revision} for the revision"
+    assert f"'{name}' is a folder and a revision: {choice}" == refusal(project, name)
+    for against in (f"./{name}", revision):
+        result = project.runpytest_inprocess(f"--hwperf-against={against}", "-k", "nothing")
+        result.stderr.fnmatch_lines([f"ERROR: --hwperf-against={against}: no measured test was selected, *"])
+
+
+@pytest.mark.parametrize("against", ["x" * 5000, "x/" * 2500, "x" * 300])
+def test_a_name_that_no_file_system_takes_is_refused(project: pytest.Pytester, against: str) -> None:
+    said = refusal(project, against)
+
+    assert said.startswith(f"'{against[:100]}")
+    assert "is no revision" in said
+    assert len(said) < 600
+
+
+def test_a_repository_without_a_commit_has_nothing_to_compare_with(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = pytester.mkdir("new")
+    git(folder, "init")
+    monkeypatch.chdir(folder)
+
+    said = refusal(pytester, "HEAD")
+    assert "'HEAD' is no revision, since this repository has no commit yet: commit the code to compare with, or" in said

@@ -1,0 +1,20 @@
+"""The command line of fresh processes: nothing in it stops them, whatever this session has switched off."""
+
+import pytest
+
+from pytest_hwperf.plugin.inherited_options import pytest_command
+
+
+@pytest.mark.parametrize("plugin", ["cacheprovider", "logging", "junitxml"])
+def test_strict_settings_take_it_without_a_plugin_of_pytest(pytester: pytest.Pytester, plugin: str) -> None:
+    """An option of a plugin that is switched off is unknown, and `--strict-config` ends the process before a test."""
+    switches = ["-p", f"no:{plugin}", "--strict-config"]
+    file = pytester.makepyfile("def test_it(): pass")
+    config = pytester.parseconfigure(*switches, "--hwperf-only")
+    interpreter, module, pytest_, *line = pytest_command(config).for_file(file).line(pytester.path)
+    result = pytester.runpytest_inprocess(*line, *switches)
+
+    assert ("-m", "pytest") == (module, pytest_)
+    assert interpreter
+    assert pytest.ExitCode.OK == result.ret, result.stderr.str()
+    result.assert_outcomes(passed=1)
