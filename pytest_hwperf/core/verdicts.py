@@ -161,6 +161,7 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
     parts = [
         f"{name} {show_change(change.value, comparison.scale)} ({kind}{' .. '.join(ends)})",
         f"baseline {show(comparison.baseline, metric.unit)}" if comparison.baseline is not None else "",
+        f"now {show(comparison.candidate, metric.unit)}" if comparison.candidate is not None else "",
         f"margin {show_change(comparison.margin, comparison.scale)}",
         f"p={comparison.p_value:.2g}" if comparison.p_value is not None else "",
         f"could have caught {caught}" if caught else "",

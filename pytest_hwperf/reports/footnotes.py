@@ -3,10 +3,11 @@
 from collections.abc import Hashable, Iterator, Sequence
 
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.records import Comparison, Figure, Run, Verdict
+from pytest_hwperf.core.records import Comparison, Run
 from pytest_hwperf.core.statements import Remark, Statement, sentence, state
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.reports.cells import metric_of
+from pytest_hwperf.reports.entries import Entry
 
 
 class Note(Record, frozen=True, kw_only=True):
@@ -40,22 +41,19 @@ class Footnotes:
         return tuple(_joined(notes) for _, notes in self._notes.values())
 
 
-def notes_of(
-    run: Run, metric: str, figure: Figure | None, verdicts: Sequence[Verdict], *, exact: bool
-) -> Iterator[Note]:
+def notes_of(run: Run, entry: Entry, *, exact: bool) -> Iterator[Note]:
     """Collect the remarks on the numbers of a row; `exact`: each comparison's method in full."""
+    metric, figure = entry.key[0], entry.figure
     sample = run.sample(metric)
-    if sample:
-        yield from (Note(parts=(warning,), alike=True) for warning in sample.warnings)
     if figure:
-        yield from (Note(parts=(warning,), alike=True) for warning in figure.estimate.warnings)
-    elif metric in run.unmeasured:
+        warnings = (*(sample.warnings if sample else ()), *figure.estimate.warnings)
+        yield from (Note(parts=(warning,), alike=True) for warning in warnings)
+    elif not entry.source and metric in run.unmeasured:
         yield Note(parts=(run.unmeasured[metric],))
-    else:
-        yield from (Note(parts=(verdict.cause or verdict.reason,)) for verdict in verdicts)
-    for verdict in verdicts:
-        if isinstance(verdict.subject, Comparison):
-            yield from _comparison_notes(verdict.subject, run, exact=exact)
+    elif not entry.source:
+        yield from (Note(parts=(verdict.cause or verdict.reason,)) for verdict in entry.verdicts)
+    if entry.comparison:
+        yield from _comparison_notes(entry.comparison, run, exact=exact)
 
 
 def _comparison_notes(comparison: Comparison, run: Run, *, exact: bool) -> Iterator[Note]:

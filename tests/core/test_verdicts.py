@@ -215,8 +215,8 @@ def test_a_comparison_says_change_interval_baseline_margin_and_method() -> None:
     verdict = judge_comparison(run().metric("latency"), comparison(p_value=0.0002), Policy())
 
     assert explain(verdict) == (
-        "REGRESSED  latency p50 +4.8 % (98 % CI +3.9 % .. +5.6 %), baseline 6.00 ms, margin +2.0 %, p=0.0002, "
-        "8 sessions, historical"
+        "REGRESSED  latency p50 +4.8 % (98 % CI +3.9 % .. +5.6 %), baseline 6.00 ms, now 6.29 ms, margin +2.0 %, "
+        "p=0.0002, 8 sessions, historical"
     )
 
 
