@@ -77,15 +77,27 @@ def compare_with_stored(
     return tuple(found)
 
 
-def named_too(run: Run, criteria: Criteria, paired: Mapping[Key, Comparison]) -> dict[Key, Comparison]:
+def measured_margins(margins: Iterable[Margin], figures: Sequence[Figure]) -> list[Margin]:
+    """Leave out the margins of what was only estimated: whatever there is to compare with, it never is."""
+    estimated = {figure.key for figure in figures if figure.estimated}
+    return [margin for margin in margins if margin.key not in estimated]
+
+
+def named_too(
+    run: Run, figures: Sequence[Figure], criteria: Criteria, paired: Mapping[Key, Comparison]
+) -> dict[Key, Comparison]:
     """Add a comparison without a change for each statistic that the user named and the pairs did not decide."""
     found = dict[Key, Comparison]()
     for margin in criteria.margins:
         if margin.key in paired:
             found[margin.key] = paired[margin.key]
         elif margin.key in criteria.required:
+            figure = figure_of(figures, margin.key)
+            is_estimate = figure is not None and figure.estimated
             why = run.unmeasured.get(margin.metric) or state("pairs cannot tell")
-            found[margin.key] = uncompared(margin, "not comparable", why)
+            found[margin.key] = uncompared(
+                margin, "not comparable", _why_absent(run, figure, margin) if is_estimate else why
+            )
     return found
 
 
@@ -155,9 +167,9 @@ def _unless_agreed(run: Run, alarm: Comparison, repeats: Sequence[Run]) -> Compa
 
 def not_compared(figures: Sequence[Figure], criteria: Criteria, cause: Statement) -> tuple[Comparison, ...]:
     """Return the comparisons of a run of which none could be made."""
-    return tuple(
-        uncompared(m, "not comparable", cause) for m in criteria.margins if figure_of(figures, m.key) is not None
-    )
+    measured = {figure.key for figure in figures}
+    margins = measured_margins(criteria.margins, figures)
+    return tuple(uncompared(margin, "not comparable", cause) for margin in margins if margin.key in measured)
 
 
 def _compare(

@@ -36,7 +36,7 @@ Method = Literal[
 # What else has to be known of a value.
 Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
-    "heat", "clock rate", "step", "shared", "idle machine", "count",
+    "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
 ]  # fmt: skip
 Kind = Unmeasured | Incomparable | Method | Doubt | Literal["error rate", "error rate with others", "error rate split"]
 
@@ -131,6 +131,11 @@ _SENTENCES: Mapping[Kind, str] = {
     "clock rate": "the clock rate fell from {before:.2f} to {after:.2f} GHz during the measurement",
     "idle machine": "above the idle machine's {watts:3} W (asleep before and after): noisier than the total",
     "count": "n={n}",
+    "no warm-up": "no warm-up: the first call took {first_s:s}, and {limit_s:s} are kept for it: "
+    "raise --hwperf-max-time",
+    "short warm-up": "{blocks:count warm-up block} in {limit_s:s}, where three show a steady state: "
+    "raise --hwperf-max-time",
+    "not steady": "no steady state after {blocks} warm-up blocks ({limit_s:s})",
     "step": "windows of {shortest_s:s} or more, each exact within {bound:2} %: the counter moves every {tick_s:s}",
     "shared": "contaminated: {share:.0%} of the machine's busy CPU time was this process's, and the counter takes all "
     "of it: measure on a quiet machine",

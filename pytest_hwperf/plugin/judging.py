@@ -13,6 +13,7 @@ from pytest_hwperf.core.baselines import (
     compare_with_stored,
     family_of,
     is_exact_alarm,
+    measured_margins,
     named_too,
     not_compared,
     unless_agreed,
@@ -142,7 +143,9 @@ def _compared(
     if session.gate is not None:
         here = Measurement(test=run.test, label=run.label)
         measured = {figure.key for figure in found}
-        paired = named_too(run, criteria, session.gate.answers.of(here, criteria.margins, measured, criteria.required))
+        margins = measured_margins(criteria.margins, found)
+        decided = session.gate.answers.of(here, margins, measured, criteria.required)
+        paired = named_too(run, found, criteria, decided)
     if not session.settings.compare:
         return tuple(paired.values())
     blind = session.gate is not None and session.gate.is_blind_to(item.path)
