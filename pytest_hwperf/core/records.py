@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from pytest_hwperf.core.metrics import METRICS, Better, Metric, Scale, metric_of, taken_by
-from pytest_hwperf.core.statements import Difference, Remark, Statement, differing, state
+from pytest_hwperf.core.statements import Difference, Kind, Remark, Statement, differing, state
 from pytest_hwperf.core.structs import Count, Number, Record, Share, Size
-from pytest_hwperf.core.units import show_change
 
 if TYPE_CHECKING:
     Values = array[float]
@@ -271,11 +270,12 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
         """How the change was found and how often that is wrong, in words; "" where there is nothing to compare."""
         return ", ".join(str(part) for part in (self.method, self.promise) if part)
 
-    def caught(self, better: Better) -> str:
-        """Write which changes an undecided comparison would have called, as `>= +5.0 %`; "" where that is not known."""
+    def caught(self, better: Better) -> Statement | None:
+        """Say which changes it would have called, None where it is decided or that is not known."""
         if self.outcome != "inconclusive" or self.detectable is None:
-            return ""
-        return f"{'>=' if better == 'lower' else '<='} {show_change(self.detectable, self.scale)}"
+            return None
+        kind: Kind = "could have caught" if self.scale == "relative" else "could have caught points"
+        return state(kind, sign=">=" if better == "lower" else "<=", change=self.detectable)
 
     @property
     def disturbance(self) -> Statement | None:

@@ -37,6 +37,7 @@ Method = Literal[
 Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
+    "could have caught", "could have caught points",
 ]  # fmt: skip
 Kind = Unmeasured | Incomparable | Method | Doubt | Literal["error rate", "error rate with others", "error rate split"]
 
@@ -121,6 +122,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "no bound": "{statistic} has no {side} {level:.3g} % bound below n={needed}, have n={n}",
     "mean of one": "a mean has no interval below n=2",
     "lone process": "one fresh process shows no spread: a range needs n=2",
+    "could have caught": "could have caught a change {sign} {change:change}",
+    "could have caught points": "could have caught a change {sign} {change:points}",
     "turns preempted": "{percent:.0f} % of turns preempted",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
@@ -247,7 +250,7 @@ class _Range:
 
 
 def _written(number: float, spec: str, texts: Mapping[str, str]) -> str:
-    """Write a number as a template asks: `s`, `B`, `change`, `count NOUN`, significant digits, or as `format` does.
+    """Write a number as a template asks: `s`, `B`, `change`, `points`, `count NOUN`, digits, or as `format` does.
 
     NOUN is the name of a text fact, or else the noun itself.
     """
@@ -256,8 +259,8 @@ def _written(number: float, spec: str, texts: Mapping[str, str]) -> str:
         return counted(int(number), texts.get(noun, noun)[:_LONGEST_NOUN])
     if spec in ("s", "B"):
         return show(number, spec)
-    if spec == "change":
-        return show_change(number, "relative")
+    if spec in ("change", "points"):
+        return show_change(number, "relative" if spec == "change" else "absolute")
     if not spec:
         return f"{number:.0f}" if number.is_integer() else f"{number:g}"
     return show_number(number, int(spec)) if spec.isdigit() else format(number, spec)

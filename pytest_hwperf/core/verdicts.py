@@ -25,10 +25,9 @@ MOST_RETRIES = 5  # fresh processes: 2^-5 is below the 5 % of a one-sided limit
 _FAILURES: frozenset[Kind] = frozenset({"test ended", "not runnable", "lost", "lost, logged"})  # of a baseline
 
 
-def budgets_of(run: Run, runs: Sequence[Run], budgets: tuple[Budget, ...]) -> tuple[Budget, ...]:
-    """Return the budgets of one of a test's runs: none where it only holds metrics that the test recorded itself."""
-    timed = [other for other in runs if other.is_timed]
-    return budgets if run in timed or not timed else ()
+def answers_markers(run: Run, runs: Sequence[Run]) -> bool:
+    """Whether a test's markers are about one of its runs: not about one of nothing but what the test recorded."""
+    return run.is_timed or not any(other.is_timed for other in runs)
 
 
 def judge(
@@ -156,7 +155,6 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
         "?" if end is None else show_change(end, comparison.scale, like=change.value)
         for end in (change.low, change.high)
     )
-    caught = comparison.caught(metric.better)
     kind = f"{100 * change.confidence:.3g} % CI " if comparison.p_value is not None else ""
     parts = [
         f"{name} {show_change(change.value, comparison.scale)} ({kind}{' .. '.join(ends)})",
@@ -164,7 +162,7 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
         f"now {show(comparison.candidate, metric.unit)}" if comparison.candidate is not None else "",
         f"margin {show_change(comparison.margin, comparison.scale)}",
         f"p={comparison.p_value:.2g}" if comparison.p_value is not None else "",
-        f"could have caught {caught}" if caught else "",
+        str(comparison.caught(metric.better) or ""),
         str(comparison.disturbance or ""),
         comparison.reason,
         comparison.how,

@@ -14,6 +14,7 @@ from pytest_hwperf.core.baselines import (
     measured_margins,
     named_too,
     not_compared,
+    required_of,
     stored_run_of,
 )
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
@@ -222,7 +223,25 @@ def test_what_the_user_named_says_why_the_pairs_say_nothing() -> None:
     found = named_too(here, figures(here), Criteria(margins=[LATENCY, ENERGY, COLD, FLIPS], required=named), known)
 
     assert {"equivalent", "not comparable"} == {one.outcome for one in found.values()}
-    assert ["", "no counter", "the pairs cannot tell"] == [one.reason for one in found.values()]
+    assert ["", "no counter", "not measured: this measurement does not give it"] == [
+        one.reason for one in found.values()
+    ]
+
+
+def test_what_was_measured_and_named_and_not_decided_is_said() -> None:
+    here = latency(0.006)
+    (found,) = named_too(here, figures(here), Criteria(margins=[LATENCY], required={LATENCY.key}), {}).values()
+
+    assert "the pairs cannot tell" == found.reason
+
+
+def test_margins_of_every_test_ask_only_for_what_a_test_has() -> None:
+    """Energy could not be measured, or was estimated; accuracy without labels is no metric of the test."""
+    plain, estimated = sample(), replace(sample("energy", source="estimate:cpu-time"), estimated=True)
+    runs = (run(), run(unmeasured={"energy": "no counter"}), run(samples=(plain, estimated)))
+
+    assert [frozenset(), {ENERGY.key}, {ENERGY.key}] == [required_of(one, (), [ACCURACY, ENERGY]) for one in runs]
+    assert {ACCURACY.key} == required_of(run(), [ACCURACY], [ACCURACY, ENERGY])
 
 
 def estimated_energy(measured: Run) -> tuple[Figure, ...]:

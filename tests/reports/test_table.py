@@ -19,7 +19,7 @@ from pytest_hwperf.core.records import (
     replace,
 )
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.statements import said, state
+from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import _SCALES, counted
 from pytest_hwperf.reports.cells import metric_of, unit_of
 from pytest_hwperf.reports.order import sorted_keys
@@ -387,6 +387,45 @@ def test_warnings_of_comparisons_are_footnotes_too() -> None:
     table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
 
     assert {"only 6 pairs", "could have caught a change <= -7.0 %", "54 % of turns preempted"} <= set(table.footnotes)
+
+
+def test_doubts_of_several_comparisons_are_one_footnote_each() -> None:
+    """With the range of their numbers; verbose keeps them apart."""
+
+    def doubtful(test: str, share: float, detectable: float) -> Judgement:
+        verdict = fake.comparison_verdict("latency", "p50", "inconclusive", (0.0, -0.1, 0.1), detectable=detectable)
+        assert isinstance(verdict.subject, Comparison)
+        verdict = replace(verdict, subject=replace(verdict.subject, interference=share))
+        return Judgement(run=fake.run(test=test), figures=(fake.figure(),), verdicts=(verdict,))
+
+    report = report_of(doubtful("t.py::a", 0.66, 0.042), doubtful("t.py::b", 0.75, 0.045))
+
+    assert ("66 .. 75 % of turns preempted", "could have caught a change >= +4.2 .. 4.5 %") == rows(report).footnotes[
+        1:
+    ]
+    assert 5 == len(rows(report, detail="verbose").footnotes)
+
+
+def test_doubts_about_points_are_in_points() -> None:
+    verdict = fake.comparison_verdict("accuracy", "mean", "inconclusive", (0.0, -0.1, 0.1), detectable=-0.02)
+    table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
+
+    assert "could have caught a change <= -2.00 pp" in table.footnotes
+
+
+def test_budget_and_comparison_of_what_was_not_measured_share_a_footnote() -> None:
+    """The reason is the same; one that says something else is kept."""
+    why = said("give y_true=, or a y in hwperf_data")
+    budget = replace(fake.budget_verdict("accuracy_min", "accuracy", "mean", 0.9, "unmeasured"), cause=why)
+    named = fake.comparison_verdict("accuracy", "mean", "not comparable")
+    assert isinstance(named.subject, Comparison)
+
+    def footnotes(cause: Statement) -> tuple[str, ...]:
+        verdicts = (budget, replace(named, subject=replace(named.subject, cause=cause)))
+        return rows(report_of(replace(fake.plain_judgement(), figures=(), verdicts=verdicts))).footnotes
+
+    assert (str(why),) == footnotes(state("not measured", why=str(why)))
+    assert (str(why), "other") == footnotes(said("other"))
 
 
 def test_shown_numbers_have_unit_n_and_source() -> None:
