@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
-from pytest_hwperf.core.metrics import METRICS, NO_REMEDY
+from pytest_hwperf.core.metrics import METRICS, metric_of
 from pytest_hwperf.core.records import (
     Comparison,
     Figure,
@@ -35,7 +35,7 @@ class Criteria:
     """What is compared, and how surely."""
 
     margins: Sequence[Margin]  # one for each statistic
-    required: Collection[Key] = ()  # those that the user named: unmeasured, they say so
+    required: Collection[Key] = ()  # those that need an answer: unmeasured, they say so
     alpha: float = 0.01  # one-sided: of each timing, and of all comparisons by example of the build together
     family: int = 1  # comparisons by example in the build, among which their alpha is split
 
@@ -77,15 +77,37 @@ def compare_with_stored(
     return tuple(found)
 
 
-def named_too(run: Run, criteria: Criteria, paired: Mapping[Key, Comparison]) -> dict[Key, Comparison]:
+def required_of(run: Run, own: Iterable[Margin], everywhere: Iterable[Margin]) -> frozenset[Key]:
+    """Return the statistics that need an answer, even if it is why there is none.
+
+    Args:
+        run: the candidate.
+        own: margins that the test itself names.
+        everywhere: those that are named for every test: they ask nothing of a test that has no such metric, as one
+            without labels has no accuracy, and only say what could not be measured although it has.
+    """
+    estimated = {sample.metric for sample in run.samples if sample.estimated}
+    lacking = [margin for margin in everywhere if margin.metric in {*run.unmeasured, *estimated}]
+    return frozenset(margin.key for margin in (*own, *lacking))
+
+
+def measured_margins(margins: Iterable[Margin], figures: Sequence[Figure]) -> list[Margin]:
+    """Leave out the margins of what was only estimated: whatever there is to compare with, it never is."""
+    estimated = {figure.key for figure in figures if figure.estimated}
+    return [margin for margin in margins if margin.key not in estimated]
+
+
+def named_too(
+    run: Run, figures: Sequence[Figure], criteria: Criteria, paired: Mapping[Key, Comparison]
+) -> dict[Key, Comparison]:
     """Add a comparison without a change for each statistic that the user named and the pairs did not decide."""
     found = dict[Key, Comparison]()
     for margin in criteria.margins:
         if margin.key in paired:
             found[margin.key] = paired[margin.key]
         elif margin.key in criteria.required:
-            why = run.unmeasured.get(margin.metric) or state("pairs cannot tell")
-            found[margin.key] = uncompared(margin, "not comparable", why)
+            figure = figure_of(figures, margin.key)
+            found[margin.key] = uncompared(margin, "not comparable", _why_undecided(run, figure, margin))
     return found
 
 
@@ -155,9 +177,9 @@ def _unless_agreed(run: Run, alarm: Comparison, repeats: Sequence[Run]) -> Compa
 
 def not_compared(figures: Sequence[Figure], criteria: Criteria, cause: Statement) -> tuple[Comparison, ...]:
     """Return the comparisons of a run of which none could be made."""
-    return tuple(
-        uncompared(m, "not comparable", cause) for m in criteria.margins if figure_of(figures, m.key) is not None
-    )
+    measured = {figure.key for figure in figures}
+    margins = measured_margins(criteria.margins, figures)
+    return tuple(uncompared(margin, "not comparable", cause) for margin in margins if margin.key in measured)
 
 
 def _compare(
@@ -218,4 +240,11 @@ def _absent(run: Run, margin: Margin, elsewhere: Sequence[Machine]) -> Compariso
 def _why_absent(run: Run, figure: Figure | None, margin: Margin) -> Statement:
     if figure is not None:
         return state("only estimated", source=figure.source)
-    return state("not measured", why=str(run.unmeasured.get(margin.metric) or state("not given", remedy=NO_REMEDY)))
+    remedy = state("not given", remedy=metric_of(margin.metric).remedy)
+    return state("not measured", why=str(run.unmeasured.get(margin.metric) or remedy))
+
+
+def _why_undecided(run: Run, figure: Figure | None, margin: Margin) -> Statement:
+    if figure is not None and not figure.estimated:
+        return state("pairs cannot tell")
+    return run.unmeasured.get(margin.metric) or _why_absent(run, figure, margin)

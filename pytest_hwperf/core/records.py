@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from array import array
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -9,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from pytest_hwperf.core.metrics import METRICS, Better, Metric, Scale, metric_of, taken_by
-from pytest_hwperf.core.statements import Difference, Remark, Statement, differing, state
+from pytest_hwperf.core.statements import Difference, Kind, Remark, Statement, differing, state
 from pytest_hwperf.core.structs import Count, Number, Record, Share, Size
-from pytest_hwperf.core.units import show_change
 
 if TYPE_CHECKING:
     Values = array[float]
@@ -26,6 +26,8 @@ SCHEMA = 2  # of every record that is written; raised when a reader of the old s
 
 Key = tuple[str, str]  # metric and statistic
 R = TypeVar("R", bound=Record)
+
+_SAME = 1e-9  # relative: apart from rounding
 
 
 def replace(record: R, /, **changes: Any) -> R:
@@ -238,15 +240,42 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
         return str(self.cause or "")
 
     @property
+    def candidate(self) -> float | None:
+        """The candidate's value in base units: that of the baseline, changed by the change; None: nothing to compare.
+
+        The three agree whatever the noise of either side, which pairs share and the change leaves out.
+        """
+        if self.baseline is None or self.change is None:
+            return None
+        return self.baseline + self.change.value * (1.0 if self.scale == "absolute" else abs(self.baseline))
+
+    @property
+    def per(self) -> str:
+        """What `pairs` counts: "pair", "example", "file", "stored run" and the like."""
+        if self.method is None:
+            return "pair"
+        named = {"examples": "example", "sessions": "stored run", "candidate": "value"}
+        known = (per for number, per in named.items() if number in self.method.numbers)
+        return self.method.texts.get("per") or next(known, "pair")
+
+    def is_of(self, figure: "Figure") -> bool:
+        """Whether the candidate's value is this figure of the judged run, and not one of other processes."""
+        if self.baseline is None or self.candidate is None:
+            return True
+        value = figure.estimate.value
+        return math.isclose(self.candidate, value, rel_tol=_SAME, abs_tol=_SAME * abs(self.baseline))
+
+    @property
     def how(self) -> str:
         """How the change was found and how often that is wrong, in words; "" where there is nothing to compare."""
         return ", ".join(str(part) for part in (self.method, self.promise) if part)
 
-    def caught(self, better: Better) -> str:
-        """Write which changes an undecided comparison would have called, as `>= +5.0 %`; "" where that is not known."""
+    def caught(self, better: Better) -> Statement | None:
+        """Say which changes it would have called, None where it is decided or that is not known."""
         if self.outcome != "inconclusive" or self.detectable is None:
-            return ""
-        return f"{'>=' if better == 'lower' else '<='} {show_change(self.detectable, self.scale)}"
+            return None
+        kind: Kind = "could have caught" if self.scale == "relative" else "could have caught points"
+        return state(kind, sign=">=" if better == "lower" else "<=", change=self.detectable)
 
     @property
     def disturbance(self) -> Statement | None:

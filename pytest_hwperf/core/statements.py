@@ -36,7 +36,8 @@ Method = Literal[
 # What else has to be known of a value.
 Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
-    "heat", "clock rate", "step", "shared", "idle machine", "count",
+    "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
+    "could have caught", "could have caught points",
 ]  # fmt: skip
 Kind = Unmeasured | Incomparable | Method | Doubt | Literal["error rate", "error rate with others", "error rate split"]
 
@@ -123,6 +124,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "no bound": "{statistic} has no {side} {level:.3g} % bound below n={needed}, have n={n}",
     "mean of one": "a mean has no interval below n=2",
     "lone process": "one fresh process shows no spread: a range needs n=2",
+    "could have caught": "could have caught a change {sign} {change:change}",
+    "could have caught points": "could have caught a change {sign} {change:points}",
     "turns preempted": "{percent:.0f} % of turns preempted",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
@@ -133,6 +136,11 @@ _SENTENCES: Mapping[Kind, str] = {
     "clock rate": "the clock rate fell from {before:.2f} to {after:.2f} GHz during the measurement",
     "idle machine": "above the idle machine's {watts:3} W (asleep before and after): noisier than the total",
     "count": "n={n}",
+    "no warm-up": "no warm-up: the first call took {first_s:s}, and {limit_s:s} are kept for it: "
+    "raise --hwperf-max-time",
+    "short warm-up": "{blocks:count warm-up block} in {limit_s:s}, where three show a steady state: "
+    "raise --hwperf-max-time",
+    "not steady": "no steady state after {blocks} warm-up blocks ({limit_s:s})",
     "step": "windows of {shortest_s:s} or more, each exact within {bound:2} %: the counter moves every {tick_s:s}",
     "shared": "contaminated: {share:.0%} of the machine's busy CPU time was this process's, and the counter takes all "
     "of it: measure on a quiet machine",
@@ -244,7 +252,7 @@ class _Range:
 
 
 def _written(number: float, spec: str, texts: Mapping[str, str]) -> str:
-    """Write a number as a template asks: `s`, `B`, `change`, `count NOUN`, significant digits, or as `format` does.
+    """Write a number as a template asks: `s`, `B`, `change`, `points`, `count NOUN`, digits, or as `format` does.
 
     NOUN is the name of a text fact, or else the noun itself.
     """
@@ -253,8 +261,8 @@ def _written(number: float, spec: str, texts: Mapping[str, str]) -> str:
         return counted(int(number), texts.get(noun, noun)[:_LONGEST_NOUN])
     if spec in ("s", "B"):
         return show(number, spec)
-    if spec == "change":
-        return show_change(number, "relative")
+    if spec in ("change", "points"):
+        return show_change(number, "relative" if spec == "change" else "absolute")
     if not spec:
         return f"{number:.0f}" if number.is_integer() else f"{number:g}"
     return show_number(number, int(spec)) if spec.isdigit() else format(number, spec)

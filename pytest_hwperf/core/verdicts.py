@@ -29,10 +29,9 @@ _FAILURES: frozenset[Kind] = frozenset({"test ended", "not runnable", "lost", "l
 _UNPAIRED: frozenset[Kind] = _FAILURES | {"not collected", "not at once", "no value"}  # of a test in pairs
 
 
-def budgets_of(run: Run, runs: Sequence[Run], budgets: tuple[Budget, ...]) -> tuple[Budget, ...]:
-    """Return the budgets of one of a test's runs: none where it only holds metrics that the test recorded itself."""
-    timed = [other for other in runs if other.is_timed]
-    return budgets if run in timed or not timed else ()
+def answers_markers(run: Run, runs: Sequence[Run]) -> bool:
+    """Whether a test's markers are about one of its runs: not about one of nothing but what the test recorded."""
+    return run.is_timed or not any(other.is_timed for other in runs)
 
 
 def judge(
@@ -190,14 +189,14 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
         "?" if end is None else show_change(end, comparison.scale, like=change.value)
         for end in (change.low, change.high)
     )
-    caught = comparison.caught(metric.better)
     kind = f"{100 * change.confidence:.3g} % CI " if comparison.p_value is not None else ""
     parts = [
         f"{name} {show_change(change.value, comparison.scale)} ({kind}{' .. '.join(ends)})",
         f"baseline {show(comparison.baseline, metric.unit)}" if comparison.baseline is not None else "",
+        f"now {show(comparison.candidate, metric.unit)}" if comparison.candidate is not None else "",
         f"margin {show_change(comparison.margin, comparison.scale)}",
         f"p={comparison.p_value:.2g}" if comparison.p_value is not None else "",
-        f"could have caught {caught}" if caught else "",
+        str(comparison.caught(metric.better) or ""),
         str(comparison.disturbance or ""),
         comparison.reason,
         comparison.how,

@@ -35,6 +35,7 @@ from pytest_hwperf.pairs.lockstep import PairTrace
 from pytest_hwperf.scenarios.cache import CACHE_VARIABLE
 from pytest_hwperf.trees.both import Trees, both_trees, commands, prove, same_code
 from pytest_hwperf.trees.ignored import check_ignored, missing_files, sharing
+from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.isolation import loaded_files
 
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
@@ -54,7 +55,7 @@ class GateRequest:
     logs: Path  # the logs of lost pairs are kept here
     energy: EnergySource | None = None  # by which energy can be compared
     share: Sequence[str] = ()  # globs of files that the baseline is given
-    base_python: str = ""  # interpreter of the baseline, "" for this one
+    base_python: Interpreter | None = None  # of the baseline, None for this one
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     progress: Callable[[Progress], None] = field(default=lambda _: None)
 

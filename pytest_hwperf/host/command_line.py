@@ -1,7 +1,7 @@
 """The command line of a worker process: this user's pytest again, or the module that runs a model."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +39,8 @@ class PytestCommand:
     """This user's pytest command, in the parts of which those of fresh processes are made."""
 
     inherited: Sequence[str]  # options of the user's command line, without its tests and what a worker must not do
-    neutral: Sequence[str]  # options that keep plugins from disturbing a worker, or its files
+    neutral: Sequence[str]  # options that keep pytest from disturbing a worker, or the files of this session
+    of_plugins: Mapping[str, str]  # plugin of this session → the option that keeps it from doing so
     root: Path  # pytest's rootdir
     inipath: Path | None
     directory: Path  # in which pytest was started
@@ -51,12 +52,19 @@ class PytestCommand:
         """Return the command that runs the tests of one file."""
         ini = [] if self.inipath is None else ["-c", str(self.inipath)]
         return Command(
-            arguments=[*self.inherited, str(path), f"--rootdir={self.root}", *ini, *self.neutral],
+            arguments=[*self.inherited, str(path), f"--rootdir={self.root}", *ini, *self.neutral_with(None)],
             directory=self.directory,
             environment=self.environment,
             keeps_cache=self.keeps_cache,
             deadline_s=self.deadline_s,
         )
+
+    def neutral_with(self, plugins: Collection[str] | None) -> list[str]:
+        """Return the neutral options that an interpreter with these plugins takes; None: this one."""
+        return [
+            *self.neutral,
+            *(option for name, option in self.of_plugins.items() if plugins is None or name in plugins),
+        ]
 
 
 def without_coverage(environment: Mapping[str, str]) -> dict[str, str]:

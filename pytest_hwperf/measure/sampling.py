@@ -15,12 +15,14 @@ from typing import Any
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading, Values
+from pytest_hwperf.core.statements import Kind, Remark, Statement, state
 from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.collection import collect_between, collection
 from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan
 
 _SECOND = 1_000_000_000  # ns
+_STEADY = 3  # successive blocks of the warm-up that agree
 _MOST_SINGLE = 10_000  # short calls that are timed one by one beside each window
 _SLOWED = "calls became three times slower within a window, which was ended early and counts by its calls"
 
@@ -43,7 +45,7 @@ class RawSamples:
     calls_per_value: int = 1  # or how many calls of one batch share a value of `latency_s`
     latency_s: Values = field(default_factory=lambda: array("d"))  # seconds per call
     windows: list[Window] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Remark] = field(default_factory=list)
 
 
 class Stream:
@@ -153,29 +155,32 @@ class Sampler:
         enough: Callable[[RawSamples], bool],
         warmed: Callable[[float], None],
     ) -> None:
-        call_s, warning = self._warm_up(measured.first_call_s)
+        call_s, doubt = self._warm_up(measured.first_call_s)
         warmed(call_s)
-        measured.warnings.extend(filter(None, [warning]))
+        measured.warnings.extend(filter(None, [doubt]))
         batch = self._batch(call_s)
         measured.calls_per_value = 1 if self._limits.single_calls else batch
         plan = WindowPlan.of(self._limits, call_s * batch, meters)
         with plan.watched(meters):
             self._sample(measured, batch, plan, meters, enough)
 
-    def _warm_up(self, first_s: float) -> tuple[float, str]:
-        """Call in blocks until three successive medians agree; return seconds per call and a warning."""
-        call_s, medians = first_s, list[float]()
-        deadline = self._clock_ns() + round(self._limits.max_time_s / 2 * _SECOND)
+    def _warm_up(self, first_s: float) -> tuple[float, Statement | None]:
+        """Call in blocks until three successive medians agree; return seconds per call, and what is to be doubted."""
+        call_s, medians, limit_s = first_s, list[float](), self._limits.max_time_s / 2
+        deadline = self._clock_ns() + round(limit_s * _SECOND)
         while self._clock_ns() + call_s * _SECOND < deadline:
             count = max(1, min(round(self._limits.block_s / call_s), 10_000)) if call_s else 10_000
             taken = self._stream.times(count, self._clock_ns, deadline)
             collect_between(held=self._limits.hold_collector)
             call_s = median(taken) / _SECOND
             medians.append(call_s)
-            latest = medians[-3:]
-            if len(latest) == 3 and max(latest) <= min(latest) * self._limits.steady_ratio:  # noqa: PLR2004
-                return call_s, ""
-        return call_s, f"no steady state after {len(medians)} warm-up blocks ({self._limits.max_time_s / 2:g} s)"
+            latest = medians[-_STEADY:]
+            if len(latest) == _STEADY and max(latest) <= min(latest) * self._limits.steady_ratio:
+                return call_s, None
+        if not medians:
+            return call_s, state("no warm-up", first_s=first_s, limit_s=limit_s)
+        kind: Kind = "short warm-up" if len(medians) < _STEADY else "not steady"
+        return call_s, state(kind, blocks=len(medians), limit_s=limit_s)
 
     def _batch(self, call_s: float) -> int:
         """Return the calls of a window that share a reading of the clock."""

@@ -163,7 +163,9 @@ class Interleaver:
             latest = medians[-_STEADY:]
             if len(latest) == _STEADY and max(latest) <= min(latest) * plan.steady_ratio:
                 return _Warm(call_s=call_s, pool=_mostly(pools))
-        return _Warm(call_s=medians[-1], pool=_mostly(pools), warning="no steady state in its warm-up")
+        slow = len(medians) < _STEADY
+        doubt = "calls too slow for a warm-up of three blocks" if slow else "no steady state in its warm-up"
+        return _Warm(call_s=medians[-1], pool=_mostly(pools), warning=doubt)
 
     def _batch(self, call_s: float) -> int:
         """Return the calls that share a clock reading; one where percentiles of calls are wanted."""

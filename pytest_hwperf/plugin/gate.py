@@ -16,6 +16,7 @@ from pytest_hwperf.host.files import is_folder
 from pytest_hwperf.plugin.inherited_options import pytest_command
 from pytest_hwperf.plugin.progress import ProgressLine
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
+from pytest_hwperf.trees.interpreter import interpreter_at
 from pytest_hwperf.trees.revision import has_commit, named_revision, resolve
 
 
@@ -125,8 +126,8 @@ def _workers(config: pytest.Config) -> bool:
 def _request(
     config: pytest.Config, items: Sequence[pytest.Item], against: str, name: str, shown: ProgressLine
 ) -> GateRequest:
-    settings = session_of(config).settings
-    folder = config.invocation_params.dir / against
+    settings, here = session_of(config).settings, config.invocation_params.dir
+    folder = here / against
     tests = list(map(_measured_test, items))
     return GateRequest(
         tests=tests,
@@ -141,7 +142,7 @@ def _request(
         if any(METRICS[name].in_turns == "window" for test in tests for name in test.metrics if name in METRICS)
         else None,
         share=settings.share,
-        base_python=settings.base_python,
+        base_python=interpreter_at(here.absolute() / settings.base_python) if settings.base_python else None,
         plant=settings.plant,
         progress=shown.show,
     )

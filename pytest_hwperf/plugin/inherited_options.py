@@ -1,6 +1,7 @@
 """The options of this user's pytest command that worker processes inherit, and what they must not."""
 
 import os
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +20,8 @@ _FLAGS = frozenset(
         *("--hwperf-save", "--hwperf-compare", "--hwperf-only", "--hwperf-skip", "--hwperf-disable"),
         "--hwperf-no-cache",  # fresh processes share the cache of this session
         *("--co", "--collect-only"),
+        *("--no-cov", "--no-cov-on-fail", "--cov-append", "--cov-branch", "--cov-reset"),
+        "--timeout-disable-debugger-detection",
     }
 )
 _WITH_VALUE = frozenset(
@@ -29,8 +32,15 @@ _WITH_VALUE = frozenset(
         *("--hwperf-against", "--hwperf-rerun", "--hwperf-gate-time", "--hwperf-base-python", "--hwperf-share"),
         *("--hwperf-plant", "--hwperf-worker-time"),
         *("-c", "--config-file", "--rootdir"),
+        *("--cov-report", "--cov-config", "--cov-fail-under", "--cov-context", "--cov-precision"),
+        *("--timeout", "--timeout-method", "--session-timeout"),
     }
 )
+_WITH_OPTIONAL_VALUE = frozenset({"--cov"})
+_VALUED = _WITH_VALUE | _WITH_OPTIONAL_VALUE
+# What keeps a plugin from disturbing a worker: pytest-timeout would count the waiting. Where a plugin is missing
+# its option is an error, and another interpreter may lack it.
+_NEUTRAL = {"xdist": "-n0", "timeout": "--timeout=0", "pytest_cov": "--no-cov"}
 _SHORT = ("-k", "-m", "-n")  # whose value may follow without a space
 
 
@@ -39,6 +49,7 @@ def pytest_command(config: pytest.Config) -> PytestCommand:
     return PytestCommand(
         inherited=_inherited(config),
         neutral=_neutral_options(config),
+        of_plugins={name: option for name, option in _NEUTRAL.items() if config.pluginmanager.hasplugin(name)},
         root=config.rootpath,
         inipath=config.inipath,
         directory=Path(config.invocation_params.dir),
@@ -60,22 +71,14 @@ def command_for(item: pytest.Item) -> Command:
 
 
 def _neutral_options(config: pytest.Config) -> list[str]:
-    """Return the options that keep plugins from disturbing a worker, or the files of this session.
+    """Return the options of pytest itself that keep a worker from stopping early, or writing files of this session.
 
     An option of a plugin that is switched off is none: `--strict-config` refuses it.
     """
     plugins, arguments = config.pluginmanager, ["--maxfail=0", "-k", "", "-m", ""]
     if plugins.hasplugin("logging"):
         arguments += ["-o", "log_file="]
-    if plugins.hasplugin("junitxml"):
-        arguments.append("--junitxml=")
-    if plugins.hasplugin("xdist"):
-        arguments.append("-n0")
-    if plugins.hasplugin("timeout"):  # pytest-timeout would count the waiting
-        arguments.append("--timeout=0")
-    if plugins.hasplugin("pytest_cov"):
-        arguments.append("--no-cov")
-    return arguments
+    return [*arguments, "--junitxml="] if plugins.hasplugin("junitxml") else arguments
 
 
 def _environment() -> dict[str, str]:
@@ -95,12 +98,14 @@ def _inherited(config: pytest.Config) -> list[str]:
 def drop(given: Sequence[str], tests: Sequence[str]) -> list[str]:
     """Return `given` without positional `tests` and without the options that a worker must not inherit."""
     kept: list[str] = []
-    positional, words = list(tests), iter(given)
-    for word in words:
-        if word in _WITH_VALUE:
-            next(words, None)
+    positional, words = list(tests), deque(given)
+    while words:
+        word = words.popleft()
+        takes = word in _WITH_OPTIONAL_VALUE and words and words[0][:1] != "-" and words[0] not in positional
+        if takes or (word in _WITH_VALUE and words):
+            words.popleft()
         elif word in positional:
             positional.remove(word)
-        elif word not in _FLAGS and word.partition("=")[0] not in _WITH_VALUE and word[:2] not in _SHORT:
+        elif word not in _FLAGS and word.partition("=")[0] not in _VALUED and word[:2] not in _SHORT:
             kept.append(word)
     return kept

@@ -13,8 +13,10 @@ from pytest_hwperf.core.baselines import (
     compare_with_stored,
     family_of,
     is_exact_alarm,
+    measured_margins,
     named_too,
     not_compared,
+    required_of,
     unless_agreed,
 )
 from pytest_hwperf.core.errors import HwperfError
@@ -26,11 +28,11 @@ from pytest_hwperf.core.report import ReportPart
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.core.stored_timings import needs_repeats
-from pytest_hwperf.core.verdicts import budgets_of, explain, judge
+from pytest_hwperf.core.verdicts import answers_markers, explain, judge
 from pytest_hwperf.plugin.measurement import empty_run, repeat_runs
 from pytest_hwperf.plugin.missed_memory import lines_of_sites
 from pytest_hwperf.plugin.retries import Retries
-from pytest_hwperf.plugin.session import SessionState, session_of, test_of
+from pytest_hwperf.plugin.session import Markers, SessionState, session_of, test_of
 from pytest_hwperf.reports.junit import properties
 
 
@@ -123,7 +125,7 @@ def _judged(
             trouble = str(error)
             compared = not_compared(found, _criteria(item, run), said(error.sentence))
     policy = Policy(undecided=settings.undecided, strict=settings.strict)
-    budgets = budgets_of(run, all_runs, markers.budgets)
+    budgets = markers.budgets if answers_markers(run, all_runs) else ()
     verdicts = judge(run, found, compared, budgets, policy)
     if settings.undecided == "retry":
         try:
@@ -142,7 +144,9 @@ def _compared(
     if session.gate is not None:
         here = Measurement(test=run.test, label=run.label)
         measured = {figure.key for figure in found}
-        paired = named_too(run, criteria, session.gate.answers.of(here, criteria.margins, measured, criteria.required))
+        margins = measured_margins(criteria.margins, found)
+        decided = session.gate.answers.of(here, margins, measured, criteria.required)
+        paired = named_too(run, found, criteria, decided)
     if not session.settings.compare:
         return tuple(paired.values())
     blind = session.gate is not None and session.gate.is_blind_to(item.path)
@@ -177,14 +181,15 @@ def _stored(
 def _criteria(item: pytest.Item, run: Run) -> Criteria:
     """Return what is compared: everything with a margin, the test's own metrics among it."""
     test = test_of(item)
-    own = [margin for margin in test.own_margins if margin.metric in run.directions]
+    recorded = [margin for margin in test.own_margins if margin.metric in run.directions]
+    asked = test.markers if answers_markers(run, test.runs) else Markers()
     session = session_of(item.config)
     if session.family is None and session.settings.compare:
         tests = {one.nodeid for one in item.session.items}
         session.family = family_of(session.store.newest(session.settings.baseline), tests, session.machine)
     return Criteria(
-        margins=[*test.markers.margins, *own],
-        required={margin.key for margin in test.markers.named},
+        margins=[*test.markers.margins, *recorded],
+        required=required_of(run, asked.own, asked.named),
         alpha=session.settings.alpha,
         family=session.family or 1,
     )

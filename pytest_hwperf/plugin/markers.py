@@ -29,13 +29,15 @@ def read_markers(item: pytest.Item) -> list[str]:
         return found
 
     budgets = closest([settings.budgets, *layers("hwbudget", parse_budgets)])
-    named = [settings.margins, *layers("hwregression", parse_margins)]
+    own = layers("hwregression", parse_margins)
+    named = [settings.margins, *own]
     if complaint := _missing_fixture(item):
         problems.append(f"{item.nodeid}: {complaint}")
     test_of(item).markers = Markers(
         budgets=budgets,
         margins=closest_margins(named),
         named=tuple(margin for layer in named for margin in layer),
+        own=tuple(margin for layer in own for margin in layer),
         refusal=_unmeasurable(item),
     )
     return problems

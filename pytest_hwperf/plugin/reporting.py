@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _NAMED = 3  # tests in a warning
 _OFFERED = 5  # commands that accept one test each
+_ALL_FIGURES = 2  # verbosity: many projects have -v among their own addopts, for pytest's lines of tests
 
 Notices = tuple[list[str], list[str]]  # what was done, and what went wrong
 
@@ -149,7 +150,7 @@ def write(config: pytest.Config, report: Report) -> Notices:
 def show(terminal: pytest.TerminalReporter, report: Report) -> None:
     """Write the table into pytest's own terminal: in its width, colours and verbosity."""
     writer, verbosity = terminal.config.get_terminal_writer(), terminal.config.get_verbosity()
-    detail: Detail = "quiet" if verbosity < 0 else "verbose" if verbosity > 0 else "normal"
+    detail: Detail = "quiet" if verbosity < 0 else "verbose" if verbosity >= _ALL_FIGURES else "normal"
     gate = session_of(terminal.config).gate
     terminal.write_sep("=", "hwperf")
     if gate and gate.completeness.shortfall:

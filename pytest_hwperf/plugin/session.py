@@ -154,6 +154,7 @@ class Markers:
     budgets: tuple["Budget", ...] = ()
     margins: tuple["Margin", ...] = ()  # of everything that is compared, defaults included
     named: tuple["Margin", ...] = ()  # those that the user named: their metrics are measured for them
+    own: tuple["Margin", ...] = ()  # of these, the ones that markers name: an option or the ini names them for all
     refusal: str = ""  # why nothing of the test can be measured, which fails it; "" where something can
 
     def ask_for(self, metric: str) -> bool:

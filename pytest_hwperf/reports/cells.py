@@ -1,30 +1,29 @@
 """The text of each cell of the table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pytest_hwperf.core import metrics
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import Metric
-from pytest_hwperf.core.records import Budget, Comparison, Figure, Key, Run, Verdict
+from pytest_hwperf.core.records import Budget, Comparison, Figure, Run, Verdict
 from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
+from pytest_hwperf.reports.entries import Entry
 
 _WHOLE_FROM = 10  # % or pp: from here on a change is shown without decimals
 
 
-def cells_of(run: Run, key: Key, name: str, figure: Figure | None, verdicts: Sequence[Verdict]) -> Mapping[str, str]:
-    """Return the cells of a row, which is called `name`, under the names of their columns."""
-    metric = metric_of(run, key[0])
-    subjects = [verdict.subject for verdict in verdicts]
-    budget = next((subject for subject in subjects if isinstance(subject, Budget)), None)
-    comparison = next((subject for subject in subjects if isinstance(subject, Comparison)), None)
+def cells_of(run: Run, entry: Entry) -> Mapping[str, str]:
+    """Return the cells of a row under the names of their columns."""
+    metric, figure, comparison = metric_of(run, entry.key[0]), entry.figure, entry.comparison
+    budget = next((verdict.subject for verdict in entry.verdicts if isinstance(verdict.subject, Budget)), None)
     return {
-        "metric": name,
-        "value": _value(figure, metric) if figure else "unmeasured",
-        "n": counted(figure.estimate.n, visible(unit_of(figure.per))) if figure else "",
+        "metric": entry.name,
+        "value": _value(figure, metric) if figure else _value_without_figure(run, comparison, metric),
+        "n": _n(figure, comparison),
         "budget": show_limit(budget.limit, metric.unit, metric.better) if budget else "",
         "baseline": show(comparison.baseline, metric.unit) if comparison and comparison.baseline is not None else "",
         "change": _change(comparison) if comparison else "",
-        "outcome": ", ".join(dict.fromkeys(map(_outcome, verdicts))),
+        "outcome": ", ".join(dict.fromkeys(map(_outcome, entry.verdicts))),
     }
 
 
@@ -36,6 +35,21 @@ def metric_of(run: Run, name: str) -> Metric:
 def unit_of(per: str) -> str:
     """Return what is counted in one word: `batch of 9 calls` → `batch`, `fresh process` → `process`."""
     return " ".join(per.partition(" of ")[0].split()[-1:])
+
+
+def _n(figure: Figure | None, comparison: Comparison | None) -> str:
+    if figure:
+        return counted(figure.estimate.n, visible(unit_of(figure.per)))
+    if comparison and comparison.candidate is not None:
+        return counted(comparison.pairs, visible(unit_of(comparison.per)))
+    return ""
+
+
+def _value_without_figure(run: Run, comparison: Comparison | None, metric: Metric) -> str:
+    """Write the candidate's value of a comparison; a run of comparisons alone was to measure nothing by itself."""
+    if comparison and comparison.candidate is not None:
+        return show(comparison.candidate, metric.unit)
+    return "unmeasured" if run.samples or run.unmeasured else ""
 
 
 def _value(figure: Figure, metric: Metric) -> str:

@@ -3,8 +3,9 @@
 `stat_benchmark_runs.csv`: a row for each metric of each run, its values summarised.
 `stat_benchmark_summary.csv`: a row for each run; for each figure `<metric>_<statistic>_<unit>` and, behind the same
 name, `_ci_low`, `_ci_high`, `_n`, `_per`, `_source` and `_reason`.
-`statistical_comparisons.csv`: a row for each comparison; `n` and `source` are those of `candidate_value`, `pairs` and
-`method` say of what the `change` is made, `cohens_d_paired` is the mean of the pairs' log ratios over their deviation.
+`statistical_comparisons.csv`: a row for each comparison; `candidate_value` is `baseline_value` with the `change`, or,
+where nothing was compared, the figure of the run; `n` and `source` are its own, `pairs` and `method` those of the
+`change`, and `cohens_d_paired` is the mean of the pairs' log ratios over their deviation.
 
 What is missing is empty, never 0 or NaN, and a reason column says why. Times are in ms, sizes in MB (10^6 bytes),
 energies in mJ; a column that holds several metrics is in the unit of the column `unit`.
@@ -26,6 +27,7 @@ from pytest_hwperf.core.records import Comparison, Estimate, Figure, Judgement, 
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import EXPORT_UNITS, counted, exported_name
 from pytest_hwperf.reports.cells import metric_of
+from pytest_hwperf.reports.entries import IN_PAIRS
 from pytest_hwperf.reports.order import sorted_keys
 
 Cell: TypeAlias = str | float | None  # None is missing
@@ -195,14 +197,15 @@ def _comparison_rows(judgement: Judgement, changes: Mapping[MeasurementKey, Chan
 def _comparison_cells(run: Run, figure: Figure | None, comparison: Comparison, *, fails: bool) -> dict[str, Cell]:
     change = comparison.change
     unit, factor = _unit(run, comparison.metric)
+    value, n, source = _candidate(figure, comparison)
     return {
         "metric": comparison.metric,
         "statistic": comparison.statistic,
         "unit": unit or "1",
         "baseline_value": None if comparison.baseline is None else comparison.baseline * factor,
-        "candidate_value": figure.estimate.value * factor if figure else None,
-        "n": figure.estimate.n if figure else None,
-        "source": figure.source if figure else None,
+        "candidate_value": None if value is None else value * factor,
+        "n": n,
+        "source": source,
         "scale": comparison.scale,
         "change": change.value if change else None,
         "ci_low": change.low if change else None,
@@ -218,6 +221,16 @@ def _comparison_cells(run: Run, figure: Figure | None, comparison: Comparison, *
         "reason": comparison.reason or (_open_end(change) if change else ""),
         "warnings": "; ".join(map(str, [*comparison.warnings, *(change.warnings if change else ())])),
     }
+
+
+def _candidate(figure: Figure | None, comparison: Comparison) -> tuple[float | None, int | None, str | None]:
+    """Return the candidate's value that belongs to the change, of how many it is made, and what measured it."""
+    value = comparison.candidate
+    if figure and comparison.is_of(figure):
+        return figure.estimate.value, figure.estimate.n, figure.source
+    if value is None:
+        return None, None, None
+    return value, comparison.pairs, figure.source if figure else IN_PAIRS
 
 
 def _effect_cells(run: Run, comparison: Comparison, changes: Mapping[MeasurementKey, Changes]) -> dict[str, Cell]:

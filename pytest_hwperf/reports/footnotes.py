@@ -3,10 +3,11 @@
 from collections.abc import Hashable, Iterator, Sequence
 
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.records import Comparison, Figure, Run, Verdict
+from pytest_hwperf.core.records import Budget, Comparison, Run
 from pytest_hwperf.core.statements import Remark, Statement, sentence, state
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.reports.cells import metric_of
+from pytest_hwperf.reports.entries import Entry
 
 
 class Note(Record, frozen=True, kw_only=True):
@@ -40,26 +41,33 @@ class Footnotes:
         return tuple(_joined(notes) for _, notes in self._notes.values())
 
 
-def notes_of(
-    run: Run, metric: str, figure: Figure | None, verdicts: Sequence[Verdict], *, exact: bool
-) -> Iterator[Note]:
+def notes_of(run: Run, entry: Entry, *, exact: bool) -> Iterator[Note]:
     """Collect the remarks on the numbers of a row; `exact`: each comparison's method in full."""
+    metric, figure = entry.key[0], entry.figure
     sample = run.sample(metric)
-    if sample:
-        yield from (Note(parts=(warning,), alike=True) for warning in sample.warnings)
     if figure:
-        yield from (Note(parts=(warning,), alike=True) for warning in figure.estimate.warnings)
-    elif metric in run.unmeasured:
-        yield Note(parts=(run.unmeasured[metric],))
-    else:
-        yield from (Note(parts=(verdict.cause or verdict.reason,)) for verdict in verdicts)
-    for verdict in verdicts:
-        if isinstance(verdict.subject, Comparison):
-            yield from _comparison_notes(verdict.subject, run, exact=exact)
+        warnings = (*(sample.warnings if sample else ()), *figure.estimate.warnings)
+        yield from (Note(parts=(warning,), alike=True) for warning in warnings)
+    absent = [] if entry.source else _why_unmeasured(run, entry)
+    yield from (Note(parts=(why,)) for why in absent)
+    if entry.comparison and not _repeats(entry.comparison.cause, absent):
+        yield from _comparison_notes(entry.comparison, run, exact=exact)
+
+
+def _why_unmeasured(run: Run, entry: Entry) -> list[Remark]:
+    """Return why there is no value: as the run says, or as budgets say."""
+    if entry.key[0] in run.unmeasured:
+        return [run.unmeasured[entry.key[0]]]
+    return [one.cause or one.reason for one in entry.verdicts if isinstance(one.subject, Budget)]
+
+
+def _repeats(cause: Statement | None, absent: Sequence[Remark]) -> bool:
+    """Whether a comparison could not be made for the reason that is given for the value already."""
+    return cause is not None and cause.kind == "not measured" and cause.texts.get("why") in [str(why) for why in absent]
 
 
 def _comparison_notes(comparison: Comparison, run: Run, *, exact: bool) -> Iterator[Note]:
-    noted = (comparison.cause, *comparison.warnings, comparison.disturbance)
+    noted: tuple[Remark | None, ...] = (comparison.cause, *comparison.warnings)
     yield from (Note(parts=(remark,)) for remark in noted if remark)
     numbers = comparison.method.numbers if comparison.method else {}
     if comparison.change:
@@ -67,8 +75,10 @@ def _comparison_notes(comparison: Comparison, run: Run, *, exact: bool) -> Itera
         parts = tuple(part for part in (comparison.method, comparison.promise, count) if part)
         yield Note(parts=parts, before="change by ", alike=not exact)
         yield from (Note(parts=(warning,), alike=True) for warning in comparison.change.warnings)
-    if "limit" not in numbers and (caught := comparison.caught(metric_of(run, comparison.metric).better)):
-        yield Note(parts=(f"could have caught a change {caught}",))
+    caught = None if "limit" in numbers else comparison.caught(metric_of(run, comparison.metric).better)
+    for doubt in (comparison.disturbance, caught):
+        if doubt is not None:
+            yield Note(parts=(doubt,), alike=not exact)
 
 
 def _common(part: Remark) -> Hashable:

@@ -23,6 +23,7 @@ from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import plural, show_number
 from pytest_hwperf.reports.cells import cells_of, unit_of
 from pytest_hwperf.reports.counts import skip_counts, verdict_counts
+from pytest_hwperf.reports.entries import Entry, entries_of, named
 from pytest_hwperf.reports.footnotes import Footnotes, notes_of
 from pytest_hwperf.reports.order import Family, families, median_of, sorted_keys, title_of
 
@@ -48,7 +49,6 @@ class Column(Record, frozen=True, kw_only=True):
     name: str
     rank: int  # the largest leave the grid first; 0 never leaves
     phrase: str = "{}"  # with {} for the cell
-    implied: bool = False  # by other cells of the row: a surface without room for it leaves it out
 
 
 COLUMNS = (
@@ -56,7 +56,7 @@ COLUMNS = (
     Column(name="value", rank=1),
     Column(name="n", rank=4, phrase="n={}"),
     Column(name="budget", rank=3, phrase="budget {}"),
-    Column(name="baseline", rank=5, implied=True),  # by value and change
+    Column(name="baseline", rank=5, phrase="baseline {}"),
     Column(name="change", rank=2, phrase="change {}"),
     Column(name="outcome", rank=0),
 )
@@ -132,8 +132,7 @@ class _Choice(Record, frozen=True, kw_only=True):
 
     run: Run
     figures: Mapping[Key, Figure]
-    verdicts: Mapping[Key, Sequence[Verdict]]
-    names: Mapping[Key, str]  # of the rows, in their order
+    entries: Sequence[Entry]  # of the rows, in their order
     conditions: Sequence[str]
     ratio: str
     exact: bool  # whether footnotes keep their own numbers
@@ -142,7 +141,7 @@ class _Choice(Record, frozen=True, kw_only=True):
 def _group(family: Family, detail: Detail, footnotes: Footnotes) -> Group:
     """Say what the scenarios of a test have in common once, and of each what is its own."""
     choices = [_choice(judgement, family.best, detail) for judgement in family.judgements]
-    choices = [choice for choice in choices if choice.names or detail != "quiet"]
+    choices = [choice for choice in choices if choice.entries or detail != "quiet"]
     common = [
         text for choice in choices[:1] for text in choice.conditions if all(text in c.conditions for c in choices)
     ]
@@ -171,15 +170,12 @@ def _choice(judgement: Judgement, best: float | None, detail: Detail) -> _Choice
         verdicts.setdefault(verdict.subject.key, []).append(verdict)
     keys = sorted_keys([*figures, *verdicts])
     alone = set() if detail == "verbose" else _alone(keys)
+    names = {key: visible(key[0] if key[0] in alone else f"{key[0]} {key[1].replace('_', '.')}") for key in keys}
+    entries = (one for key in keys for one in entries_of(key, names[key], figures.get(key), verdicts.get(key, ())))
     return _Choice(
         run=run,
         figures=figures,
-        verdicts=verdicts,
-        names={
-            key: visible(key[0] if key[0] in alone else f"{key[0]} {key[1].replace('_', '.')}")
-            for key in keys
-            if _shown(key, verdicts.get(key, []), detail)
-        },
+        entries=named([entry for entry in entries if _shown(entry, detail)]),
         conditions=_conditions(run, figures.values(), detail),
         ratio=f"{show_number(median / best)}×" if best and median else "",
         exact=detail == "verbose",
@@ -192,11 +188,13 @@ def _alone(keys: Sequence[Key]) -> set[str]:
     return {m for m, statistic in keys if metrics.count(m) == 1 and metric_of(m).statistics == (statistic,)}
 
 
-def _shown(key: Key, verdicts: Sequence[Verdict], detail: Detail) -> bool:
+def _shown(entry: Entry, detail: Detail) -> bool:
     if detail == "quiet":
-        return any(verdict.fails or verdict.outcome in _TELLING for verdict in verdicts)
-    metric, own = metric_of(key[0]), key[0] not in METRICS  # what a test recorded itself
-    return detail == "verbose" or own or bool(verdicts) or key[1] in metric.shown
+        return any(verdict.fails or verdict.outcome in _TELLING for verdict in entry.verdicts)
+    name, statistic = entry.key
+    metric, own = metric_of(name), name not in METRICS  # what a test recorded itself
+    usual = not entry.apart and (own or statistic in metric.shown)
+    return detail == "verbose" or usual or bool(entry.verdicts)
 
 
 def _conditions(run: Run, figures: Iterable[Figure], detail: Detail) -> list[str]:
@@ -219,11 +217,12 @@ def _sources(choices: Sequence[_Choice]) -> str:
     """Write `perf_counter (latency, throughput); joblib (model_size of sklearn_fp32)`."""
     found: dict[str, dict[str, list[str]]] = {}  # source → metric → scenarios
     for choice in choices:
-        for key in choice.names:
-            figure = choice.figures.get(key)
-            if figure:
-                source = "the scenario" if figure.source == choice.run.scenario else figure.source
-                scenarios = found.setdefault(source, {}).setdefault(figure.metric, [])
+        for entry in choice.entries:
+            figure = choice.figures.get(entry.key)
+            source = figure.source if figure else entry.source
+            if source:
+                source = "the scenario" if source == choice.run.scenario else source
+                scenarios = found.setdefault(source, {}).setdefault(entry.key[0], [])
                 scenarios += [] if choice.run.scenario in scenarios else [choice.run.scenario]
     divided = Counter(metric for metrics in found.values() for metric in metrics)
     texts = {
@@ -240,18 +239,16 @@ def _section(choice: _Choice, common: Sequence[str], footnotes: Footnotes) -> Se
         ratio=choice.ratio,
         setting=visible(", ".join(text for text in choice.conditions if text not in common)),
         test=visible(title_of(run)),
-        rows=tuple(_row(choice, key, footnotes) for key in choice.names),
+        rows=tuple(_row(choice, entry, footnotes) for entry in choice.entries),
     )
 
 
-def _row(choice: _Choice, key: Key, footnotes: Footnotes) -> Row:
-    run, figure, verdicts = choice.run, choice.figures.get(key), choice.verdicts.get(key, [])
-    notes = {footnotes.number(note) for note in notes_of(run, key[0], figure, verdicts, exact=choice.exact)}
-    cells = cells_of(run, key, choice.names[key], figure, verdicts)
+def _row(choice: _Choice, entry: Entry, footnotes: Footnotes) -> Row:
+    notes = {footnotes.number(note) for note in notes_of(choice.run, entry, exact=choice.exact)}
     return Row(
-        cells=tuple(map(cells.__getitem__, _NAMES)),
+        cells=tuple(map(cells_of(choice.run, entry).__getitem__, _NAMES)),
         notes=tuple(sorted(notes)),
-        tone=_tone(verdicts),
+        tone=_tone(entry.verdicts),
     )
 
 

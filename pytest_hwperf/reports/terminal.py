@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.reports.table import Detail, Group, Row, Section, Table, Tone, rows
+from pytest_hwperf.reports.table import Column, Detail, Group, Row, Section, Table, Tone, rows
 
 Style = Mapping[str, bool]  # markup as pytest's terminal writer takes it: {"red": True}
 Line = tuple[str, Style]
@@ -53,7 +53,7 @@ def _grid(table: Table, width: int) -> list[Line]:
     names = [column.name for column in table.columns]
     widths = [max(map(_size(column), column)) for column in zip(names, *cells, strict=True)]
     inside = _fitting(table, widths, width)
-    below = [i for i, column in enumerate(table.columns) if i not in inside and not column.implied]
+    below = [i for i in range(len(table.columns)) if i not in inside]
     lines = [(_aligned(names, widths, inside), _BOLD)] if cells else []
     for group in table.groups:
         lines += _head(group, width)
@@ -61,13 +61,15 @@ def _grid(table: Table, width: int) -> list[Line]:
             lines += _subhead(group, section, width)
             for row in section.rows:
                 text, marks = _line(row, widths, inside, width)
-                phrases = (
-                    table.columns[i].phrase.format(row.cells[i]).replace(" ", _TIE) for i in below if row.cells[i]
-                )
-                rest = " ".join(filter(None, [", ".join(phrases), marks]))
+                rest = " ".join(filter(None, [_phrases(table.columns, row, below), marks]))
                 lines.append((text, _STYLES.get(row.tone, _PLAIN)))
                 lines += _wrapped(rest, width, indent=_ROW_INDENT + _INDENT)
     return lines
+
+
+def _phrases(columns: Sequence[Column], row: Row, below: Sequence[int]) -> str:
+    """Write the cells of a row that have no room in the grid."""
+    return ", ".join(columns[i].phrase.format(row.cells[i]).replace(" ", _TIE) for i in below if row.cells[i])
 
 
 def _head(group: Group, width: int) -> list[Line]:
@@ -128,9 +130,8 @@ def _fitting(table: Table, widths: Sequence[int], width: int) -> list[int]:
 
     def cost(inside: Sequence[int]) -> tuple[int, float, int]:
         outside = [i for i in free if i not in inside]
-        shown = [i for i in outside if not columns[i].implied]
         room = width - _total(inside, widths) + widths[-1]
-        below = sum(n for (filled, last), n in rows.items() if last > room or any(filled[i] for i in shown))
+        below = sum(n for (filled, last), n in rows.items() if last > room or any(filled[i] for i in outside))
         return below, -min((columns[i].rank for i in outside), default=math.inf), len(outside)
 
     sets = ([i for i in every if i not in left] for size in range(len(free)) for left in combinations(free, size))

@@ -12,6 +12,7 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.command_line import Command, PytestCommand, without_coverage
 from pytest_hwperf.trees.ignored import is_compiled
+from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_path, translated
 from pytest_hwperf.trees.overlay import candidate_ini, lay_over, share
 from pytest_hwperf.trees.revision import resolve, top_of
@@ -76,14 +77,16 @@ def both_trees(root: Path, against: Path | str, files: Sequence[Path], globs: Se
         )
 
 
-def commands(given: PytestCommand, trees: Trees, files: Sequence[Path], base_python: str) -> dict[Side, Command]:
+def commands(
+    given: PytestCommand, trees: Trees, files: Sequence[Path], base_python: Interpreter | None
+) -> dict[Side, Command]:
     """Return how each side is started: the same command, with every path of the tree translated for the baseline.
 
     Args:
         given: this user's command, as it runs in the candidate's tree.
         trees: both.
         files: the test files, in the candidate's tree.
-        base_python: interpreter of the baseline; "" takes this one.
+        base_python: interpreter of the baseline; None takes this one.
 
     Raises:
         UsageProblem: the baseline lacks the folder in which pytest was started.
@@ -93,11 +96,10 @@ def commands(given: PytestCommand, trees: Trees, files: Sequence[Path], base_pyt
     ini = [] if inipath is None else ["-c", str(inipath)]
     theirs = [] if inipath is None else candidate_ini(inipath, trees.candidate, trees.baseline)
     moved = [str(_moved(file, trees.candidate, trees.baseline)) for file in files]
-    # absolute, since it is started elsewhere; a venv's python is a link, and has to stay one
-    interpreter = str(given.directory.absolute() / (base_python or sys.executable))
-    candidate = _command(given, trees, trees.candidate, [*map(str, files), *ini], paths)
-    baseline_paths = translated(paths, trees.candidate, trees.baseline)
-    baseline = _command(given, trees, trees.baseline, [*moved, *theirs], baseline_paths)
+    candidate = _command(given, trees, trees.candidate, [*map(str, files), *ini, *given.neutral_with(None)], paths)
+    own = [*moved, *theirs, *given.neutral_with(base_python.plugins if base_python else None)]
+    baseline = _command(given, trees, trees.baseline, own, translated(paths, trees.candidate, trees.baseline))
+    interpreter = base_python.path if base_python else sys.executable
     return {"candidate": candidate, "baseline": replace(baseline, interpreter=interpreter)}
 
 
@@ -158,7 +160,6 @@ def _command(given: PytestCommand, trees: Trees, root: Path, own: Sequence[str],
             *map(moved, given.inherited),
             *own,
             f"--rootdir={moved(str(given.root.resolve()))}",
-            *given.neutral,
             "--continue-on-collection-errors",
         ],
         directory=directory,

@@ -4,15 +4,17 @@ from array import array
 from collections.abc import Iterable, Mapping
 
 import pytest
-from fakes.records import estimate, machine, run, sample
+from fakes.records import estimate, figure, machine, run, sample
 
 from pytest_hwperf.core.baselines import (
     Criteria,
     Stored,
     choose,
     compare_with_stored,
+    measured_margins,
     named_too,
     not_compared,
+    required_of,
     stored_run_of,
 )
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS
@@ -20,6 +22,7 @@ from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import (
     Comparison,
     ComparisonOutcome,
+    Figure,
     Judgement,
     Machine,
     Margin,
@@ -217,10 +220,47 @@ def test_what_the_user_named_says_why_the_pairs_say_nothing() -> None:
     here = run(unmeasured={"energy": "no counter"})
     named = {(margin.metric, margin.statistic) for margin in (LATENCY, ENERGY, COLD)}
     known = {("latency", "p50"): verdictless(LATENCY, "equivalent", 0.0)}
-    found = named_too(here, Criteria(margins=[LATENCY, ENERGY, COLD, FLIPS], required=named), known)
+    found = named_too(here, figures(here), Criteria(margins=[LATENCY, ENERGY, COLD, FLIPS], required=named), known)
 
     assert {"equivalent", "not comparable"} == {one.outcome for one in found.values()}
-    assert ["", "no counter", "the pairs cannot tell"] == [one.reason for one in found.values()]
+    assert ["", "no counter", "not measured: this measurement does not give it"] == [
+        one.reason for one in found.values()
+    ]
+
+
+def test_what_was_measured_and_named_and_not_decided_is_said() -> None:
+    here = latency(0.006)
+    (found,) = named_too(here, figures(here), Criteria(margins=[LATENCY], required={LATENCY.key}), {}).values()
+
+    assert "the pairs cannot tell" == found.reason
+
+
+def test_margins_of_every_test_ask_only_for_what_a_test_has() -> None:
+    """Energy could not be measured, or was estimated; accuracy without labels is no metric of the test."""
+    plain, estimated = sample(), replace(sample("energy", source="estimate:cpu-time"), estimated=True)
+    runs = (run(), run(unmeasured={"energy": "no counter"}), run(samples=(plain, estimated)))
+
+    assert [frozenset(), {ENERGY.key}, {ENERGY.key}] == [required_of(one, (), [ACCURACY, ENERGY]) for one in runs]
+    assert {ACCURACY.key} == required_of(run(), [ACCURACY], [ACCURACY, ENERGY])
+
+
+def estimated_energy(measured: Run) -> tuple[Figure, ...]:
+    """Its figures, and an energy that nothing has measured."""
+    return (*figures(measured), figure("energy", "mean", source="estimate:cpu-time", per="window"))
+
+
+def test_an_estimate_is_never_compared_whatever_there_is_to_compare_with() -> None:
+    """Named, it says so; else it has no comparison, which would be counted."""
+    here = latency(0.006)
+    found, margins = estimated_energy(here), [LATENCY, ENERGY]
+    named = named_too(here, found, Criteria(margins=margins, required={ENERGY.key}), {})
+
+    assert [LATENCY] == measured_margins(margins, found)
+    assert margins == measured_margins(margins, figures(here))
+    assert ["latency"] == [one.metric for one in not_compared(found, Criteria(margins=margins), said("damaged"))]
+    assert [True] == [
+        one.reason.startswith("estimate:cpu-time holds nothing beyond CPU time") for one in named.values()
+    ]
 
 
 def test_what_kept_a_comparison_from_being_made_stands_beside_each_measured_margin() -> None:

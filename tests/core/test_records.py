@@ -1,11 +1,11 @@
 """What the records themselves can answer."""
 
 import pytest
-from fakes.records import machine, onnx_judgement, run, sample
+from fakes.records import comparison_verdict, estimate, figure, machine, onnx_judgement, run, sample
 
 from pytest_hwperf.core.metrics import METRICS, Metric
-from pytest_hwperf.core.records import Margin, replace, uncompared
-from pytest_hwperf.core.statements import said
+from pytest_hwperf.core.records import Comparison, Margin, replace, uncompared
+from pytest_hwperf.core.statements import said, state
 
 
 def test_a_fingerprint_depends_on_every_stable_field() -> None:
@@ -97,3 +97,53 @@ def test_what_cannot_be_compared_keeps_its_question() -> None:
         found.reason,
         found.change,
     )
+
+
+def compared(metric: str, baseline: float | None, change: float) -> Comparison:
+    verdict = comparison_verdict(metric, "p50", "equivalent", (change, change, change), baseline=baseline)
+    assert isinstance(verdict.subject, Comparison)
+    return verdict.subject
+
+
+@pytest.mark.parametrize(
+    ("metric", "baseline", "change", "candidate"),
+    [
+        ("latency", 0.5, 0.25, 0.625),
+        ("accuracy", 0.75, -0.25, 0.5),  # in points
+        ("own", -2.0, 0.5, -1.0),  # relative to the size of the baseline, whatever its sign
+        ("latency", None, 0.25, None),
+    ],
+)
+def test_the_candidate_of_a_comparison_is_the_baseline_with_the_change(
+    metric: str, baseline: float | None, change: float, candidate: float | None
+) -> None:
+    assert candidate == compared(metric, baseline, change).candidate
+
+
+def test_without_a_change_there_is_no_candidate() -> None:
+    one = replace(compared("memory", 0.0, 0.0), change=None)
+
+    assert one.candidate is None
+    assert one.is_of(figure())
+
+
+def test_a_comparison_knows_whether_it_is_about_a_figure() -> None:
+    """0.5 s + 25 % are 0.625 s; with the rounding of a file read back, still; 0.6 s are another process."""
+    figures = (figure(at=estimate(value, None, None, 9)) for value in (0.625, 0.625 + 1e-12, 0.6))
+
+    assert [True, True, False] == [compared("latency", 0.5, 0.25).is_of(one) for one in figures]
+
+
+def test_a_comparison_counts_what_its_method_is_made_of() -> None:
+    methods = (
+        None,
+        state("signed-rank", pairs=8),
+        state("mcnemar", examples=300),
+        state("historical limit", limit=0.1, sessions=3),
+        state("equal values", baseline=1, candidate=1, per="file"),
+        state("stored, equal", baseline=3, candidate=3),
+    )
+
+    assert ["pair", "pair", "example", "stored run", "file", "value"] == [
+        replace(compared("latency", 0.5, 0.25), method=method).per for method in methods
+    ]

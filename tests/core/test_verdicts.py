@@ -16,7 +16,7 @@ from pytest_hwperf.core.records import (
 )
 from pytest_hwperf.core.statements import Kind, said, state
 from pytest_hwperf.core.verdicts import (
-    budgets_of,
+    answers_markers,
     explain,
     judge,
     judge_budget,
@@ -261,15 +261,15 @@ def test_a_comparison_says_change_interval_baseline_margin_and_method() -> None:
     verdict = judge_comparison(run().metric("latency"), comparison(p_value=0.0002), Policy())
 
     assert explain(verdict) == (
-        "REGRESSED  latency p50 +4.8 % (98 % CI +3.9 % .. +5.6 %), baseline 6.00 ms, margin +2.0 %, p=0.0002, "
-        "8 sessions, historical"
+        "REGRESSED  latency p50 +4.8 % (98 % CI +3.9 % .. +5.6 %), baseline 6.00 ms, now 6.29 ms, margin +2.0 %, "
+        "p=0.0002, 8 sessions, historical"
     )
 
 
 def test_an_inconclusive_comparison_says_what_it_could_have_caught() -> None:
     verdict = judge_comparison(run().metric("latency"), comparison("inconclusive", baseline=None), Policy())
 
-    assert "could have caught >= +18.0 %" in verdict.reason
+    assert "could have caught a change >= +18.0 %" in verdict.reason
     assert "baseline" not in verdict.reason
 
 
@@ -298,7 +298,7 @@ def test_where_more_is_better_the_worse_lies_below() -> None:
     made = comparison("inconclusive", metric="accuracy", statistic="mean", scale="absolute", detectable=-0.02)
     verdict = judge_comparison(run().metric("accuracy"), made, Policy())
 
-    assert "could have caught <= -2.00 pp" in verdict.reason
+    assert "could have caught a change <= -2.00 pp" in verdict.reason
 
 
 def test_an_open_interval_is_shown_open() -> None:
@@ -321,9 +321,9 @@ def test_a_run_is_answered_budgets_first() -> None:
     assert [verdict.outcome for verdict in verdicts] == ["passed", "regressed"]
 
 
-def test_a_run_of_own_metrics_leaves_the_budgets_to_the_timed_one() -> None:
-    """Where nothing was timed, the budgets are reported unmeasured in every run."""
+def test_a_run_of_own_metrics_leaves_the_markers_to_the_timed_one() -> None:
+    """Where nothing was timed, budgets are reported unmeasured in every run."""
     timed, own = run(label="timed"), replace(run(label="own"), samples=())
 
-    assert ((BUDGET,), ()) == (budgets_of(timed, [own, timed], (BUDGET,)), budgets_of(own, [own, timed], (BUDGET,)))
-    assert (BUDGET,) == budgets_of(own, [own], (BUDGET,))
+    assert [True, False] == [answers_markers(one, [own, timed]) for one in (timed, own)]
+    assert answers_markers(own, [own])

@@ -55,12 +55,11 @@ def test_warm_up_ends_when_three_blocks_agree() -> None:
 
 
 def test_a_call_that_never_settles_is_said_to() -> None:
-    """Each call takes twice as long as the one before: no three blocks agree, and the cap ends the warm-up."""
+    """Every other call takes 20 ms: no three blocks of one call agree, and the cap of 1 s ends the warm-up."""
     clock = FakeClock()
-    doubling = [2**step * MS for step in range(14)]
-    measured = measure(TimedCall(clock, MS, *doubling), clock, enough=never)
+    measured = measure(TimedCall(clock, 20 * MS, *[10 * MS, 20 * MS] * 50), clock, enough=never)
 
-    assert measured.warnings[0].startswith("no steady state after ")
+    assert "no steady state after 66 warm-up blocks (1.00 s)" == str(measured.warnings[0])
 
 
 def test_sampling_lasts_as_long_as_its_least_time_and_calls() -> None:
@@ -102,7 +101,24 @@ def test_a_call_longer_than_the_time_is_made_once_after_the_first() -> None:
 
     assert call.count == 2
     assert list(measured.latency_s) == [10.0]
-    assert measured.warnings == ["no steady state after 0 warm-up blocks (1 s)"]
+    assert list(map(str, measured.warnings)) == [
+        "no warm-up: the first call took 10.0 s, and 1.00 s are kept for it: raise --hwperf-max-time"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        ([500], "1 warm-up block in 1.00 s, where three show a steady state: raise --hwperf-max-time"),
+        ([5, 400], "2 warm-up blocks in 1.00 s, where three show a steady state: raise --hwperf-max-time"),
+    ],
+)
+def test_a_warm_up_of_few_blocks_names_their_number_and_the_remedy(calls: list[int], said: str) -> None:
+    """The next call is slower than all that is left of the time."""
+    clock = FakeClock()
+    measured = measure(TimedCall(clock, MS * calls[0], *(MS * ms for ms in calls), 2000 * MS), clock, enough=never)
+
+    assert said == str(measured.warnings[0])
 
 
 def test_short_calls_are_timed_in_batches_without_their_loop() -> None:
@@ -215,7 +231,7 @@ def test_calls_that_get_slower_end_with_the_time() -> None:
     measured = measure(call, clock, enough=never)
 
     assert clock.now_ns < 4_000 * MS
-    assert measured.warnings[-1].startswith("calls became three times slower within a window")
+    assert str(measured.warnings[-1]).startswith("calls became three times slower within a window")
     assert sum(window.calls for window in measured.windows) == len(measured.latency_s)
 
 

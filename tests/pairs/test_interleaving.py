@@ -207,6 +207,13 @@ def test_calls_that_never_get_steady_are_flagged() -> None:
     assert only(found).warnings == ("baseline: no steady state in its warm-up",)
 
 
+def test_calls_too_slow_for_a_warm_up_are_flagged() -> None:
+    """Two seconds each: what they settle at cannot be seen."""
+    found, _ = interleaving(constant(2000 * MILLI), constant(MILLI), plan=BlockPlan(doubles=1, calls=1))
+
+    assert only(found).warnings == ("baseline: calls too slow for a warm-up of three blocks",)
+
+
 def test_preempted_blocks_are_counted() -> None:
     found, _ = interleaving(FakeMeasurement(taken=lambda _: MILLI, switches=1), constant(MILLI))
 

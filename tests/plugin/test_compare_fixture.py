@@ -36,6 +36,7 @@ def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
 
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines([r"\[v2 against v1\] REGRESSED  latency p50 ×.*\d+ fresh pairs, exact signed-rank.*"])
+    result.stdout.no_fnmatch_line("*unmeasured*")
     found = from_json(ReportFile, (pytester.path / "report.json").read_text(encoding="utf-8")).report
     assert [gate.against for gate in found.gates] == ["models:quick"]
     shared = {coin.processor for pair in found.gates[0].evidence.pairs for coin in pair.assignments}

@@ -103,7 +103,7 @@ def test_a_budget_of_energy_is_judged_by_five_windows_and_tells_the_idle_machine
         def test_broken(hwperf): hwperf(time.sleep, 0.01)
         """
     )
-    result = pytester.runpytest_inprocess("--hwperf-energy=rapl", "-v")
+    result = pytester.runpytest_inprocess("--hwperf-energy=rapl", "-vv")
     shown = result.stdout.str()
 
     result.assert_outcomes(failed=1)

@@ -279,6 +279,9 @@ def test_a_foreign_order_is_a_usage_error(pytester: pytest.Pytester, monkeypatch
         (["--model=a", "--size", "big", "t.py::test"], ["t.py::test"], ["--model=a", "--size", "big"]),
         (["--hwperf-save", "--hwperf-max-time=1", "--hwperf-json=a"], [], ["--hwperf-max-time=1"]),
         (["t.py", "--ignore", "t.py"], ["t.py"], ["--ignore", "t.py"]),
+        (["--cov", "t.py", "--no-cov"], ["t.py"], []),
+        (["--cov", "package", "--cov-report", "xml", "--cov=more", "--cov", "--cov"], [], []),
+        (["--timeout", "9", "--timeout-method=thread", "--session-timeout=99"], [], []),
     ],
 )
 def test_what_a_worker_inherits(given: list[str], tests: list[str], kept: list[str]) -> None:

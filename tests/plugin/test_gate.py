@@ -219,9 +219,10 @@ def test_a_test_of_what_the_baseline_lacks_has_none(project: pytest.Pytester) ->
     write(project, "brand_new.py", "from work import slow as call\n")
     write(project, "tests/test_fast.py", "import work\n\n\ndef test_fast(hwperf):\n    hwperf(work.fast)\n")
     write(project, "tests/test_new.py", "import brand_new\n\n\ndef test_new(hwperf):\n    hwperf(brand_new.call)\n")
-    result = run(project, REHEARSED)
+    result = run(project, REHEARSED, "--hwperf-energy=estimate")
 
     result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["*comparisons: *, 2 no baseline"])  # no estimate, which is never compared, among them
     assert compared(project, "test_fast").outcome == "no baseline"
     assert (
         "failed in HEAD: AttributeError: module 'work' has no attribute 'fast'" in compared(project, "test_fast").reason

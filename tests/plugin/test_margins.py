@@ -1,6 +1,7 @@
 """`hwregression` and `--hwperf-margin`: five points of accuracy less pass or fail as they say."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,35 @@ def test_module(hwperf):
 def test_function(hwperf):
     hwperf(predict, list(range(1000)), y_true=list(range(1000)))
 """
+
+
+def documented_settings() -> str:
+    """Return the configuration file that the reference shows."""
+    page = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
+    return page.partition("## Configuration file")[2].partition("```toml\n")[2].partition("```")[0]
+
+
+def test_the_documented_settings_ask_nothing_of_a_test_without_labels(pytester: pytest.Pytester) -> None:
+    """Not even if they are strict: a margin for every test is about what a test has. No footnote says a thing twice."""
+    pytester.makepyprojecttoml(documented_settings())
+    pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
+    result = pytester.runpytest_inprocess("--hwperf-max-time=0.05", "--hwperf-energy=estimate", "--hwperf-strict")
+    notes = [line for line in result.outlines if line.startswith("[")]
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*budgets: 1 unmeasured; comparisons: 1 no baseline"])
+    for text in ("give y_true=", "not measured:", "] estimate: ", "] better source"):
+        assert sum(text in note for note in notes) <= (text != "not measured:")
+
+
+def test_a_margin_of_the_test_itself_needs_an_answer(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        "import pytest\n@pytest.mark.hwregression(accuracy='1pp')\ndef test_it(hwperf): hwperf(sum, [1])"
+    )
+    result = pytester.runpytest_inprocess("--hwperf-max-time=0.05", "--hwperf-compare", "--hwperf-strict")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["NOT COMPARABLE  accuracy mean: not measured: give y_true=, or a y in hwperf_data"])
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_three_scenarios_of_one_model_are_measured(project: pytest.Pytester) -> 
         + "    run = hwperf(scenario)\n"
         + "    assert run.scenario == scenario.name and run.result.shape == (1, 3)\n"
     )
-    result = run(project, "-v")
+    result = run(project, "-vv")
 
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
@@ -312,7 +312,7 @@ def test_a_metric_of_the_users_own_joins_the_measured_run(pytester: pytest.Pytes
             hwperf.record("words", 12, better="lower")
         """
     )
-    result = run(pytester, "-v")
+    result = run(pytester, "-vv")
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*rouge_l*0.410*", "*words*12.0*"])
@@ -321,7 +321,7 @@ def test_a_metric_of_the_users_own_joins_the_measured_run(pytester: pytest.Pytes
 @pytest.mark.live
 def test_a_metric_of_the_users_own_needs_no_measurement(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf): hwperf.record('rouge_l', 0.41, better='higher')")
-    result = run(pytester, "-v")
+    result = run(pytester, "-vv")
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*rouge_l*0.410*"])

@@ -19,7 +19,7 @@ from pytest_hwperf.core.records import (
     replace,
 )
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.statements import said, state
+from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import _SCALES, counted
 from pytest_hwperf.reports.cells import metric_of, unit_of
 from pytest_hwperf.reports.order import sorted_keys
@@ -53,13 +53,76 @@ def test_row_says_everything_about_one_statistic() -> None:
 
     assert cells(table, section_of(table, "sklearn"), "latency p95") == {
         "metric": "latency p95",
+        "value": "7.90 ms",
+        "n": "12 pairs",
+        "budget": "",
+        "baseline": "7.74 ms",
+        "change": "+2.1 % (-4.0 .. +13)",
+        "outcome": "inconclusive",
+    }
+    assert cells(table, section_of(table, "sklearn"), "  this run") == {
+        "metric": "  this run",
         "value": "7.90 ms (7.60 .. 8.45)",
         "n": "412 calls",
         "budget": "<= 5 ms",
-        "baseline": "7.74 ms",
-        "change": "+2.1 % (-4.0 .. +13)",
-        "outcome": "failed, inconclusive",
+        "baseline": "",
+        "change": "",
+        "outcome": "failed",
     }
+
+
+def slower_in_pairs(*budgets: Verdict) -> Judgement:
+    """This process was quicker than the baseline in the pairs, in which the candidate was slower: 324 µs + 4.8 %."""
+    figure = fake.figure(at=fake.estimate(314e-6, 312e-6, 316e-6, 900))
+    verdict = fake.comparison_verdict(
+        "latency", "p50", "regressed", (0.048, 0.031, 0.065), pairs=8, p_value=0.0039, baseline=324e-6
+    )
+    return replace(fake.plain_judgement(), figures=(figure,), verdicts=(*budgets, verdict))
+
+
+def test_value_and_baseline_of_a_compared_row_are_of_the_same_pairs() -> None:
+    """The value of this process would contradict the verdict; verbose, which shows every figure, has it apart."""
+    table, verbose = (rows(report_of(slower_in_pairs()), detail=detail) for detail in ("normal", "verbose"))
+    row = cells(table, sections(table)[0], "latency p50")
+
+    assert ("340 µs", "8 pairs", "324 µs") == (row["value"], row["n"], row["baseline"])
+    assert ["latency p50"] == metrics(sections(table)[0])
+    assert "perf_counter (latency)" == table.groups[0].sources
+    assert ["latency p50", "  this run"] == metrics(sections(verbose)[0])
+
+
+def test_a_budget_has_the_figure_of_this_run_in_a_row_of_its_own() -> None:
+    budget = fake.budget_verdict("latency_p50_ms", "latency", "p50", 0.00033, "passed")
+    section = sections(rows(report_of(slower_in_pairs(budget))))[0]
+
+    assert [("latency p50", "340 µs", "bad"), ("  this run", "314 µs (312 .. 316)", "plain")] == [
+        (row.cells[0], row.cells[1], row.tone) for row in section.rows
+    ]
+
+
+def test_a_figure_without_its_comparison_above_is_named_by_its_metric() -> None:
+    """A quiet table shows the budget that failed, and not the comparison that found nothing."""
+    budget = fake.budget_verdict("latency_p50_ms", "latency", "p50", 0.0003, "failed")
+    nothing = fake.comparison_verdict("latency", "p50", "equivalent", (0.001, -0.01, 0.01), pairs=6, baseline=330e-6)
+    section = sections(rows(report_of(replace(slower_in_pairs(), verdicts=(budget, nothing))), detail="quiet"))[0]
+
+    assert [("latency p50", "314 µs (312 .. 316)")] == [row.cells[:2] for row in section.rows]
+
+
+def test_two_models_that_were_compared_have_values_without_a_run_of_their_own() -> None:
+    """What was measured in the pairs is never called unmeasured."""
+    run = replace(fake.run(), samples=(), conditions={})
+    verdicts = (
+        fake.comparison_verdict("latency", "p50", "regressed", (0.5, 0.4, 0.6), pairs=8, baseline=0.002),
+        fake.comparison_verdict("accuracy", "mean", "equivalent", (-0.01, -0.03, 0.01), pairs=300, baseline=0.9),
+        fake.comparison_verdict("cpu_time", "mean", "not comparable", reason="no ratio"),
+    )
+    table = rows(report_of(Judgement(run=run, figures=(), verdicts=verdicts)))
+
+    assert [("3.00 ms", "8 pairs"), ("0.890", "300 examples"), ("", "")] == [
+        row.cells[1:3] for row in sections(table)[0].rows
+    ]
+    assert "pairs of fresh processes (latency, accuracy)" == table.groups[0].sources
 
 
 def test_heading_says_once_what_the_scenarios_of_a_test_share() -> None:
@@ -192,6 +255,7 @@ def test_normal_shows_verdicts_and_the_usual_metrics() -> None:
     assert metrics(section_of(table, "sklearn")) == [
         "latency p50",
         "latency p95",
+        "  this run",
         "throughput",
         "accuracy",
         "memory max",
@@ -204,7 +268,9 @@ def test_verbose_shows_every_figure() -> None:
 
     assert metrics(section_of(table, "sklearn")) == [
         "latency p50",
+        "  this run",
         "latency p95",
+        "  this run",
         "latency p99",
         "throughput mean",
         "accuracy mean",
@@ -219,7 +285,7 @@ def test_quiet_shows_only_what_fails_or_is_undecided() -> None:
 
     assert [metrics(section) for section in sections(table)] == [
         ["energy"],
-        ["latency p50", "latency p95", "throughput", "energy"],
+        ["latency p50", "latency p95", "  this run", "throughput", "energy"],
     ]
     assert "skipped" not in "".join(section.setting for section in sections(table))
 
@@ -323,6 +389,45 @@ def test_warnings_of_comparisons_are_footnotes_too() -> None:
     assert {"only 6 pairs", "could have caught a change <= -7.0 %", "54 % of turns preempted"} <= set(table.footnotes)
 
 
+def test_doubts_of_several_comparisons_are_one_footnote_each() -> None:
+    """With the range of their numbers; verbose keeps them apart."""
+
+    def doubtful(test: str, share: float, detectable: float) -> Judgement:
+        verdict = fake.comparison_verdict("latency", "p50", "inconclusive", (0.0, -0.1, 0.1), detectable=detectable)
+        assert isinstance(verdict.subject, Comparison)
+        verdict = replace(verdict, subject=replace(verdict.subject, interference=share))
+        return Judgement(run=fake.run(test=test), figures=(fake.figure(),), verdicts=(verdict,))
+
+    report = report_of(doubtful("t.py::a", 0.66, 0.042), doubtful("t.py::b", 0.75, 0.045))
+
+    assert ("66 .. 75 % of turns preempted", "could have caught a change >= +4.2 .. 4.5 %") == rows(report).footnotes[
+        1:
+    ]
+    assert 5 == len(rows(report, detail="verbose").footnotes)
+
+
+def test_doubts_about_points_are_in_points() -> None:
+    verdict = fake.comparison_verdict("accuracy", "mean", "inconclusive", (0.0, -0.1, 0.1), detectable=-0.02)
+    table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
+
+    assert "could have caught a change <= -2.00 pp" in table.footnotes
+
+
+def test_budget_and_comparison_of_what_was_not_measured_share_a_footnote() -> None:
+    """The reason is the same; one that says something else is kept."""
+    why = said("give y_true=, or a y in hwperf_data")
+    budget = replace(fake.budget_verdict("accuracy_min", "accuracy", "mean", 0.9, "unmeasured"), cause=why)
+    named = fake.comparison_verdict("accuracy", "mean", "not comparable")
+    assert isinstance(named.subject, Comparison)
+
+    def footnotes(cause: Statement) -> tuple[str, ...]:
+        verdicts = (budget, replace(named, subject=replace(named.subject, cause=cause)))
+        return rows(report_of(replace(fake.plain_judgement(), figures=(), verdicts=verdicts))).footnotes
+
+    assert (str(why),) == footnotes(state("not measured", why=str(why)))
+    assert (str(why), "other") == footnotes(said("other"))
+
+
 def test_shown_numbers_have_unit_n_and_source() -> None:
     """Every row with a figure, at every detail; the source of its metric stands above it.
 
@@ -332,9 +437,9 @@ def test_shown_numbers_have_unit_n_and_source() -> None:
         table = rows(fake.report(), detail=detail)
         for group in table.groups:
             for section in group.sections:
-                for name in metrics(section):
-                    row = cells(table, section, name)
-                    metric = name.split()[0]
+                for name, measured_row in zip(metrics(section), section.rows, strict=True):
+                    row = dict(zip([column.name for column in table.columns], measured_row.cells, strict=True))
+                    metric = "latency" if name == "  this run" else name.split()[0]
                     measured = row["n"] and re.search(rf"\(.*\b{metric}\b.*\)", group.sources)
                     assert row["value"] == "unmeasured" or (measured and has_unit(row["value"], metric))
 
@@ -416,7 +521,8 @@ def test_tones_follow_the_worst_verdict() -> None:
 
     assert tones == {
         "latency p50": "bad",
-        "latency p95": "bad",
+        "latency p95": "doubtful",
+        "  this run": "bad",
         "throughput": "doubtful",
         "accuracy": "plain",
         "memory max": "plain",

@@ -174,5 +174,6 @@ class CounterMeter:
 
 
 def refusal_warnings(refused: Iterable[str]) -> tuple[str, ...]:
-    """Say why better sources are not used, in a line each: a remedy may have more, a footnote has one."""
-    return tuple(f"better source refused: {reason.splitlines()[0]}" for reason in refused)
+    """Say why better sources are not used, all in one footnote: of a remedy of several lines the first."""
+    reasons = [reason.splitlines()[0].removesuffix(".") for reason in refused]
+    return (f"better source{'s' * (len(reasons) > 1)} refused: {'; '.join(reasons)}",) if reasons else ()

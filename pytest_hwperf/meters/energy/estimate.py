@@ -102,10 +102,9 @@ class EstimateMeter:
         self.watts = watts
         self.warnings = (
             (
-                "estimate: not a measurement; such estimators err up to 40 % (arXiv 2509.22092) and see neither clock "
-                "rate, vector units, memory nor GPU"
+                f"estimate: not a measurement, but {watts.per_cpu_second:.4g} J per CPU second, from {watts}; such "
+                "estimators err up to 40 % (arXiv 2509.22092) and see neither clock rate, vector units, memory nor GPU"
             ),
-            f"estimate: {watts}, so {watts.per_cpu_second:.4g} J per CPU second",
             *refusal_warnings(refused),
         )
 

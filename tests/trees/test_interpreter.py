@@ -1,0 +1,62 @@
+"""An interpreter of the baseline's own has plugins of its own."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_hwperf.host.command_line import PytestCommand
+from pytest_hwperf.trees.both import Trees, commands
+from pytest_hwperf.trees.interpreter import Interpreter, interpreter_at
+
+OPTIONS = {"xdist": "-n0", "timeout": "--timeout=0", "pytest_cov": "--no-cov"}
+
+
+@pytest.mark.parametrize(
+    ("interpreter", "theirs"),
+    [
+        (None, set(OPTIONS.values())),
+        (Interpreter(path="/venv/bin/python", plugins=frozenset({"hwperf"})), set()),
+        (Interpreter(path="/venv/bin/python", plugins=frozenset({"hwperf", "timeout"})), {"--timeout=0"}),
+        (Interpreter(path="/venv/bin/python"), set(OPTIONS.values())),
+    ],
+    ids=["this one", "bare", "with one of them", "silent"],
+)
+def test_each_interpreter_gets_options_of_the_plugins_that_it_has(
+    tmp_path: Path, interpreter: Interpreter | None, theirs: set[str]
+) -> None:
+    """An option of a plugin that is not installed is an error of pytest."""
+    candidate, baseline = tmp_path / "candidate", tmp_path / "baseline"
+    candidate.mkdir()
+    baseline.mkdir()
+    given = PytestCommand(
+        inherited=[],
+        neutral=["--maxfail=0"],
+        of_plugins=OPTIONS,
+        root=candidate,
+        inipath=None,
+        directory=candidate,
+        environment={},
+    )
+    trees = Trees(candidate=candidate, baseline=baseline, revision="", shared={}, changed=frozenset(), warnings=())
+    sides = commands(given, trees, [], interpreter)
+    options = {side: {*OPTIONS.values()} & {*command.arguments} for side, command in sides.items()}
+
+    assert {"candidate": set(OPTIONS.values()), "baseline": theirs} == options
+    assert all("--maxfail=0" in command.arguments for command in sides.values())
+    assert [sys.executable, "/venv/bin/python" if interpreter else sys.executable] == [
+        sides["candidate"].interpreter,
+        sides["baseline"].interpreter,
+    ]
+
+
+@pytest.mark.live
+def test_an_interpreter_is_asked_for_its_plugins(tmp_path: Path) -> None:
+    """One that cannot be started says so when the pairs start it."""
+    nothing = tmp_path / "python"
+    nothing.write_text("no program")
+    found = interpreter_at(Path(sys.executable)).plugins
+
+    assert found is not None
+    assert "hwperf" in found
+    assert [None, None] == [interpreter_at(path).plugins for path in (nothing, tmp_path / "none")]
