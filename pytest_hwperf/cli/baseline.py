@@ -38,7 +38,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         action.add_argument("test", help=_TEST)
         action.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
     prune = _action(
-        actions, "prune", prune_runs, "remove what this machine saved with other versions and has saved anew"
+        actions, "prune", prune_runs, "remove what this machine saved with other versions and has saved again"
     )
     prune.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
 
@@ -113,7 +113,7 @@ def prune_runs(options: argparse.Namespace) -> int:
     if not removed:
         say(
             f"nothing to remove from baseline {options.baseline} of {location}: it holds no run of this machine with "
-            "other versions that was saved anew"
+            "other versions that was saved again"
         )
     return OK
 

@@ -6,7 +6,7 @@ import sys
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.gate.progress import fit
 
-_CLEAR = "\r\033[K"  # begin the line anew
+_CLEAR = "\r\033[K"  # of the line
 
 
 class ProgressLine:

@@ -7,7 +7,7 @@ from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.core.serialisation import from_file
 
 _LARGEST = 512 * 2**20  # bytes
-_OTHER, _OLDER = "give a file of pytest --hwperf-json", "write it anew with pytest --hwperf-json"
+_OTHER, _OLDER = "give a file of pytest --hwperf-json", "write it again with pytest --hwperf-json"
 
 
 def read_report(path: str) -> Report:

@@ -55,7 +55,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     check.add_argument("--planted", type=int, default=2, metavar="N", help="with planted work; default: 2")
     check.add_argument("--work", default="5%", metavar="PERCENT", help="planted; default: 5%%")
     check.add_argument("--alpha", default="1%", metavar="PERCENT", help="as of the gate; default: 1%%")
-    check.add_argument("--forget", action="store_true", help="begin the record of this machine anew")
+    check.add_argument("--forget", action="store_true", help="start the record of this machine over")
     check.add_argument("pytest", nargs="*", metavar="PYTEST_ARGUMENT", help="tests to use, after --")
     check.set_defaults(run=run)
 

@@ -188,4 +188,4 @@ class Store(Protocol):
         """Make held runs whose test id matches the glob `pattern` the baseline; return their ids."""
 
     def prune(self, baseline: str, machine: Machine) -> tuple[str, ...]:
-        """Remove runs that this machine saved with other versions or settings and has saved anew; return their ids."""
+        """Remove runs that this machine saved with other versions or settings and has saved again; return their ids."""

@@ -1,7 +1,7 @@
 """Converted models on disk: ONNX files named by their content, with a JSON note for each conversion.
 
 A note also holds the digest of each module that the conversion ran, the project's own converters among them: where one
-has changed, the conversion is made anew.
+has changed, the model is converted again.
 """
 
 import atexit

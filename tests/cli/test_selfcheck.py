@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fakes import gates
 from fakes import records as fake
-from fakes.reruns import SIMULATED, WORK
+from fakes.reruns import REPEATED, SIMULATED, WORK
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.selfcheck import Build, build_of, needed, read_record, render, write_record
@@ -107,7 +107,7 @@ def test_it_runs_the_users_own_tests(
     monkeypatch.chdir(project)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
 
-    assert main(["selfcheck", "--builds=1", "--planted=1", "--work=200%", "--", *SIMULATED]) == 0
+    assert main(["selfcheck", "--builds=1", "--planted=1", "--work=200%", "--", *SIMULATED, REPEATED]) == 0
     out = capsys.readouterr().out
     assert "build 1, equal code: 0 of 1 test called slower" in out
     assert "build 2, 200% work planted: 1 of 1 test called slower" in out

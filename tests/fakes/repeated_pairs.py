@@ -31,9 +31,9 @@ def conduct(self: Conductor, evidence: Evidence, until: float, why_late: Stateme
 def pytest_configure(config: pytest.Config) -> None:
     rehearse, traces = Conductor.rehearse, list[PairTrace]()
 
-    def rehearse_once(self: Conductor, nodes: Sequence[str], until: float) -> PairTrace:
+    def rehearse_once(self: Conductor, nodes: Sequence[str], *limits: float, **named: float) -> PairTrace:
         if not traces:
-            traces.append(rehearse(self, nodes, until))
+            traces.append(rehearse(self, nodes, *limits, **named))
         return traces[0]
 
     patch = pytest.MonkeyPatch()

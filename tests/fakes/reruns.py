@@ -15,6 +15,7 @@ from pytest_hwperf.pairs.interleaving import BlockPlan
 
 QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 REHEARSED = "-pfakes.instant_pairs"  # no pair is begun: only what the rehearsal has found is said
+REPEATED = "-pfakes.repeated_pairs"  # one rehearsal and one pair, which counts as often as is asked
 COMPARED = ""  # the reason of a test then that can be compared
 WORK = "from fakes.simulated_time import spend\n\n\ndef call():\n    spend(300)\n"
 INI = "[pytest]\npythonpath = .\n"

@@ -98,7 +98,7 @@ def test_what_is_measured_when_a_test_is_over_is_refused(pytester: pytest.Pytest
         result.stdout.fnmatch_lines([f"E *: the fixture hwperf of test_it.py::test_{test} was used when that test*"])
 
 
-def test_each_try_of_a_test_begins_anew(pytester: pytest.Pytester) -> None:
+def test_each_try_of_a_test_starts_over(pytester: pytest.Pytester) -> None:
     """A plugin that reruns a test keeps the item."""
     pytester.makeconftest(
         """

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fakes.reruns import COMPARED, REHEARSED, SIMULATED
+from fakes.reruns import COMPARED, REHEARSED, REPEATED, SIMULATED
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.core.records import Comparison
@@ -168,7 +168,7 @@ def test_the_present_commit_and_the_one_before_are_reported_apart(project: pytes
 
 
 def test_planted_work_is_found_and_named(project: pytest.Pytester) -> None:
-    result = run(project, "--hwperf-plant=200%", "-k", "steady")
+    result = run(project, "--hwperf-plant=200%", "-k", "steady", REPEATED)
 
     result.assert_outcomes(failed=1, deselected=1)
     result.stdout.fnmatch_lines(["hwperf: 200 % of work was added to each call of the present code (--hwperf-plant)"])
@@ -510,7 +510,7 @@ def test_own_numbers_are_compared(project: pytest.Pytester, git: Git) -> None:
     )
     commit(git)
     write(project, "work.py", WORK.format(units=3) + "\n\nROUGE = 0.45\n")
-    result = run(project, "-k", "own")
+    result = run(project, "-k", "own", REPEATED)
 
     result.assert_outcomes(failed=1, deselected=2)
     assert compared(project, "test_own", "rouge").outcome == "regressed"
@@ -707,7 +707,7 @@ def test_large_files_are_shared_on_request(project: pytest.Pytester, git: Git) -
 def test_a_stored_baseline_is_rerun_where_git_has_it(project: pytest.Pytester) -> None:
     run(project, "--hwperf-save", against="")
     write(project, "work.py", WORK.format(units=9))
-    result = run(project, "--hwperf-compare", against="")
+    result = run(project, "--hwperf-compare", REPEATED, against="")
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.re_match_lines([r"hwperf: baseline main \([0-9a-f]{10}\).* rerun next to the present code.*"])

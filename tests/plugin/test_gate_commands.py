@@ -5,7 +5,7 @@ from functools import partial
 from typing import NoReturn
 
 import pytest
-from fakes.reruns import INI, QUICK, WORK, Project, measured, repository
+from fakes.reruns import INI, QUICK, REPEATED, WORK, Project, measured, repository
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.pairs.conductor import Conductor
@@ -38,7 +38,7 @@ def test_a_longer_tail_alone_fails_its_margin_among_the_measured_tests_only(proj
     marked = f"import pytest\npytestmark = pytest.mark.hwregression(latency_p95='10%')\n{measured('tail', 'work.call')}"
     project.commit({"work.py": TAILED.format(tail=1), "test_work.py": marked, "test_plain.py": PLAIN})
     project.write({"work.py": TAILED.format(tail=6)})
-    result = project.run("--hwperf-only")
+    result = project.run("--hwperf-only", REPEATED)
     tail = project.compared("test_tail", statistic="p95")
 
     result.assert_outcomes(failed=1, deselected=1)
