@@ -76,43 +76,41 @@ def commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[ModelSpec]
     return reported
 
 
-@pytest.mark.usefixtures("commands", "fakes_in_reach")
+@pytest.fixture
+def models(tmp_path: Path, commands: list[ModelSpec], fakes_in_reach: None) -> None:  # noqa: ARG001 - they run here
+    """The models in the current folder, and rows for them."""
+    (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
+    np.save(tmp_path / "rows.npy", np.ones((8, 3)))
+
+
+@pytest.mark.usefixtures("models")
 def test_what_differs_from_process_to_process_is_undecided(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START"):
         monkeypatch.setenv(name, "")  # neither reaches a model
     monkeypatch.setattr("pytest_hwperf.core.equivalence.LOOKS", {2: 0.25})  # two further pairs
-    (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
-    np.save(tmp_path / "rows.npy", np.ones((8, 3)))
-
     assert UNDECIDED == main(["compare", "models:steady", "models:changing", "--data=rows.npy", "--margin=10%"])
     out = capsys.readouterr().out
     assert "INCONCLUSIVE  latency p50 " in out
     assert "2 fresh pairs" in out
 
 
-@pytest.mark.usefixtures("commands", "fakes_in_reach")
+@pytest.mark.usefixtures("models")
 def test_equal_models_are_measured_until_they_are_known_to_be_equal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The screen alone is too noisy to say so: it takes 6 pairs, and then 8 further ones are looked at."""
-    (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
-    np.save(tmp_path / "rows.npy", np.ones((8, 3)))
-
     assert OK == main(["compare", "models:steady", "models:settling", "--data=rows.npy"])
     out = capsys.readouterr().out
     assert "14 pairs of fresh processes" in out
     assert "EQUIVALENT  latency p50 " in out
 
 
-@pytest.mark.usefixtures("commands", "fakes_in_reach")
+@pytest.mark.usefixtures("models")
 def test_a_model_that_never_answers_is_cut_off_at_the_time_limit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "models.py").write_text(MODELS, encoding="utf-8")
-    np.save(tmp_path / "rows.npy", np.ones((8, 3)))
-
     assert USAGE == main(["compare", "models:steady", "models:endless", "--data=rows.npy", "--time=4"])
     text = capsys.readouterr().err
     assert "the time of 4 s was up before models:steady and models:endless had been measured once: " in text

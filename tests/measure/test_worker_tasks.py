@@ -136,9 +136,8 @@ def test_slow_calls_make_a_shorter_series(seconds: float, calls: int) -> None:
     assert scripted.calls == 6 + calls  # what cannot be decided is not waited for
 
 
-def test_garbage_in_cycles_is_swept_before_each_reading() -> None:
-    """It waits for the collector, and is no leak: each call leaves a cycle whose end gives back what it took."""
-    probe = FakeScales()
+def cycles(probe: FakeScales) -> Callable[[], object]:
+    """Return what makes an object that refers to itself and holds some bytes until it is collected."""
 
     class Node:
         def __init__(self) -> None:
@@ -148,7 +147,13 @@ def test_garbage_in_cycles_is_swept_before_each_reading() -> None:
         def __del__(self) -> None:
             probe.put(-7)
 
-    answer = measure_memory([], lambda: Node, probe, FakeClock())
+    return Node
+
+
+def test_garbage_in_cycles_is_swept_before_each_reading() -> None:
+    """It waits for the collector, and is no leak: each call leaves a cycle whose end gives back what it took."""
+    probe = FakeScales()
+    answer = measure_memory([], lambda: cycles(probe), probe, FakeClock())
 
     assert set(answer.series[GROWTH][1:]) == {answer.series[GROWTH][1]}
 
@@ -156,18 +161,11 @@ def test_garbage_in_cycles_is_swept_before_each_reading() -> None:
 def test_a_full_cache_of_cycles_whose_entries_are_replaced_is_level() -> None:
     """They were there before the readings, and are given back like any others."""
     probe = FakeScales()
-
-    class Node:
-        def __init__(self) -> None:
-            self.me = self
-            probe.put(7)
-
-        def __del__(self) -> None:
-            probe.put(-7)
+    make = cycles(probe)
 
     def load() -> Callable[[], object]:
-        kept = deque((Node() for _ in range(100)), maxlen=100)
-        return lambda: kept.append(Node())
+        kept = deque((make() for _ in range(100)), maxlen=100)
+        return lambda: kept.append(make())
 
     answer = measure_memory([], load, probe, FakeClock())
 
