@@ -1,7 +1,7 @@
 """The commands of every README, run in their order as they are typed, in a fresh folder.
 
 What a page says to write in between is written as it says. The settings of the environment only shorten the runs:
-one real pair of processes instead of fourteen (`fakes.repeated_pairs`), short sampling, one scenario.
+one real pair of processes instead of fifteen (`fakes.repeated_pairs`), short sampling, one scenario.
 Two kinds of commands are not run here: those of `INSTALL` are what CI itself runs, and those of the benchmarks take
 minutes or hours, so that their programs only read them.
 """
