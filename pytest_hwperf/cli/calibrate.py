@@ -16,7 +16,7 @@ from pytest_hwperf import registry
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable, UsageProblem
-from pytest_hwperf.host.files import check_writable
+from pytest_hwperf.host.files import check_writable, is_folder
 from pytest_hwperf.host.machine import describe_machine, name_processor, read_processor
 from pytest_hwperf.meters.energy.calibration import Calibration, Processors, calibrate_watts, write_calibration
 
@@ -60,7 +60,7 @@ class CalibrationTools:
 def run(options: argparse.Namespace, tools: CalibrationTools | None = None) -> int:
     """Calibrate, write the file and print its content."""
     path = Path(options.file)
-    if path.is_dir() or not path.parent.is_dir():
+    if is_folder(path) or not is_folder(path.parent):
         raise UsageProblem(f"{options.file}: give a file in a folder that exists, such as watts.json")
     with _explained_if_unwritable(path):
         check_writable(path)  # before the time is spent

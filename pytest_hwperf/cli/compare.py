@@ -16,6 +16,7 @@ from pytest_hwperf.core.units import parse_rate
 from pytest_hwperf.core.verdicts import explain, judge_comparison
 from pytest_hwperf.gate.model_worker import is_function
 from pytest_hwperf.gate.models import CompareSettings, compare_models
+from pytest_hwperf.host.files import is_file
 from pytest_hwperf.pairs.conductor import Progress
 
 OK, REGRESSED, UNDECIDED = 0, 1, 3
@@ -48,7 +49,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def run(options: argparse.Namespace) -> int:
     """Compare, print a line for each comparison, and return the exit code."""
     for model in (options.old, options.new):
-        if not is_function(model) and not Path(model).is_file():
+        if not is_function(model) and not is_file(Path(model)):
             raise UsageProblem(f"{model} is neither a file nor of the form module:function")
     if not 0 < options.time < _A_DAY_S:
         raise UsageProblem(f"--time={options.time:g}: a number of seconds above 0 up to a day, such as 600")

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.host.files import is_file, refused_name
 
 _FORMS = "give an .npz with X and perhaps y, an .npy, or a .csv"
 
@@ -17,8 +18,10 @@ def read_data(file: str, target: str | None) -> tuple[Any, Any | None]:
     path = Path(file)
     if path.suffix != ".csv" and target is not None:
         raise UsageProblem("--target names a column of a .csv; an .npz holds the labels as y")
-    if not path.is_file():
-        missing = "is a folder, pipe or device" if path.exists() else "is not there"  # a pipe might never end
+    if not is_file(path):
+        missing = (
+            "is a folder, pipe or device" if not refused_name(path) and path.exists() else "is not there"
+        )  # a pipe might never end
         raise UsageProblem(f"--data={file} {missing}: {_FORMS}")
     if path.suffix == ".csv":
         X, y = _read_csv(path, target)

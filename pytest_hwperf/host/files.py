@@ -21,11 +21,30 @@ def read_text(path: Path) -> str:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is such a folder; a name that no file system takes names none."""
+    """Whether there is such a folder that can be seen; a name that no file system takes names none."""
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # too long; with a null character
+    except (OSError, ValueError):
         return False
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file that can be seen; a name that no file system takes names none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def refused_name(path: Path) -> str:
+    """Return why no file can be called so, "" where one can."""
+    try:
+        path.lstat()
+    except OSError as error:
+        return (error.strerror or "") if error.errno in (errno.ENAMETOOLONG, errno.EINVAL) else ""
+    except ValueError as error:  # a null character
+        return str(error)
+    return ""
 
 
 def read_file(path: Path, largest: int) -> bytes:

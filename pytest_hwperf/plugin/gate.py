@@ -7,12 +7,12 @@ import pytest
 
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
-from pytest_hwperf.core.foreign_text import visible_lines
+from pytest_hwperf.core.foreign_text import shortened, visible_lines
 from pytest_hwperf.core.hypotheses import COMMIT_DIGITS, EnergySource, MeasuredTest, why_not_rerun
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.sequence import check_alpha
 from pytest_hwperf.gate.tests import GateRequest, run_gate, summary
-from pytest_hwperf.host.files import is_folder
+from pytest_hwperf.host.files import is_file, is_folder
 from pytest_hwperf.plugin.inherited_options import pytest_command
 from pytest_hwperf.plugin.progress import ProgressLine
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
@@ -58,8 +58,10 @@ def check_against(config: pytest.Config) -> None:
         check_alpha(settings.alpha)
     except UsageProblem as error:
         raise pytest.UsageError(f"--hwperf-alpha: {error}") from error
-    if settings.base_python and not (config.invocation_params.dir / settings.base_python).is_file():
-        raise pytest.UsageError(f"--hwperf-base-python={settings.base_python!r} is no file; give an interpreter")
+    if settings.base_python and not is_file(config.invocation_params.dir / settings.base_python):
+        raise pytest.UsageError(
+            f"--hwperf-base-python={shortened(settings.base_python)} is no file; give an interpreter"
+        )
     try:
         _check_baseline(config, settings.against)
     except HwperfError as error:

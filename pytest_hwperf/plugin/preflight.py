@@ -1,12 +1,16 @@
 """Checks before a long run: stores, energy sources, folders and revisions that cannot be used."""
 
+from pathlib import Path
+
 import pytest
 
 from pytest_hwperf import registry
 from pytest_hwperf.core.errors import HwperfError
-from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.foreign_text import shortened, visible
+from pytest_hwperf.host.files import is_file, is_folder, refused_name
 from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, watts_here
 from pytest_hwperf.plugin.garbage import without_collection
+from pytest_hwperf.plugin.options import Settings
 from pytest_hwperf.plugin.session import session_of
 
 
@@ -31,10 +35,16 @@ def check_resources(config: pytest.Config) -> None:
         from pytest_hwperf.plugin.gate import check_against
 
         check_against(config)
-    folder = config.invocation_params.dir
-    if settings.artifacts and (folder / settings.artifacts).is_file():
+    _check_outputs(config.invocation_params.dir, settings)
+
+
+def _check_outputs(folder: Path, settings: Settings) -> None:
+    for flag, name in (("--hwperf-artifacts", settings.artifacts), ("--hwperf-json", settings.json)):
+        if name and (why := refused_name(folder / name)):
+            raise pytest.UsageError(f"{flag}={shortened(name)}: {why}; give another path")
+    if settings.artifacts and is_file(folder / settings.artifacts):
         raise pytest.UsageError(f"--hwperf-artifacts={settings.artifacts!r} is a file; give a folder")
-    if settings.json and (folder / settings.json).is_dir():
+    if settings.json and is_folder(folder / settings.json):
         raise pytest.UsageError(f"--hwperf-json={settings.json!r} is a folder; give a file in it")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.host.files import is_file
 from pytest_hwperf.scenarios.ort import open_session, rejection_errors, session_conditions
 from pytest_hwperf.scenarios.prepared import PreparedScenario
 
@@ -30,7 +31,7 @@ def onnx_file(path: Path, threads: int = 1) -> PreparedScenario:
     Raises:
         UsageProblem: no such file.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise UsageProblem(f"{path} is no file: give an ONNX file, or module:function")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.core.records import Machine, StoredRun
-from pytest_hwperf.host.files import create_file, replace_file, replace_files
+from pytest_hwperf.host.files import create_file, refused_name, replace_file, replace_files
 from pytest_hwperf.stores.baseline_format import (
     EARLIER_SUFFIX,
     Entry,
@@ -61,11 +62,16 @@ class JsonStore:
             create: creates a new file and returns its descriptor; tests give one that fails.
 
         Raises:
-            StoreError: `keep` is below 1.
+            StoreError: `keep` is below 1, or no folder can be called so.
         """
         if keep < 1:
             raise StoreError(f"keep={keep}: a baseline keeps at least 1 run of a test")
         self._root = Path(location).absolute()
+        if why := refused_name(self._root):
+            raise StoreError(
+                f"{shortened(str(location))} names no folder ({why}): choose another place for baselines with "
+                "--hwperf-store"
+            )
         self._keep = keep
         self._patience_s = patience_s
         self._create = create

@@ -53,6 +53,30 @@ def test_an_unforeseen_error_is_no_answer(
     assert "this is a mistake of pytest-hwperf and no answer" in error
 
 
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["baseline", "list", f"--store={LONG}"],
+        ["baseline", "accept", "*", f"--store={LONG}"],
+        ["baseline", "list", f"--baseline={LONG}"],
+        ["compare", LONG, LONG, "--data=rows.npy"],
+        ["compare", "m:f", "m:f", f"--data={LONG}"],
+        ["recompute", LONG],
+        ["calibrate", LONG],
+    ],
+)
+def test_a_name_that_no_file_can_have_is_a_usage_error(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert USAGE == main(arguments)
+    error = capsys.readouterr().err
+    assert error.startswith("hwperf: ")
+    assert "Traceback" not in error
+
+
 @pytest.mark.parametrize("arguments", [["--no-such"], ["compare"], ["compare", "a", "b", "--data=x", "--threads=many"]])
 def test_unknown_arguments_are_a_usage_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -9,9 +9,12 @@ from pytest_hwperf.host import files
 from pytest_hwperf.host.files import (
     check_writable,
     create_file,
+    is_file,
+    is_folder,
     leads_out,
     new_folder,
     read_text,
+    refused_name,
     replace_file,
     replace_files,
 )
@@ -116,6 +119,23 @@ def test_a_file_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
     (tmp_path / "file").write_text(" tsc\n")
 
     assert ("tsc", "", "") == (read_text(tmp_path / "file"), read_text(tmp_path), read_text(tmp_path / "absent"))
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "x/" * 4000, "null\0"])
+def test_what_no_file_can_be_called_is_no_file(tmp_path: Path, name: str) -> None:
+    """Questions of `pathlib` raise an error for it."""
+    path = tmp_path / name
+
+    assert refused_name(path)
+    assert (False, False) == (is_file(path), is_folder(path))
+
+
+def test_what_is_there_or_might_be_is_not_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    assert "" == refused_name(tmp_path / "file") == refused_name(tmp_path / "new") == refused_name(tmp_path / "file/x")
+    assert (True, False) == (is_file(tmp_path / "file"), is_folder(tmp_path / "file"))
+    assert (False, True) == (is_file(tmp_path), is_folder(tmp_path))
 
 
 def test_a_place_is_tried_without_a_trace(tmp_path: Path) -> None:
