@@ -28,13 +28,15 @@ KILLS = range(int(os.environ.get("HWPERF_TEST_KILLS", "2")))
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 LONGEST_S = 90.0  # that a run may go on after one of its processes was killed
 
-# Each side starts a process that would outlive it by an hour.
+# Each side starts processes that would outlive it by an hour; one leaves its group, which ends it on Linux only.
 WORK = """
 import subprocess, sys
 
 
-def child():
-    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+def children():
+    for leaves in {False, sys.platform == "linux"}:
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=leaves)
+    return True
 
 
 def call():
@@ -42,7 +44,7 @@ def call():
 
 
 def model(X, started=[]):
-    started or started.append(child())
+    started or started.append(children())
     call()
     return X[:, 0]
 """
@@ -53,7 +55,7 @@ import work
 
 def test_work(hwperf):
     if "PYTHONHASHSEED" in os.environ:  # a side, and not the run itself, whose children are its own matter
-        work.child()
+        work.children()
     hwperf(work.call)
 """
 COMMANDS = {
