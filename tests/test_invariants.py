@@ -225,6 +225,19 @@ def test_what_only_reads_is_left_alone(harmless: str) -> None:
     assert unsafe_calls(harmless) == []
 
 
+def commands_of(source: str, program: str) -> int:
+    """Count the command lines that begin with this program."""
+    words = [node.elts[0] for node in ast.walk(ast.parse(source)) if isinstance(node, ast.List) and node.elts]
+    return sum(isinstance(word, ast.Constant) and word.value == program for word in words)
+
+
+def test_git_is_run_in_one_place() -> None:
+    """With settings by which it obeys no repository."""
+    found = {path: commands_of(path.read_text(encoding="utf-8"), "git") for path in PACKAGE.rglob("*.py")}
+
+    assert {PACKAGE / "trees" / "git.py": 1} == {path: count for path, count in found.items() if count}
+
+
 def test_the_public_names_are_there() -> None:
     """They are loaded on first use only."""
     import pytest_hwperf

@@ -1,7 +1,6 @@
 """`hwperf selfcheck`: the user's own tests compared with themselves, without and with planted work."""
 
 import argparse
-import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +20,7 @@ from pytest_hwperf.core.units import counted, parse_rate
 from pytest_hwperf.host.files import replace_file
 from pytest_hwperf.host.launch import run_to_end
 from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.trees.revision import top_of
 
 OK, TOO_MANY = 0, 1
 
@@ -170,16 +170,20 @@ def _record(fingerprint: str) -> Path:
     return Path(platformdirs.user_data_dir("pytest-hwperf"), "selfcheck", f"{fingerprint}.json")
 
 
+def tree() -> Path:
+    """Return the root of the work tree here; without one, this folder."""
+    try:
+        return top_of(Path.cwd())
+    except UsageProblem:
+        return Path.cwd()
+
+
 def _build(share: float, options: argparse.Namespace) -> Report:
     """Run pytest once against a copy of the present tree."""
     with workdir() as folder:
         file = folder / "report.json"
-        top = subprocess.run(
-            ["git", "rev-parse", "--show-toplevel"],  # noqa: S607 - the user's own git
-            capture_output=True, text=True, check=False,
-        ).stdout.strip()  # fmt: skip
         command = ["-m", "pytest", "-q", "--hwperf-only", f"--hwperf-json={file}"]
-        command += [f"--hwperf-against={top or Path.cwd()}", f"--hwperf-alpha={options.alpha}"]
+        command += [f"--hwperf-against={tree()}", f"--hwperf-alpha={options.alpha}"]
         command += [f"--hwperf-plant={100 * share:g}%"]  # also where it is none: an ini file may plant some
         done = run_to_end([*command, *options.pytest])
         if not file.exists():

@@ -6,6 +6,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from concurrent import futures
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -90,14 +91,23 @@ def new_folder(parent: Path, name: str) -> Path:
 
 
 def check_writable(path: Path) -> None:
-    """Check whether `replace_file` could write there; nothing is left behind.
+    """Check whether `replace_file` could write there; nothing is left behind, even if this process is killed meanwhile.
+
+    Permission bits alone say little about mounts, quotas and root.
 
     Raises:
         OSError: it could not.
     """
     probe = _temporary(path)
+    if hasattr(os, "O_TMPFILE"):  # Linux: a file without a name; not every file system can
+        with suppress(OSError):
+            os.close(os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, 0o600))
+            try:
+                probe.lstat()
+            except FileNotFoundError:  # and for no other reason, such as its length
+                return
     os.close(create_file(probe))
-    probe.unlink()
+    probe.unlink(missing_ok=True)
 
 
 def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:

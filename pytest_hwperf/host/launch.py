@@ -1,6 +1,7 @@
 """Start a fresh process of this user's pytest or of a model worker, and end it with everything it has started."""
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.records import replace
@@ -28,9 +30,10 @@ class Launched:
     process: subprocess.Popen[bytes]
     log: Path
     guard: subprocess.Popen[bytes] | None = None  # which ends the process if this one is killed
+    mark: str = ""  # variable in the environment of the process and of all that it starts
 
     def end(self) -> None:
-        """Kill the whole process group: a child of the test may outlive its worker."""
+        """Kill it with all that it has started: a child of the test may outlive its worker, and leave its group."""
         with uninterrupted():
             if os.name == "posix":
                 with suppress(ProcessLookupError):  # the group has ended by itself, which is the usual case
@@ -38,9 +41,10 @@ class Launched:
             else:
                 self.process.kill()
             self.process.wait()
+            if self.mark:
+                guard.end_marked(self.mark)
             if self.guard is not None:
-                self.guard.kill()
-                self.guard.communicate()
+                _end_guard(self.guard)
 
     def log_tail(self) -> str:
         """Return the last lines of its output, for an error."""
@@ -71,20 +75,16 @@ def launch(
     """
     given = {**command.environment, **(environment or {}), ENVIRONMENT: encode(replace(task, model=command.model))}
     with uninterrupted(), (place / "log").open("wb") as log:  # never a pipe, which would block when it is full
-        try:
-            process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this and the user's own arguments
-                command.line(place),
-                cwd=command.directory,
-                env=given,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                pass_fds=descriptors,
-                start_new_session=os.name == "posix",
-            )
-        except OSError as error:
-            raise WorkerError(f"{command.interpreter} cannot be started in {command.directory}: {error}") from error
-        return guarded(Launched(process=process, log=place / "log"))
+        return _start(
+            command.line(place),
+            place / "log",
+            cwd=command.directory,
+            env=given,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            pass_fds=descriptors,
+        )
 
 
 def run_to_end(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -96,14 +96,16 @@ def run_to_end(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
     with ExitStack() as stack:
         with uninterrupted():
-            process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this and the user's own arguments
+            launched = _start(
                 command,
+                Path(os.devnull),
+                env=os.environ,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                start_new_session=os.name == "posix",
             )
-            stack.callback(guarded(Launched(process=process, log=Path(os.devnull))).end)
+            process = launched.process
+            stack.callback(launched.end)
         try:
             output, errors = process.communicate()
         except BaseException:
@@ -115,27 +117,49 @@ def run_to_end(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(command, process.returncode, *texts)
 
 
-def guarded(launched: Launched) -> Launched:
-    """Start the guard of a process that leads a group; without POSIX it has none.
+def _start(command: Sequence[str], log: Path, *, env: Mapping[str, str], **given: Any) -> Launched:
+    """Start a process in a group of its own, and its guard before it: this one may be killed at any moment.
+
+    Args:
+        command: of the process.
+        log: where its output goes.
+        env: its environment, to which the mark is added.
+        given: the rest, as `subprocess.Popen` takes it.
 
     Raises:
-        WorkerError: it cannot be started; the process has been ended.
+        WorkerError: one of both cannot be started; then none is left.
     """
-    if os.name == "posix":
-        try:
-            launched.guard = _guard(launched.process.pid)
-        except OSError as error:
-            launched.end()
-            raise WorkerError(f"no guard of a fresh process can be started: {error}") from error
-    return launched
+    mark = f"HWPERF_STARTED_{secrets.token_hex(8)}"  # beside the mark of a process that this one was started by
+    watching = _guard(mark) if os.name == "posix" else None  # without POSIX there is none
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the interpreter that runs this and the user's own arguments
+            command, env={**env, mark: "1"}, start_new_session=os.name == "posix", **given
+        )
+    except OSError as error:
+        if watching is not None:
+            _end_guard(watching)
+        raise WorkerError(f"{command[0]} cannot be started in {given.get('cwd', Path.cwd())}: {error}") from error
+    if watching is not None and watching.stdin is not None:
+        with suppress(BrokenPipeError):  # somebody has killed it
+            watching.stdin.write(b"%d" % process.pid)
+    return Launched(process=process, log=log, guard=watching, mark=mark)
 
 
-def _guard(group: int) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), str(group)],
-        cwd="/",
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+def _guard(mark: str) -> "subprocess.Popen[bytes]":
+    try:
+        return subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-I", "-S", guard.__file__, str(os.getpid()), mark],
+            bufsize=0,
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise WorkerError(f"no guard of a fresh process can be started: {error}") from error
+
+
+def _end_guard(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.communicate()

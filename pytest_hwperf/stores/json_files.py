@@ -7,7 +7,6 @@
 import errno
 import fnmatch
 import os
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.core.records import Machine, StoredRun
-from pytest_hwperf.host.files import create_file, refused_name, replace_file, replace_files
+from pytest_hwperf.host.files import check_writable, create_file, refused_name, replace_file, replace_files
 from pytest_hwperf.stores.baseline_format import (
     EARLIER_SUFFIX,
     Entry,
@@ -88,7 +87,7 @@ class JsonStore:
         if not place.is_dir():
             raise StoreError(f"{place} is not a folder: choose another place for baselines with --hwperf-store")
         if writing:
-            self._probe(place)
+            _check_writable(place)
         if writing and self._root.is_dir():
             with self._locked():
                 sweep(self._root, folders)
@@ -285,18 +284,6 @@ class JsonStore:
             self._known.pop(path, None)
         return {path: _unwritten(path, error) for path, error in failed.items()}
 
-    def _probe(self, place: Path) -> None:
-        """Create and remove a file: permission bits alone say little about mounts, quotas and root."""
-        probe = place / f".probe.{secrets.token_hex(4)}.tmp"
-        try:
-            os.close(self._create(probe))
-            probe.unlink(missing_ok=True)
-        except OSError as error:
-            raise StoreError(
-                f"{place} cannot be written to ({error.strerror}): {_remedy(error)}, "
-                "or choose another place for baselines with --hwperf-store"
-            ) from error
-
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Let one writer at a time read, change and write, in this and other processes."""
@@ -305,20 +292,31 @@ class JsonStore:
         lock, ignored = self._root / ".lock", self._root / ".gitignore"
         try:
             self._root.mkdir(parents=True, exist_ok=True)
-            if not os.path.lexists(ignored):  # through a link to nowhere, it would be written elsewhere
-                replace_file(ignored, _IGNORED.encode())
             check_lock(lock)
             with filelock.FileLock(lock, timeout=self._patience_s):
+                if not os.path.lexists(ignored):  # through a link to nowhere, it would be written elsewhere
+                    replace_file(ignored, _IGNORED.encode())
                 yield
         except filelock.Timeout as error:
             raise StoreError(
                 f"{lock} is held by another process for over {self._patience_s:g} s: wait for it or end it"
             ) from error
         except OSError as error:
-            raise StoreError(
-                f"{self._root} cannot be written to ({error.strerror}): {_remedy(error)}, "
-                "or choose another place for baselines with --hwperf-store"
-            ) from error
+            raise _closed(self._root, error) from error
+
+
+def _check_writable(place: Path) -> None:
+    try:
+        check_writable(place / "probe")
+    except OSError as error:
+        raise _closed(place, error) from error
+
+
+def _closed(folder: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{folder} cannot be written to ({error.strerror}): {_remedy(error)}, "
+        "or choose another place for baselines with --hwperf-store"
+    )
 
 
 def _remedy(error: OSError) -> str:

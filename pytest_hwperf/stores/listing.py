@@ -32,6 +32,8 @@ def sweep(root: Path, folders: Sequence[Path]) -> None:
 
     What a link outside of the root leads to was left by someone else.
     """
+    for leftover in (path for pattern in ("..gitignore.*.tmp", ".probe.*.tmp") for path in root.glob(pattern)):
+        leftover.unlink(missing_ok=True)
     real = os.path.realpath(root)
     for folder in folders:
         for leftover in folder.glob("*/.*.json*.tmp"):

@@ -9,7 +9,7 @@ from fakes import records as fake
 from fakes.reruns import REPEATED, SIMULATED, WORK
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.selfcheck import Build, build_of, needed, read_record, render, write_record
+from pytest_hwperf.cli.selfcheck import Build, build_of, needed, read_record, render, tree, write_record
 from pytest_hwperf.core.errors import UsageProblem
 
 
@@ -89,6 +89,23 @@ def test_a_damaged_record_is_named(tmp_path: Path, content: str) -> None:
 @pytest.mark.parametrize("arguments", [["--builds=0", "--planted=0"], ["--builds=-1"]])
 def test_no_builds_at_all_are_refused(arguments: list[str]) -> None:
     assert main(["selfcheck", *arguments]) == USAGE
+
+
+def test_the_whole_tree_is_copied(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a hook of another repository too, which git tells in variables."""
+    (repository / "tests").mkdir()
+    monkeypatch.chdir(repository / "tests")
+    monkeypatch.setenv("GIT_DIR", str(repository.parent / "elsewhere" / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(repository.parent))
+
+    assert repository == tree()
+
+
+def test_without_git_this_folder_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+
+    assert tmp_path == tree()
 
 
 @pytest.mark.live

@@ -138,14 +138,28 @@ def test_what_is_there_or_might_be_is_not_refused(tmp_path: Path) -> None:
     assert (False, True) == (is_file(tmp_path), is_folder(tmp_path))
 
 
-def test_a_place_is_tried_without_a_trace(tmp_path: Path) -> None:
-    """What is there stays as it is."""
+@pytest.mark.parametrize("nameless", [True, False])
+def test_a_place_is_tried_without_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless: bool) -> None:
+    """Also where files have a name from the start, as they have on most systems."""
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
     (tmp_path / "file").write_text("{}", encoding="utf-8")
     check_writable(tmp_path / "file")
 
     assert [("file", "{}")] == [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()]
     with pytest.raises(FileNotFoundError):
-        check_writable(tmp_path / "absent/watts.json")
+        check_writable(tmp_path / "absent" / "watts.json")
+    with pytest.raises(OSError, match="File name too long"):
+        check_writable(tmp_path / ("x" * 255))
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="Linux")
+def test_a_place_is_tried_by_a_file_without_a_name(tmp_path: Path) -> None:
+    """Who is killed meanwhile leaves none; a name would change when its folder was changed last."""
+    os.utime(tmp_path, (0, 0))
+    check_writable(tmp_path / "file")
+
+    assert 0 == tmp_path.stat().st_mtime
 
 
 def test_a_new_folder_holds_nothing_that_was_there_before(tmp_path: Path) -> None:

@@ -18,40 +18,63 @@ from pytest_hwperf.host.worker_protocol import WorkerTask
 
 pytestmark = [pytest.mark.live, pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")]
 
-# A process that has launched one, which has a child of its own; both would go on for an hour.
+# It starts one process in its own group, one that leaves it, and one that leaves it as a daemon does, whose parent has
+# ended; all would go on for an hour. On other systems than Linux those that leave are not found.
+ENDLESS = """
+import os, pathlib, subprocess, sys, time
+
+def start(code, **given):
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, **given)
+
+sleep = "import time; time.sleep(3600)"
+daemon = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {sleep!r}]).pid)"
+started = [start(sleep).pid]
+if sys.platform == "linux":
+    started.append(start(sleep, start_new_session=True).pid)
+    started.append(int(start(daemon, start_new_session=True).stdout.readline()))
+pathlib.Path("children.part").write_text(" ".join(map(str, started)))
+pathlib.Path("children.part").rename("children")
+time.sleep(3600)
+"""
 LAUNCHER = """
-import json, os, subprocess, sys, time
+import json, os, sys, time
 from pathlib import Path
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.launch import launch
 from pytest_hwperf.host.worker_protocol import WorkerTask
 
 place = Path(sys.argv[1])
-(place / "endless.py").write_text(
-    "import os, pathlib, subprocess, sys, time\\n"
-    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'])\\n"
-    "pathlib.Path('child.part').write_text(str(child.pid))\\n"
-    "pathlib.Path('child.part').rename('child')\\n"
-    "time.sleep(3600)\\n"
-)
 command = Command(arguments=[], directory=place, environment={**os.environ, "PYTHONPATH": str(place)}, module="endless")
 launched = launch(command, WorkerTask(role="pair"), place)
-while not (place / "child").exists():
+while not (place / "children").exists():
     time.sleep(0.01)
 if "fork" in sys.argv and os.fork() == 0:
     time.sleep(3600)  # holds all pipes of its parent
-print(json.dumps([launched.process.pid, int((place / "child").read_text()), launched.guard.pid]), flush=True)
+started = [launched.guard.pid, launched.process.pid, *map(int, (place / "children").read_text().split())]
+if "end" in sys.argv:
+    launched.end()
+print(json.dumps(started), flush=True)
 time.sleep(3600)
 """
 
 
 def launcher(place: Path, *more: str) -> tuple["subprocess.Popen[str]", list[int]]:
-    """Start one; return it and the processes that it is answerable for."""
+    """Start what launches an endless process; return it and the processes that it is answerable for."""
+    (place / "endless.py").write_text(ENDLESS, encoding="utf-8")
     process = subprocess.Popen(
         [sys.executable, "-c", LAUNCHER, str(place), *more], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdout is not None
     return process, json.loads(process.stdout.readline())
+
+
+def left_of(processes: list[int]) -> list[int]:
+    """Return the places of those that do not end."""
+    return [n for n, pid in enumerate(processes) if not ends(pid)]
+
+
+def absent(place: Path) -> Command:
+    return Command(arguments=[], directory=place, environment={}, module="none", interpreter=str(place / "absent"))
 
 
 def finish(process: "subprocess.Popen[str]") -> None:
@@ -64,11 +87,11 @@ def finish(process: "subprocess.Popen[str]") -> None:
 def test_a_process_ends_with_its_launcher(tmp_path: Path, number: signal.Signals, state: str) -> None:
     process, started = launcher(tmp_path)
     if state == "stopped":
-        os.killpg(started[0], signal.SIGSTOP)
+        os.killpg(started[1], signal.SIGSTOP)
     process.send_signal(number)
     finish(process)
 
-    assert [True] * 3 == [ends(pid) for pid in started]
+    assert [] == left_of(started)
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux")
@@ -77,40 +100,56 @@ def test_a_fork_of_the_launcher_keeps_no_process_alive(tmp_path: Path) -> None:
     process, started = launcher(tmp_path, "fork")
     process.send_signal(signal.SIGKILL)
     try:
-        assert [True] * 3 == [ends(pid) for pid in started]
+        assert [] == left_of(started)
     finally:
         finish(process)
 
 
-def test_a_guard_that_cannot_be_started_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
+def test_a_process_is_ended_with_all_that_it_has_started(tmp_path: Path) -> None:
+    process, started = launcher(tmp_path, "end")
+    try:
+        assert [] == left_of(started)
+    finally:
+        finish(process)
 
-    def refused(group: int) -> None:
-        seen.append(group)
+
+def test_without_a_guard_no_process_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(launch, "_guard", refused)
-    (tmp_path / "endless.py").write_text("import time\ntime.sleep(3600)\n", encoding="utf-8")
-    command = Command(arguments=[], directory=tmp_path, environment=dict(os.environ), module="endless")
+    monkeypatch.setattr(subprocess, "Popen", refused)
     with pytest.raises(WorkerError, match="no guard of a fresh process can be started"):
-        launch.launch(command, WorkerTask(role="pair"), tmp_path)
+        launch.launch(absent(tmp_path), WorkerTask(role="pair"), tmp_path)
 
-    assert ends(seen[0])
+
+def test_without_a_process_no_guard_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, real = list[subprocess.Popen[bytes]](), launch._guard
+
+    def guard_of(mark: str) -> "subprocess.Popen[bytes]":
+        started.append(real(mark))
+        return started[0]
+
+    monkeypatch.setattr(launch, "_guard", guard_of)
+    with pytest.raises(WorkerError, match=r"absent cannot be started in .*: \[Errno 2\]"):
+        launch.launch(absent(tmp_path), WorkerTask(role="pair"), tmp_path)
+
+    assert [-signal.SIGKILL] == [guard.returncode for guard in started]
 
 
 @pytest.mark.parametrize("launcher_is", ["gone", "going"])
 def test_the_guard_kills_the_whole_group(monkeypatch: pytest.MonkeyPatch, launcher_is: str) -> None:
-    """In this process, with a pipe whose other end is closed."""
+    """In this process, with a pipe whose other end is closed after the group was told."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     reading, writing = os.pipe()
-    os.close(writing)
     with (
         os.fdopen(reading) as stdin,
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"], start_new_session=True) as process,
     ):
+        os.write(writing, b"%d" % process.pid)
+        os.close(writing)
         launcher = os.getppid() if launcher_is == "going" else -1
         monkeypatch.setattr(sys, "stdin", stdin)
-        monkeypatch.setattr(sys, "argv", ["guard.py", str(launcher), str(process.pid)])
+        monkeypatch.setattr(sys, "argv", ["guard.py", str(launcher), "HWPERF_STARTED_none"])
         try:
             guard.main()
         finally:

@@ -11,25 +11,23 @@ import pytest
 from fakes.repositories import repository_with
 
 from pytest_hwperf import registry
-from pytest_hwperf.host.files import create_file
+from pytest_hwperf.stores import json_files
 from pytest_hwperf.stores.json_files import JsonStore
 
 SAVE = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "--hwperf-save")
 
 
-def failing(error: int, *, probes: bool) -> Callable[[Path], int]:
-    """Return what creates files on a disk that refuses them, the first attempt included if `probes`."""
+def failing(error: int) -> Callable[[Path], Any]:
+    """Return what creates files, or tries whether it could, on a disk that refuses them."""
 
-    def create(path: Path) -> int:
-        if path.name.startswith(".probe") and not probes:
-            return create_file(path)
+    def create(_: Path) -> None:
         raise OSError(error, os.strerror(error))
 
     return create
 
 
 def use(monkeypatch: pytest.MonkeyPatch, create: Callable[[Path], int]) -> None:
-    """Let every store of this process create its files so."""
+    """Let every store of this process create its files so, although it has seemed that they can be created."""
     real = registry.find
 
     def find(kind: Any, name: str) -> Any:
@@ -40,7 +38,7 @@ def use(monkeypatch: pytest.MonkeyPatch, create: Callable[[Path], int]) -> None:
 
 def test_a_disk_that_fills_up_fails_the_session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """A build whose baseline is lost must not be green, though every test of it passed."""
-    use(monkeypatch, failing(errno.ENOSPC, probes=False))
+    use(monkeypatch, failing(errno.ENOSPC))
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
     result = pytester.runpytest_inprocess(*SAVE)
 
@@ -55,7 +53,7 @@ def test_a_disk_that_fills_up_fails_the_session(pytester: pytest.Pytester, monke
 
 
 def test_a_read_only_store_is_a_usage_error(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, failing(errno.EROFS, probes=True))
+    monkeypatch.setattr(json_files, "check_writable", failing(errno.EROFS))
     pytester.makepyfile("def test_it(): raise SystemExit('ran')")
     result = pytester.runpytest_inprocess(*SAVE)
 
