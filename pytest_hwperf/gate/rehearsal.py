@@ -20,7 +20,7 @@ _SLOWER = 6  # times: two processes that only share the processors do not slow e
 _LOST = 5  # tests that may be left out since they took a process down, before the build is given up
 
 
-class Conducting(Protocol):
+class PairRunner(Protocol):
     """What a rehearsal needs of a conductor."""
 
     @property
@@ -42,13 +42,13 @@ class Conducting(Protocol):
 class Rehearser:
     """Finds what both sides of a build can do next to each other."""
 
-    conductor: Conducting
+    conductor: PairRunner
     name: str  # of the baseline, as it is shown
     alpha: float  # false-alarm rate of the build
     time_s: float  # of the whole build
     until: float  # instant of the conductor's clock at which it is up
     lost: dict[str, Reason] = field(default_factory=dict)  # node id → why the test was left out
-    _once: set[str] = field(default_factory=set)  # tests in which a process died that lived when it was alone
+    _once: set[str] = field(default_factory=set)  # tests that were lost in a pair, and passed alone
     _has_slow: bool = False  # whether a process takes long to reach its test, also alone
 
     def rehearse(self, nodes: Sequence[str]) -> PairTrace:
@@ -62,10 +62,10 @@ class Rehearser:
             half_s = (self.until - self.conductor.clock()) / 2  # one that hangs is tried alone in what remains
             patience_s = half_s if self._has_slow else min(half_s, _PATIENCE_S)
             trace = self.conductor.rehearse(left, self.until, patience_s)
-            if trace.lost is None:
-                self._try_failed(trace, left)
+            if trace.lost is not None:
+                self._leave_out(trace, trace.lost, left, patience_s)
+            elif not self._try_failed(trace, left):
                 return trace
-            self._leave_out(trace, trace.lost, left, patience_s)
 
     def _leave_out(self, trace: PairTrace, why: Statement, nodes: Sequence[str], patience_s: float) -> None:
         """Leave the test out in which a pair was lost, unless its process may have died by chance, or is only slow.
@@ -118,8 +118,15 @@ class Rehearser:
             f"{why}; {more_time(self.time_s, needed, least=trace.start_s is None)}"
         )
 
-    def _try_failed(self, trace: PairTrace, nodes: Sequence[str]) -> None:
-        """Try alone what failed on a side; what passes then is left out, and of the rest the failures alone count."""
+    def _try_failed(self, trace: PairTrace, nodes: Sequence[str]) -> bool:
+        """Try alone what failed on a side; of what fails then too, the failures alone count.
+
+        What passes then has a second pair, since a test may fail by chance, and is left out where it fails there too.
+
+        Returns:
+            Whether it takes a second pair.
+        """
+        takes_another = False
         failed = {side: dict(_failed(trace, nodes, side)) for side in SIDES}
         alone = dict[Side, Mapping[str, Mapping[Side, SideOutcome]]]()
         for side, tests in failed.items():
@@ -131,11 +138,16 @@ class Rehearser:
             sides = [side for side in SIDES if node in failed[side]]
             again = {side: alone.get(side, {}).get(node, {}) for side in sides}
             if sides and all(_passed(again[side], side) for side in sides):
+                if node not in self._once and self.conductor.clock() < self.until:
+                    self._once.add(node)
+                    takes_another = True
+                    continue
                 how = failed[sides[0]][node]
                 self.lost[node] = ("not comparable", state("not at once", side=sides[0], how=how))
             elif node in trace.outcomes:
                 for one in again.values():
                     trace.outcomes[node].update(one)
+        return takes_another
 
 
 def _failed(trace: PairTrace, nodes: Sequence[str], side: Side) -> Iterator[tuple[str, str]]:

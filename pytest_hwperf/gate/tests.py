@@ -35,7 +35,7 @@ from pytest_hwperf.pairs.lockstep import PairTrace
 from pytest_hwperf.scenarios.cache import CACHE_VARIABLE
 from pytest_hwperf.trees.both import Trees, both_trees, commands, prove, same_code
 from pytest_hwperf.trees.ignored import check_ignored, missing_files, sharing
-from pytest_hwperf.trees.interpreter import Interpreter
+from pytest_hwperf.trees.interpreter import Interpreter, with_plugins
 from pytest_hwperf.trees.isolation import loaded_files
 
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
@@ -87,7 +87,10 @@ def run_gate(request: GateRequest) -> GateResult:
     until = began + request.time_s
     asked = (request.command.root, request.against, request.files, request.share)
     with interruptible(), both_trees(*asked) as trees, workdir() as caches:
-        if not request.base_python:
+        if request.base_python:
+            theirs = with_plugins(request.base_python, until - monotonic())
+            request = dataclasses.replace(request, base_python=theirs)
+        else:
             check_ignored(trees.candidate, trees.baseline, {"candidate": loaded_files()})
         conductor = Conductor(
             commands=_commands_of(request, trees, caches),

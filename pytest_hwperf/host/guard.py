@@ -48,10 +48,13 @@ def end_marked(mark: str) -> None:
 
 
 def _kill(process: int, mark: bytes) -> bool:
-    """Kill a process that has the mark, and no other that has taken its number meanwhile; whether it had it."""
+    """Kill a process that has the mark; whether it had it. Its number may be another's a moment later."""
     try:
         if not _is_marked(process, mark):
             return False
+        if not hasattr(os, "pidfd_open"):  # a Python that was built for older systems
+            os.kill(process, signal.SIGKILL)
+            return True
         descriptor = os.pidfd_open(process)
         try:
             if _is_marked(process, mark):

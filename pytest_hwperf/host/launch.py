@@ -87,13 +87,20 @@ def launch(
         )
 
 
-def run_to_end(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run a program of this Python that ends by itself, and tidies up itself where it is asked to end before.
+def run_to_end(
+    arguments: Sequence[str], *, interpreter: str = sys.executable, timeout_s: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of a Python that ends by itself, and tidies up itself where this one is interrupted before.
+
+    Args:
+        arguments: of the interpreter.
+        interpreter: this one, if no other is given.
+        timeout_s: after which it is killed with all it has started; None: never.
 
     Raises:
-        WorkerError: it cannot be started.
+        WorkerError: it cannot be started, or has not ended in time.
     """
-    command = [sys.executable, *arguments]
+    command = [interpreter, *arguments]
     with ExitStack() as stack:
         with uninterrupted():
             launched = _start(
@@ -104,10 +111,12 @@ def run_to_end(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
-            process = launched.process
+            process = stack.enter_context(launched.process)  # whose pipes it closes when the process has ended
             stack.callback(launched.end)
         try:
-            output, errors = process.communicate()
+            output, errors = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise WorkerError(f"{interpreter} gave no answer within {timeout_s:g} s") from error
         except BaseException:
             with uninterrupted(), suppress(subprocess.TimeoutExpired):
                 process.terminate()

@@ -16,7 +16,7 @@ from pytest_hwperf.host.files import is_file, is_folder
 from pytest_hwperf.plugin.inherited_options import pytest_command
 from pytest_hwperf.plugin.progress import ProgressLine
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
-from pytest_hwperf.trees.interpreter import interpreter_at
+from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.revision import has_commit, named_revision, resolve
 
 
@@ -144,7 +144,7 @@ def _request(
         if any(METRICS[name].in_turns == "window" for test in tests for name in test.metrics if name in METRICS)
         else None,
         share=settings.share,
-        base_python=interpreter_at(here.absolute() / settings.base_python) if settings.base_python else None,
+        base_python=Interpreter(path=str(here.absolute() / settings.base_python)) if settings.base_python else None,
         plant=settings.plant,
         progress=shown.show,
     )

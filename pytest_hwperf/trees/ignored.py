@@ -3,13 +3,14 @@
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from shlex import quote
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
+from pytest_hwperf.host.files import is_file, is_folder
 from pytest_hwperf.trees.git import git
 
 _SHOWN = 3  # files
@@ -17,6 +18,7 @@ _MOST = 1000  # that are asked about: a command line has an end
 _PREFIXES = (sys.prefix, sys.exec_prefix, sys.base_prefix)  # an environment inside the tree is no code of it
 _FOREIGN = frozenset({"site-packages", "__pycache__"})  # of environments, and of what a process makes for itself
 _NAMES = re.compile(r"'([^']+)'|\"([^\"]+)\"|([^\s'\",:;()<>]+)")  # what may be a path in a message
+_ABOUT_FILES = re.compile("no such ?file|filenotfound|not ?a ?directory", re.IGNORECASE)
 _SOURCE = ".py"
 
 
@@ -38,9 +40,10 @@ def check_ignored(
     for side, files in loaded.items():
         own, other = roots[side], baseline if side == "candidate" else candidate
         missing = _missing(files, own, other, prefixes)
-        ignored = _ignored(candidate, missing)
+        tracked = _tracked(own, missing)
+        ignored = _ignored(candidate, [file for file in missing if file not in (tracked or ())])
         others = [file for file in missing if is_compiled(file) and file not in ignored]
-        built = [file for file in ignored if is_compiled(file)] + _untracked(own, other, others)
+        built = [file for file in ignored if is_compiled(file)] + _untracked(other, others, tracked)
         if built or ignored:
             raise UsageProblem(_built_problem(side, built) if built else _generated_problem(side, ignored))
 
@@ -55,10 +58,13 @@ def missing_files(text: str, candidate: Path, baseline: Path, folders: Sequence[
         folders: of the candidate, to which paths may be relative.
     """
     found = dict[str, None]()
+    about_files = _ABOUT_FILES.search(text)
     for name in ("".join(groups) for groups in _NAMES.findall(text)):
+        if not about_files and name.isidentifier():  # `build` may be a folder, and is a function here
+            continue
         for path in _places(name, candidate, baseline, folders):
             relative = os.path.relpath(path, candidate)
-            if path.suffix != _SOURCE and path.exists() and not (baseline / relative).exists():
+            if path.suffix != _SOURCE and _exists(path) and not _exists(baseline / relative):
                 found[relative] = None
     return list(found)
 
@@ -107,6 +113,10 @@ def _missing(files: Sequence[str], own: Path, other: Path, prefixes: Sequence[st
     return [one for one in relative if _FOREIGN.isdisjoint(Path(one).parts) and not (other / one).exists()][:_MOST]
 
 
+def _exists(path: Path) -> bool:
+    return is_file(path) or is_folder(path)
+
+
 def _ignored(candidate: Path, files: Sequence[str]) -> list[str]:
     """Return those that git ignores; none where it cannot tell, as outside of a repository."""
     if not files:
@@ -115,13 +125,18 @@ def _ignored(candidate: Path, files: Sequence[str]) -> list[str]:
     return found.output.splitlines() if found.code == 0 else []
 
 
-def _untracked(own: Path, other: Path, compiled: Sequence[str]) -> list[str]:
+def _tracked(own: Path, files: Sequence[str]) -> Collection[str] | None:
+    """Return those that are part of a revision; None where git cannot tell."""
+    if not files:
+        return ()
+    kept = git(own, "--literal-pathspecs", "ls-files", "-z", "--", *files)
+    return None if kept.code else kept.output.split("\0")
+
+
+def _untracked(other: Path, compiled: Sequence[str], tracked: Collection[str] | None) -> list[str]:
     """Return those that are no part of a revision; without git, those of which the other side has the source."""
-    if not compiled:
-        return []
-    kept = git(own, "--literal-pathspecs", "ls-files", "-z", "--", *compiled)
-    if not kept.code:
-        return [file for file in compiled if file not in kept.output.split("\0")]
+    if tracked is not None:
+        return [file for file in compiled if file not in tracked]
     return [file for file in compiled if (other / file).with_name(f"{_module(file)}{_SOURCE}").exists()]
 
 

@@ -1,8 +1,9 @@
 """The baseline's own interpreter: where it is, and which pytest plugins it has."""
 
-import subprocess
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+
+from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.host.launch import run_to_end
 
 _QUESTION = "from importlib.metadata import entry_points; print(*(one.name for one in entry_points(group='pytest11')))"
 _LONGEST_S = 60.0
@@ -13,16 +14,15 @@ class Interpreter:
     """An interpreter in an environment of its own."""
 
     path: str  # absolute, since it is started elsewhere; a venv's python is a link, and has to stay one
-    plugins: frozenset[str] | None = None  # of pytest, by their names; None: it did not say
+    plugins: frozenset[str] | None = None  # of pytest, by their names; None: it was not asked, or did not say
 
 
-def interpreter_at(path: Path) -> Interpreter:
+def with_plugins(interpreter: Interpreter, timeout_s: float) -> Interpreter:
     """Ask an interpreter for its plugins; why it cannot be asked is said when it is started for the pairs."""
-    command = [str(path), "-P", "-c", _QUESTION]
     try:
-        answer = subprocess.run(  # noqa: S603 - fixed arguments, no shell
-            command, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=_LONGEST_S
+        answer = run_to_end(
+            ["-P", "-c", _QUESTION], interpreter=interpreter.path, timeout_s=max(0.0, min(timeout_s, _LONGEST_S))
         )
-    except (OSError, subprocess.SubprocessError):
-        return Interpreter(path=str(path))
-    return Interpreter(path=str(path), plugins=frozenset(answer.stdout.decode("utf-8", errors="replace").split()))
+    except WorkerError:
+        return interpreter
+    return interpreter if answer.returncode else replace(interpreter, plugins=frozenset(answer.stdout.split()))

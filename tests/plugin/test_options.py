@@ -2,6 +2,7 @@
 
 import pytest
 
+from pytest_hwperf.core.completeness import LONGEST_GATE_S
 from pytest_hwperf.core.verdicts import LONGEST_SAMPLING_S
 from pytest_hwperf.plugin.options import _OPTIONS
 
@@ -83,10 +84,11 @@ def test_another_word_for_the_garbage_collector_is_refused(pytester: pytest.Pyte
     result.stderr.fnmatch_lines(["*--hwperf-gc='of': unknown value. Did you mean 'off'? Allowed: on, off*"])
 
 
-def test_the_longest_sampling_is_that_of_the_option() -> None:
-    (option,) = (option for option in _OPTIONS if option.name == "max-time")
+@pytest.mark.parametrize(("name", "longest"), [("max-time", LONGEST_SAMPLING_S), ("gate-time", LONGEST_GATE_S)])
+def test_the_longest_time_that_is_recommended_is_that_of_the_option(name: str, longest: float) -> None:
+    (option,) = (option for option in _OPTIONS if option.name == name)
 
     assert option.parse is not None
-    assert LONGEST_SAMPLING_S == option.parse("", str(LONGEST_SAMPLING_S))
+    assert longest == option.parse("", str(longest))
     with pytest.raises(pytest.UsageError):
-        option.parse("", str(LONGEST_SAMPLING_S + 1))
+        option.parse("", str(longest + 1))

@@ -95,6 +95,18 @@ def test_what_both_have_or_git_does_not_ignore_is_no_trouble(project: Path) -> N
     check(project, "old.py", side="baseline")
 
 
+@pytest.mark.parametrize("side", ["candidate", "baseline"])
+def test_what_is_part_of_a_revision_is_not_ignored_whatever_the_rules_say(project: Path, side: Side) -> None:
+    """A file that was added by force, and one that was deleted and is generated and ignored since."""
+    baseline = project.parent / "baseline"
+    git(baseline, "init")
+    root = baseline if side == "baseline" else project
+    put(root, "a_generated.py")
+    git(root, "add", "--force", "a_generated.py")
+
+    check(project, "a_generated.py", side=side)
+
+
 def test_a_prefix_around_the_tree_hides_nothing(project: Path) -> None:
     put(project, "a_generated.py")
 
@@ -121,6 +133,9 @@ def test_outside_of_a_repository_nothing_is_ignored(tmp_path: Path, project: Pat
         ("no such file: 'BASELINE/models/c.onnx', 'models/c.onnx'", ["models/c.onnx"]),
         ("FileNotFoundError: 'rows.csv'", ["tests/rows.csv"]),
         ("NotADirectoryError: 'models'", ["models"]),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'models'", ["models"]),
+        ("TypeError: models() got an unexpected keyword argument 'tests'", []),
+        ("AssertionError: this isn't " + "x" * 5000 + " what it doesn't say, 'models/c.onnx'", ["models/c.onnx"]),
         ("FileNotFoundError: '../secret.txt', '/etc/hostname', 'both.csv', 'neither.csv', 'new.py'", []),
     ],
 )

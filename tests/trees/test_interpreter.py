@@ -4,10 +4,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from fakes.processes import left_in
 
 from pytest_hwperf.host.command_line import PytestCommand
 from pytest_hwperf.trees.both import Trees, commands
-from pytest_hwperf.trees.interpreter import Interpreter, interpreter_at
+from pytest_hwperf.trees.interpreter import Interpreter, with_plugins
 
 OPTIONS = {"xdist": "-n0", "timeout": "--timeout=0", "pytest_cov": "--no-cov"}
 
@@ -55,8 +56,21 @@ def test_an_interpreter_is_asked_for_its_plugins(tmp_path: Path) -> None:
     """One that cannot be started says so when the pairs start it."""
     nothing = tmp_path / "python"
     nothing.write_text("no program")
-    found = interpreter_at(Path(sys.executable)).plugins
+    found = with_plugins(Interpreter(path=sys.executable), 60).plugins
 
     assert found is not None
     assert "hwperf" in found
-    assert [None, None] == [interpreter_at(path).plugins for path in (nothing, tmp_path / "none")]
+    places = [str(nothing), str(tmp_path / "none")]
+    assert [None, None] == [with_plugins(Interpreter(path=place), 60).plugins for place in places]
+
+
+@pytest.mark.live
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell script")
+def test_an_interpreter_that_hangs_is_ended_with_what_it_has_started(tmp_path: Path) -> None:
+    """A wrapper, in the time that the build has left."""
+    wrapper = tmp_path / "python"
+    wrapper.write_text(f"#!/bin/sh\ncd {tmp_path}\nsleep 600\n")
+    wrapper.chmod(0o755)
+
+    assert with_plugins(Interpreter(path=str(wrapper)), 0.5).plugins is None
+    assert [] == left_in(tmp_path)
