@@ -114,7 +114,7 @@ def _against(config: pytest.Config, items: Sequence[pytest.Item]) -> tuple[str, 
     known = has_commit(config.rootpath, newest.revision)
     if reason := why_not_rerun(newest, known=known, crowded=_workers(config)):
         ProgressLine(config).say(
-            f"hwperf: {name} is not rerun, since {reason}: its timings are compared with what is stored, historical, "
+            f"hwperf: {name} is not rerun, since {reason}: its timings are compared with the stored runs, "
             "without a guaranteed false-alarm rate"
         )
         return "", ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -198,9 +199,10 @@ def _criteria(item: pytest.Item, run: Run) -> Criteria:
 def _failure(judgements: Sequence[Judgement]) -> str:
     if not any(judgement.fails for judgement in judgements):
         return ""
-    failing, others = list[str](), list[str]()
+    lines: tuple[list[str], ...] = [], [], []  # what is worse; what fails for another reason; what does not
     for judgement in judgements:
         label = f"[{visible(judgement.run.label)}] " if judgement.run.label else ""
         for verdict in judgement.verdicts:
-            (failing if verdict.fails else others).append(f"{label}{visible(explain(verdict))}")
-    return "\n".join([*failing, *others])
+            rank = 2 if not verdict.fails else 0 if verdict.outcome in ("regressed", "failed") else 1
+            lines[rank].append(f"{label}{visible(explain(verdict))}")
+    return "\n".join(chain.from_iterable(lines))

@@ -94,8 +94,8 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> No
         lines.append(f"warning: saved without a revision, so that --hwperf-compare cannot rerun it: {refused}")
     elif saved and (reason := why_not_rerun(passed[0].run, known=True, crowded=False)):
         lines.append(
-            f"their timings can only be compared with what is stored, historical, since {reason}: commit and save "
-            "again, so that --hwperf-compare can rerun this revision"
+            f"--hwperf-compare cannot rerun this revision, since {reason}, and compares later timings with the stored "
+            "ones: commit and save again"
         )
     lines += _to_accept(settings, held)
     return lines, [*unsaved, *unheld]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pytest_hwperf.host.files import replace_file
+from pytest_hwperf.host.files import new_folder, replace_file
 from pytest_hwperf.scenarios.sources import recorded, unchanged
 
 CACHE_VARIABLE = "HWPERF_CACHE_DIR"
@@ -43,7 +43,8 @@ def key_of(*parts: object) -> str:
 
 def load_or_build(key: str, build: Callable[[], tuple[bytes, Mapping[str, str]]]) -> CachedModel:
     """Return the model of the conversion `key`; where there is none, or a damaged one, build and store it."""
-    found = _find(folder(), key) or _find(_temporary(), key)
+    made = _temporary.cache_info().currsize  # else there is nothing in it
+    found = _find(folder(), key) or (_find(_temporary(), key) if made else None)
     if found is not None:
         return found
     (model, notes), sources = recorded(build)
@@ -67,10 +68,13 @@ def folder() -> Path:
 
 @cache
 def _temporary() -> Path:
-    """Return a folder that lasts as long as this process."""
-    place = tempfile.mkdtemp(prefix="hwperf-models-")
+    """Return a folder that lasts as long as this process: within that of the gate, whose processes remove nothing."""
+    try:
+        place = new_folder(Path(os.environ[CACHE_VARIABLE]), "hwperf-models")
+    except (KeyError, OSError):  # the user's own cache, or none that can be written to
+        place = Path(tempfile.mkdtemp(prefix="hwperf-models-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
-    return Path(place)
+    return place
 
 
 def _find(place: Path, key: str) -> CachedModel | None:

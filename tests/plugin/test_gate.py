@@ -686,11 +686,11 @@ def test_large_files_are_shared_on_request(project: pytest.Pytester, git: Git) -
         "def call():\n    work.spend(int(pathlib.Path('weights.bin').read_text()))\n\n\n"
         "def test_weights(hwperf):\n    hwperf(call)\n",
     )
-    write(project, "code.py", "unused = 1\n")
+    write(project, "unchanged.py", "unused = 1\n")
     write(
         project,
         "tests/test_code.py",
-        "import code as _\nimport work\n\n\ndef test_code(hwperf):\n    hwperf(work.steady)\n",
+        "import unchanged as _\nimport work\n\n\ndef test_code(hwperf):\n    hwperf(work.steady)\n",
     )
     commit(git)
     write(project, "weights.bin", "3000")

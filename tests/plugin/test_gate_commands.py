@@ -78,7 +78,7 @@ def test_a_mistake_of_ours_ends_the_session_with_a_sentence(project: Project, mo
     assert "hwperf-base-" not in project.git("worktree", "list")
 
 
-NOT_RERUN = "hwperf: baseline main is not rerun, since {}: its timings are compared with what is stored, historical, *"
+NOT_RERUN = "hwperf: baseline main is not rerun, since {}: its timings are compared with the stored runs, *"
 
 
 def stored(project: Project, *options: str) -> pytest.RunResult:

@@ -1,5 +1,6 @@
 """A conversion is found again, and a damaged one is made again."""
 
+import functools
 import json
 import os
 import time
@@ -95,6 +96,22 @@ def test_a_place_that_cannot_be_written_is_replaced_by_a_temporary_one(
     assert first == second
     assert 1 == build.count
     assert not first.path.is_relative_to(tmp_path)
+
+
+def test_what_is_not_kept_lies_with_the_cache_of_its_gate(
+    build: CountingBuild, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processes of a gate end at once, and remove nothing themselves; a model that is found makes no folder."""
+    monkeypatch.setattr(cache, "_temporary", functools.cache(cache._temporary.__wrapped__))
+    load_or_build("kept", build)
+    load_or_build("kept", build)
+    before = sorted(path.name for path in place.parent.iterdir())
+    monkeypatch.setattr(cache, "recorded", lambda made: (made(), None))
+    found = load_or_build("cannot be told", build)
+
+    assert ["models"] == before
+    assert found.path.is_relative_to(place.parent)
+    assert not found.path.is_relative_to(place)
 
 
 def test_what_nobody_used_for_a_month_is_dropped(build: CountingBuild, place: Path) -> None:
