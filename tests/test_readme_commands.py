@@ -24,7 +24,9 @@ ROOT = Path(__file__).parents[1]
 README, BENCHMARKS = ROOT / "README.md", ROOT / "benchmarks" / "README.md"
 EXAMPLE = ROOT / "example_project"
 PAGES = [README, EXAMPLE / "README.md", BENCHMARKS, ROOT / "tests" / "data" / "README.md"]
-SHORTER = "-phwperf -pfakes.repeated_pairs {} --hwperf-max-time=0.1 --hwperf-energy=off -k 'not onnx'"
+SHORTER = (
+    "-phwperf -pfakes.repeated_pairs {} --hwperf-max-time=0.1 --hwperf-alpha=20% --hwperf-energy=off -k 'not onnx'"
+)
 EQUAL = "-pfakes.instant_pairs"  # where no timing of the pairs is shown, they find both sides equal at once
 
 # `test_docs.py::test_the_readme_has_the_commands_that_ci_runs` holds these against tox.ini and .ci/run.

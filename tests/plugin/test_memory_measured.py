@@ -96,7 +96,7 @@ def test_a_budget_on_growth_decides_instead_of_the_warning(pytester: pytest.Pyte
 
 
 def test_onnx_load_and_run_repeats_and_tells_its_arena(pytester: pytest.Pytester) -> None:
-    """Three fresh processes within half a MiB; the arena is measured of this scenario alone, without an interval."""
+    """Three fresh processes within half a MiB; the arena is measured too, without an interval."""
     pytester.makepyfile(
         """
         import numpy as np, pytest
@@ -106,17 +106,17 @@ def test_onnx_load_and_run_repeats_and_tells_its_arena(pytester: pytest.Pytester
         def hwperf_model(): return LinearRegression().fit(X, X @ np.ones((16, 4)))
         @pytest.fixture
         def hwperf_data(): return X
-        @pytest.mark.hwscenarios("sklearn_fp32", "onnx_fp32")
+        @pytest.mark.hwscenarios("onnx_fp32")
         @pytest.mark.hwbudget(memory_max_mb=1000)
         def test_it(hwperf, scenario): hwperf(scenario, batch_size=16)
         """
     )
     result = pytester.runpytest_inprocess(*QUICK)
-    native, onnx = samples(pytester)
+    (onnx,) = samples(pytester)
 
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=1)
     assert max(onnx["memory"].values) - min(onnx["memory"].values) <= MIB / 2
-    assert {"arena_in_use", "arena_held"} == {*onnx} - {*native}
+    assert {"arena_in_use", "arena_held"} <= {*onnx}
     assert ("onnxruntime profile", 1) == (onnx["arena_held"].source, len(onnx["arena_held"].values))
 
 
