@@ -1,6 +1,7 @@
 """Footnotes: remarks on the numbers, each printed once."""
 
 from collections.abc import Hashable, Iterator, Sequence
+from functools import lru_cache
 
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.records import Budget, Comparison, Run
@@ -71,7 +72,7 @@ def _comparison_notes(comparison: Comparison, run: Run, *, exact: bool) -> Itera
     yield from (Note(parts=(remark,)) for remark in noted if remark)
     numbers = comparison.method.numbers if comparison.method else {}
     if comparison.change:
-        count = None if comparison.pairs in numbers.values() else state("count", n=comparison.pairs)
+        count = None if comparison.pairs in numbers.values() else _count(comparison.pairs)
         parts = tuple(part for part in (comparison.method, comparison.promise, count) if part)
         yield Note(parts=parts, before="change by ", alike=not exact)
         yield from (Note(parts=(warning,), alike=True) for warning in comparison.change.warnings)
@@ -79,6 +80,11 @@ def _comparison_notes(comparison: Comparison, run: Run, *, exact: bool) -> Itera
     for doubt in (comparison.disturbance, caught):
         if doubt is not None:
             yield Note(parts=(doubt,), alike=not exact)
+
+
+@lru_cache(maxsize=100)
+def _count(pairs: int) -> Statement:
+    return state("count", n=pairs)
 
 
 def _common(part: Remark) -> Hashable:
