@@ -20,12 +20,12 @@ def pack(values: Values) -> list[float] | dict[str, Any]:
     Raises:
         ValueError: an array of another type, or a number that is out of range.
     """
-    if values.typecode != "d" or not _in_range(values):
-        raise ValueError(f'expected an array("d") of numbers within ±{LARGEST:g}')
     stored = values.tobytes()  # compared by their bytes, since -0.0 equals 0.0
     bits = stored.replace(_ONE, b"1").replace(_ZERO, b"0")
-    if values and len(bits) == len(values):  # then nothing but ones and zeros was there
+    if values and values.typecode == "d" and len(bits) == len(values):  # then nothing but ones and zeros was there
         return {"bits": bits.decode("ascii")}
+    if values.typecode != "d" or not _in_range(values):
+        raise ValueError(f'expected an array("d") of numbers within ±{LARGEST:g}')
     if len(values) <= _LONGEST_LIST:
         return values.tolist()
     return {"f8le": base64.b64encode(_little_endian(values).tobytes()).decode("ascii"), "n": len(values)}

@@ -260,10 +260,10 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
 
     def is_of(self, figure: "Figure") -> bool:
         """Whether the candidate's value is this figure of the judged run, and not one of other processes."""
-        if self.baseline is None or self.candidate is None:
+        candidate = self.candidate
+        if self.baseline is None or candidate is None:
             return True
-        value = figure.estimate.value
-        return math.isclose(self.candidate, value, rel_tol=_SAME, abs_tol=_SAME * abs(self.baseline))
+        return math.isclose(candidate, figure.estimate.value, rel_tol=_SAME, abs_tol=_SAME * abs(self.baseline))
 
     @property
     def how(self) -> str:

@@ -51,8 +51,10 @@ def show_number(value: float, digits: int = 3) -> str:
     """Write `value` with `digits` significant digits and no exponent; whole digits are never rounded away."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    shown, _, exponent = f"{value:#.{digits}g}".partition("e")  # 0.9999 is rounded to 1.00
-    return f"{value:.{max(0, digits - 1 - int(exponent))}f}" if exponent else shown.removesuffix(".")
+    shown = "%#.*g" % (digits, value)  # noqa: UP031 - half the time of nested fields; 0.9999 is rounded to 1.00
+    if "e" in shown:
+        return f"{value:.{max(0, digits - 1 - int(shown.partition('e')[2]))}f}"
+    return shown.removesuffix(".")
 
 
 def show(value: float, unit: str) -> str:

@@ -182,7 +182,7 @@ def _observed(figure: Figure, metric: Metric) -> str:
 
 def _compared(metric: Metric, comparison: Comparison) -> str:
     name = f"{comparison.metric} {comparison.statistic}"
-    change = comparison.change
+    change, now = comparison.change, comparison.candidate
     if change is None:
         return f"{name}: {comparison.reason}"
     ends = (
@@ -193,7 +193,7 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
     parts = [
         f"{name} {show_change(change.value, comparison.scale)} ({kind}{' .. '.join(ends)})",
         f"baseline {show(comparison.baseline, metric.unit)}" if comparison.baseline is not None else "",
-        f"now {show(comparison.candidate, metric.unit)}" if comparison.candidate is not None else "",
+        f"now {show(now, metric.unit)}" if now is not None else "",
         f"margin {show_change(comparison.margin, comparison.scale)}",
         f"p={comparison.p_value:.2g}" if comparison.p_value is not None else "",
         str(comparison.caught(metric.better) or ""),

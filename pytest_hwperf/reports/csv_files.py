@@ -77,11 +77,7 @@ def render(report: Report) -> dict[str, bytes]:
 
 
 def _file(columns: Sequence[str], rows: Iterable[Row]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_written(columns))
-    writer.writerows(rows)
-    return text.getvalue().encode("utf-8")
+    return "".join(f"{','.join(row)}\n" for row in (_written(columns), *rows)).encode("utf-8")
 
 
 def _written(cells: Iterable[Cell]) -> list[str]:
@@ -91,9 +87,13 @@ def _written(cells: Iterable[Cell]) -> list[str]:
 
 @lru_cache(maxsize=1000)  # sources, methods and reasons are repeated in every row
 def _text(value: str) -> str:
-    """Write text so that no spreadsheet takes it for a formula."""
+    """Write text with the quotes that CSV needs, and so that no spreadsheet takes it for a formula."""
     shown = visible(value)
-    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown
+    if not shown:
+        return ""
+    cell = io.StringIO()
+    csv.writer(cell, lineterminator="").writerow([f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown])
+    return cell.getvalue()
 
 
 def _run_cells(run: Run) -> tuple[Cell, ...]:
@@ -131,7 +131,8 @@ def _sample_cells(run: Run, sample: Sample) -> dict[str, Cell]:
     }
     if not n:
         return {**cells, "reason": "no reading"}
-    values = np.sort(np.frombuffer(sample.values)) * factor
+    values = np.frombuffer(sample.values) * factor
+    values.sort()
     mean = float(np.add.reduce(values)) / n
     cells |= {"mean": _mean(sample, factor, mean), "min": float(values[0]), "max": float(values[-1])}
     cells["median"] = float(values[(n - 1) // 2] + values[n // 2]) / 2

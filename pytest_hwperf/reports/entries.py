@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pytest_hwperf.core.records import Comparison, Figure, Key, Verdict, replace
+from pytest_hwperf.core.records import Budget, Comparison, Figure, Key, Verdict, replace
 from pytest_hwperf.core.structs import Record
 
 IN_PAIRS = "pairs of fresh processes"  # source of what the judged run has no figure of
@@ -16,12 +16,8 @@ class Entry(Record, frozen=True, kw_only=True):
     name: str
     figure: Figure | None  # None: the value is that of the comparison, or there is none
     verdicts: Sequence[Verdict] = ()
+    comparison: Comparison | None = None  # that of one of the verdicts
     apart: bool = False  # whether the entry before has the comparison
-
-    @property
-    def comparison(self) -> Comparison | None:
-        """The comparison of this statistic, None without one."""
-        return next((one.subject for one in self.verdicts if isinstance(one.subject, Comparison)), None)
 
     @property
     def source(self) -> str:
@@ -37,12 +33,14 @@ def entries_of(key: Key, name: str, figure: Figure | None, verdicts: Sequence[Ve
     A comparison of fresh pairs is about theirs: the judged run is one more process, and the change may contradict its
     value. Budgets are about the judged run.
     """
-    compared = [verdict for verdict in verdicts if isinstance(verdict.subject, Comparison)]
-    if figure is None or all(verdict.subject.is_of(figure) for verdict in compared):  # type: ignore[union-attr]
-        return [Entry(key=key, name=name, figure=figure, verdicts=verdicts)]
-    budgets = [verdict for verdict in verdicts if verdict not in compared]
+    compared = [one.subject for one in verdicts if isinstance(one.subject, Comparison)]
+    comparison = compared[0] if compared else None
+    if figure is None or all(one.is_of(figure) for one in compared):
+        return [Entry(key=key, name=name, figure=figure, verdicts=verdicts, comparison=comparison)]
+    budgets = [one for one in verdicts if isinstance(one.subject, Budget)]
+    of_pairs = [one for one in verdicts if isinstance(one.subject, Comparison)]
     return [
-        Entry(key=key, name=name, figure=None, verdicts=compared),
+        Entry(key=key, name=name, figure=None, verdicts=of_pairs, comparison=comparison),
         Entry(key=key, name=name, figure=figure, verdicts=budgets, apart=True),
     ]
 

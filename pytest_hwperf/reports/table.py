@@ -6,7 +6,7 @@ Surfaces draw the `Table`; they add no number, and leave none out that other cel
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Literal, get_args
+from typing import Literal
 
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import METRICS, metric_of
@@ -253,8 +253,9 @@ def _row(choice: _Choice, entry: Entry, footnotes: Footnotes) -> Row:
 
 
 def _tone(verdicts: Sequence[Verdict]) -> Tone:
-    found = {"bad" if verdict.fails else _TONES.get(verdict.outcome, "plain") for verdict in verdicts}
-    return next((tone for tone in get_args(Tone) if tone in found), "plain")
+    """Return the worst."""
+    found: set[Tone] = {"bad" if verdict.fails else _TONES.get(verdict.outcome, "plain") for verdict in verdicts}
+    return "bad" if "bad" in found else "doubtful" if "doubtful" in found else "good" if "good" in found else "plain"
 
 
 def _without_empty_columns(groups: Sequence[Group]) -> tuple[tuple[Column, ...], list[Group]]:

@@ -6,6 +6,7 @@ import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations
 
 from pytest_hwperf.core.report import Report
@@ -74,9 +75,13 @@ def _phrases(columns: Sequence[Column], row: Row, below: Sequence[int]) -> str:
 
 def _head(group: Group, width: int) -> list[Line]:
     """Draw the lines above the scenarios of a test."""
-    sources = f"sources: {group.sources}" if group.sources else ""
-    below = "; ".join(filter(None, [group.setting, sources]))
-    return [*_wrapped(group.title, width, _BOLD), *_wrapped(_tied(below, width), width, indent=_INDENT)]
+    return [*_wrapped(group.title, width, _BOLD), *_settings(group.setting, group.sources, width)]
+
+
+@lru_cache(maxsize=100)  # most tests have those of the one above
+def _settings(setting: str, sources: str, width: int) -> list[Line]:
+    below = "; ".join(filter(None, [setting, sources and f"sources: {sources}"]))
+    return _wrapped(_tied(below, width), width, indent=_INDENT)
 
 
 def _subhead(group: Group, section: Section, width: int) -> list[Line]:

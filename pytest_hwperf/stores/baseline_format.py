@@ -82,7 +82,7 @@ def _without_values(entry: Entry) -> Entry:
 def render(entries: Sequence[Entry]) -> bytes:
     """Write a file: one stored run a line, so that version control shows what changed."""
     lines = [entry.line for entry in entries]
-    return b"".join(line + b"\n" for line in (to_json(Heading(digest=_digest(lines))), *lines))
+    return b"".join(line + b"\n" for line in (to_json(Heading(digest=_digest(lines)), check=False), *lines))
 
 
 def parse(path: Path, content: bytes) -> tuple[Entry, ...]:
@@ -116,7 +116,8 @@ def parse(path: Path, content: bytes) -> tuple[Entry, ...]:
 def _check_place(path: Path, runs: Sequence[Run]) -> None:
     """Refuse runs of other tests and machines: their file was moved, or holds a line of another one."""
     first, here = runs[0], f"{path.parent.name}/{path.name}"
-    strange = [run for run in runs if (run.test, run.label, run.machine) != (first.test, first.label, first.machine)]
+    mine = (first.test, first.label, first.machine)
+    strange = [run for run in runs[1:] if (run.test, run.label, run.machine) != mine]
     for run in (first, *strange):
         if place(run) != here:
             raise StoreError(f"{path} holds what belongs at {place(run)} of its baseline: move it back, or delete it")
