@@ -1,7 +1,8 @@
-"""A plugin of tox: it finds the Pythons of pyenv too, and has one Python alone run all tests."""
+"""A plugin of tox: it finds the Pythons of pyenv too, has one Python alone run all tests, and the others in turn."""
 
 import os
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,21 +14,35 @@ if TYPE_CHECKING:
     from tox.config.sets import ConfigSet, EnvConfigSet
     from tox.session.state import State
 
+_OWN = f"py{sys.version_info.major}{sys.version_info.minor}"
+_OTHERS = [name for name in ("py311", "py312", "py313") if name != _OWN]
 _SHORTER = ["python", "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", "not live and not simulation"]
 
 
 @impl
 def tox_add_core_config(core_conf: "ConfigSet", state: "State") -> None:  # noqa: ARG001 - tox calls it by these names
-    """Let `py311` and its like be looked for there first; what is not installed is skipped as before."""
+    """Let `py311` and its like be looked for there first; what is not installed is skipped as before.
+
+    Where no environment is named, the commit decides which other Python is used: all of them take too long.
+    """
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     options = state.conf.options
     options.discover = [*options.discover, *sorted(map(str, versions.glob("3.*/bin/python")))]
+    if getattr(options, "env", None) is not None and options.env.is_default_list and not options.skip_env:
+        options.skip_env = "|".join(_not_in_turn())
 
 
 @impl
 def tox_add_env_config(env_conf: "EnvConfigSet", state: "State") -> None:
     """Leave tests that start processes, simulations and coverage to the Python that runs tox: they take time."""
-    own = f"py{sys.version_info.major}{sys.version_info.minor}"
-    if env_conf.name.startswith("py3") and env_conf.name != own:
+    if env_conf.name in _OTHERS:
         command = shlex.join([*_SHORTER, *(state.conf.pos_args(None) or ())])
         env_conf.loaders.insert(0, MemoryLoader(commands=[command]))
+
+
+def _not_in_turn() -> list[str]:
+    """Return the other Pythons but one, which is the same whenever this commit is tested; none outside a repository."""
+    git = subprocess.run(["git", "rev-parse", "HEAD"], check=False, capture_output=True, text=True)  # noqa: S607 - git is where PATH says
+    if git.returncode:
+        return []
+    return [name for turn, name in enumerate(_OTHERS) if turn != int(git.stdout, 16) % len(_OTHERS)]

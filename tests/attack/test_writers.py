@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.live, pytest.mark.skipif(sys.platform == "win32", reas
 
 TESTS = Path(__file__).parents[1]
 PACKAGE = Path(json_files.__file__).parents[2]
-KILLED_SAVES = 4 * int(os.environ.get("HWPERF_TEST_KILLS", "2"))
+KILLED_SAVES = 4 * int(os.environ.get("HWPERF_TEST_KILLS", "1"))
 WRITERS, SAVES = 16, 3
 FILES = [".gitignore", "tests-test_iris-py-test_classifier-6ba0abecf4b8.jsonl"]  # of one test's baseline
 
