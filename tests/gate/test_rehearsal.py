@@ -117,6 +117,17 @@ def test_a_test_that_fails_once_by_chance_is_compared() -> None:
     assert {ONE} == set(rehearse(either, [ONE])[0].lost)
 
 
+def test_however_many_tests_fail_by_chance_one_more_pair_is_asked() -> None:
+    """With many tests one or another fails in each pair; a whole rehearsal for each would take all the time."""
+    nodes = [f"t.py::{number}" for number in range(9)]
+    passed = dict.fromkeys(nodes, PASSED)
+    conductor = Played(met({**passed, node: BUSY}, passed) for node in nodes)
+    found, _ = rehearse(conductor, nodes)
+
+    assert 2 == sum(who == "pair" for who, _ in conductor.asked)
+    assert {nodes[1]} == set(found.lost)
+
+
 def test_what_fails_alone_too_keeps_the_reason_that_it_has_there() -> None:
     """Next to the other side it may have been another one, as chance would have it."""
     broken = SideOutcome(outcome="failed", reason="AttributeError: predict_fast")
