@@ -111,7 +111,7 @@ class Rehearser:
         if self.conductor.clock() < self.until:
             return
         needed = seconds_needed_from_rehearsal(
-            tests, len(trace.outcomes), self.alpha, self.conductor.seconds, trace.start_s
+            tests, len(trace.outcomes), self.alpha, self.conductor.seconds, trace.wall_s, trace.start_s
         )
         where = f", in {trace.unfinished}" if trace.unfinished else ""
         raise UsageProblem(
