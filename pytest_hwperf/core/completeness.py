@@ -77,23 +77,24 @@ def reasons(causes: Collection[str]) -> str:
     return "; ".join([*shown, *more])
 
 
-def seconds_needed(evidence: Evidence, seconds: Mapping[str, float]) -> float:
+def seconds_needed(evidence: Evidence, seconds: Mapping[str, float], rehearsed_s: float) -> float:
     """Return about how long the build would take: its screen, and fresh pairs for what chance lets look slower.
 
-    A pair takes as long as those of the screen took or, where there was none, twice the rehearsal.
+    A pair takes as long as those of the screen took or, where there was none, twice a rehearsal.
 
     Args:
         evidence: what was asked, and the pairs so far.
-        seconds: where the time went: checkout, rehearsal, screen, confirm, processes.
+        seconds: where the time went: checkout, rehearsal (of all its pairs), screen, confirm, processes.
+        rehearsed_s: what the last pair of the rehearsal took.
     """
     screened = sum(pair.stage == "screen" for pair in evidence.pairs)
-    a_pair = seconds["screen"] / screened if screened else _PAIR * seconds["rehearsal"]
+    a_pair = seconds["screen"] / screened if screened else _PAIR * rehearsed_s
     before = sum(seconds.get(stage, 0.0) for stage in ("checkout", "rehearsal", "processes"))
     return before + _pairs_needed(len(evidence.hypotheses), len(evidence.fixed_samples), evidence.alpha) * a_pair
 
 
 def seconds_needed_from_rehearsal(
-    tests: int, rehearsed: int, alpha: float, seconds: Mapping[str, float], start_s: float | None
+    tests: int, rehearsed: int, alpha: float, seconds: Mapping[str, float], pair_s: float, start_s: float | None
 ) -> float:
     """Return the same of a build whose rehearsal was cut off: at least that, where no test was reached.
 
@@ -101,13 +102,14 @@ def seconds_needed_from_rehearsal(
         tests: to be rehearsed.
         rehearsed: of these, before it was cut off in the next one, which counts as if it had ended then.
         alpha: false-alarm rate of the build.
-        seconds: where the time went: checkout, rehearsal.
-        start_s: of the rehearsal, until the first test was reached; None where none was.
+        seconds: where the time went: checkout, rehearsal (of all its pairs, and of what one side did alone).
+        pair_s: what its last pair took, which was cut off.
+        start_s: of that pair, until the first test was reached; None where none was.
     """
-    whole = spent = seconds["rehearsal"]
+    whole, before = pair_s, seconds.get("checkout", 0.0) + seconds["rehearsal"] - pair_s
     if start_s is not None:
-        whole = start_s + (spent - start_s) * max(1.0, tests / (rehearsed + 1))
-    return seconds.get("checkout", 0.0) + whole * (1 + _PAIR * _pairs_needed(tests, 0, alpha))
+        whole = start_s + (pair_s - start_s) * max(1.0, tests / (rehearsed + 1))
+    return before + whole * (1 + _PAIR * _pairs_needed(tests, 0, alpha))
 
 
 def _pairs_needed(hypotheses: int, fixed_samples: int, alpha: float) -> float:

@@ -166,7 +166,7 @@ def _trace(conductor: Conductor, models: Mapping[Side, str], settings: CompareSe
         if side in outcomes and outcomes[side].outcome == "failed":
             raise UsageProblem(f"{model} cannot be measured: {visible(outcomes[side].reason)}")
     if trace.lost and conductor.clock() >= until:
-        needed = seconds_needed_from_rehearsal(1, 0, settings.alpha, conductor.seconds, trace.start_s)
+        needed = seconds_needed_from_rehearsal(1, 0, settings.alpha, conductor.seconds, trace.wall_s, trace.start_s)
         raise UsageProblem(
             f"the time of {settings.time_s:g} s was up before {models['baseline']} and {models['candidate']} had been "
             f"measured once: {trace.lost}; at least {rounded_up(max(needed, settings.time_s + 1))} s are needed, give "

@@ -50,6 +50,7 @@ class Rehearser:
     lost: dict[str, Reason] = field(default_factory=dict)  # node id → why the test was left out
     _once: set[str] = field(default_factory=set)  # tests that were lost in a pair, and passed alone
     _has_slow: bool = False  # whether a process takes long to reach its test, also alone
+    _is_repeated: bool = False  # whether a pair was repeated for what failed in it: in each some may fail by chance
 
     def rehearse(self, nodes: Sequence[str]) -> PairTrace:
         """Rehearse until a pair goes through all tests that are left.
@@ -110,7 +111,7 @@ class Rehearser:
         if self.conductor.clock() < self.until:
             return
         needed = seconds_needed_from_rehearsal(
-            tests, len(trace.outcomes), self.alpha, self.conductor.seconds, trace.start_s
+            tests, len(trace.outcomes), self.alpha, self.conductor.seconds, trace.wall_s, trace.start_s
         )
         where = f", in {trace.unfinished}" if trace.unfinished else ""
         raise UsageProblem(
@@ -121,10 +122,10 @@ class Rehearser:
     def _try_failed(self, trace: PairTrace, nodes: Sequence[str]) -> bool:
         """Try alone what failed on a side; of what fails then too, the failures alone count.
 
-        What passes then has a second pair, since a test may fail by chance, and is left out where it fails there too.
+        What passes then may have failed by chance: it has one more pair, after which all that fails so is left out.
 
         Returns:
-            Whether it takes a second pair.
+            Whether it takes that pair.
         """
         takes_another = False
         failed = {side: dict(_failed(trace, nodes, side)) for side in SIDES}
@@ -134,13 +135,14 @@ class Rehearser:
                 last = max((nodes.index(node) for node in tests if node in trace.outcomes), default=-1)
                 asked = [node for at, node in enumerate(nodes) if at <= last or node in tests]
                 alone[side] = self.conductor.alone(side, asked, self.until).outcomes
+        repeats = not self._is_repeated and self.conductor.clock() < self.until
         for node in nodes:
             sides = [side for side in SIDES if node in failed[side]]
             again = {side: alone.get(side, {}).get(node, {}) for side in sides}
             if sides and all(_passed(again[side], side) for side in sides):
-                if node not in self._once and self.conductor.clock() < self.until:
+                if repeats and node not in self._once:
                     self._once.add(node)
-                    takes_another = True
+                    self._is_repeated = takes_another = True
                     continue
                 how = failed[sides[0]][node]
                 self.lost[node] = ("not comparable", state("not at once", side=sides[0], how=how))

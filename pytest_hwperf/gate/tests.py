@@ -118,7 +118,7 @@ def run_gate(request: GateRequest) -> GateResult:
     questions.parts.update({one.key: ("not comparable", why) for one, why in conductor.dropped.items()})
     complete = completeness([test.node for test in request.tests], evidence, decide(evidence))
     if complete.is_empty:
-        raise UsageProblem(_why_none(request, evidence, questions, conductor.seconds))
+        raise UsageProblem(_why_none(request, evidence, questions, conductor.seconds, trace.wall_s))
     gate = Gate(
         against=request.name,
         revision=trees.revision,
@@ -190,7 +190,9 @@ def _questions(
     return questions
 
 
-def _why_none(request: GateRequest, evidence: Evidence, questions: Questions, seconds: Mapping[str, float]) -> str:
+def _why_none(
+    request: GateRequest, evidence: Evidence, questions: Questions, seconds: Mapping[str, float], rehearsed_s: float
+) -> str:
     """Say why no test at all was decided, and what to type."""
     tests = counted(len(request.tests), "test")
     if evidence.stopped is None:
@@ -198,7 +200,7 @@ def _why_none(request: GateRequest, evidence: Evidence, questions: Questions, se
         return f"nothing could be compared with {request.name}: {reasons(causes)}"
     if evidence.stopped.kind != "out of time":
         return f"none of {tests} was decided: {evidence.stopped}"
-    more = more_time(request.time_s, seconds_needed(evidence, seconds))
+    more = more_time(request.time_s, seconds_needed(evidence, seconds, rehearsed_s))
     apart = [str(why) for _, why in questions.tests.values() if why is not None and why.kind == "not at once"]
     return f"none of {tests} was decided: {evidence.stopped}, and {more}{'; ' if apart else ''}{reasons(apart)}"
 

@@ -52,10 +52,10 @@ def _kill(process: int, mark: bytes) -> bool:
     try:
         if not _is_marked(process, mark):
             return False
-        if not hasattr(os, "pidfd_open"):  # a Python that was built for older systems
+        descriptor = _descriptor(process)
+        if descriptor is None:
             os.kill(process, signal.SIGKILL)
             return True
-        descriptor = os.pidfd_open(process)
         try:
             if _is_marked(process, mark):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
@@ -64,6 +64,22 @@ def _kill(process: int, mark: bytes) -> bool:
     except OSError:  # it is gone, or belongs to another user
         return False
     return True
+
+
+def _descriptor(process: int) -> int | None:
+    """Return a descriptor that means this process, whatever becomes of its number; None where the system gives none.
+
+    Raises:
+        ProcessLookupError: it is gone.
+    """
+    if not hasattr(os, "pidfd_open"):  # a Python that was built for older systems
+        return None
+    try:
+        return os.pidfd_open(process)
+    except ProcessLookupError:
+        raise
+    except OSError:  # an old kernel, or a sandbox that refuses the call
+        return None
 
 
 def _is_marked(process: int, mark: bytes) -> bool:

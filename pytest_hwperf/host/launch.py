@@ -90,7 +90,7 @@ def launch(
 def run_to_end(
     arguments: Sequence[str], *, interpreter: str = sys.executable, timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program of a Python that ends by itself, and tidies up itself where this one is interrupted before.
+    """Run a program of a Python that ends by itself; one without a limit tidies up itself if this one is interrupted.
 
     Args:
         arguments: of the interpreter.
@@ -118,9 +118,10 @@ def run_to_end(
         except subprocess.TimeoutExpired as error:
             raise WorkerError(f"{interpreter} gave no answer within {timeout_s:g} s") from error
         except BaseException:
-            with uninterrupted(), suppress(subprocess.TimeoutExpired):
-                process.terminate()
-                process.communicate(timeout=_LAST_WORK_S)
+            if timeout_s is None:
+                with uninterrupted(), suppress(subprocess.TimeoutExpired):
+                    process.terminate()
+                    process.communicate(timeout=_LAST_WORK_S)
             raise
     texts = (output.decode(errors="replace"), errors.decode(errors="replace"))
     return subprocess.CompletedProcess(command, process.returncode, *texts)

@@ -70,6 +70,11 @@ def private_folder() -> Path:
     return place
 
 
+def goes_with_a_run(path: Path) -> bool:
+    """Whether it lies among the temporary folders, where the run that made it removes it, or the next one."""
+    return path.resolve().is_relative_to(_private_place())
+
+
 def leftovers(*, noted: bool = True) -> Iterator[tuple[Path, str]]:
     """Yield each folder of a killed run with its note, and remove it afterwards.
 

@@ -235,7 +235,8 @@ class Conductor:
             if trace.lost:
                 trace.lost = state("lost, logged", log=str(self._kept(folder, sides)), **trace.lost.texts)
         trace.first, trace.hash_seeds = order[0], seeds
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + self.clock() - began
+        trace.wall_s = self.clock() - began
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + trace.wall_s
         return trace
 
     @contextmanager

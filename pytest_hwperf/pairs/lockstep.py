@@ -32,6 +32,7 @@ class PairTrace(Rehearsal):
     files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
     lost: Statement | None = None  # why it ended early
     is_silent: bool = False  # whether it was lost since a process hung
+    wall_s: float = 0.0  # from the start of the processes to their end
     start_s: float | None = None  # from the start of the processes to the first measurement; None: none was reached
 
     def lose(self, error: WorkerLostError) -> None:

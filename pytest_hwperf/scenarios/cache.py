@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from pytest_hwperf.host.files import new_folder, replace_file
+from pytest_hwperf.host.workdirs import goes_with_a_run
 from pytest_hwperf.scenarios.sources import recorded, unchanged
 
 CACHE_VARIABLE = "HWPERF_CACHE_DIR"
@@ -69,10 +70,9 @@ def folder() -> Path:
 @cache
 def _temporary() -> Path:
     """Return a folder that lasts as long as this process: within that of the gate, whose processes remove nothing."""
-    try:
-        place = new_folder(Path(os.environ[CACHE_VARIABLE]), "hwperf-models")
-    except (KeyError, OSError):  # the user's own cache, or none that can be written to
-        place = Path(tempfile.mkdtemp(prefix="hwperf-models-"))
+    chosen = folder().parent
+    parent = chosen if goes_with_a_run(chosen) else Path(tempfile.gettempdir())  # never the user's own cache
+    place = new_folder(parent, "hwperf-models")
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     return place
 

@@ -18,7 +18,7 @@ _MOST = 1000  # that are asked about: a command line has an end
 _PREFIXES = (sys.prefix, sys.exec_prefix, sys.base_prefix)  # an environment inside the tree is no code of it
 _FOREIGN = frozenset({"site-packages", "__pycache__"})  # of environments, and of what a process makes for itself
 _NAMES = re.compile(r"'([^']+)'|\"([^\"]+)\"|([^\s'\",:;()<>]+)")  # what may be a path in a message
-_ABOUT_FILES = re.compile("no such ?file|filenotfound|not ?a ?directory", re.IGNORECASE)
+_ABOUT_FILES = re.compile("no[ _]?such ?file|filenotfound|not ?a ?directory", re.IGNORECASE)
 _SOURCE = ".py"
 
 
@@ -59,12 +59,14 @@ def missing_files(text: str, candidate: Path, baseline: Path, folders: Sequence[
     """
     found = dict[str, None]()
     about_files = _ABOUT_FILES.search(text)
-    for name in ("".join(groups) for groups in _NAMES.findall(text)):
+    for single, double, bare in _NAMES.findall(text):
+        name = single or double or bare
         if not about_files and name.isidentifier():  # `build` may be a folder, and is a function here
             continue
         for path in _places(name, candidate, baseline, folders):
             relative = os.path.relpath(path, candidate)
-            if path.suffix != _SOURCE and _exists(path) and not _exists(baseline / relative):
+            is_there = is_file(path) or (is_folder(path) and not bare.isidentifier())  # "the model" is no folder
+            if path.suffix != _SOURCE and is_there and not _exists(baseline / relative):
                 found[relative] = None
     return list(found)
 

@@ -90,8 +90,8 @@ def test_the_time_needed_is_that_of_the_screen_and_of_a_confirmation() -> None:
     whole = build([0.0], Random(1))
     spent = {"checkout": 1.0, "rehearsal": 2.0}
 
-    assert 3 + 1.25 * 2 * 26 == seconds_needed(cut(whole, 3), {**spent, "screen": 6.0})
-    assert 3 + 1.25 * 2 * 2 * 26 == seconds_needed(cut(whole, 0), spent)
+    assert 3 + 1.25 * 2 * 26 == seconds_needed(cut(whole, 3), {**spent, "screen": 6.0}, 2.0)
+    assert 3 + 1.25 * 2 * 2 * 26 == seconds_needed(cut(whole, 0), spent, 2.0)
 
 
 def test_the_time_needed_is_known_from_a_part_of_the_rehearsal() -> None:
@@ -101,27 +101,35 @@ def test_the_time_needed_is_known_from_a_part_of_the_rehearsal() -> None:
     """
     spent = {"checkout": 1.0, "rehearsal": 6.0}
 
-    assert 1 + 10 + 1.25 * 20 * 11 == seconds_needed_from_rehearsal(4, 1, 0.01, spent, 2.0)
+    assert 1 + 10 + 1.25 * 20 * 11 == seconds_needed_from_rehearsal(4, 1, 0.01, spent, 6.0, 2.0)
+
+
+def test_the_time_of_earlier_pairs_counts_once() -> None:
+    """The first pair, and what one side did alone, took 40 s; the second one is as above."""
+    spent = {"checkout": 1.0, "rehearsal": 46.0}
+
+    assert 1 + 40 + 10 + 1.25 * 20 * 11 == seconds_needed_from_rehearsal(4, 1, 0.01, spent, 6.0, 2.0)
+    assert 47 + 1.25 * 12 * 26 == seconds_needed(cut(build([0.0], Random(1)), 0), spent, 6.0)
 
 
 def test_a_rehearsal_that_has_reached_no_test_says_the_least() -> None:
     """However many tests there are: 6 s may be the start alone."""
     spent = {"checkout": 1.0, "rehearsal": 6.0}
 
-    assert 1 + 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 0, 0.01, spent, None)
-    assert seconds_needed_from_rehearsal(4, 0, 0.01, spent, None) < 1 + 6 + 1.25 * 12 * 26
+    assert 1 + 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 0, 0.01, spent, 6.0, None)
+    assert seconds_needed_from_rehearsal(4, 0, 0.01, spent, 6.0, None) < 1 + 6 + 1.25 * 12 * 26
 
 
 def test_a_rehearsal_whose_last_test_was_cut_off_takes_no_less_than_it_took() -> None:
     spent = {"checkout": 0.0, "rehearsal": 6.0}
 
-    assert 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 0, 0.01, spent, 2.0)
-    assert 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 1, 0.01, spent, 2.0)
+    assert 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 0, 0.01, spent, 6.0, 2.0)
+    assert 6 + 1.25 * 12 * 26 == seconds_needed_from_rehearsal(1, 1, 0.01, spent, 6.0, 2.0)
 
 
 def test_sixty_tests_need_little_more_than_their_screen() -> None:
     """Seven of them are expected to look slower: no more than that of a pair is spent on confirming."""
-    needed = seconds_needed(cut(build([0.0] * 60, Random(3)), 3), {"rehearsal": 15.0, "screen": 90.0})
+    needed = seconds_needed(cut(build([0.0] * 60, Random(3)), 3), {"rehearsal": 15.0, "screen": 90.0}, 15.0)
 
     assert 15 + 1.25 * 30 * 6 < needed < 15 + 1.25 * 30 * 10
 

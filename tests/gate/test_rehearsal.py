@@ -117,6 +117,17 @@ def test_a_test_that_fails_once_by_chance_is_compared() -> None:
     assert {ONE} == set(rehearse(either, [ONE])[0].lost)
 
 
+def test_however_many_tests_fail_by_chance_one_more_pair_is_asked() -> None:
+    """With many tests one or another fails in each pair; a whole rehearsal for each would take all the time."""
+    nodes = [f"t.py::{number}" for number in range(9)]
+    passed = dict.fromkeys(nodes, PASSED)
+    conductor = Played(met({**passed, node: BUSY}, passed) for node in nodes)
+    found, _ = rehearse(conductor, nodes)
+
+    assert 2 == sum(who == "pair" for who, _ in conductor.asked)
+    assert {nodes[1]} == set(found.lost)
+
+
 def test_what_fails_alone_too_keeps_the_reason_that_it_has_there() -> None:
     """Next to the other side it may have been another one, as chance would have it."""
     broken = SideOutcome(outcome="failed", reason="AttributeError: predict_fast")
@@ -251,19 +262,21 @@ def test_a_limit_below_the_rehearsal_names_the_time_that_is_needed(monkeypatch: 
     """As in `test_completeness.py`: 1 s of checkout, 10 s of rehearsal, 13.75 pairs of 20 s; or at least a part."""
     nodes = [f"t.py::{number}" for number in range(4)]
 
-    def refusal(start_s: float | None) -> str:
+    def refusal(start_s: float | None, earlier_s: float = 0.0) -> str:
         trace = lost("candidate", "was cut off", nodes[1])
         trace.selected = nodes if start_s is not None else []
         trace.outcomes = {nodes[0]: dict.fromkeys(SIDES, PASSED)} if start_s is not None else {}
-        trace.start_s = start_s
+        trace.wall_s, trace.start_s = 6.0, start_s
+        spent = {"checkout": 1.0, "rehearsal": earlier_s + trace.wall_s}
         with pytest.raises(UsageProblem) as caught:
-            rehearser(Played(iter([trace]), now=7), 7).rehearse(nodes)
+            rehearser(Played(iter([trace]), now=7, seconds=spent), 7).rehearse(nodes)
         return str(caught.value)
 
     assert refusal(2.0) == (
         f"the time of 7 s was up in the rehearsal of main with the present code, in {nodes[1]}: candidate: was cut "
         "off; about 290 s are needed. Give --hwperf-gate-time=290, or select fewer tests with -k"
     )
+    assert "; about 330 s are needed. Give --hwperf-gate-time=330, or select" in refusal(2.0, earlier_s=40.0)
     assert "; at least 180 s are needed. Give --hwperf-gate-time=180, or select" in refusal(None)
     monkeypatch.setattr("pytest_hwperf.core.completeness.LONGEST_GATE_S", 100)
     assert refusal(None).endswith(" s are needed. Select fewer tests with -k")

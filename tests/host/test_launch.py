@@ -1,10 +1,14 @@
-"""What is said of the log of a process that was lost."""
+"""Fresh processes without starting one: the log of one that was lost, and what an interrupted one may still do."""
 
 import subprocess
 import sys
 from pathlib import Path
+from typing import Self
 
-from pytest_hwperf.host.launch import Launched
+import pytest
+
+from pytest_hwperf.host import launch
+from pytest_hwperf.host.launch import Launched, run_to_end
 
 
 def test_the_end_of_an_endless_log_is_quoted(tmp_path: Path) -> None:
@@ -18,3 +22,47 @@ def test_the_end_of_an_endless_log_is_quoted(tmp_path: Path) -> None:
         tail = Launched(process=process, log=log).log_tail()
 
     assert ["The end of its log:", *(f"  line {n}" for n in range(8, 20))] == tail.splitlines()
+
+
+class Interrupted:
+    """A process that is waited for when Ctrl-C comes."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.calls.append("close")
+
+    def communicate(self, timeout: float | None = None) -> tuple[bytes, bytes]:
+        self.calls.append(f"wait {timeout}")
+        if len(self.calls) == 1:
+            raise KeyboardInterrupt
+        raise subprocess.TimeoutExpired("python", timeout or 0.0)
+
+    def terminate(self) -> None:
+        self.calls.append("terminate")
+
+    @property
+    def process(self) -> Self:
+        return self
+
+    def end(self) -> None:
+        self.calls.append("end")
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "asked"), [(None, ["terminate", "wait 60.0"]), (600.0, [])], ids=["without a limit", "with one"]
+)
+def test_only_a_program_without_a_limit_has_time_to_tidy_up(
+    monkeypatch: pytest.MonkeyPatch, limit_s: float | None, asked: list[str]
+) -> None:
+    """The other is asked a question; it may be a wrapper whose child would be waited for instead."""
+    process = Interrupted()
+    monkeypatch.setattr(launch, "_start", lambda *_, **__: process)
+    with pytest.raises(KeyboardInterrupt):
+        run_to_end([], timeout_s=limit_s)
+
+    assert [f"wait {limit_s}", *asked, "end", "close"] == process.calls

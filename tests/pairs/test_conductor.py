@@ -256,6 +256,14 @@ def test_what_tests_record_is_observed(conductor: Make) -> None:
     assert decide(evidence)[own].outcome == "regressed"
 
 
+def test_each_pair_says_what_it_took_of_its_stage(conductor: Make) -> None:
+    found = conductor()
+    wall_s = [found.rehearse([NODE]).wall_s for _ in range(2)]
+
+    assert min(wall_s) > 0
+    assert sum(wall_s) == found.seconds["rehearsal"]
+
+
 def test_progress_is_reported(conductor: Make) -> None:
     shown: list[Progress] = []
     found = conductor(progress=shown.append)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.cache import CachedModel, folder, key_of, load_or_build
 
@@ -35,6 +36,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep models apart from the user's own."""
     monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache" / "models"
+
+
+@pytest.fixture
+def no_temporary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin as a process that has kept nothing yet for itself."""
+    monkeypatch.setattr(cache, "_temporary", functools.cache(cache._temporary.__wrapped__))
 
 
 def test_a_second_time_nothing_is_built(build: CountingBuild, place: Path) -> None:
@@ -98,20 +105,39 @@ def test_a_place_that_cannot_be_written_is_replaced_by_a_temporary_one(
     assert not first.path.is_relative_to(tmp_path)
 
 
+@pytest.mark.usefixtures("no_temporary")
 def test_what_is_not_kept_lies_with_the_cache_of_its_gate(
-    build: CountingBuild, place: Path, monkeypatch: pytest.MonkeyPatch
+    build: CountingBuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The processes of a gate end at once, and remove nothing themselves; a model that is found makes no folder."""
-    monkeypatch.setattr(cache, "_temporary", functools.cache(cache._temporary.__wrapped__))
-    load_or_build("kept", build)
-    load_or_build("kept", build)
-    before = sorted(path.name for path in place.parent.iterdir())
+    with workdir() as gate:
+        place = gate / "base"
+        monkeypatch.setenv(cache.CACHE_VARIABLE, str(place))
+        load_or_build("kept", build)
+        load_or_build("kept", build)
+        before = sorted(path.name for path in place.iterdir())
+        monkeypatch.setattr(cache, "recorded", lambda made: (made(), None))
+        found = load_or_build("cannot be told", build)
+
+    assert ["models"] == before
+    assert found.path.is_relative_to(place)
+    assert not found.path.is_relative_to(place / "models")
+
+
+@pytest.mark.parametrize("chosen", ["", "cache"])
+@pytest.mark.usefixtures("no_temporary")
+def test_what_is_not_kept_never_lies_in_the_users_own_cache(
+    build: CountingBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str
+) -> None:
+    """A process that is killed would leave it there for ever; an empty variable names no folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(cache.CACHE_VARIABLE, chosen)
     monkeypatch.setattr(cache, "recorded", lambda made: (made(), None))
     found = load_or_build("cannot be told", build)
 
-    assert ["models"] == before
-    assert found.path.is_relative_to(place.parent)
-    assert not found.path.is_relative_to(place)
+    assert not found.path.is_relative_to(tmp_path)
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_what_nobody_used_for_a_month_is_dropped(build: CountingBuild, place: Path) -> None:

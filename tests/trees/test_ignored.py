@@ -13,6 +13,10 @@ from pytest_hwperf.trees.both import Trees, same_code
 from pytest_hwperf.trees.ignored import check_ignored, missing_files, sharing
 
 COMPILED = f"pkg/fast{EXTENSION_SUFFIXES[0]}"
+ONNX = (
+    "NoSuchFile: [ONNXRuntimeError] : 3 : NO_SUCHFILE : Load model from {file} failed:Load model {file} failed. "
+    "File doesn't exist"
+)
 
 
 @pytest.fixture
@@ -130,6 +134,10 @@ def test_outside_of_a_repository_nothing_is_ignored(tmp_path: Path, project: Pat
     [
         ("FileNotFoundError: [Errno 2] No such file or directory: 'models/a b.onnx'", ["models/a b.onnx"]),
         ("NoSuchFile: : 3 : NO_SUCHFILE : Load model from models/c.onnx failed:Load", ["models/c.onnx"]),
+        (ONNX.format(file="weights"), ["weights"]),
+        (ONNX.format(file="model/c"), ["model/c"]),
+        ("NoSuchFile: the model weights", ["weights"]),
+        ("No such file or directory: the folder model", []),
         ("no such file: 'BASELINE/models/c.onnx', 'models/c.onnx'", ["models/c.onnx"]),
         ("FileNotFoundError: 'rows.csv'", ["tests/rows.csv"]),
         ("NotADirectoryError: 'models'", ["models"]),
@@ -142,7 +150,7 @@ def test_outside_of_a_repository_nothing_is_ignored(tmp_path: Path, project: Pat
 def test_data_that_the_baseline_lacks_is_found_in_what_it_says(project: Path, text: str, files: Sequence[str]) -> None:
     """Wherever it was opened: libraries say the path in their own words."""
     baseline = project.parent / "baseline"
-    put(project, "models/a b.onnx", "models/c.onnx", "tests/rows.csv", "both.csv", "new.py")
+    put(project, "models/a b.onnx", "models/c.onnx", "tests/rows.csv", "both.csv", "new.py", "weights", "model/c")
     put(project.parent, "secret.txt")
     put(baseline, "both.csv")
     said = text.replace("BASELINE", str(baseline))
