@@ -60,18 +60,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Read the markers of all tests, those included that a conftest has just added; end the session at a bad one."""
-    if config.pluginmanager.has_plugin("hwperf-hooks") or any(map(_is_concerned, items)):
+    if config.pluginmanager.has_plugin("hwperf-hooks") or _concerns(items):
         from pytest_hwperf.plugin.hooks import check_items, start
 
         start(config)
         check_items(config, items)
 
 
-def _is_concerned(item: pytest.Item) -> bool:
-    """Whether a test carries one of the markers or uses one of the fixtures that measure."""
-    if not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+def _concerns(items: list[pytest.Item]) -> bool:
+    """Whether any test uses one of the fixtures that measure, or carries one of the markers, as its class or module."""
+    if not all(_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) for item in items):
         return True
-    return any(mark.name in _MARKERS for mark in item.iter_markers())  # one walk for all of them
+    parents = {item.parent for item in items if item.parent is not None}
+    nodes = [*items, *{node for parent in parents for node in parent.iter_parents()}]  # each of them once
+    return any(mark.name in _MARKERS for node in nodes for mark in node.own_markers)
 
 
 @pytest.fixture(name="hwperf")  # the module `hwperf` of this package becomes its attribute of that name
