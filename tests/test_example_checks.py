@@ -2,7 +2,6 @@
 
 import json
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import example_checks
@@ -76,21 +75,3 @@ def test_int8_that_ran_in_floats_is_reported(report: dict[str, Any]) -> None:
     int8["run"]["conditions"]["precision"] = "float32"
 
     assert len(example_checks.untrue(broken)) == 1
-
-
-def test_failures_of_a_junit_file_are_read_by_their_test(tmp_path: Path) -> None:
-    junit = tmp_path / "junit.xml"
-    junit.write_text(
-        '<testsuites><testsuite><testcase name="good"/>'
-        '<testcase name="bad"><failure message="m">REGRESSED  latency</failure></testcase></testsuite></testsuites>'
-    )
-
-    assert example_checks._failures(junit) == {"bad": "REGRESSED  latency"}
-    assert example_checks._failures(tmp_path / "none.xml") == {}
-
-
-def test_the_planted_work_fits_the_example() -> None:
-    models = (example_checks.EXAMPLE / "digits_models.py").read_text(encoding="utf-8")
-
-    assert models.count(example_checks.WORK) == 1
-    assert f"def {example_checks.SLOWED}(" in (example_checks.EXAMPLE / "tests" / "test_pixels.py").read_text("utf-8")
