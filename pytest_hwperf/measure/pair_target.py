@@ -18,7 +18,7 @@ from pytest_hwperf.host.tracing import lasting_tracers, untraced
 from pytest_hwperf.measure.accuracy import correctness, flips
 from pytest_hwperf.measure.collection import collect_between, collection
 from pytest_hwperf.measure.planted_work import planted
-from pytest_hwperf.measure.sampling import Stream, refuse_coroutine
+from pytest_hwperf.measure.sampling import Stream, refuse_deferred
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 
 ARENA = taken_by("session")
@@ -90,7 +90,8 @@ def ready_target(
     Where the collector is held, garbage is meanwhile collected only where the target does it.
 
     Raises:
-        MeasurementError: the call gives a coroutine, or the process is traced.
+        UsageProblem: the call gives a coroutine or a generator.
+        MeasurementError: the process is traced.
     """
     if seen := lasting_tracers():
         raise MeasurementError(f"nothing is timed here: {state('traced', by=', '.join(seen))}")
@@ -100,7 +101,7 @@ def ready_target(
         before = perf_counter()
         result = stream.once()
         seconds = perf_counter() - before
-        refuse_coroutine(result)
+        refuse_deferred(result)
         with collection(held=hold_collector):
             yield PairTarget(subject, loaded, stream, open_energy, plant, hold_collector), result, seconds
 

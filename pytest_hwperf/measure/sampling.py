@@ -2,11 +2,10 @@
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from inspect import iscoroutine
 from itertools import cycle, islice, repeat
 from statistics import median
 from time import perf_counter_ns
@@ -25,6 +24,11 @@ _SECOND = 1_000_000_000  # ns
 _STEADY = 3  # successive blocks of the warm-up that agree
 _MOST_SINGLE = 10_000  # short calls that are timed one by one beside each window
 _SLOWED = "calls became three times slower within a window, which was ended early and counts by its calls"
+_DEFERRED: tuple[tuple[type, str, str], ...] = (  # results that are work to be done; other iterators may be results
+    (Coroutine, "a coroutine", "runs it, such as lambda: asyncio.run(predict(X))"),
+    (Generator, "a generator", "consumes it, such as lambda: list(stream(X))"),
+    (AsyncGenerator, "an async generator", "consumes it with `async for`, such as lambda: asyncio.run(collect(X))"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +138,14 @@ class Sampler:
             warmed: called with the seconds of a call when the warm-up is over.
 
         Raises:
-            UsageProblem: the first call makes a coroutine.
+            UsageProblem: the first call makes a coroutine or a generator.
             MeasurementError: it returns NaN.
             Exception: whatever the measured function raises.
         """
         before = self._clock_ns()
         result = self._stream.once()
         first_s = (self._clock_ns() - before) / _SECOND
-        refuse_coroutine(result)
+        refuse_deferred(result)
         refuse_nan(result)
         measured = RawSamples(result=result, first_call_s=first_s)
         with _repetition_explained(), collection(held=self._limits.hold_collector):
@@ -259,18 +263,19 @@ class Sampler:
         return (self._clock_ns() - before_ns) / _SECOND
 
 
-def refuse_coroutine(result: object) -> None:
-    """Refuse the result of an async function.
+def refuse_deferred(result: object) -> None:
+    """Refuse the result of an async function or of a generator: making it runs nothing of their code.
 
     Raises:
         UsageProblem: says what to measure instead.
     """
-    if iscoroutine(result):
-        result.close()
-        raise UsageProblem(
-            "the callable returned a coroutine, which was made and not run. Measure a plain function that runs "
-            "it, such as lambda: asyncio.run(predict(X))"
-        )
+    for kind, name, remedy in _DEFERRED:
+        if isinstance(result, kind):
+            if isinstance(result, Coroutine):
+                result.close()
+            raise UsageProblem(
+                f"the callable returned {name}, which was made and not run. Measure a plain function that {remedy}"
+            )
 
 
 @contextmanager

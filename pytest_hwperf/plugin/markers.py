@@ -1,7 +1,7 @@
 """The markers of a test, read into budgets and margins; mistakes in them are found before anything runs."""
 
 from collections.abc import Callable, Mapping
-from inspect import iscoroutinefunction
+from inspect import isasyncgenfunction, iscoroutinefunction
 from typing import Any
 from unittest import TestCase
 
@@ -117,7 +117,7 @@ def _unmeasurable(item: pytest.Item) -> str:
     It fails this test alone: a budget of a class or module is often meant for the others.
     """
     if "hwperf" in getattr(item, "fixturenames", ()):
-        return _ASYNC if iscoroutinefunction(getattr(item, "obj", None)) else ""
+        return _ASYNC if _is_async(getattr(item, "obj", None)) else ""
     return _unmeasurable_body(item) if item.get_closest_marker("hwbudget") else ""
 
 
@@ -127,7 +127,7 @@ def _unmeasurable_body(item: pytest.Item) -> str:
         return f"hwbudget: {type(item).__name__} cannot be measured; move the budget to a test function"
     if "subtests" in item.fixturenames:
         return "hwbudget: a body with subtests would report them at every call; measure by hwperf(...) instead"
-    if iscoroutinefunction(item.obj):
+    if _is_async(item.obj):
         return (
             "hwbudget: the body of an async test cannot be measured. Use the fixture: a plain function "
             "lambda: asyncio.run(predict(X)) given to hwperf(...)"
@@ -135,3 +135,7 @@ def _unmeasurable_body(item: pytest.Item) -> str:
     if item.cls is not None and issubclass(item.cls, TestCase):
         return "hwbudget: the body of a unittest method cannot be measured; make it a function that uses the fixture"
     return ""
+
+
+def _is_async(body: object) -> bool:
+    return iscoroutinefunction(body) or isasyncgenfunction(body)

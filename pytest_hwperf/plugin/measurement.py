@@ -31,7 +31,7 @@ from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.samples import net_energy, samples_of
-from pytest_hwperf.measure.sampling import RawSamples, Sampler, Stream, refuse_coroutine
+from pytest_hwperf.measure.sampling import RawSamples, Sampler, Stream, refuse_deferred
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
@@ -164,7 +164,7 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Seq
     loaded = subject.load()
     with loaded.scope():
         result = Stream(loaded.function, loaded.inputs).once()
-        refuse_coroutine(result)
+        refuse_deferred(result)
         refuse_nan(result)
         exact, missing = exact_samples(subject, loaded.labels() if loaded.labels else None)
     judged = [metric for metric in taken_by("calls", "windows") if METRICS[metric].budgets]

@@ -169,6 +169,7 @@ def test_what_is_no_model_is_reported(project: pytest.Pytester, model: str, kind
         ("hwperf(len, [1], label=3)", "label=3: a label is printable text of at most 200 characters, such as "),
         ("hwperf(len, [1], label='x' * 200_000)", f"label='{'x' * 100}'… (200000 characters): a label is printable"),
         ("hwperf(lambda: asyncio.sleep(0))", "UsageProblem: the callable returned a coroutine"),
+        ("hwperf(lambda: (row for row in [1]))", "UsageProblem: the callable returned a generator, which was made"),
         ("hwperf(list, ['1'], y_true=[1])", "MeasurementError: predictions are of type"),
         ("hwperf(list, [1], y_true=[1, 2])", "MeasurementError: 1 predictions for 2 labels in y_true"),
         ("hwperf(list, [], y_true=[])", "MeasurementError: the data has no rows"),
