@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
-from pytest_hwperf.core.metrics import METRICS, Better, Metric, Scale, metric_of, taken_by
+from pytest_hwperf.core.metrics import METRICS, Better, Metric, Scale, metric_of
 from pytest_hwperf.core.statements import Difference, Kind, Remark, Statement, differing, state
 from pytest_hwperf.core.structs import Count, Number, Record, Share, Size
 
@@ -125,11 +125,6 @@ class Run(Record, frozen=True, kw_only=True, dict=True, gc=True):
     def shown_revision(self) -> str:
         """The revision, with `+changes` where files differed from it."""
         return f"{self.revision}+changes" if self.changed else self.revision
-
-    @property
-    def is_timed(self) -> bool:
-        """Whether calls were timed; a run may hold the test's own metrics alone."""
-        return any(self.sample(metric) for metric in taken_by("calls"))
 
     def metric(self, name: str) -> Metric:
         """Return the known metric `name`, or the user's own of that name (unit 1, not exact).

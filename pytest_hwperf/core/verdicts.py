@@ -1,7 +1,7 @@
 """Verdicts on a run: an answer to every budget and every comparison; nothing undecided is ever called passed."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pytest_hwperf.core.estimates import REPORTED_CONFIDENCE, clear_of, needed_for_bound
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, Metric
@@ -29,9 +29,14 @@ _FAILURES: frozenset[Kind] = frozenset({"test ended", "not runnable", "lost", "l
 _UNPAIRED: frozenset[Kind] = _FAILURES | {"not collected", "not at once", "no value"}  # of a test in pairs
 
 
-def answers_markers(run: Run, runs: Sequence[Run]) -> bool:
-    """Whether a test's markers are about one of its runs: not about one of nothing but what the test recorded."""
-    return run.is_timed or not any(other.is_timed for other in runs)
+def answers_markers(run: Run, measured: Collection[str]) -> bool:
+    """Whether a test's markers are about one of its runs: not about one of nothing but what the test recorded.
+
+    Args:
+        run: of a test.
+        measured: labels of the test's runs that a measurement made, timed or not.
+    """
+    return run.label in measured or not measured
 
 
 def judge(

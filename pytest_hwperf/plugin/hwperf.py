@@ -86,7 +86,8 @@ class Hwperf:
         subject = _subject(target, args, kwargs, y_true=y_true, batch_size=batch_size)
         subject = dataclasses.replace(subject, conditions={**subject.conditions, "gc": self._session.settings.gc})
         run = self._session.mode.measure(self._item, subject, label)
-        self._test.runs.append(run)
+        self._test.measured.add(label)
+        self._keep(run)
         return run
 
     @_raised_at_the_call
@@ -218,9 +219,18 @@ class Hwperf:
             )
 
     def _check_label(self, label: object) -> None:
-        if checked_label(label) in {run.label for run in self._test.runs if run.is_timed}:
+        if checked_label(label) in self._test.measured:
             what = f"label={label!r} is used twice" if label else "a second measurement without a label"
             raise UsageProblem(f"{what}: give each hwperf(...) of a test its own, such as label='batch 32'")
+
+    def _keep(self, run: Run) -> None:
+        """Add a run to those of the test; metrics that were recorded before it under its label become part of it."""
+        for position, own in enumerate(self._test.runs):
+            if own.label == run.label:
+                samples = (*run.samples, *own.samples)
+                self._test.runs[position] = replace(run, samples=samples, directions=own.directions)
+                return
+        self._test.runs.append(run)
 
     def _unlabelled(self) -> int:
         """Return the position of the run that the test's own metrics join; make one where there is none."""

@@ -50,7 +50,7 @@ def judge_test(item: pytest.Item) -> str:
     retries = Retries(item)
     judgements, errors = list[Judgement](), list[str]()
     for run in measured:
-        judgement, error = _judged(item, run, measured, again, retries)
+        judgement, error = _judged(item, run, again, retries)
         judgements.append(judgement)
         errors.extend(filter(None, [error]))
     policy = Policy(undecided=settings.undecided, strict=settings.strict)
@@ -112,12 +112,11 @@ def _nothing_measured(item: pytest.Item) -> Run:
 def _judged(
     item: pytest.Item,
     run: Run,
-    all_runs: Sequence[Run],
     again: Callable[[], list[list[Run]]],
     retries: Retries,
 ) -> tuple[Judgement, str]:
     """Judge one run; return why it could not be compared too, for budgets hold whatever became of the baseline."""
-    settings, markers = session_of(item.config).settings, test_of(item).markers
+    settings, test = session_of(item.config).settings, test_of(item)
     found, compared, trouble = figures(run), tuple[Comparison, ...](), ""
     if settings.compare or settings.against:
         try:
@@ -126,7 +125,7 @@ def _judged(
             trouble = str(error)
             compared = not_compared(found, _criteria(item, run), said(error.sentence))
     policy = Policy(undecided=settings.undecided, strict=settings.strict)
-    budgets = markers.budgets if answers_markers(run, all_runs) else ()
+    budgets = test.markers.budgets if answers_markers(run, test.measured) else ()
     verdicts = judge(run, found, compared, budgets, policy)
     if settings.undecided == "retry":
         try:
@@ -183,7 +182,7 @@ def _criteria(item: pytest.Item, run: Run) -> Criteria:
     """Return what is compared: everything with a margin, the test's own metrics among it."""
     test = test_of(item)
     recorded = [margin for margin in test.own_margins if margin.metric in run.directions]
-    asked = test.markers if answers_markers(run, test.runs) else Markers()
+    asked = test.markers if answers_markers(run, test.measured) else Markers()
     session = session_of(item.config)
     if session.family is None and session.settings.compare:
         tests = {one.nodeid for one in item.session.items}

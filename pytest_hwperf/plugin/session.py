@@ -170,6 +170,7 @@ class TestState:
 
     markers: Markers = field(default_factory=Markers)
     runs: list["Run"] = field(default_factory=list)
+    measured: set[str] = field(default_factory=set)  # labels of the runs that a measurement made; others are recorded
     own_margins: list["Margin"] = field(default_factory=list)  # of metrics that the test itself recorded
     compared: list[tuple["Run", tuple["Comparison", ...], "Gate"]] = field(default_factory=list)  # by hwperf.compare
     skips: list["Skip"] = field(default_factory=list)  # scenarios without a form for this model

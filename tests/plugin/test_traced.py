@@ -89,6 +89,40 @@ def test_a_measurement_that_only_has_timings_says_why_it_has_none(pytester: pyte
     result.stdout.fnmatch_lines(["UNMEASURED  latency p50: unmeasured, budget <= 1 s: traced by test_*"])
 
 
+OWN = """
+    import pytest, sys
+
+    def profiled(frame, event, argument): pass
+
+    @pytest.mark.hwbudget(accuracy_min=0.5)
+    @pytest.mark.parametrize("order", ["recorded first", "measured first"])
+    @pytest.mark.parametrize("tool", [None, profiled])
+    def test_it(hwperf, order, tool):
+        sys.setprofile(tool)
+        try:
+            if order == "recorded first":
+                hwperf.record("rouge_l", 0.5, better="higher")
+            hwperf(list, [1, 1], y_true=[1, 1])
+            if order == "measured first":
+                hwperf.record("rouge_l", 0.5, better="higher")
+            with pytest.raises(Exception, match="^a second measurement without a label: "):
+                hwperf(list, [1, 1])
+        finally:
+            sys.setprofile(None)
+"""
+
+
+def test_what_is_recorded_belongs_to_the_measurement_whatever_the_order_and_the_tool(pytester: pytest.Pytester) -> None:
+    """One run under one label; a second measurement needs another, though a profiler leaves no timing of the first."""
+    pytester.makepyfile(OWN)
+    result = pytester.runpytest_inprocess(*OPTIONS)
+
+    result.assert_outcomes(passed=4)
+    report = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]
+    found = [{sample["metric"] for sample in judgement["run"]["samples"]} for judgement in report["judgements"]]
+    assert [True] * 4 == [{"accuracy", "rouge_l"} <= metrics for metrics in found]
+
+
 @pytest.fixture
 def _profiled(monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("pair_target", "worker_tasks"):
