@@ -184,8 +184,8 @@ class Hwperf:
             return ()
         (old_name, old), (new_name, new) = _two(models)
         run = empty_run(self._item, checked_label(label) or label_of_models(new_name, old_name))
-        if any(other.label == run.label for other, _, _ in self._test.compared):
-            raise UsageProblem(f"hwperf.compare: {run.label!r} is compared twice; give each its own label=")
+        if run.label in self._test.labels:
+            raise UsageProblem(f"hwperf.compare: the label {run.label!r} is used twice; give each its own label=")
         margins, session, shown = self._test.markers.margins, self._session.settings, ProgressLine(self._item.config)
         settings = CompareSettings(
             margins=tuple(margin for margin in margins if METRICS[margin.metric].between_models),
@@ -219,7 +219,7 @@ class Hwperf:
             )
 
     def _check_label(self, label: object) -> None:
-        if checked_label(label) in self._test.measured:
+        if checked_label(label) in self._test.labels:
             what = f"label={label!r} is used twice" if label else "a second measurement without a label"
             raise UsageProblem(f"{what}: give each hwperf(...) of a test its own, such as label='batch 32'")
 

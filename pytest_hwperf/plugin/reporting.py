@@ -85,8 +85,10 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> No
     if not settings.save:
         return [], []
     store = session_of(config).store
-    passed = [stored_run_of(judgement) for judgement in report.judgements if judgement.run.test in accepted]
-    failed = [stored_run_of(judgement) for judgement in report.judgements if judgement.run.test not in accepted]
+    # A run without figures, such as that of a comparison of models, holds nothing to compare with later.
+    measured = [judgement for judgement in report.judgements if judgement.figures]
+    passed = [stored_run_of(judgement) for judgement in measured if judgement.run.test in accepted]
+    failed = [stored_run_of(judgement) for judgement in measured if judgement.run.test not in accepted]
     saved, unsaved = _stored(store.save, settings.baseline, passed)
     held, unheld = _stored(store.hold, settings.baseline, failed)
     lines = [f"{counted(len(saved), 'run')} saved to baseline {settings.baseline} in {settings.location}"]

@@ -178,6 +178,11 @@ class TestState:
     measurements: int = 0  # that a process of a pair has made
     is_over: bool = False  # whether it has been judged, or cannot be any more
 
+    @property
+    def labels(self) -> set[str]:
+        """Labels that are taken: each names one measurement or one comparison of models."""
+        return self.measured | {run.label for run, _, _ in self.compared}
+
 
 _SESSION: pytest.StashKey[SessionState] = pytest.StashKey()
 _TEST: pytest.StashKey[TestState] = pytest.StashKey()

@@ -1,8 +1,11 @@
 """`hwperf.compare(...)`: two models of the user's from within a test."""
 
 import pytest
+from fakes.records import comparison_verdict
 
 from pytest_hwperf.cli import main
+from pytest_hwperf.core.evidence import Evidence, Gate
+from pytest_hwperf.core.records import ComparisonOutcome
 from pytest_hwperf.core.report import ReportFile
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.pairs.cpu_pin import processors
@@ -59,6 +62,54 @@ def test_a_disabled_run_compares_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf):\n    assert hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1]]) == ()\n")
 
     pytester.runpytest_inprocess("--hwperf-disable").assert_outcomes(passed=1)
+
+
+@pytest.fixture
+def _compared_at_once(monkeypatch: pytest.MonkeyPatch, outcome: ComparisonOutcome) -> None:
+    evidence = Evidence(alpha=0.01, hypotheses=(), pairs=(), fixed_samples=())
+    gate = Gate(against="x:y", revision="", seed=0, evidence=evidence, shared={}, seconds={})
+    found = comparison_verdict("latency", "p50", outcome, (0.05, 0.04, 0.06)).subject
+    monkeypatch.setattr("pytest_hwperf.gate.models.compare_models", lambda *_: ((found,), gate))
+
+
+@pytest.mark.usefixtures("_compared_at_once")
+@pytest.mark.parametrize(("outcome", "ended"), [("equivalent", "passed"), ("regressed", "failed")])
+def test_a_comparison_leaves_nothing_to_save_or_to_accept(pytester: pytest.Pytester, ended: str) -> None:
+    """It has no figure that a later run could be compared with."""
+    pytester.makepyfile("def test_it(hwperf): hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1]])\n")
+    result = pytester.runpytest_inprocess("--hwperf-save")
+
+    result.assert_outcomes(**{ended: 1})
+    result.stdout.fnmatch_lines(["hwperf: 0 runs saved to baseline main in *"])
+    result.stdout.no_fnmatch_line("*baseline accept*")
+    assert [] == list(pytester.path.rglob("*.jsonl"))
+
+
+MEASURE, COMPARE = "hwperf(int, label='v')", "hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1]], label='v')"
+
+
+@pytest.mark.usefixtures("_compared_at_once")
+@pytest.mark.parametrize("outcome", ["equivalent"])
+@pytest.mark.parametrize(
+    ("first", "second", "reported"),
+    [
+        (MEASURE, COMPARE, "hwperf.compare: the label 'v' is used twice; give each its own label="),
+        (COMPARE, COMPARE, "hwperf.compare: the label 'v' is used twice; give each its own label="),
+        (
+            COMPARE,
+            MEASURE,
+            "label='v' is used twice: give each hwperf(...) of a test its own, such as label='batch 32'",
+        ),
+    ],
+)
+def test_a_label_names_one_measurement_or_comparison(
+    pytester: pytest.Pytester, first: str, second: str, reported: str
+) -> None:
+    pytester.makepyfile(f"def test_it(hwperf):\n    {first}\n    {second}\n")
+    result = pytester.runpytest_inprocess("--hwperf-max-time=0.05", "--hwperf-energy=off")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"*UsageProblem: {reported}*"])
 
 
 @pytest.mark.parametrize("models", ["{'a': 'x:y'}", "['x:y', 'x:z']", "{'a': print, 'b': print}"])
