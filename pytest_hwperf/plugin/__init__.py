@@ -49,7 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test once for each scenario that it names, or for each built-in one."""
-    if {"scenario", "hwperf_model"} <= set(metafunc.fixturenames):  # not a user's own fixture of that name
+    names = metafunc.fixturenames
+    if "scenario" in names and "hwperf_model" in names:  # not a user's own fixture of that name
         from pytest_hwperf.plugin.hooks import start
         from pytest_hwperf.plugin.markers import scenario_names
 

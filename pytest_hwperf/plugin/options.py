@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -85,16 +85,21 @@ def _by_core(module: str, function: str, *arguments: Any, flag: str = "") -> Any
         raise pytest.UsageError(f"{flag}: {problem}" if flag else str(problem)) from problem
 
 
-class _Option(NamedTuple):
-    """One option and its ini twin."""
+class _Option:
+    """One option and its ini twin; as cheap to make as `Settings`."""
 
-    name: str  # without the prefix; "max-time" gives --hwperf-max-time and hwperf_max_time
-    help: str
-    kind: str = "string"  # "bool", "string", "args" (repeatable) or "ini" (lines that have no option)
-    metavar: str = ""
-    default: str = ""  # of text; a flag is off and a list empty
-    parse: Callable[[str, Any], Any] | None = None  # how it is called, given value → that of `Settings`
-    field: str = ""  # of `Settings`, where it is not called like the option
+    def __init__(
+        self,
+        name: str,  # without the prefix; "max-time" gives --hwperf-max-time and hwperf_max_time
+        help: str,  # noqa: A002 - as pytest calls it
+        kind: str = "string",  # "bool", "string", "args" (repeatable) or "ini" (lines that have no option)
+        metavar: str = "",
+        default: str = "",  # of text; a flag is off and a list empty
+        parse: Callable[[str, Any], Any] | None = None,  # how it is called, given value → that of `Settings`
+        field: str = "",  # of `Settings`, where it is not called like the option
+    ) -> None:
+        self.name, self.help, self.kind, self.metavar = name, help, kind, metavar
+        self.default, self.parse, self.field = default, parse, field
 
     @property
     def flag(self) -> str:
