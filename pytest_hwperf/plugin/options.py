@@ -88,18 +88,17 @@ def _by_core(module: str, function: str, *arguments: Any, flag: str = "") -> Any
 class _Option:
     """One option and its ini twin; as cheap to make as `Settings`."""
 
-    def __init__(
-        self,
-        name: str,  # without the prefix; "max-time" gives --hwperf-max-time and hwperf_max_time
-        help: str,  # noqa: A002 - as pytest calls it
-        kind: str = "string",  # "bool", "string", "args" (repeatable) or "ini" (lines that have no option)
-        metavar: str = "",
-        default: str = "",  # of text; a flag is off and a list empty
-        parse: Callable[[str, Any], Any] | None = None,  # how it is called, given value → that of `Settings`
-        field: str = "",  # of `Settings`, where it is not called like the option
-    ) -> None:
-        self.name, self.help, self.kind, self.metavar = name, help, kind, metavar
-        self.default, self.parse, self.field = default, parse, field
+    name: str  # without the prefix; "max-time" gives --hwperf-max-time and hwperf_max_time
+    help: str
+    kind = "string"  # "bool", "string", "args" (repeatable) or "ini" (lines that have no option)
+    metavar = ""
+    default = ""  # of text; a flag is off and a list empty
+    parse: Callable[[str, Any], Any] | None = None  # how it is called, given value → that of `Settings`
+    field = ""  # of `Settings`, where it is not called like the option
+
+    def __init__(self, name: str, text: str, **others: Any) -> None:
+        """Keep each value under its name."""
+        vars(self).update(others, name=name, help=text)
 
     @property
     def flag(self) -> str:
