@@ -41,9 +41,10 @@ class Criteria:
 
 
 def stored_run_of(judgement: Judgement) -> StoredRun:
-    """Return what a baseline keeps of a run: every figure, and the values of exact metrics only."""
+    """Return what a baseline keeps of a run: every figure, and the values of exact metrics that can be compared."""
     run = judgement.run
-    kept = tuple(sample for sample in run.samples if run.metric(sample.metric).exact)
+    metrics = ((sample, run.metric(sample.metric)) for sample in run.samples)
+    kept = tuple(sample for sample, metric in metrics if metric.exact and metric.margins)
     return StoredRun(run=replace(run, samples=kept).with_result(None), figures=judgement.figures)
 
 

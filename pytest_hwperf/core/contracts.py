@@ -27,6 +27,14 @@ class Predictor(Protocol):
         """Hold thread limits while calls are made."""
 
 
+@runtime_checkable
+class Probabilities(Protocol):
+    """What a predictor offers in addition, if its model may have probabilities."""
+
+    def probabilities(self, outputs: Any) -> Any | None:
+        """Turn the outputs of one batch into probabilities, shape (n, k); None where the model has none."""
+
+
 class Scenario(Protocol):
     """A model in a runtime at a precision and thread count, converted and ready to load."""
 

@@ -2,14 +2,14 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.metrics import Better, metric_of
+from pytest_hwperf.core.metrics import Better, Metric, metric_of
 from pytest_hwperf.core.ranks import nearest_rank, quantile
 from pytest_hwperf.core.records import Budget, Estimate, Figure, Run, Sample, Values, replace
 from pytest_hwperf.core.statements import Remark, state
@@ -167,13 +167,24 @@ def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confi
     if statistic == "max":
         return _exactly(ordered, confidence, "observed maximum, no claim beyond this run")
     if statistic == "mean":
-        mean = _share if metric.taken == "examples" else _rate if metric.is_rate else _mean
-        return mean(ordered, confidence)
+        return _mean_of(metric)(ordered, confidence)
     if statistic == "p50" and metric.in_processes:
         return _processes(ordered, confidence)
     if len(ordered) == 1 and metric.statistics == (statistic,):
         return _result(ordered, (float(ordered[0]), None, None), confidence, "single reading, no interval")
     return _percentile(ordered, statistic, confidence)
+
+
+def _mean_of(metric: Metric) -> "Callable[[NDArray[float64], float], Estimate]":
+    """Return what takes the mean of a metric: of equal calls, of rates, of 0 and 1, or of values of each row."""
+    if metric.taken == "examples":
+        return _share if metric.binary else _mean_of_rows
+    return _rate if metric.is_rate else _mean
+
+
+def _mean_of_rows(ordered: "NDArray[float64]", confidence: float) -> Estimate:
+    value = float(ordered.mean())
+    return _result(ordered, (value, value, value), confidence, "mean of these rows, no claim beyond them")
 
 
 def _exactly(ordered: "NDArray[float64]", confidence: float, method: str) -> Estimate:

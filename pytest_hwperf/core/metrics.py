@@ -56,6 +56,7 @@ class Metric:
     in_turns: InTurns = ""  # "": not measured in pairs
     counter: str = ""  # metric of the meter whose windows it is made of; "": a meter of its own, or none
     spread: Spread = "call"  # of what a meter counts in a window
+    binary: bool = False  # whether each value is 0 or 1, so that the mean is a share of the examples
     statistics: tuple[str, ...] = ("p50",)  # shown of it, in this order
     shown: tuple[str, ...] = ()  # of these, those that are shown without a verdict
     budgets: tuple[BudgetKeyword, ...] = ()
@@ -89,7 +90,7 @@ _BATCHES = "it needs a scenario or batch_size="
 _LABELS = "give y_true=, or a y in hwperf_data"
 
 _windows = partial(Metric, taken="windows", statistics=("mean",))
-_examples = partial(Metric, exact=True, taken="examples", statistics=("mean",))
+_examples = partial(Metric, exact=True, taken="examples", binary=True, statistics=("mean",))
 _cold = partial(Metric, unit="s", better="lower", taken="cold")
 _memory = partial(Metric, unit="B", better="lower", exact=True, taken="memory")
 _session = partial(Metric, unit="B", better="lower", exact=True, taken="session")
@@ -172,6 +173,19 @@ _ROWS = (
         better="lower",
         budgets=(BudgetKeyword(keyword="flip_rate_max", statistic="mean", factor=1.0, share=True),),
         margins=(DefaultMargin(statistic="mean", size=0.0, scale="absolute"),),
+        remedy=_SCENARIO,
+    ),
+    Metric(
+        name="probability_diff",
+        title="largest difference of a row's probabilities from those of the reference scenario",
+        better="lower",
+        exact=True,
+        taken="examples",
+        statistics=("max", "mean"),
+        budgets=(
+            BudgetKeyword(keyword="probability_diff_max", statistic="max", factor=1.0, share=True),
+            BudgetKeyword(keyword="probability_diff_mean", statistic="mean", factor=1.0, share=True),
+        ),
         remedy=_SCENARIO,
     ),
     _memory(

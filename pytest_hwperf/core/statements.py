@@ -16,7 +16,7 @@ from pytest_hwperf.core.units import counted, show, show_change, show_number
 Unmeasured = Literal[
     "said", "not given", "energy off", "energy takes seconds", "few windows", "no idle power",
     "idle power moved", "no reference", "part unmeasured", "other windows", "no embodied carbon",
-    "growth in steps", "never called", "traced",
+    "growth in steps", "never called", "traced", "no probabilities",
 ]  # fmt: skip
 # Why there is nothing to compare, or why it is undecided.
 Incomparable = Literal[
@@ -52,6 +52,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "no idle power": "no idle power: {why}",
     "idle power moved": "the idle machine drew {least} and {most} W before and after: more than 5 % apart",
     "no reference": "no reference scenario {reference}: {why}",
+    "no probabilities": "{scenario} gives no probabilities",
     "part unmeasured": "{metric} is unmeasured: {why}",
     "other windows": "energy and gpu_energy were not counted in the same windows",
     "no embodied carbon": "hwperf_carbon does not say embodied_kg and lifetime_years",

@@ -1,11 +1,22 @@
-"""Accuracy and flips: one value per example, with every mismatch of shapes refused."""
+"""Accuracy, flips and differences of probabilities: one value per example, mismatches of shapes refused."""
 
 import hashlib
 from array import array
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.records import Sample
+
+_ROWS_AND_CLASSES = 2  # axes of probabilities
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predictions:
+    """What a model says of every row."""
+
+    labels: Any  # shape (n,)
+    probabilities: Any | None = None  # shape (n, k); None where it has none
 
 
 def correctness(predicted: Any, y_true: Any, source: str) -> Sample:
@@ -51,6 +62,28 @@ def flips(predicted: Any, reference: Any, source: str) -> Sample:
     return Sample(
         metric="flip_rate", values=array("d", (labels != others).astype("float64")), per="example", source=source
     )
+
+
+def probability_differences(predicted: Any, reference: Any, source: str) -> Sample:
+    """Compare probabilities with the reference scenario's: the largest difference of each row.
+
+    Args:
+        predicted: probabilities, shape (n, k).
+        reference: the reference's, shape (n, k).
+        source: what they are compared with, for the report.
+
+    Raises:
+        MeasurementError: another shape.
+    """
+    import numpy as np
+
+    ours, others = np.asarray(predicted, dtype=np.float64), np.asarray(reference, dtype=np.float64)
+    if ours.shape != others.shape or ours.ndim != _ROWS_AND_CLASSES:
+        raise MeasurementError(f"probabilities of shape {ours.shape} for the reference's {others.shape}")
+    largest = np.abs(ours - others).max(axis=1)
+    # Sums of a runtime end a rounding above 1: differences are no larger than 1 for that.
+    values = array("d", np.minimum(largest, 1.0))
+    return Sample(metric="probability_diff", values=values, per="example", source=source)
 
 
 def digest(*parts: Any) -> str:

@@ -15,13 +15,14 @@ from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show
 from pytest_hwperf.host.tracing import lasting_tracers, untraced
-from pytest_hwperf.measure.accuracy import correctness, flips
+from pytest_hwperf.measure.accuracy import Predictions, correctness, flips, probability_differences
 from pytest_hwperf.measure.collection import collect_between, collection
 from pytest_hwperf.measure.planted_work import planted
 from pytest_hwperf.measure.sampling import Stream, refuse_deferred
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 
 ARENA = taken_by("session")
+PARITY = ("flip_rate", "probability_diff")  # what is taken against the reference
 
 _ABOUT = 0.9  # of the reserved window: what the calls are expected to take is an estimate itself
 
@@ -52,7 +53,7 @@ class PairTarget:
 
     def exact(self) -> list[Sample]:
         """Return accuracy, flips, size and the arena's peaks."""
-        predicted = self.loaded.labels() if self.loaded.labels else None
+        predicted = self.loaded.predictions() if self.loaded.predictions else None
         samples, _ = exact_samples(self.subject, predicted)
         peaks, _ = arena_samples(self.subject)
         return [*samples, *peaks]
@@ -106,20 +107,34 @@ def ready_target(
             yield PairTarget(subject, loaded, stream, open_energy, plant, hold_collector), result, seconds
 
 
-def exact_samples(subject: Subject, predicted: object) -> tuple[list[Sample], dict[str, Statement]]:
-    """Take what needs no clock: accuracy and flips on every example, and the model's size."""
+def exact_samples(subject: Subject, predicted: Predictions | None) -> tuple[list[Sample], dict[str, Statement]]:
+    """Take what needs no clock: accuracy and parity with the reference on every example, and the model's size."""
     found, missing = list[Sample](), dict[str, Statement]()
     if predicted is not None and subject.y_true is not None:
-        found.append(correctness(predicted, subject.y_true, source=subject.scenario or "callable"))
-    if predicted is not None and subject.reference_labels is not None:
+        found.append(correctness(predicted.labels, subject.y_true, source=subject.scenario or "callable"))
+    if predicted is not None and subject.reference_predictions is not None:
         try:
-            found.append(flips(predicted, subject.reference_labels(), source=f"against {subject.reference}"))
+            compared, missing = _parity(subject, predicted, subject.reference_predictions())
+            found.extend(compared)
         except ScenarioUnavailable as reason:
-            missing["flip_rate"] = state("no reference", reference=subject.reference, why=str(reason))
+            why = state("no reference", reference=subject.reference, why=str(reason))
+            missing = dict.fromkeys(PARITY, why)
     if subject.model_bytes is not None:
         values = array("d", [subject.model_bytes])
         found.append(Sample(metric="model_size", values=values, per="model", source=subject.size_source))
     return found, missing
+
+
+def _parity(
+    subject: Subject, predicted: Predictions, reference: Predictions
+) -> tuple[list[Sample], dict[str, Statement]]:
+    """Compare labels with the reference's, and probabilities where both have some."""
+    source = f"against {subject.reference}"
+    found = [flips(predicted.labels, reference.labels, source=source)]
+    for one, scenario in ((predicted, subject.scenario), (reference, subject.reference)):
+        if one.probabilities is None:
+            return found, {PARITY[1]: state("no probabilities", scenario=scenario)}
+    return [*found, probability_differences(predicted.probabilities, reference.probabilities, source=source)], {}
 
 
 def arena_samples(subject: Subject) -> tuple[list[Sample], dict[str, Statement]]:

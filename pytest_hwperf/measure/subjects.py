@@ -7,12 +7,14 @@ from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any
 
-from pytest_hwperf.core.contracts import Arenas, Predictor, Scenario
+from pytest_hwperf.core.contracts import Arenas, Predictor, Probabilities, Scenario
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.measure.accuracy import digest
+from pytest_hwperf.measure.accuracy import Predictions, digest
 from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
 
-REFERENCE = "onnx_fp32"  # the scenario whose labels flips are counted from
+REFERENCE = "onnx_fp32"  # the scenario that all others are compared with
+ORIGINAL = "sklearn_fp32"  # what the reference itself is compared with: with itself it would always agree
+_ORIGINAL_ROWS = 1024  # at least, in a call of the original: its rows do not depend on each other
 _MOST_BATCHES = 1000  # of a callable without labels that are checked for NaN: it may have millions of rows
 
 
@@ -23,7 +25,8 @@ class LoadedSubject:
     function: Callable[..., Any]
     inputs: Sequence[Any] | None  # None: the function takes no argument
     scope: Callable[[], AbstractContextManager[object]] = nullcontext
-    labels: Callable[[], Any] | None = None  # predicts every row and refuses NaN; shape (n,), None without labels
+    # Predicts every row and refuses NaN; returns None without labels.
+    predictions: Callable[[], Predictions | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +43,8 @@ class Subject:
     context: Mapping[str, str] = field(default_factory=dict)
     model_bytes: int | None = None
     size_source: str = ""
-    reference: str = ""  # name of the scenario that flips are counted from
-    reference_labels: Callable[[], Any] | None = None  # its label of every row; raises ScenarioUnavailable
+    reference: str = ""  # name of the scenario that predictions are compared with
+    reference_predictions: Callable[[], Predictions] | None = None  # of every row; raises ScenarioUnavailable
     arena: Callable[[], Mapping[str, float]] | None = None  # peaks of the runtime's allocator; raises MeasurementError
     arena_source: str = ""
 
@@ -56,6 +59,13 @@ def subject_of_scenario(
     """Measure `scenario` on the rows of `X`, `batch_size` at a time, cycling through all of them.
 
     Accuracy and flips are taken at the same batch size: dynamic quantisation scales by the batch.
+
+    Args:
+        scenario: what is measured.
+        X: rows to predict.
+        y_true: their labels.
+        batch_size: rows of a call.
+        reference: gives the scenario of `reference_of`, which is compared with; None for no comparison.
 
     Raises:
         MeasurementError: `X` has no rows.
@@ -74,11 +84,18 @@ def subject_of_scenario(
         context=scenario.context,
         model_bytes=scenario.model_bytes,
         size_source=scenario.size_source,
-        reference=REFERENCE if reference else "",
-        reference_labels=partial(_labels_of, reference, X, size) if reference and scenario.classifies else None,
+        reference=reference_of(scenario.name) if reference else "",
+        reference_predictions=partial(_predictions_of, reference, X, size)
+        if reference and scenario.classifies
+        else None,
         arena=partial(scenario.arena, _cut(X, 0, size), size) if isinstance(scenario, Arenas) else None,
         arena_source=scenario.arena_source if isinstance(scenario, Arenas) else "",
     )
+
+
+def reference_of(scenario: str) -> str:
+    """Return the name of the scenario that a scenario's labels and probabilities are compared with."""
+    return ORIGINAL if scenario == REFERENCE else REFERENCE
 
 
 def subject_of_callable(
@@ -139,14 +156,16 @@ def _load_scenario(scenario: Scenario, X: Any, size: int) -> LoadedSubject:
         function=predictor.predict,
         inputs=_equal_batches(batches),
         scope=predictor.scope,
-        labels=partial(_predict_all if scenario.classifies else _check_all, predictor, batches),
+        predictions=partial(_predict_all if scenario.classifies else _check_all, predictor, batches),
     )
 
 
-def _labels_of(reference: Callable[[], Scenario], X: Any, size: int) -> Any:
-    predictor = reference().load()
+def _predictions_of(reference: Callable[[], Scenario], X: Any, size: int) -> Predictions:
+    scenario = reference()
+    predictor = scenario.load()
+    most = max(size, _ORIGINAL_ROWS) if scenario.name == ORIGINAL else size
     with predictor.scope():
-        return _predict_all(predictor, predictor.batches(X, size))
+        return _predict_all(predictor, predictor.batches(X, most))
 
 
 def _load_callable(call: Callable[..., Any], X: Any, size: int, *, labelled: bool) -> LoadedSubject:
@@ -154,7 +173,7 @@ def _load_callable(call: Callable[..., Any], X: Any, size: int, *, labelled: boo
     return LoadedSubject(
         function=call,
         inputs=_equal_batches(batches),
-        labels=partial(_call_all if labelled else _check_first, call, batches),
+        predictions=partial(_call_all if labelled else _check_first, call, batches),
     )
 
 
@@ -163,10 +182,17 @@ def _equal_batches(batches: Sequence[Any]) -> Sequence[Any]:
     return batches[:-1] if len(batches) > 1 and len(batches[-1]) != len(batches[0]) else batches
 
 
-def _predict_all(predictor: Predictor, batches: Sequence[Any]) -> Any:
+def _predict_all(predictor: Predictor, batches: Sequence[Any]) -> Predictions:
     import numpy as np
 
-    return np.concatenate([predictor.labels(output) for output in _outputs(predictor, batches)])
+    labels, probabilities = [], []
+    for output in _outputs(predictor, batches):
+        labels.append(predictor.labels(output))
+        if isinstance(predictor, Probabilities) and (found := predictor.probabilities(output)) is not None:
+            probabilities.append(found)
+    return Predictions(
+        labels=np.concatenate(labels), probabilities=np.concatenate(probabilities) if probabilities else None
+    )
 
 
 def _check_all(predictor: Predictor, batches: Sequence[Any]) -> None:
@@ -184,7 +210,7 @@ def _outputs(predictor: Predictor, batches: Sequence[Any]) -> Iterator[Any]:
         yield output
 
 
-def _call_all(call: Callable[..., Any], batches: Sequence[Any]) -> Any:
+def _call_all(call: Callable[..., Any], batches: Sequence[Any]) -> Predictions:
     import numpy as np
 
     outputs = [np.asarray(call(batch)) for batch in batches]
@@ -192,7 +218,7 @@ def _call_all(call: Callable[..., Any], batches: Sequence[Any]) -> Any:
         if output.ndim == 0 or len(output) != len(batch):
             given = "a single value" if output.ndim == 0 else f"{len(output)} predictions"
             raise MeasurementError(f"the callable returned {given} for {len(batch)} rows: one label per row is needed")
-    return np.concatenate(outputs)
+    return Predictions(labels=np.concatenate(outputs))
 
 
 def _check_first(call: Callable[..., Any], batches: Sequence[Any]) -> None:

@@ -136,7 +136,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         sampler = Sampler(Stream(loaded.function, loaded.inputs), limits)
         measured = sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
         context, disturbed = watch.end()
-        predicted = loaded.labels() if loaded.labels else None
+        predicted = loaded.predictions() if loaded.predictions else None
     crowd = oversubscription(subject.conditions.get("threads"), machine.cores)
     warnings: list[Remark] = [*filter(None, [subject.context.get("warning"), shared.neighbours, crowd]), *disturbed]
     idle.watch()
@@ -166,7 +166,7 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Seq
         result = Stream(loaded.function, loaded.inputs).once()
         refuse_deferred(result)
         refuse_nan(result)
-        exact, missing = exact_samples(subject, loaded.labels() if loaded.labels else None)
+        exact, missing = exact_samples(subject, loaded.predictions() if loaded.predictions else None)
     judged = [metric for metric in taken_by("calls", "windows") if METRICS[metric].budgets]
     cause = state("traced", by=", ".join(seen))
     return replace(

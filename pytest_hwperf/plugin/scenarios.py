@@ -1,8 +1,8 @@
-"""Scenarios with their data, made from the user's fixtures or by hand, and the reference of the flip rate."""
+"""Scenarios with their data, made from the user's fixtures or by hand, and the reference that each is compared with."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.records import Skip
 from pytest_hwperf.core.statements import said
-from pytest_hwperf.measure.subjects import REFERENCE
+from pytest_hwperf.measure.subjects import reference_of
 from pytest_hwperf.plugin.judging import gone_scenarios
 from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS
 from pytest_hwperf.plugin.session import test_of
@@ -27,7 +27,7 @@ class ReadyScenario:
     scenario: Scenario
     X: Any  # rows to predict, shape (n, features)
     y: Any | None  # their labels, shape (n,)
-    reference: Callable[[], Scenario]  # the same model in the reference runtime; raises ScenarioUnavailable
+    reference: Callable[[], Scenario]  # the same model as it is compared with; raises ScenarioUnavailable
 
     def __repr__(self) -> str:
         return f"<scenario {self.name}>"
@@ -64,17 +64,18 @@ def ready_scenarios(
     found, skips = {}, []
 
     @cache
-    def reference() -> Scenario:
-        return _convert(REFERENCE, model, X=X, threads=threads)
+    def converted(name: str) -> Scenario:
+        return _convert(name, model, X=X, X_calibration=X_calibration, threads=threads)
 
     for name in BUILT_IN_SCENARIOS if names is None else names:
         try:
-            given = {"X": X, "X_calibration": X_calibration, "threads": threads}
-            scenario = reference() if name == REFERENCE else _convert(name, model, **given)
+            scenario = converted(name)
         except ScenarioUnavailable as reason:
             skips.append(Skip(test=test, scenario=name, cause=said(reason)))
         else:
-            found[name] = ReadyScenario(name=name, scenario=scenario, X=X, y=y, reference=reference)
+            found[name] = ReadyScenario(
+                name=name, scenario=scenario, X=X, y=y, reference=partial(converted, reference_of(name))
+            )
     return found, tuple(skips)
 
 

@@ -63,3 +63,7 @@ class EstimatorPredictor:
     def labels(self, outputs: Any) -> Any:
         """Return labels or values of shape (n,)."""
         return self._fitted.labels(outputs)
+
+    def probabilities(self, outputs: Any) -> Any | None:
+        """Return probabilities of shape (n, k), None where the estimator has none."""
+        return outputs if self._fitted.output == "probabilities" else None

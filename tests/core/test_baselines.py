@@ -293,3 +293,15 @@ def test_a_stored_run_without_the_values_of_its_figure_is_not_compared_with() ->
         "not comparable",
         "the stored run that fits holds no values of it: save a new baseline",
     )
+
+
+def test_values_that_nothing_is_compared_with_are_not_kept() -> None:
+    """A difference for each row would fill the baseline; its figures are kept."""
+    now = measured(
+        sample("flip_rate", [0.0, 1.0], per="example"),
+        sample("probability_diff", [0.1, 0.2], per="example"),
+    )
+    kept = stored_run_of(Judgement(run=now, figures=figures(now), verdicts=()))
+
+    assert ["flip_rate"] == [sample.metric for sample in kept.run.samples]
+    assert {"max", "mean"} == {figure.statistic for figure in kept.figures if figure.metric == "probability_diff"}

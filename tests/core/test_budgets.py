@@ -23,6 +23,8 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Budget, Margin, replace
 
+SHARES = {"accuracy_min", "flip_rate_max", "probability_diff_max", "probability_diff_mean"}  # at most 1
+
 
 def test_every_keyword_of_the_public_interface_is_known() -> None:
     """The names are part of the public interface: none may be lost."""
@@ -34,6 +36,8 @@ def test_every_keyword_of_the_public_interface_is_known() -> None:
         "throughput_min_sps",
         "accuracy_min",
         "flip_rate_max",
+        "probability_diff_max",
+        "probability_diff_mean",
         "memory_max_mb",
         "memory_leak_max_kb",
         "model_size_max_mb",
@@ -177,7 +181,7 @@ def test_a_word_that_is_near_nothing_gets_no_hint() -> None:
     assert nearest("zzz", ["latency"]) == ""
 
 
-@given(st.floats(0, 1e9), st.sampled_from(sorted(set(BUDGET_KEYWORDS) - {"accuracy_min", "flip_rate_max"})))
+@given(st.floats(0, 1e9), st.sampled_from(sorted(set(BUDGET_KEYWORDS) - SHARES)))
 def test_a_budget_reads_back_what_it_was_given(limit: float, keyword: str) -> None:
     """Parsing the ini form of a budget gives the budget."""
     (budget,) = parse_budgets({keyword: limit})

@@ -195,6 +195,15 @@ def test_accuracy_has_a_clopper_pearson_interval(ones: int, n: int) -> None:
     assert "share of examples, Clopper-Pearson interval" == found.method
 
 
+def test_differences_of_probabilities_are_exact_for_the_rows_that_were_compared() -> None:
+    """They are no shares: three rows that differ by a half, a quarter and nothing have a mean of a quarter."""
+    sample = sample_of("probability_diff", [0.5, 0.25, 0.0], per="example")
+
+    assert (0.5, 0.5, 0.5) == numbers(estimate(sample, "max"))
+    assert (0.25, 0.25, 0.25) == numbers(estimate(sample, "mean"))
+    assert "mean of these rows, no claim beyond them" == estimate(sample, "mean").method
+
+
 def test_fresh_processes_have_a_median_and_a_range() -> None:
     """The median of n processes lies outside their range only if all fall on one side: 2 * 2^-4 for four."""
     found = estimate(processes([5.0, 1.0, 2.0, 3.0]), "p50")

@@ -94,4 +94,4 @@ def test_a_statistic_is_called_by_its_metric_where_it_is_the_only_one() -> None:
 
 
 def test_metrics_are_found_by_how_they_are_taken() -> None:
-    assert ("accuracy", "flip_rate", "model_size") == taken_by("examples", "file")
+    assert ("accuracy", "flip_rate", "probability_diff", "model_size") == taken_by("examples", "file")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.measure.accuracy import correctness, digest, flips
+from pytest_hwperf.measure.accuracy import correctness, digest, flips, probability_differences
 
 
 def test_correctness_is_one_value_per_example() -> None:
@@ -64,3 +64,24 @@ def test_a_digest_of_text_depends_on_its_content() -> None:
 
     assert digest(text) == digest(again)
     assert digest(text) != digest(np.array(["a", "cc"], dtype=object))
+
+
+def test_the_largest_difference_of_each_row_is_taken() -> None:
+    ours, others = [[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]], [[0.25, 0.25, 0.5], [1.0, 0.0, 0.0]]
+    sample = probability_differences(ours, others, source="against onnx_fp32")
+
+    assert [0.25, 0.0] == [*sample.values]
+    assert ("probability_diff", "example", "against onnx_fp32") == (sample.metric, sample.per, sample.source)
+
+
+def test_a_rounding_above_one_is_no_difference_of_more_than_one() -> None:
+    """Certain of opposite classes, with sums that end above 1."""
+    sample = probability_differences([[1 + 1e-7, 0.0]], [[0.0, 1.0]], source="")
+
+    assert [1.0] == [*sample.values]
+
+
+@pytest.mark.parametrize("ours", [[[0.5, 0.5]], [[0.2, 0.3, 0.5]] * 2, [0.5, 0.5]])
+def test_probabilities_of_another_shape_are_refused(ours: list[object]) -> None:
+    with pytest.raises(MeasurementError, match="probabilities of shape"):
+        probability_differences(ours, [[0.5, 0.5], [0.5, 0.5]], source="")

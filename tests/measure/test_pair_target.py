@@ -1,14 +1,19 @@
 """A measurement in a process of a pair: what belongs to its calls, and what is done before them."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import count
 
+import numpy as np
 import pytest
 
+from pytest_hwperf.core.errors import ScenarioUnavailable
 from pytest_hwperf.core.evidence import EnergyWindow
-from pytest_hwperf.measure.pair_target import PairTarget, ready_target
+from pytest_hwperf.core.statements import Statement
+from pytest_hwperf.measure.accuracy import Predictions
+from pytest_hwperf.measure.pair_target import PairTarget, exact_samples, ready_target
 from pytest_hwperf.measure.planted_work import planted
 from pytest_hwperf.measure.sampling import Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, subject_of_callable
@@ -104,3 +109,56 @@ def test_what_is_planted_makes_the_call_too(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_energy_that_is_not_measured_is_no_figure() -> None:
     assert EnergyWindow(reason="energy is not measured here") == on_turn(lambda: None).energy(10, 0.6)
+
+
+def compared(
+    ours: Predictions, reference: Predictions | Exception
+) -> tuple[dict[str, list[float]], Mapping[str, Statement]]:
+    """Return the values of what is taken against the reference, and what is not, with its cause."""
+
+    def predict() -> Predictions:
+        if isinstance(reference, Exception):
+            raise reference
+        return reference
+
+    subject = subject_of_callable(len, ([1, 2],), {}, y_true=[0, 1], batch_size=2)
+    subject = replace(
+        subject, scenario="onnx_int8", reference="onnx_fp32", reference_predictions=predict, model_bytes=None
+    )
+    samples, missing = exact_samples(subject, ours)
+    return {sample.metric: [*sample.values] for sample in samples}, missing
+
+
+def of(labels: list[int], probabilities: list[list[float]] | None = None) -> Predictions:
+    return Predictions(labels=np.array(labels), probabilities=probabilities and np.array(probabilities))
+
+
+def test_labels_and_probabilities_are_compared_with_the_reference() -> None:
+    found, missing = compared(of([0, 1], [[0.75, 0.25], [0.5, 0.5]]), of([0, 0], [[0.5, 0.5], [0.5, 0.5]]))
+
+    assert {"accuracy": [1.0, 1.0], "flip_rate": [0.0, 1.0], "probability_diff": [0.25, 0.0]} == found
+    assert not missing
+
+
+@pytest.mark.parametrize(
+    ("ours", "reference", "named"),
+    [(None, [[1.0, 0.0]] * 2, "onnx_int8"), ([[1.0, 0.0]] * 2, None, "onnx_fp32"), (None, None, "onnx_int8")],
+)
+def test_without_probabilities_on_both_sides_the_cause_is_given(
+    ours: list[list[float]] | None, reference: list[list[float]] | None, named: str
+) -> None:
+    found, missing = compared(of([0, 1], ours), of([0, 1], reference))
+
+    assert [0.0, 0.0] == found["flip_rate"]
+    assert f"{named} gives no probabilities" == str(missing["probability_diff"])
+
+
+def test_without_a_reference_neither_is_compared() -> None:
+    """The reason is the converter's own."""
+    found, missing = compared(of([0, 1]), ScenarioUnavailable("HistGradientBoosting does not convert: Missing…"))
+
+    assert ["accuracy"] == [*found]
+    assert ["flip_rate", "probability_diff"] == [*missing]
+    assert "no reference scenario onnx_fp32: HistGradientBoosting does not convert: Missing…" == str(
+        missing["probability_diff"]
+    )

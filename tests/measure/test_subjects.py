@@ -9,7 +9,13 @@ import pandas as pd
 import pytest
 
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
-from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
+from pytest_hwperf.measure.subjects import (
+    LoadedSubject,
+    Subject,
+    reference_of,
+    subject_of_callable,
+    subject_of_scenario,
+)
 
 X = np.arange(20, dtype="float32").reshape(10, 2)
 
@@ -56,6 +62,31 @@ class FakeScenario:
         return FakePredictor(broken=self.broken)
 
 
+class CertainPredictor(FakePredictor):
+    """Also gives probabilities: all of it is certain."""
+
+    def probabilities(self, outputs: Any) -> Any:
+        return np.eye(2)[self.labels(outputs)]
+
+
+class CertainScenario(FakeScenario):
+    """A scenario that gives probabilities, under the name of the reference."""
+
+    name = "onnx_fp32"
+
+    def load(self) -> CertainPredictor:
+        return CertainPredictor()
+
+
+def labels_of(loaded: LoadedSubject) -> Any:
+    """Return the label of every row."""
+    assert loaded.predictions is not None
+    found = loaded.predictions()
+
+    assert found is not None
+    return found.labels
+
+
 def callable_subject(function: Any, *args: Any, y_true: Any = None, batch_size: Any = None, **kwargs: Any) -> Subject:
     return subject_of_callable(function, args, kwargs, y_true=y_true, batch_size=batch_size)
 
@@ -76,8 +107,8 @@ def test_a_shorter_last_batch_is_not_timed_but_predicted() -> None:
 
     assert loaded.inputs is not None
     assert [4, 4] == [len(batch) for batch in loaded.inputs]
-    assert loaded.labels is not None
-    assert len(loaded.labels()) == 10
+    assert loaded.predictions is not None
+    assert len(labels_of(loaded)) == 10
 
 
 def test_a_fresh_process_loads_one_batch_only() -> None:
@@ -90,25 +121,64 @@ def test_a_fresh_process_loads_one_batch_only() -> None:
 def test_labels_are_taken_of_every_row() -> None:
     loaded = subject_of_scenario(FakeScenario(), X, None, 4).load()
 
-    assert loaded.labels is not None
-    assert list(loaded.labels()) == [0] * 5 + [1] * 5
+    assert loaded.predictions is not None
+    assert list(labels_of(loaded)) == [0] * 5 + [1] * 5
 
 
 def test_nan_outputs_of_a_scenario_are_refused() -> None:
     loaded = subject_of_scenario(FakeScenario(broken=True), X, None, 4).load()
 
-    assert loaded.labels is not None
+    assert loaded.predictions is not None
     with pytest.raises(MeasurementError, match="4 of 4 outputs of one batch are NaN"):
-        loaded.labels()
+        loaded.predictions()
 
 
 def test_the_reference_predicts_the_same_rows() -> None:
     subject = subject_of_scenario(FakeScenario(), X, None, 4, FakeScenario)
 
     assert subject.reference == "onnx_fp32"
-    assert subject.reference_labels is not None
-    assert list(subject.reference_labels()) == [0] * 5 + [1] * 5
+    assert subject.reference_predictions is not None
+    assert list(subject.reference_predictions().labels) == [0] * 5 + [1] * 5
     assert not FakePredictor.held
+
+
+def test_the_reference_is_itself_compared_with_the_original() -> None:
+    """With itself it would always agree."""
+    subject = subject_of_scenario(CertainScenario(), X, None, 4, FakeScenario)
+
+    assert ("sklearn_fp32", "onnx_fp32") == (reference_of("onnx_fp32"), reference_of("onnx_int8"))
+    assert subject.reference == "sklearn_fp32"
+
+
+def test_the_original_is_called_with_many_rows_at_once() -> None:
+    """Its rows do not depend on each other, and one at a time would take as long as measuring it."""
+    sizes = list[int]()
+
+    class Noting(FakePredictor):
+        def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
+            sizes.append(batch_size)
+            return super().batches(X, batch_size)
+
+    class Original(FakeScenario):
+        name = "sklearn_fp32"
+
+        def load(self) -> Noting:
+            return Noting()
+
+    subject = subject_of_scenario(CertainScenario(), X, None, 4, Original)
+
+    assert subject.reference_predictions is not None
+    assert len(subject.reference_predictions().labels) == 10
+    assert sizes == [1024]
+
+
+def test_probabilities_are_taken_of_every_row() -> None:
+    loaded = subject_of_scenario(CertainScenario(), X, None, 4).load()
+
+    assert loaded.predictions is not None
+    found = loaded.predictions()
+    assert found is not None
+    assert (10, 2) == found.probabilities.shape  # type: ignore[union-attr]
 
 
 def test_a_missing_reference_says_so() -> None:
@@ -117,9 +187,9 @@ def test_a_missing_reference_says_so() -> None:
 
     subject = subject_of_scenario(FakeScenario(), X, None, 4, missing)
 
-    assert subject.reference_labels is not None
+    assert subject.reference_predictions is not None
     with pytest.raises(ScenarioUnavailable, match="does not convert"):
-        subject.reference_labels()
+        subject.reference_predictions()
 
 
 def test_a_regressor_has_no_labels() -> None:
@@ -127,26 +197,26 @@ def test_a_regressor_has_no_labels() -> None:
     loaded = subject.load()
 
     assert subject.y_true is None
-    assert subject.reference_labels is None
-    assert loaded.labels is not None
-    assert loaded.labels() is None
+    assert subject.reference_predictions is None
+    assert loaded.predictions is not None
+    assert loaded.predictions() is None
 
 
 def test_nan_outputs_of_a_regressor_are_refused() -> None:
     loaded = subject_of_scenario(FakeScenario(broken=True, classifies=False), X, None, 4).load()
 
-    assert loaded.labels is not None
+    assert loaded.predictions is not None
     with pytest.raises(MeasurementError, match="4 of 4 outputs of one batch are NaN"):
-        loaded.labels()
+        loaded.predictions()
 
 
 def test_nan_outputs_of_a_callable_are_refused_in_whichever_batch() -> None:
     """Only the last of ten rows gives NaN, and the shorter last batch is not timed."""
     loaded = callable_subject(lambda rows: np.where(rows[:, 0] < 18, rows[:, 0], np.nan), X, batch_size=4).load()
 
-    assert loaded.labels is not None
+    assert loaded.predictions is not None
     with pytest.raises(MeasurementError, match="1 of 2 outputs of one batch are NaN"):
-        loaded.labels()
+        loaded.predictions()
 
 
 def test_of_a_callable_with_very_many_batches_the_first_thousand_are_looked_at() -> None:
@@ -157,8 +227,8 @@ def test_of_a_callable_with_very_many_batches_the_first_thousand_are_looked_at()
         return rows
 
     loaded = callable_subject(predict, np.arange(1200.0), batch_size=1).load()
-    assert loaded.labels is not None
-    loaded.labels()
+    assert loaded.predictions is not None
+    loaded.predictions()
 
     assert list(range(1000)) == asked
 
@@ -168,8 +238,8 @@ def test_a_callable_whose_outputs_are_no_array_of_numbers_is_asked_once() -> Non
     asked = list[int]()
     loaded = callable_subject(lambda rows: asked.append(len(rows)), X, batch_size=4).load()
 
-    assert loaded.labels is not None
-    assert loaded.labels() is None
+    assert loaded.predictions is not None
+    assert loaded.predictions() is None
     assert [4] == asked
 
 
@@ -211,8 +281,8 @@ def test_without_a_batch_size_labels_take_all_rows_at_once() -> None:
     loaded = subject.load()
 
     assert subject.rows == 10
-    assert loaded.labels is not None
-    assert np.array_equal(loaded.labels(), X[:, 0])
+    assert loaded.predictions is not None
+    assert np.array_equal(labels_of(loaded), X[:, 0])
 
 
 def test_a_data_frame_is_cut_by_position() -> None:
@@ -230,9 +300,9 @@ def test_a_data_frame_is_cut_by_position() -> None:
 def test_a_callable_that_returns_no_label_per_row_is_refused(output: Any, reported: str) -> None:
     loaded = callable_subject(lambda _: output, X, y_true=X[:, 0]).load()
 
-    assert loaded.labels is not None
+    assert loaded.predictions is not None
     with pytest.raises(MeasurementError, match=reported):
-        loaded.labels()
+        loaded.predictions()
 
 
 def test_an_async_function_is_refused() -> None:

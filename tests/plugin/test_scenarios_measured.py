@@ -44,7 +44,8 @@ def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
 def test_three_scenarios_of_one_model_are_measured(project: pytest.Pytester) -> None:
     project.makepyfile(
         MODEL.format(name="logistic")
-        + "@pytest.mark.hwbudget(accuracy_min=0.8, flip_rate_max=0.1, latency_max_ms=60000, model_size_max_mb=1)\n"
+        + "@pytest.mark.hwbudget(accuracy_min=0.8, flip_rate_max=0.1, probability_diff_max=0.2)\n"
+        + "@pytest.mark.hwbudget(latency_max_ms=60000, model_size_max_mb=1)\n"
         + "def test_it(hwperf, scenario):\n"
         + "    run = hwperf(scenario)\n"
         + "    assert run.scenario == scenario.name and run.result.shape == (1, 3)\n"
@@ -55,7 +56,10 @@ def test_three_scenarios_of_one_model_are_measured(project: pytest.Pytester) -> 
     result.stdout.fnmatch_lines(
         ["*test_it*sklearn_fp32*PASSED*", "*test_it*onnx_fp32*PASSED*", "*test_it*onnx_int8*PASSED*"]
     )
-    result.stdout.fnmatch_lines(["budgets: *12 passed*"])
+    told = " ".join(result.stdout.str().split())
+    assert "against onnx_fp32 (flip_rate of onnx_int8, sklearn_fp32, probability_diff of " in told
+    assert "against sklearn_fp32 (flip_rate of onnx_fp32, probability_diff of onnx_fp32)" in told
+    result.stdout.fnmatch_lines(["budgets: *15 passed*"])
 
 
 @pytest.mark.live
