@@ -25,7 +25,15 @@ class MeasurementError(HwperfError):
 
 
 class ScenarioUnavailable(HwperfError):  # noqa: N818 - an honest "no such form", not a failure
-    """The model has no form in this runtime or precision; the text is the reason of the skip."""
+    """The model has no form in this runtime or precision; the cause is the reason of the skip.
+
+    Args:
+        cause: a sentence, or a `Statement` whose kind others can ask for.
+    """
+
+    def __init__(self, cause: object = "", *, log: str = "") -> None:
+        super().__init__(str(cause), log=log)
+        self.cause = cause
 
 
 class MeterUnavailable(HwperfError):  # noqa: N818 - an honest "cannot be read here", not a failure

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
+from pytest_hwperf.core.errors import ScenarioUnavailable
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.structs import Number, Record
 from pytest_hwperf.core.units import counted, show, show_change, show_number
 
@@ -17,6 +19,7 @@ Unmeasured = Literal[
     "said", "not given", "energy off", "energy takes seconds", "few windows", "no idle power",
     "idle power moved", "no reference", "part unmeasured", "other windows", "no embodied carbon",
     "growth in steps", "never called", "traced", "no probabilities",
+    "does not convert", "no int8 form", "weight-only", "unchanged", "not int8",
 ]  # fmt: skip
 # Why there is nothing to compare, or why it is undecided.
 Incomparable = Literal[
@@ -53,6 +56,12 @@ _SENTENCES: Mapping[Kind, str] = {
     "idle power moved": "the idle machine drew {least} and {most} W before and after: more than 5 % apart",
     "no reference": "no reference scenario {reference}: {why}",
     "no probabilities": "{scenario} gives no probabilities",
+    "does not convert": "{model} does not convert to {form} with {converter}: {why}",
+    "no int8 form": "no INT8 form: {why}",
+    "weight-only": "not INT8: weight-only, {operator} computes in float (executed: {executed})",
+    "unchanged": "not INT8: quantisation changed nothing, operators and outputs are those of the FP32 form",
+    "not int8": "not INT8: integer operators take {share:.0%} of the time of the operators that hold weights, less "
+    "than {least:.0%} (executed: {executed})",
     "part unmeasured": "{metric} is unmeasured: {why}",
     "other windows": "energy and gpu_energy were not counted in the same windows",
     "no embodied carbon": "hwperf_carbon does not say embodied_kg and lifetime_years",
@@ -190,6 +199,15 @@ def state(kind: Kind, differences: tuple[Difference, ...] = (), /, **facts: str 
 def said(text: object) -> Statement:
     """Take over what something else has said."""
     return state("said", text=str(text))
+
+
+def cause_of(refused: ScenarioUnavailable) -> Statement:
+    """Return why a scenario is not there, as a statement; what it quotes shows nothing that a terminal obeys."""
+    if not isinstance(refused.cause, Statement):
+        return said(refused)
+    cause = refused.cause
+    texts = {name: visible(text) for name, text in cause.texts.items()}
+    return Statement(kind=cause.kind, texts=texts, numbers=cause.numbers, differences=cause.differences)
 
 
 def baseline_of_nothing(candidate: float, unit: str) -> Statement:

@@ -12,7 +12,7 @@ from pytest_hwperf.core.contracts import Scenario
 from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.records import Skip
-from pytest_hwperf.core.statements import said
+from pytest_hwperf.core.statements import cause_of
 from pytest_hwperf.measure.subjects import reference_of
 from pytest_hwperf.plugin.judging import gone_scenarios
 from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS
@@ -71,7 +71,7 @@ def ready_scenarios(
         try:
             scenario = converted(name)
         except ScenarioUnavailable as reason:
-            skips.append(Skip(test=test, scenario=name, cause=said(reason)))
+            skips.append(Skip(test=test, scenario=name, cause=cause_of(reason)))
         else:
             found[name] = ReadyScenario(
                 name=name, scenario=scenario, X=X, y=y, reference=partial(converted, reference_of(name))

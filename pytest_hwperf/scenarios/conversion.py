@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.converters import refusal, registered
 from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step, one_line
@@ -147,8 +148,8 @@ def _convert_in_some_form(fitted: FittedEstimator, convert: Converter) -> tuple[
     try:
         return convert(fitted, frozenset()), "default"
     except rejection_errors() as problem:
-        sentence = f"{fitted.kind} does not convert to ONNX with skl2onnx {version('skl2onnx')}: {one_line(problem)}"
-        raise refusal(fitted, sentence, problem) from problem
+        facts = {"model": fitted.kind, "form": "ONNX", "converter": f"skl2onnx {version('skl2onnx')}"}
+        raise refusal(fitted, state("does not convert", **facts, why=one_line(problem)), problem) from problem
 
 
 def _drop_unused_weights(model: Any) -> None:

@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 from pytest_hwperf.core.errors import HwperfError, MeasurementError, ScenarioUnavailable
+from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step
 from pytest_hwperf.scenarios.sources import own_frame
 
@@ -22,18 +23,18 @@ def registered() -> tuple[str, ...]:
     return (*sorted(f"{alias}={_name(function)}" for alias, function in _foreign()), *_changed(entry))
 
 
-def refusal(fitted: FittedEstimator, sentence: str, problem: BaseException | None = None) -> HwperfError:
+def refusal(fitted: FittedEstimator, cause: Statement | str, problem: BaseException | None = None) -> HwperfError:
     """Return the error for a conversion that failed: a converter that breaks is a mistake, a lack of one is a skip.
 
     Args:
         fitted: what should be converted.
-        sentence: what went wrong, by which it is skipped.
+        cause: what went wrong, by which it is skipped.
         problem: what was raised in the conversion; None where its result was found to be of no use.
     """
     place = own_frame(problem) if problem is not None else _own_converter(fitted)
     if not place:
-        return ScenarioUnavailable(sentence)
-    return MeasurementError(f"{sentence}: the converter is the project's own ({place}): mend it, or drop the scenario")
+        return ScenarioUnavailable(cause)
+    return MeasurementError(f"{cause}: the converter is the project's own ({place}): mend it, or drop the scenario")
 
 
 def _foreign() -> list[tuple[str, Any]]:

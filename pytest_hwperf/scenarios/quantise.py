@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
+from pytest_hwperf.core.serialisation import from_json, to_json
+from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.conversion import (
@@ -37,7 +39,8 @@ from pytest_hwperf.scenarios.threads import check_threads
 # Unsigned activations and signed weights, per tensor; the full range of weights, which processors without VNNI may
 # saturate. All of it stands in the conditions, because other choices make another model.
 _CHOICES = {"quantisation": "U8S8 per tensor", "reduce_range": "no"}
-_REFUSED = "refused"  # note: why it must not be called INT8
+_REFUSED = "refused"  # note: why it must not be called INT8, as JSON
+_REVISION = 2  # of what is cached: raise it when a form here comes out differently
 _LEAST_SHARE = 0.5  # of the time of the operators that hold weights
 _MOST_ROWS = 512  # for calibration
 _BATCH = 32  # equal batches: some calibration methods stack the results of all batches
@@ -114,11 +117,11 @@ def quantise_estimator(request: Request, quantise: Quantiser | None = None) -> C
     mode = "dynamic" if request.calibration is None else digest_rows(request.calibration)
     original = convert_estimator(request.fitted, request.rows)
     choices = (*_CHOICES.items(), MATMUL_OPERATORS, original.sha256)
-    key = key_of("int8", mode, *choices, *cache_key_parts(request.fitted, checked))
+    key = key_of("int8", _REVISION, mode, *choices, *cache_key_parts(request.fitted, checked))
     stored = load_or_build(key, lambda: _build(request, original, checked, quantise or quantise_with_ort))
     # A refusal is kept too: near the bound, noise in the profile must not make a scenario come and go.
-    if reason := stored.notes.get(_REFUSED):
-        raise ScenarioUnavailable(reason)
+    if refused := stored.notes.get(_REFUSED):
+        raise ScenarioUnavailable(from_json(Statement, refused))
     return stored
 
 
@@ -188,35 +191,34 @@ def _build(
         outputs, reference = (run_all(open_session(one, threads=1), checked) for one in (model, source))
         operators, originals = profile_operators(model, checked), profile_operators(source, checked)
     except rejection_errors() as problem:
-        raise ScenarioUnavailable(f"not quantisable: {request.fitted.kind}: {one_line(problem)}") from problem
-    if reason := why_not_int8(operators, originals, same_outputs=bool((outputs == reference).all())):
-        return model, {_REFUSED: reason}
+        why = f"{request.fitted.kind}: {one_line(problem)}"
+        raise ScenarioUnavailable(state("no int8 form", why=why)) from problem
+    if cause := why_not_int8(operators, originals, same_outputs=bool((outputs == reference).all())):
+        return model, {_REFUSED: to_json(cause).decode()}
     drift = f"{agreement(request.fitted, outputs, reference)} from onnx_fp32"
     notes = {**original.notes, "agreement": drift, "operators": describe_operators(operators)}
     return model, notes
 
 
-def why_not_int8(quantised: Sequence[OperatorTime], original: Sequence[OperatorTime], *, same_outputs: bool) -> str:
-    """Return why a quantised model must not be called INT8; "" where it may.
+def why_not_int8(
+    quantised: Sequence[OperatorTime], original: Sequence[OperatorTime], *, same_outputs: bool
+) -> Statement | None:
+    """Return why a quantised model must not be called INT8; None where it may.
 
     Args:
         quantised: operators that the quantised model executes.
         original: operators that its FP32 form executes, in as many runs.
         same_outputs: whether both give exactly the same outputs.
     """
-    if any(one.operator in WEIGHT_ONLY_OPERATORS for one in quantised):
-        return "not int8: weight-only, MatMulNBits computes in float"
+    executed = describe_operators(quantised)
+    if weight_only := [one.operator for one in quantised if one.operator in WEIGHT_ONLY_OPERATORS]:
+        return state("weight-only", operator=weight_only[0], executed=executed)
     if same_outputs and _counts(quantised) == _counts(original):
-        return "not int8: quantisation changed nothing, operators and outputs are those of the FP32 form"
+        return state("unchanged")
     integer = _time(quantised, INTEGER_OPERATORS)
     total = integer + _time(quantised, FLOAT_OPERATORS)
     share = integer / total if total else 0.0
-    if share >= _LEAST_SHARE:
-        return ""
-    return (
-        f"not int8: integer operators take {share:.0%} of the time of the operators that hold weights, less than "
-        f"{_LEAST_SHARE:.0%} (executed: {describe_operators(quantised)})"
-    )
+    return None if share >= _LEAST_SHARE else state("not int8", share=share, least=_LEAST_SHARE, executed=executed)
 
 
 def _counts(operators: Iterable[OperatorTime]) -> dict[str, int]:
@@ -233,9 +235,9 @@ def _require_quantisable(fitted: FittedEstimator, model: bytes, form: str) -> No
     if not set(kinds) & set(MATMUL_OPERATORS):
         held = ", ".join(kind for kind in kinds if kind in FLOAT_OPERATORS)
         found = f"only {held}" if held else "no operator with weights"
-        raise ScenarioUnavailable(f"not quantisable: {found} in the ONNX form of {fitted.kind}")
+        raise ScenarioUnavailable(state("no int8 form", why=f"{found} in the ONNX form of {fitted.kind}"))
     if form != MATMUL_FORM:
-        raise ScenarioUnavailable(f"not quantisable: {fitted.kind} has no MatMul form")
+        raise ScenarioUnavailable(state("no int8 form", why=f"{fitted.kind} has no MatMul form"))
 
 
 @contextmanager

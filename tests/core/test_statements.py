@@ -15,6 +15,7 @@ from pytest_hwperf.cli.compare import exit_code
 from pytest_hwperf.core import statements
 from pytest_hwperf.core.baselines import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.core.budgets import ALWAYS_COMPARED, parse_budgets
+from pytest_hwperf.core.errors import ScenarioUnavailable
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Comparison, Judgement, Policy, Run, replace
 from pytest_hwperf.core.replay import recompute
@@ -24,6 +25,7 @@ from pytest_hwperf.core.statements import (
     Difference,
     Kind,
     Statement,
+    cause_of,
     differing,
     said,
     sentence,
@@ -88,6 +90,17 @@ def test_alike_statements_are_said_with_the_range_of_their_numbers(
 @pytest.mark.parametrize("kind", ["equal values", "screened values"])
 def test_what_a_file_counts_is_never_a_format_specification(kind: Kind, per: str) -> None:
     assert f"3 and 1 {per}," in str(state(kind, baseline=3, candidate=1, per=per))
+
+
+def test_the_cause_of_a_refusal_keeps_its_kind_and_shows_what_it_quotes() -> None:
+    refused = ScenarioUnavailable(state("no int8 form", why="Op\x1b[31m"))
+
+    assert state("no int8 form", why="Op\\x1b[31m") == cause_of(refused)
+    assert "no INT8 form: Op\\x1b[31m" == refused.sentence
+
+
+def test_a_refusal_in_words_is_a_cause_too() -> None:
+    assert said("no such form") == cause_of(ScenarioUnavailable("no such form"))
 
 
 def test_a_long_noun_is_cut() -> None:

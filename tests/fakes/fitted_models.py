@@ -39,7 +39,7 @@ def fitted(name: str) -> Any:
 
 def data_of(name: str) -> tuple[Any, Any, Any, Any]:
     """Return the data that the model of that name was fitted on."""
-    return digits() if name in {"mlp", "linear svc of ten", "reduced svc of ten"} else breast_cancer()
+    return digits() if name in {"mlp", "scaled mlp", "linear svc of ten", "reduced svc of ten"} else breast_cancer()
 
 
 def _unfitted(name: str) -> Any:
@@ -58,6 +58,7 @@ def _unfitted(name: str) -> Any:
         "logistic": logistic,
         "text labels": logistic,
         "mlp": MLPClassifier((32, 32), max_iter=30, random_state=0),
+        "scaled mlp": make_pipeline(StandardScaler(), MLPClassifier((32, 32), max_iter=5, random_state=0)),
         "forest": forest,
         "scaled forest": make_pipeline(StandardScaler(), forest),
         "boosting": HistGradientBoostingClassifier(max_iter=3),

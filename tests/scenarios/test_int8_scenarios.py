@@ -11,10 +11,14 @@ from fakes.fitted_models import breast_cancer, data_of, fitted
 
 from pytest_hwperf.core.contracts import ScenarioFactory
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.core.statements import cause_of, state
+from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.scenarios import cache
-from pytest_hwperf.scenarios.estimators import inspect_estimator
+from pytest_hwperf.scenarios.conversion import convert_with_skl2onnx
+from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator
 from pytest_hwperf.scenarios.onnx import onnx_fp32
-from pytest_hwperf.scenarios.profiles import INTEGER_OPERATORS
+from pytest_hwperf.scenarios.ort import open_session, run_all
+from pytest_hwperf.scenarios.profiles import INTEGER_OPERATORS, profile_operators
 from pytest_hwperf.scenarios.quantise import (
     CalibrationReader,
     Request,
@@ -24,6 +28,7 @@ from pytest_hwperf.scenarios.quantise import (
     onnx_int8_static,
     quantise_estimator,
     quantise_with_ort,
+    why_not_int8,
 )
 
 
@@ -148,23 +153,33 @@ def test_calibration_rows_are_checked_like_all_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "reason"),
+    ("name", "kind", "reason"),
     [
-        ("forest", "not quantisable: only TreeEnsembleClassifier in the ONNX form of RandomForestClassifier"),
-        ("scaled forest", "not quantisable: only TreeEnsembleClassifier in the ONNX form of Pipeline"),
-        ("linear svc of ten", "not quantisable: only LinearClassifier"),
-        ("reduced svc of ten", "not quantisable: Pipeline has no MatMul form"),
-        ("neighbours", "not quantisable: no operator with weights in the ONNX form of KNeighborsClassifier"),
-        ("boosting", "does not convert"),
+        (
+            "forest",
+            "no int8 form",
+            "no INT8 form: only TreeEnsembleClassifier in the ONNX form of RandomForest",
+        ),
+        ("scaled forest", "no int8 form", "no INT8 form: only TreeEnsembleClassifier in the ONNX form of Pipeline"),
+        ("linear svc of ten", "no int8 form", "no INT8 form: only LinearClassifier"),
+        ("reduced svc of ten", "no int8 form", "no INT8 form: Pipeline has no MatMul form"),
+        (
+            "neighbours",
+            "no int8 form",
+            "no INT8 form: no operator with weights in the ONNX form of KNeighbors",
+        ),
+        ("boosting", "does not convert", r"does not convert to ONNX with skl2onnx \S+: "),
     ],
 )
-def test_what_has_no_int8_form_says_why(name: str, reason: str) -> None:
-    with pytest.raises(ScenarioUnavailable, match=reason):
+def test_what_has_no_int8_form_says_why(name: str, kind: str, reason: str) -> None:
+    with pytest.raises(ScenarioUnavailable, match=reason) as refused:
         prepare(onnx_int8, name)
+
+    assert kind == cause_of(refused.value).kind
 
 
 def test_a_model_that_is_mostly_trees_is_not_int8() -> None:
-    with pytest.raises(ScenarioUnavailable, match=r"^not int8: integer operators take .*TreeEnsembleClassifier"):
+    with pytest.raises(ScenarioUnavailable, match=r"^not INT8: integer operators take .*TreeEnsembleClassifier"):
         prepare(onnx_int8_dynamic, "vote")
 
 
@@ -177,20 +192,59 @@ def test_a_refusal_is_kept() -> None:
         return model
 
     for _ in range(2):
-        with pytest.raises(ScenarioUnavailable, match="changed nothing"):
+        with pytest.raises(ScenarioUnavailable, match="changed nothing") as refused:
             quantise_estimator(request_of("mlp", rows=99), count)
+        assert "unchanged" == cause_of(refused.value).kind
 
     assert 1 == len(calls)
 
 
 def test_a_quantiser_that_changes_nothing_is_found_out() -> None:
-    with pytest.raises(ScenarioUnavailable, match=r"^not int8: quantisation changed nothing"):
+    with pytest.raises(ScenarioUnavailable, match=r"^not INT8: quantisation changed nothing"):
         quantise_estimator(request_of("mlp", rows=100), lambda model, _calibration: model)
 
 
 def test_a_weight_only_model_is_found_out() -> None:
-    with pytest.raises(ScenarioUnavailable, match=r"^not int8: weight-only"):
+    with pytest.raises(ScenarioUnavailable, match=r"^not INT8: weight-only"):
         quantise_estimator(request_of("mlp", rows=101), quantise_weights_only)
+
+
+def test_pairs_of_quantise_and_dequantise_after_preprocessing_are_weight_only() -> None:
+    """The real way to a false INT8: the file is smaller, labels are the same, and MatMulNBits computes in float."""
+    training, test, _, _ = data_of("scaled mlp")
+    one = inspect_estimator(fitted("scaled mlp"), test)
+    request = Request(fitted=one, rows=one.rows(test), calibration=choose_rows(one, test, training))
+
+    with pytest.raises(ScenarioUnavailable, match=r"weight-only, MatMulNBits computes in float") as refused:
+        quantise_estimator(request, lambda _, rows: quantise_after_preprocessing(one, rows))
+
+    assert "weight-only" == cause_of(refused.value).kind
+
+
+def quantise_after_preprocessing(one: FittedEstimator, rows: Any) -> bytes:
+    """Quantise the form with a Scaler as ONNX Runtime's guide advises."""
+    from onnxruntime.quantization import QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    with workdir() as folder:
+        source, prepared, quantised = (folder / f"{name}.onnx" for name in ("fp32", "prepared", "int8"))
+        source.write_bytes(convert_with_skl2onnx(one, frozenset()))
+        quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
+        kinds = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
+        quantize_static(str(prepared), str(quantised), CalibrationReader(rows, "X"), **kinds)
+        return quantised.read_bytes()
+
+
+def test_quantised_trees_are_unchanged() -> None:
+    """ONNX Runtime raises nothing where some operators beside the trees are known to it."""
+    one = inspect_estimator(fitted("scaled forest"), breast_cancer()[1])
+    rows = one.rows(breast_cancer()[1])
+    trees = convert_with_skl2onnx(one, frozenset({"Scaler"}))
+    quantised = quantise_with_ort(trees, None)
+    outputs, reference = (run_all(open_session(model, threads=1), rows) for model in (quantised, trees))
+    executed, originals = (profile_operators(model, rows) for model in (quantised, trees))
+
+    assert state("unchanged") == why_not_int8(executed, originals, same_outputs=bool((outputs == reference).all()))
 
 
 def quantise_weights_only(model: bytes, _calibration: object) -> bytes:
@@ -222,7 +276,7 @@ def test_a_quantiser_that_fails_makes_it_unavailable() -> None:
     def fail(_model: bytes, _calibration: object) -> bytes:
         raise ValueError("no data type\nfor mul_result")
 
-    with pytest.raises(ScenarioUnavailable, match="not quantisable: MLPClassifier: ValueError: no data type for"):
+    with pytest.raises(ScenarioUnavailable, match="no INT8 form: MLPClassifier: ValueError: no data type for"):
         quantise_estimator(request_of("mlp", rows=102), fail)
 
 

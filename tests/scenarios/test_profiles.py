@@ -10,6 +10,7 @@ from sklearn.neural_network import MLPClassifier
 
 from pytest_hwperf.core.contracts import Arenas
 from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 from pytest_hwperf.scenarios.profiles import (
     OperatorTime,
@@ -36,7 +37,7 @@ def test_integer_operators_that_carry_the_weights_are_int8(integer: str) -> None
     """The Softmax takes most of the time and holds no weight."""
     quantised = operators(("Softmax", 1, 900), (integer, 2, 100))
 
-    assert "" == why_not_int8(quantised, operators(*FLOAT), same_outputs=False)
+    assert not why_not_int8(quantised, operators(*FLOAT), same_outputs=False)
 
 
 @pytest.mark.parametrize(("integer_us", "accepted"), [(50, True), (49, False)])
@@ -45,22 +46,24 @@ def test_half_of_the_weight_holders_time_is_the_bound(integer_us: float, *, acce
 
     reason = why_not_int8(quantised, operators(*FLOAT), same_outputs=False)
 
-    assert accepted == (reason == "")
-    assert accepted or reason.startswith("not int8: integer operators take 49%")
+    assert accepted == (reason is None)
+    assert accepted or str(reason).startswith("not INT8: integer operators take 49%")
 
 
 def test_trees_beside_an_int8_part_count_as_float() -> None:
     quantised = operators(("TreeEnsembleClassifier", 1, 900), ("QLinearMatMul", 1, 10))
 
-    assert why_not_int8(quantised, operators(*FLOAT), same_outputs=False).startswith(
-        "not int8: integer operators take 1%"
-    )
+    reason = str(why_not_int8(quantised, operators(*FLOAT), same_outputs=False))
+
+    assert reason.startswith("not INT8: integer operators take 1%")
 
 
 def test_weight_only_operators_are_not_int8_whatever_runs_beside_them() -> None:
     quantised = operators(("QLinearMatMul", 1, 900), ("MatMulNBits", 1, 10))
 
-    assert why_not_int8(quantised, operators(*FLOAT), same_outputs=False).startswith("not int8: weight-only")
+    reason = why_not_int8(quantised, operators(*FLOAT), same_outputs=False)
+
+    assert reason == state("weight-only", operator="MatMulNBits", executed="QLinearMatMul 99 %, MatMulNBits 1 %")
 
 
 def test_the_same_operators_and_outputs_mean_that_nothing_was_quantised() -> None:
@@ -69,18 +72,21 @@ def test_the_same_operators_and_outputs_mean_that_nothing_was_quantised() -> Non
 
     reason = why_not_int8(slower, operators(*FLOAT), same_outputs=True)
 
-    assert reason.startswith("not int8: quantisation changed nothing")
+    assert reason == state("unchanged")
 
 
 def test_the_same_operators_with_other_outputs_are_refused_for_what_they_are() -> None:
     reason = why_not_int8(operators(*FLOAT), operators(*FLOAT), same_outputs=False)
 
-    assert reason.startswith("not int8: integer operators take 0%")
-    assert "FusedGemm 90 %" in reason
+    assert str(reason).startswith("not INT8: integer operators take 0%")
+    assert "FusedGemm 90 %" in str(reason)
 
 
 def test_no_weight_holder_at_all_is_not_int8() -> None:
-    assert why_not_int8(operators(("Scan", 1, 5)), operators(*FLOAT), same_outputs=False).startswith("not int8")
+    reason = why_not_int8(operators(("Scan", 1, 5)), operators(*FLOAT), same_outputs=False)
+
+    assert reason is not None
+    assert "not int8" == reason.kind
 
 
 def test_shares_are_of_the_whole_time() -> None:
