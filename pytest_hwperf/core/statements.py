@@ -40,7 +40,7 @@ Method = Literal[
 Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
-    "could have caught", "could have caught points",
+    "could have caught", "could have caught points", "slower than fp32",
 ]  # fmt: skip
 Kind = Unmeasured | Incomparable | Method | Doubt | Literal["error rate", "error rate with others", "error rate split"]
 
@@ -136,6 +136,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "lone process": "one fresh process shows no spread: a range needs n=2",
     "could have caught": "could have caught a change {sign} {change:change}",
     "could have caught points": "could have caught a change {sign} {change:points}",
+    "slower than fp32": "{test}: {scenario} takes {now:s}, {reference} {then:s} ({change:change})",
     "turns preempted": "{percent:.0f} % of turns preempted",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",

@@ -14,6 +14,7 @@ from pytest_hwperf.core.records import Comparison, Judgement, Policy, StoredRun
 from pytest_hwperf.core.report import Report, ReportPart
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.stored_timings import machine_drift
+from pytest_hwperf.core.tradeoffs import slower_than_fp32
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.core.verdicts import baseline_failed, pairs_failed
 from pytest_hwperf.host.files import leads_out
@@ -21,6 +22,7 @@ from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.reports import csv_files, json_file
 from pytest_hwperf.reports import terminal as terminal_report
+from pytest_hwperf.reports.order import families
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,13 +52,19 @@ def report_of(config: pytest.Config, results: Mapping[str, str], *, partial: boo
         baseline=settings.baseline if settings.save or settings.compare else "",
         judgements=tuple(judgements),
         skips=tuple(skip for part in parts for skip in part.skips),
-        warnings=tuple(
-            filter(None, [machine_drift(comparisons), _nothing_compared(comparisons), *_not_run(judgements)])
-        ),
+        warnings=tuple(filter(None, _warnings(judgements, comparisons))),
         partial=partial,
         policy=Policy(undecided=settings.undecided, strict=settings.strict),
         gates=tuple([shared.gate.gate] if shared.gate else []) + tuple(gate for part in parts for gate in part.gates),
     )
+
+
+def _warnings(judgements: Sequence[Judgement], comparisons: Sequence[Comparison]) -> Iterator[str | None]:
+    """Yield what has to be known of a whole session; "" or None for what is as it should be."""
+    yield machine_drift(comparisons)
+    yield _nothing_compared(comparisons)
+    yield from _not_run(judgements)
+    yield _slower_int8(judgements)
 
 
 def _nothing_compared(comparisons: Sequence[Comparison]) -> str:
@@ -77,6 +85,13 @@ def _not_run(judgements: Sequence[Judgement]) -> Iterator[str]:
         if reasons:
             tests = counted(len(reasons), "test")
             yield f"{tests} not compared, since {who} could not run them; --hwperf-strict fails them: {named}{more}"
+
+
+def _slower_int8(judgements: Sequence[Judgement]) -> str:
+    """Return a warning that names the tests in which INT8 is slower than FP32; "" where it is in none."""
+    slower = [str(one) for family in families(judgements, ()) for one in slower_than_fp32(family.judgements)]
+    more = f"; and {counted(len(slower) - _NAMED, 'other')}" if len(slower) > _NAMED else ""
+    return f"INT8 is slower than FP32, median of a call: {'; '.join(slower[:_NAMED])}{more}" if slower else ""
 
 
 def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Notices:

@@ -1,0 +1,49 @@
+"""Warnings of a whole session: what its measurements say together."""
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.core.records import Judgement, replace
+from pytest_hwperf.plugin.reporting import _slower_int8
+
+
+def judged(test: str, scenario: str, precision: str, seconds: float, label: str = "") -> Judgement:
+    run = fake.run(test=test, scenario=scenario, label=label)
+    conditions = {**run.conditions, "form": "MatMul", "precision": precision}
+    figure = fake.figure(at=fake.estimate(seconds, seconds, seconds, 100))
+    return Judgement(run=replace(run, conditions=conditions), figures=(figure,), verdicts=())
+
+
+def both(test: str, int8: float) -> list[Judgement]:
+    return [
+        judged(f"{test}[onnx_fp32]", "onnx_fp32", "float32", 10e-6),
+        judged(f"{test}[onnx_int8]", "onnx_int8", "int8 static", int8),
+    ]
+
+
+def test_slower_scenarios_are_named_once_for_the_session() -> None:
+    slower = _slower_int8([one for name in "abcde" for one in both(f"t.py::{name}", 15e-6)])
+
+    assert slower == (
+        "INT8 is slower than FP32, median of a call: "
+        "t.py::a[onnx_int8]: onnx_int8 takes 15.0 µs, onnx_fp32 10.0 µs (+50.0 %); "
+        "t.py::b[onnx_int8]: onnx_int8 takes 15.0 µs, onnx_fp32 10.0 µs (+50.0 %); "
+        "t.py::c[onnx_int8]: onnx_int8 takes 15.0 µs, onnx_fp32 10.0 µs (+50.0 %); and 2 others"
+    )
+
+
+def test_scenarios_of_different_tests_are_not_held_against_each_other() -> None:
+    fp32, _ = both("t.py::a", 5e-6)
+    _, int8 = both("t.py::b", 15e-6)
+
+    assert "" == _slower_int8([fp32, int8])
+
+
+@pytest.mark.parametrize(("seconds", "named"), [(15e-6, True), (5e-6, False)])
+def test_scenarios_told_apart_by_label_belong_together(seconds: float, *, named: bool) -> None:
+    judgements = [
+        judged("t.py::t", "onnx_fp32", "float32", 10e-6, "onnx_fp32"),
+        judged("t.py::t", "onnx_int8", "int8 dynamic", seconds, "onnx_int8"),
+    ]
+
+    assert named == ("t.py::t: onnx_int8 takes 15.0 µs" in _slower_int8(judgements))
