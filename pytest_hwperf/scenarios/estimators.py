@@ -175,7 +175,20 @@ def serialise(model: Any) -> HashingFile:
 
 
 def one_line(problem: BaseException, most: int = 200) -> str:
-    """Write a third-party error as one line of at most `most` characters."""
+    """Write a third-party error, and the first one that it came from, as one line of at most `most` characters.
+
+    The first one has the reason: an error above it may quote a thousand numbers of the model.
+    """
+    first = problem
+    while first.__cause__ is not None:
+        first = first.__cause__
+    if first is problem:
+        return _cut(problem, most)
+    text = _cut(problem, most // 2)
+    return f"{text} from {_cut(first, most - len(text) - len(' from '))}"
+
+
+def _cut(problem: BaseException, most: int) -> str:
     text = " ".join(f"{type(problem).__name__}: {problem}".split())
     return text if len(text) <= most else text[: most - 1] + "…"
 

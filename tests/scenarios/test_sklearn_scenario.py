@@ -231,3 +231,14 @@ def test_outputs_keep_several_values_per_row() -> None:
 def test_a_foreign_error_becomes_one_line() -> None:
     assert "ValueError: a b" == one_line(ValueError("a\n   b"))
     assert 50 == len(one_line(ValueError("x" * 100), most=50))
+
+
+def test_the_first_of_several_foreign_errors_is_named() -> None:
+    """That above it may quote the whole model."""
+    problem = ValueError("no node with attributes " + "0.1, " * 1000)
+    problem.__cause__ = RuntimeError("no node")
+    problem.__cause__.__cause__ = TypeError("expected an int, got a boolean")
+
+    assert one_line(problem).startswith("ValueError: no node with attributes 0.1, ")
+    assert one_line(problem).endswith("… from TypeError: expected an int, got a boolean")
+    assert 60 == len(one_line(problem, most=60))
