@@ -75,13 +75,21 @@ def run(options: argparse.Namespace) -> int:
 def exit_code(comparisons: tuple[Comparison, ...], *, accept_inconclusive: bool = False) -> int:
     """Return 1 where something regressed, 3 where something was left undecided, else 0.
 
-    An `inconclusive` comparison may be accepted; one that could not be made never is.
+    An `inconclusive` comparison may be accepted; one that could not be made, or that observed nothing, never is.
     """
-    outcomes = {comparison.outcome for comparison in comparisons}
-    if "regressed" in outcomes:
+    if any(comparison.outcome == "regressed" for comparison in comparisons):
         return REGRESSED
-    accepted = {"equivalent", "improved", *(["inconclusive"] if accept_inconclusive else [])}
-    return OK if outcomes and outcomes <= accepted else UNDECIDED
+    accepted = (
+        comparison.outcome in ("equivalent", "improved") or (accept_inconclusive and _is_doubtful(comparison))
+        for comparison in comparisons
+    )
+    return OK if comparisons and all(accepted) else UNDECIDED
+
+
+def _is_doubtful(comparison: Comparison) -> bool:
+    """Whether values were observed that do not decide: doubt about them may be accepted."""
+    unseeded = comparison.cause is not None and comparison.cause.kind == "processes disagree"
+    return comparison.outcome == "inconclusive" and (comparison.change is not None or unseeded)
 
 
 def _margins(given: list[str]) -> tuple[Any, ...]:

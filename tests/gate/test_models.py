@@ -9,12 +9,17 @@ from typing import Any
 
 import pytest
 from fakes.clocks import HandClock
+from fakes.played_models import out_of_time
+from fakes.played_models import play as play_models
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Measurement, Observation, Pair
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.gate.models import CompareSettings, compare_with_itself, rehearsed
+from pytest_hwperf.core.hypotheses import Questions
+from pytest_hwperf.core.records import ComparisonOutcome, Margin, replace
+from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.gate.models import CompareSettings, compare_models, compare_with_itself, rehearsed
 from pytest_hwperf.host.workdirs import private_folder
+from pytest_hwperf.pairs.conductor import Conductor
 
 SETTINGS = CompareSettings(time_s=20.0)
 ASKED = Evidence(alpha=0.01, hypotheses=(), pairs=())
@@ -64,9 +69,9 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlayedConductor]:
         conductor = PlayedConductor(clock, rounds)
 
         @contextmanager
-        def rehearsed(old: str, new: str, *_: Any) -> Iterator[tuple[PlayedConductor, Evidence]]:
+        def rehearsed(old: str, new: str, *_: Any) -> Iterator[tuple[PlayedConductor, Questions]]:
             assert old == new
-            yield conductor, ASKED
+            yield conductor, Questions()
 
         monkeypatch.setattr("pytest_hwperf.gate.models.rehearsed", rehearsed)
         monkeypatch.setattr("pytest_hwperf.gate.models.monotonic", clock)
@@ -111,6 +116,48 @@ def test_a_model_that_gives_no_value_ends_it_with_the_reason(play: Callable[...,
 
     assert "gave no value in 2 pairs: it was not measured there" == compare_with_itself("m:f", [[1.0]], SETTINGS).lost
     assert 1 == len(conductor.begun)
+
+
+def lost(_: Conductor, evidence: Evidence, why_late: Statement | None) -> Evidence:
+    assert why_late is not None
+    return replace(evidence, stopped=state("pairs lost", lost=3, why="baseline: ended with code 3"))
+
+
+def silent(conductor: Conductor, evidence: Evidence, why_late: Statement | None) -> Evidence:
+    """Every hypothesis is dropped, since the model crashes in each pair."""
+    assert why_late is not None
+    conductor.dropped.update(
+        {one: state("no value", pairs=2, why="candidate: ended with code 3") for one in evidence.hypotheses}
+    )
+    return replace(evidence, dropped=tuple(conductor.dropped))
+
+
+@pytest.mark.parametrize(
+    ("ending", "outcome", "reason"),
+    [
+        (out_of_time, "inconclusive", "the time of 6 s was up"),
+        (lost, "inconclusive", "3 pairs in a row were lost, the last one as baseline: ended with code 3"),
+        (silent, "not comparable", "gave no value in 2 pairs in a row: candidate: ended with code 3"),
+    ],
+)
+def test_every_margin_is_answered_where_the_pairs_observed_nothing(
+    monkeypatch: pytest.MonkeyPatch, ending: Any, outcome: ComparisonOutcome, reason: str
+) -> None:
+    """It used to be left out, so that a test with `hwperf.compare` passed."""
+    play_models(monkeypatch, ending)
+    margins = (SETTINGS.margins[0], Margin(metric="latency", statistic="p95", size=0.1))
+    found, _ = compare_models("m:f", "m:f", [[1.0]], None, CompareSettings(time_s=6.0, margins=margins))
+
+    assert [(*margin.key, outcome, reason) for margin in margins] == [
+        (one.metric, one.statistic, one.outcome, one.reason) for one in found
+    ]
+
+
+def test_what_the_rehearsal_has_decided_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    play_models(monkeypatch, out_of_time, lambda _: array("d", [1.0] * 100))
+    found, _ = compare_models("m:f", "m:f", [[1.0]], [1], SETTINGS)
+
+    assert [("latency", "inconclusive"), ("accuracy", "equivalent")] == [(one.metric, one.outcome) for one in found]
 
 
 def test_logs_lie_where_no_other_user_can_prepare_links(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
