@@ -12,7 +12,7 @@ from pytest_hwperf.core.budgets import MODELS_COMPARED, parse_margin_lines
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Comparison, Policy
-from pytest_hwperf.core.units import parse_rate
+from pytest_hwperf.core.units import counted, parse_rate
 from pytest_hwperf.core.verdicts import explain, judge_comparison
 from pytest_hwperf.gate.model_worker import is_function
 from pytest_hwperf.gate.models import CompareSettings, compare_models
@@ -65,7 +65,8 @@ def run(options: argparse.Namespace) -> int:
     )
     comparisons, gate = compare_models(options.old, options.new, X, y, settings)
     clear_progress()
-    say(f"{options.new} against {options.old}: {len(gate.evidence.pairs)} pairs of fresh processes")
+    pairs = counted(len(gate.evidence.pairs), "pair of fresh processes")
+    say(f"{options.new} against {options.old}: {pairs}")
     for comparison in comparisons:
         metric = METRICS[comparison.metric]
         say(explain(judge_comparison(metric, comparison, Policy())))

@@ -137,12 +137,13 @@ def summary(result: GateResult, tests: int) -> str:
     gate, complete = result.gate, result.completeness
     counts = {stage: sum(pair.stage == stage for pair in gate.evidence.pairs) for stage in ("screen", "confirm")}
     pairs = " + ".join(f"{count} {stage}" for stage, count in counts.items() if count) or "no"
+    noun = "pair" if sum(counts.values()) == 1 else "pairs"
     short = gate.revision[:COMMIT_DIGITS]
     revision = f" ({short})" if short and short not in gate.against else ""
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in gate.seconds.items())
     decided = f" ({complete.shortfall})" if complete.shortfall else ""
     return (
-        f"{gate.against}{revision} rerun next to the present code, {pairs} pairs of fresh processes, "
+        f"{gate.against}{revision} rerun next to the present code, {pairs} {noun} of fresh processes, "
         f"{len(complete.compared)} of {tests} tests compared{decided}: {spent}"
     )
 

@@ -14,8 +14,9 @@ from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.compare import OK, REGRESSED, UNDECIDED, exit_code
 from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, uncompared
-from pytest_hwperf.core.statements import Kind, state
+from pytest_hwperf.core.evidence import Evidence, Pair
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, replace, uncompared
+from pytest_hwperf.core.statements import Kind, Statement, state
 from pytest_hwperf.pairs.conductor import Conductor
 from pytest_hwperf.pairs.interleaving import BlockPlan
 
@@ -216,3 +217,17 @@ def test_doubt_is_accepted_where_something_was_observed(kind: Kind, code: int) -
 
     assert code == exit_code((found,), accept_inconclusive=True)
     assert UNDECIDED == exit_code((found,))
+
+
+@pytest.mark.parametrize(("pairs", "shown"), [(1, "1 pair of fresh processes"), (2, "2 pairs of fresh processes")])
+def test_pairs_are_counted(
+    monkeypatch: pytest.MonkeyPatch, rows: str, capsys: pytest.CaptureFixture[str], pairs: int, shown: str
+) -> None:
+    def cut_off(_: Conductor, evidence: Evidence, why_late: Statement | None) -> Evidence:
+        lost = Pair(number=1, stage="screen", first="baseline", hash_seeds={}, assignments=(), observations=())
+        return replace(evidence, pairs=(lost,) * pairs, stopped=why_late)
+
+    play(monkeypatch, cut_off)
+
+    main(["compare", "m:f", "m:f", f"--data={rows}"])
+    assert f"m:f against m:f: {shown}\n" in capsys.readouterr().out
