@@ -299,6 +299,7 @@ class Verdict(Record, frozen=True, kw_only=True):
     outcome: BudgetOutcome | ComparisonOutcome
     reason: str  # one line: observed with interval, limit or margin, n, source
     cause: Statement | None = None  # why a budget is unmeasured
+    decided_by: tuple[Statement, ...] = ()  # what has answered a budget whose interval holds the limit
     fails: bool  # whether it fails the test under the user's settings
 
 
