@@ -8,12 +8,12 @@ import example_checks
 import pytest
 
 from pytest_hwperf.core.serialisation import to_json
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.core.statements import Kind, state
 
 
-def cause(text: str) -> Any:
+def cause(kind: Kind, **facts: str) -> Any:
     """As a report holds it."""
-    return json.loads(to_json(state("said", text=text)))
+    return json.loads(to_json(state(kind, **facts)))
 
 
 def run(file: str, scenario: str) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def report() -> dict[str, Any]:
     skip = {
         "test": f"{forest}::test_one_image[{int8}]",
         "scenario": int8,
-        "cause": cause("not quantisable: trees"),
+        "cause": cause("no int8 form", why="only trees"),
     }
     return {"judgements": [run(*one) for one in wanted if one != example_checks.NO_INT8], "skips": [skip]}
 
@@ -47,7 +47,7 @@ def test_scenarios_that_were_skipped_are_missed(report: dict[str, Any]) -> None:
     """As where ONNX Runtime cannot be had: everything is green, and nothing was measured."""
     gone = [one for one in report["judgements"] if "onnx" in one["run"]["scenario"]]
     kept = [one for one in report["judgements"] if one not in gone]
-    skips = [{**one["run"], "cause": cause("not installed")} for one in gone]
+    skips = [{**one["run"], "cause": cause("said", text="not installed")} for one in gone]
     said = example_checks.untrue({"judgements": kept, "skips": [*report["skips"], *skips]})
 
     assert len(gone) == sum("has 0 runs of onnx" in line for line in said) == 5
