@@ -127,9 +127,9 @@ def fewest_calls(q: float, confidence: float = CONFIDENCE) -> int:
         Reddi et al., MLPerf Inference Benchmark, ISCA 2020. Example: 64 for 0.90, 662 for 0.99.
     """
     n = 1
-    while not _beyond(n, q, confidence):
+    while not rank_from_above(n, q, confidence):
         n += max(1, n // 1000)
-    while _beyond(n - 1, q, confidence):
+    while rank_from_above(n - 1, q, confidence):
         n -= 1
     return n
 
@@ -146,12 +146,12 @@ def early_stopping(latencies: Sequence[float], q: float, confidence: float = CON
         The t-th largest latency, where t is the largest number of which binom.cdf(t, n, 1 - q) is at most
         1 - confidence.
     """
-    t = _beyond(len(latencies), q, confidence)
+    t = rank_from_above(len(latencies), q, confidence)
     return sorted(latencies)[-t] if t else None
 
 
 @lru_cache(maxsize=1000)
-def _beyond(n: int, q: float, confidence: float) -> int:
+def rank_from_above(n: int, q: float, confidence: float = CONFIDENCE) -> int:
     """Return the largest t with binom.cdf(t, n, 1 - q) <= 1 - confidence; 0 where there is none."""
     from scipy.special import bdtr
 

@@ -11,7 +11,7 @@ from pytest_hwperf.loads.schedule import schedule
 
 Call = Callable[[int], object]  # makes the n-th call of a load, from 0
 
-_SPIN_S = 0.001  # a sleep may end so much late: the rest of the wait is a loop
+_LATE_S = 0.001  # a sleep may end so much late
 
 
 class Times:
@@ -86,6 +86,6 @@ def drive(load: Load, call: Call, times: Times) -> None:
 
 
 def _wait_until(moment: float) -> None:
+    """Sleep, and at the end only let others run: a plain loop would hold the interpreter's lock, which calls need."""
     while (left := moment - perf_counter()) > 0:
-        if left > _SPIN_S:
-            sleep(left - _SPIN_S)
+        sleep(max(0.0, left - _LATE_S))
