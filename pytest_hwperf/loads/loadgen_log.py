@@ -77,7 +77,6 @@ def _seconds(nanoseconds: str) -> float:
 
 
 def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageProblem(f"no summary of LoadGen: {text[:40]!r} is no number") from None
+    if not re.fullmatch(r"\d{1,20}(\.\d{1,20})?", text):
+        raise UsageProblem(f"no summary of LoadGen: {text[:40]!r} is no number")
+    return float(text)

@@ -69,6 +69,7 @@ def test_a_server_load_is_read() -> None:
         (SERVER.replace("Server", "Other"), "no summary of LoadGen*"),
         (SERVER.replace("INVALID", "PERHAPS"), "no summary of LoadGen*"),
         (SERVER.replace("3313213", "3e"), "no summary of LoadGen: '3e' is no number"),
+        (SERVER.replace("495.42", "inf"), "no summary of LoadGen: 'inf' is no number"),
         (SERVER * 10_000, "* characters are no summary of LoadGen*"),
     ],
 )
