@@ -12,7 +12,7 @@ from pytest_hwperf.core.budgets import MODELS_COMPARED, parse_margin_lines
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Comparison, Policy
-from pytest_hwperf.core.units import parse_rate
+from pytest_hwperf.core.units import counted, parse_rate
 from pytest_hwperf.core.verdicts import explain, judge_comparison
 from pytest_hwperf.gate.model_worker import is_function
 from pytest_hwperf.gate.models import CompareSettings, compare_models
@@ -65,7 +65,8 @@ def run(options: argparse.Namespace) -> int:
     )
     comparisons, gate = compare_models(options.old, options.new, X, y, settings)
     clear_progress()
-    say(f"{options.new} against {options.old}: {len(gate.evidence.pairs)} pairs of fresh processes")
+    pairs = counted(len(gate.evidence.pairs), "pair of fresh processes")
+    say(f"{options.new} against {options.old}: {pairs}")
     for comparison in comparisons:
         metric = METRICS[comparison.metric]
         say(explain(judge_comparison(metric, comparison, Policy())))
@@ -75,13 +76,21 @@ def run(options: argparse.Namespace) -> int:
 def exit_code(comparisons: tuple[Comparison, ...], *, accept_inconclusive: bool = False) -> int:
     """Return 1 where something regressed, 3 where something was left undecided, else 0.
 
-    An `inconclusive` comparison may be accepted; one that could not be made never is.
+    An `inconclusive` comparison may be accepted; one that could not be made, or that observed nothing, never is.
     """
-    outcomes = {comparison.outcome for comparison in comparisons}
-    if "regressed" in outcomes:
+    if any(comparison.outcome == "regressed" for comparison in comparisons):
         return REGRESSED
-    accepted = {"equivalent", "improved", *(["inconclusive"] if accept_inconclusive else [])}
-    return OK if outcomes and outcomes <= accepted else UNDECIDED
+    accepted = (
+        comparison.outcome in ("equivalent", "improved") or (accept_inconclusive and _is_doubtful(comparison))
+        for comparison in comparisons
+    )
+    return OK if comparisons and all(accepted) else UNDECIDED
+
+
+def _is_doubtful(comparison: Comparison) -> bool:
+    """Whether values were observed that do not decide: doubt about them may be accepted."""
+    unseeded = comparison.cause is not None and comparison.cause.kind == "processes disagree"
+    return comparison.outcome == "inconclusive" and (comparison.change is not None or unseeded)
 
 
 def _margins(given: list[str]) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ import json
 import math
 from array import array
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
@@ -53,9 +54,10 @@ class Machine(Record, frozen=True, kw_only=True):
     @property
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits over every field; never over a current clock rate or load."""
-        values = msgspec.structs.astuple(self)
-        plain = [sorted(value.items()) if isinstance(value, Mapping) else value for value in values]
-        return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
+        return _fingerprint(self)
+
+    def __hash__(self) -> int:
+        return hash(self.hardware)
 
     @property
     def hardware(self) -> tuple[str, str, int, int]:
@@ -68,6 +70,13 @@ class Machine(Record, frozen=True, kw_only=True):
         values = ((name, str(getattr(self, name)), str(getattr(other, name))) for name in names)
         found = [Difference(name=name, baseline=mine, candidate=new) for name, mine, new in values if mine != new]
         return (*found, *differing(self.libraries, other.libraries), *differing(self.threads, other.threads))
+
+
+@lru_cache(maxsize=100)  # the runs of a session have one machine
+def _fingerprint(machine: Machine) -> str:
+    values = msgspec.structs.astuple(machine)
+    plain = [sorted(value.items()) if isinstance(value, Mapping) else value for value in values]
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()[:16]
 
 
 class Reading(Record, frozen=True, kw_only=True):
@@ -299,6 +308,7 @@ class Verdict(Record, frozen=True, kw_only=True):
     outcome: BudgetOutcome | ComparisonOutcome
     reason: str  # one line: observed with interval, limit or margin, n, source
     cause: Statement | None = None  # why a budget is unmeasured
+    decided_by: tuple[Statement, ...] = ()  # what has answered a budget whose interval holds the limit
     fails: bool  # whether it fails the test under the user's settings
 
 

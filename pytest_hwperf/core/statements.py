@@ -40,7 +40,10 @@ Doubt = Literal[
     "could have caught", "could have caught points",
     "calls failed", "late calls", "backlog grows", "generator late",
 ]  # fmt: skip
-Kind = Unmeasured | Incomparable | Method | Doubt | Literal["error rate", "error rate with others", "error rate split"]
+# What answers a budget whose interval holds the limit.
+Decision = Literal["fresh processes", "point", "timed point", "passes as asked", "fails as asked"]
+ErrorRate = Literal["error rate", "error rate with others", "error rate split"]
+Kind = Unmeasured | Incomparable | Method | Doubt | Decision | ErrorRate
 
 _LONGEST_NOUN = 80  # characters of what is counted
 
@@ -121,6 +124,11 @@ _SENTENCES: Mapping[Kind, str] = {
     "error rate with others": "at most {alpha:.6g} % false alarms per build "
     "(Holm, {screened} of {asked} screened and {others:count other})",
     "error rate split": "at most {alpha:.6g} % false alarms per build (split over {family:count stored comparison})",
+    "fresh processes": "{kept} of {processes:count fresh process} kept the limit",
+    "point": "judged by its point",
+    "timed point": "judged by its point, near a limit a coin toss",
+    "passes as asked": "let pass as asked",
+    "fails as asked": "failed as asked",
     "maximum": "{statistic} of n={n} is the maximum: a rank below it needs n={needed}",
     "no bound": "{statistic} has no {side} {level:.3g} % bound below n={needed}, have n={n}",
     "mean of one": "a mean has no interval below n=2",

@@ -87,13 +87,14 @@ def judge_budget(
     if clear is None and len(retried) == MOST_RETRIES and kept in (0, MOST_RETRIES):
         clear = kept > 0
     outcome: BudgetOutcome = "inconclusive" if clear is None else "passed" if clear else "failed"
-    answer = _word(outcome, figure.estimate, policy, timed=is_timed(metric)) + _time_needed(run, figure, outcome)
-    if retried:
-        answer += f"; {kept} of {counted(len(retried), 'fresh process')} kept it"
+    by_policy = [_decision(policy, metric)] if outcome == "inconclusive" else []
+    again = [state("fresh processes", kept=kept, processes=len(retried))] if retried else []
+    answer = [_word(outcome, figure.estimate, by_policy) + _time_needed(run, figure, outcome), *map(str, again)]
     return Verdict(
         subject=budget,
         outcome=outcome,
-        reason=f"{_observed(figure, metric)}, budget {limit}: {answer}",
+        reason=f"{_observed(figure, metric)}, budget {limit}: {'; '.join(answer)}",
+        decided_by=(*by_policy, *again),
         fails=outcome == "failed" or (outcome == "inconclusive" and _undecided_fails(run, figure, budget, policy)),
     )
 
@@ -170,13 +171,16 @@ def _calls_take(calls: int, per: str, seconds: float) -> str:
     return f"{counted(calls, per)} take {show(seconds, 's')}: {remedy}"
 
 
-def _word(outcome: BudgetOutcome, estimate: Estimate, policy: Policy, *, timed: bool) -> str:
-    if outcome != "inconclusive":
-        return outcome
+def _decision(policy: Policy, metric: Metric) -> Statement:
+    """Return what decides an inconclusive budget."""
+    if policy.undecided in ("pass", "fail"):
+        return state("passes as asked" if policy.undecided == "pass" else "fails as asked")
+    return state("timed point" if is_timed(metric) else "point")
+
+
+def _word(outcome: BudgetOutcome, estimate: Estimate, by_policy: Sequence[Statement]) -> str:
     needed = "; ".join(map(str, estimate.warnings)) or "the interval holds the limit"
-    by_point = "judged by its point" + (", near a limit a coin toss" if timed else "")
-    decided = {"point": by_point, "retry": by_point, "pass": "let pass as asked", "fail": "failed as asked"}
-    return f"inconclusive ({needed}), {decided[policy.undecided]}"
+    return ", ".join([f"{outcome} ({needed})" if by_policy else outcome, *map(str, by_policy)])
 
 
 def _observed(figure: Figure, metric: Metric) -> str:

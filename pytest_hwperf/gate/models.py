@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -13,11 +14,12 @@ from pytest_hwperf.core.completeness import rounded_up, seconds_needed_from_rehe
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.hypotheses import MeasuredTest, questions_of
+from pytest_hwperf.core.hypotheses import MeasuredTest, Questions, questions_of
 from pytest_hwperf.core.records import Comparison, Margin
-from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import state
-from pytest_hwperf.gate.model_worker import MODULE
+from pytest_hwperf.gate.answers import answers_of
+from pytest_hwperf.gate.model_worker import MODULE, is_function
+from pytest_hwperf.gate.repeats import repeat_alarms
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command, without_coverage
 from pytest_hwperf.host.worker_protocol import ModelSpec
@@ -66,18 +68,23 @@ def compare_models(
         settings: margins, alpha, batch size and threads.
 
     Returns:
-        A comparison for each margin that could be asked, and the evidence they rest on.
+        A comparison for each margin that could be asked, also if nothing was observed, and what they rest on.
 
     Raises:
         UsageProblem: a model that cannot be loaded or called; says why.
         WorkerError: a process was lost.
     """
-    until = monotonic() + settings.time_s
-    with rehearsed(old, new, X, y, settings, until) as (conductor, asked):
-        evidence = conductor.conduct(asked, until, state("out of time", limit=settings.time_s))
+    until, late = monotonic() + settings.time_s, state("out of time", limit=settings.time_s)
+    with rehearsed(old, new, X, y, settings, until) as (conductor, questions):
+        if any(map(is_function, (old, new))):  # a file is the same model in every process
+            again = partial(conductor.rehearse, until=until)
+            repeat_alarms(questions, settings.alpha, again, in_time=lambda: monotonic() < until, why_late=late)
+        evidence = conductor.conduct(_asked(questions, settings), until, late)
     seed, seconds = conductor.seed, conductor.seconds
     gate = Gate(against=old, revision="", seed=seed, evidence=evidence, shared={}, seconds=seconds)
-    return tuple(decide(evidence).values()), gate
+    answers = answers_of(evidence, questions, conductor.dropped, {settings.measurement})
+    named = [margin.key for margin in settings.margins]
+    return tuple(answers.of(settings.measurement, settings.margins, (), named).values()), gate
 
 
 def compare_with_itself(model: str, X: Any, settings: CompareSettings) -> SelfComparison:
@@ -96,11 +103,12 @@ def compare_with_itself(model: str, X: Any, settings: CompareSettings) -> SelfCo
     """
     until = monotonic() + settings.time_s
     changes, latencies, lost = list[float](), list[float](), ""
-    with rehearsed(model, model, X, None, settings, until) as (conductor, evidence):
+    with rehearsed(model, model, X, None, settings, until) as (conductor, questions):
+        asked = _asked(questions, settings)
         began = monotonic()
         while monotonic() < until:
             # A round ends when the gate would have decided; what it observed is kept, and the next begins from nothing.
-            seen = conductor.conduct(evidence, until, None)
+            seen = conductor.conduct(asked, until, None)
             observed = [one for pair in seen.pairs for one in pair.observations]
             changes += [one.change for one in observed if one.change is not None]
             latencies += [value for one in observed for value in one.baseline]
@@ -119,8 +127,8 @@ def compare_with_itself(model: str, X: Any, settings: CompareSettings) -> SelfCo
 @contextmanager
 def rehearsed(
     old: str, new: str, X: Any, y: Any | None, settings: CompareSettings, until: float
-) -> Iterator[tuple[Conductor, Evidence]]:
-    """Run a rehearsal; yield the conductor and what its pairs have to decide.
+) -> Iterator[tuple[Conductor, Questions]]:
+    """Run a rehearsal; yield the conductor and what its pairs are to be asked.
 
     Raises:
         UsageProblem: a model that cannot be loaded or called, or not before `until`; says why.
@@ -140,7 +148,7 @@ def rehearsed(
             processors=processors(),
             progress=settings.progress,
         )
-        yield conductor, _evidence(_trace(conductor, models, settings, until), settings)
+        yield conductor, _questions(_trace(conductor, models, settings, until), settings)
 
 
 def _command(model: str, data: Path, settings: CompareSettings) -> Command:
@@ -177,15 +185,18 @@ def _trace(conductor: Conductor, models: Mapping[Side, str], settings: CompareSe
     return trace
 
 
-def _evidence(trace: PairTrace, settings: CompareSettings) -> Evidence:
+def _questions(trace: PairTrace, settings: CompareSettings) -> Questions:
     test = MeasuredTest(
         node=settings.measurement.test, margins=tuple(settings.margins), named=frozenset(), budgeted=frozenset()
     )
-    asked = questions_of([test], trace, lost={}, name="", energy=None)
+    return questions_of([test], trace, lost={}, name="", energy=None)
+
+
+def _asked(questions: Questions, settings: CompareSettings) -> Evidence:
     return Evidence(
         alpha=settings.alpha,
-        hypotheses=tuple(asked.hypotheses),
+        hypotheses=tuple(questions.hypotheses),
         pairs=(),
         until_equivalent=settings.until_equivalent,
-        fixed_samples=tuple(asked.fixed_samples),
+        fixed_samples=tuple(questions.fixed_samples),
     )

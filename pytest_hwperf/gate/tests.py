@@ -23,6 +23,7 @@ from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import counted
+from pytest_hwperf.gate.answers import answers_of
 from pytest_hwperf.gate.processes import ProcessSampler
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.repeats import repeat_alarms
@@ -115,7 +116,7 @@ def run_gate(request: GateRequest) -> GateResult:
         repeat_alarms(questions, request.alpha, again, in_time=lambda: monotonic() < until, why_late=late)
         sampler = ProcessSampler(partial(_commands_of, request, trees, caches), conductor.random, until, late)
         evidence = _measured(conductor, request, questions, sampler)
-    questions.parts.update({one.key: ("not comparable", why) for one, why in conductor.dropped.items()})
+    answers = answers_of(evidence, questions, conductor.dropped, {*trace.facts, *trace.uneven})
     complete = completeness([test.node for test in request.tests], evidence, decide(evidence))
     if complete.is_empty:
         raise UsageProblem(_why_none(request, evidence, questions, conductor.seconds, trace.wall_s))
@@ -128,7 +129,6 @@ def run_gate(request: GateRequest) -> GateResult:
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
         warnings=(*trees.warnings, *filter(None, [unseen, same_code(trees, trace.files), _planted(request.plant)])),
     )
-    answers = _answers(evidence, questions, trace)
     return GateResult(gate=gate, answers=answers, changed=trees.changed, completeness=complete, gone=_gone(trace))
 
 
@@ -137,12 +137,13 @@ def summary(result: GateResult, tests: int) -> str:
     gate, complete = result.gate, result.completeness
     counts = {stage: sum(pair.stage == stage for pair in gate.evidence.pairs) for stage in ("screen", "confirm")}
     pairs = " + ".join(f"{count} {stage}" for stage, count in counts.items() if count) or "no"
+    noun = "pair" if sum(counts.values()) == 1 else "pairs"
     short = gate.revision[:COMMIT_DIGITS]
     revision = f" ({short})" if short and short not in gate.against else ""
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in gate.seconds.items())
     decided = f" ({complete.shortfall})" if complete.shortfall else ""
     return (
-        f"{gate.against}{revision} rerun next to the present code, {pairs} pairs of fresh processes, "
+        f"{gate.against}{revision} rerun next to the present code, {pairs} {noun} of fresh processes, "
         f"{len(complete.compared)} of {tests} tests compared{decided}: {spent}"
     )
 
@@ -222,13 +223,6 @@ def _measured(conductor: Conductor, request: GateRequest, questions: Questions, 
         conductor.seconds["processes"] = sampler.seconds
     asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
     return conductor.conduct(asked, sampler.until, sampler.why_late)
-
-
-def _answers(evidence: Evidence, questions: Questions, trace: PairTrace) -> PairedAnswers:
-    comparisons = {hypothesis.key: comparison for hypothesis, comparison in decide(evidence).items()}
-    silent = {key for one in evidence.hypotheses if (key := one.key) not in comparisons} - questions.parts.keys()
-    questions.parts.update(dict.fromkeys(silent, ("inconclusive", evidence.stopped)))
-    return PairedAnswers(comparisons=comparisons, questions=questions, met=frozenset({*trace.facts, *trace.uneven}))
 
 
 def _planted(share: float) -> str:

@@ -3,6 +3,7 @@
 import os
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,14 +61,17 @@ def pytest_command(config: pytest.Config) -> PytestCommand:
 
 
 def command_for(item: pytest.Item) -> Command:
-    """Return the command that runs the file of a test.
+    """Return the command that runs the file of a test, with the models that this process has converted.
 
     Raises:
         WorkerError: the test lies in no file.
     """
     if not item.path.exists():
         raise WorkerError(f"{item.nodeid} lies in no file, so that no fresh process can run it")
-    return pytest_command(item.config).for_file(item.path)
+    from pytest_hwperf.scenarios.cache import session_variables
+
+    command = pytest_command(item.config).for_file(item.path)
+    return replace(command, environment={**command.environment, **session_variables()})
 
 
 def _neutral_options(config: pytest.Config) -> list[str]:

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -308,13 +309,14 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("hwperf", "performance regressions of models (pytest-hwperf)")
     for option in _OPTIONS:
         shown = f" Default: {option.default}.".replace("%", "%%") if option.default else ""
-        text = option.help + shown
+        # A `dest` that is given is not looked for among those of all other options.
+        add = partial(group.addoption, option.flag, dest=option.ini, default=None, help=option.help + shown)
         if option.kind == "bool":
-            group.addoption(option.flag, action="store_true", default=None, help=option.help)
+            add(action="store_true")
         elif option.kind == "args":
-            group.addoption(option.flag, action="append", default=None, metavar=option.metavar, help=text)
+            add(action="append", metavar=option.metavar)
         elif option.kind == "string":
-            group.addoption(option.flag, default=None, metavar=option.metavar, help=text)
+            add(metavar=option.metavar)
         kind: Any = "linelist" if option.kind in ("args", "ini") else option.kind
         default = {"bool": False, "linelist": []}.get(kind, option.default)
         parser.addini(option.ini, option.help.replace("%%", "%"), type=kind, default=default)

@@ -49,6 +49,7 @@ def notes_of(run: Run, entry: Entry, *, exact: bool) -> Iterator[Note]:
     if figure:
         warnings = (*(sample.warnings if sample else ()), *figure.estimate.warnings)
         yield from (Note(parts=(warning,), alike=True) for warning in warnings)
+    yield from (Note(parts=(decided,)) for verdict in entry.verdicts for decided in verdict.decided_by)
     absent = [] if entry.source else _why_unmeasured(run, entry)
     yield from (Note(parts=(why,)) for why in absent)
     if entry.comparison and not _repeats(entry.comparison.cause, absent):

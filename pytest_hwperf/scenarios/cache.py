@@ -1,7 +1,7 @@
 """Converted models on disk: ONNX files named by their content, with a JSON note for each conversion.
 
-A note also holds the digest of each module that the conversion ran, the project's own converters among them: where one
-has changed, the model is converted again.
+A model whose conversion ran code of the project itself depends on whatever that code reads: such a model is kept for
+the fresh processes of this session, and for nobody else.
 """
 
 import atexit
@@ -22,6 +22,7 @@ from pytest_hwperf.host.workdirs import goes_with_a_run
 from pytest_hwperf.scenarios.sources import recorded, unchanged
 
 CACHE_VARIABLE = "HWPERF_CACHE_DIR"
+_SESSION_VARIABLE = "HWPERF_SESSION_MODELS"  # to a fresh process, the folder of the session that has started it
 _UNUSED_DAYS = 30  # a model trained without a random state differs in each session: its files must not pile up
 
 _OWN = 0o600  # a model is its owner's
@@ -44,19 +45,24 @@ def key_of(*parts: object) -> str:
 
 def load_or_build(key: str, build: Callable[[], tuple[bytes, Mapping[str, str]]]) -> CachedModel:
     """Return the model of the conversion `key`; where there is none, or a damaged one, build and store it."""
-    made = _temporary.cache_info().currsize  # else there is nothing in it
-    found = _find(folder(), key) or (_find(_temporary(), key) if made else None)
-    if found is not None:
-        return found
-    (model, notes), sources = recorded(build)
-    if sources is None:  # it cannot be told whether it would come out the same again
-        return _store(_temporary(), hashlib.sha256(model).hexdigest(), model, notes, {})
-    try:
-        stored = _store(folder(), key, model, notes, sources)
-    except OSError:  # not writable or full: a conversion that is not kept is better than none
-        return _store(_temporary(), key, model, notes, sources)
-    _drop_unused(stored.path.parent)
-    return stored
+    for place in (folder(), _of_session()):
+        if place is not None and (found := _find(place, key)) is not None:
+            return found
+    (model, notes), libraries = recorded(build)
+    lasts = libraries is not None
+    ran = {"libraries": dict(libraries or {}), "process": None if lasts else os.getpid()}
+    if lasts or goes_with_a_run(folder()):
+        with suppress(OSError):  # not writable or full: a conversion that is not kept is better than none
+            stored = _store(folder(), key, model, notes, ran)
+            _drop_unused(stored.path.parent)
+            return stored
+    return _store(_of_session() or _temporary(), key, model, notes, ran)
+
+
+def session_variables() -> Mapping[str, str]:
+    """Return what a fresh process has to find in its environment, so that it need not convert again."""
+    place = _of_session()
+    return {} if place is None else {_SESSION_VARIABLE: str(place)}
 
 
 def folder() -> Path:
@@ -67,28 +73,42 @@ def folder() -> Path:
     return Path(chosen) / "models"
 
 
+def _of_session() -> Path | None:
+    """Return the folder of models that are not kept after this session; None where there are none yet."""
+    return _given() or (_temporary() if _temporary.cache_info().currsize else None)
+
+
+@cache
+def _given() -> Path | None:
+    """Return the folder of the session that has started this process, and keep it from what this process starts."""
+    given = os.environ.pop(_SESSION_VARIABLE, "")
+    return Path(given) if given else None
+
+
 @cache
 def _temporary() -> Path:
-    """Return a folder that lasts as long as this process: within that of the gate, whose processes remove nothing."""
-    chosen = folder().parent
-    parent = chosen if goes_with_a_run(chosen) else Path(tempfile.gettempdir())  # never the user's own cache
-    place = new_folder(parent, "hwperf-models")
+    """Return a folder that lasts as long as this process."""
+    place = new_folder(Path(tempfile.gettempdir()), "hwperf-models")
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     return place
 
 
 def _find(place: Path, key: str) -> CachedModel | None:
-    """Read a note, and accept it only if the model has the digest in it."""
+    """Read a note, and accept it only if the model has the digest in it.
+
+    What code of the project has converted in this process is not accepted: a test may have changed what it reads.
+    """
     try:
         note = json.loads((place / f"{key}.json").read_text(encoding="utf-8"))
         sha256, notes = str(note["sha256"]), {str(name): str(text) for name, text in note["notes"].items()}
-        sources = {str(name): str(digest) for name, digest in note["sources"].items()}
+        libraries = {str(name): str(digest) for name, digest in note["libraries"].items()}
         path = place / f"{sha256}.onnx"
         with path.open("rb") as file:
             actual = hashlib.file_digest(file, "sha256").hexdigest()
+        usable = note["process"] != os.getpid() and actual == sha256 and unchanged(libraries)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None  # missing or damaged: it is built again
-    if actual != sha256 or not unchanged(sources):
+    if not usable:
         return None
     for used in (path, place / f"{key}.json"):
         with suppress(OSError):  # a read-only cache keeps no record of its use
@@ -96,12 +116,12 @@ def _find(place: Path, key: str) -> CachedModel | None:
     return CachedModel(path=path, sha256=sha256, bytes=path.stat().st_size, notes=notes)
 
 
-def _store(place: Path, key: str, model: bytes, notes: Mapping[str, str], sources: Mapping[str, str]) -> CachedModel:
+def _store(place: Path, key: str, model: bytes, notes: Mapping[str, str], ran: Mapping[str, object]) -> CachedModel:
     """Write the model, then the note: a note never names a model that is not there."""
     sha256 = hashlib.sha256(model).hexdigest()
     path = place / f"{sha256}.onnx"
     replace_file(path, model, mode=_OWN)
-    note = {"sha256": sha256, "notes": dict(notes), "sources": dict(sources)}
+    note = {"sha256": sha256, "notes": dict(notes), **ran}
     replace_file(place / f"{key}.json", json.dumps(note, indent=1).encode(), mode=_OWN)
     return CachedModel(path=path, sha256=sha256, bytes=len(model), notes=dict(notes))
 

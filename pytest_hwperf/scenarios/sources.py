@@ -1,13 +1,14 @@
-"""The code that a conversion ran: by its content a converted model is found again."""
+"""The code that a conversion ran: the project's own, or that of installed libraries."""
 
 import gc
 import hashlib
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
+from importlib import metadata
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 R = TypeVar("R")
 
@@ -16,17 +17,19 @@ R = TypeVar("R")
 _LIBRARIES = frozenset(
     {
         *("skl2onnx", "onnx", "onnxruntime", "sklearn", "numpy", "scipy", "joblib", "threadpoolctl"),
-        *("google", "ml_dtypes", "flatbuffers", "sympy", "packaging", "pandas"),
+        *("google", "ml_dtypes", "flatbuffers", "sympy", "packaging", "pandas", "pytest_hwperf"),
+        *("_pytest", "pluggy"),  # which take part in each import
     }
 )
 _GENERATED = "namedtuple_"  # how the standard library calls the module of a generated class
 
 
 def recorded(build: Callable[[], R]) -> tuple[R, Mapping[str, str] | None]:
-    """Call `build`; return its result and the digest of each module that ran, but for those of libraries.
+    """Call `build`; return its result and which further installed libraries ran.
 
     Returns:
-        The result, and module → SHA-256 of its file; None where code ran that lies in no file.
+        The result, and distribution → digest of its files; None where code ran that no distribution has installed:
+        nobody knows what else such code has read.
     """
     ran: dict[CodeType, str] = {}
 
@@ -44,14 +47,15 @@ def recorded(build: Callable[[], R]) -> tuple[R, Mapping[str, str] | None]:
         sys.setprofile(before)
         if collects:
             gc.enable()
-    found = {name: _digest(name) for name in {*ran.values()} if not is_library(name)}
-    known = {name: digest for name, digest in found.items() if digest}
-    return result, known if len(known) == len(found) else None
+    finders = {getattr(finder, "__module__", "") for finder in sys.meta_path}  # they ran where something was imported
+    found = [_distribution(name) for name in {*ran.values()} - finders if not is_library(name)]
+    installed = [name for name in found if name]
+    return result, {name: _digest(name) for name in installed} if len(installed) == len(found) else None
 
 
-def unchanged(sources: Mapping[str, str]) -> bool:
-    """Whether every module still has the content that it had when it was recorded."""
-    return all(_digest(name) == digest for name, digest in sources.items())
+def unchanged(libraries: Mapping[str, str]) -> bool:
+    """Whether every library is installed as it was when it was recorded."""
+    return all(_digest(name) == digest for name, digest in libraries.items())
 
 
 def is_library(module: str) -> bool:
@@ -60,12 +64,12 @@ def is_library(module: str) -> bool:
     return top in sys.stdlib_module_names or top in _LIBRARIES or module.startswith(_GENERATED)
 
 
-def own_frame(error: BaseException, but_for: str = "pytest_hwperf") -> str:
+def own_frame(error: BaseException) -> str:
     """Return where an error passed through code of no library, as `work.py:12`, the innermost; "" where it did not."""
     places = [
         f"{Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}"
         for frame in _frames(error.__traceback__)
-        if not is_library(name := frame.tb_frame.f_globals.get("__name__") or "") and name.partition(".")[0] != but_for
+        if not is_library(frame.tb_frame.f_globals.get("__name__") or "")
     ]
     return places[-1] if places else ""
 
@@ -76,13 +80,24 @@ def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
         traceback = traceback.tb_next
 
 
-def _digest(module: str) -> str:
-    """Return the SHA-256 of a module's file, loaded or not; "" where it has none."""
-    file: Any = getattr(sys.modules.get(module), "__file__", None)
+def _distribution(module: str) -> str:
+    """Return which distribution has installed the file of a module; "" for none, as where a project is editable."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    names = metadata.packages_distributions().get(module.partition(".")[0], ()) if file else ()
+    return next((name for name in names if _installs(name, os.path.realpath(str(file)))), "")
+
+
+def _installs(distribution: str, file: str) -> bool:
+    found = metadata.distribution(distribution)
+    if not found.read_text("RECORD"):
+        return False
+    return any(os.path.realpath(str(found.locate_file(path))) == file for path in found.files or ())
+
+
+def _digest(distribution: str) -> str:
+    """Return the SHA-256 of the list of a distribution's files, which has the hash of each; "" where it is gone."""
     try:
-        if file is None and module not in sys.modules:
-            spec = find_spec(module)
-            file = spec.origin if spec is not None else None
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
-    except (ImportError, ValueError, OSError):
+        record = metadata.distribution(distribution).read_text("RECORD") or ""
+    except metadata.PackageNotFoundError:
         return ""
+    return hashlib.sha256(record.encode()).hexdigest()

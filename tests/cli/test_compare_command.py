@@ -6,18 +6,23 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from fakes.played_models import out_of_time, play
+from fakes.records import estimate
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.compare import OK, REGRESSED, UNDECIDED, exit_code
 from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome
+from pytest_hwperf.core.evidence import Evidence, Pair
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, replace, uncompared
+from pytest_hwperf.core.statements import Kind, Statement, state
 from pytest_hwperf.pairs.conductor import Conductor
 from pytest_hwperf.pairs.interleaving import BlockPlan
 
 QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 COLUMNS = 64
+CHANGE = estimate(0.01, -0.02, 0.05, 14)
 
 
 @pytest.fixture(autouse=True)
@@ -183,7 +188,7 @@ def test_pickled_rows_are_never_loaded(tmp_path: Path) -> None:
 def test_the_exit_code_tells_undecided_from_equal(outcomes: list[ComparisonOutcome], code: int) -> None:
     found = tuple(
         Comparison(
-            metric="latency", statistic="p50", outcome=outcome, change=None, scale="relative", margin=0.02,
+            metric="latency", statistic="p50", outcome=outcome, change=CHANGE, scale="relative", margin=0.02,
             p_value=None, pairs=0, method=None, detectable=None, baseline=None,
         )
         for outcome in outcomes
@@ -191,3 +196,38 @@ def test_the_exit_code_tells_undecided_from_equal(outcomes: list[ComparisonOutco
 
     assert code == exit_code(found)
     assert (OK if outcomes == ["equivalent", "inconclusive"] else code) == exit_code(found, accept_inconclusive=True)
+
+
+@pytest.mark.parametrize("more", [[], ["--accept-inconclusive"]])
+def test_a_time_that_is_up_in_the_first_pair_is_said_and_undecided(
+    monkeypatch: pytest.MonkeyPatch, rows: str, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    """Nothing was observed that could be accepted."""
+    play(monkeypatch, out_of_time)
+
+    assert UNDECIDED == main(["compare", "m:f", "m:f", f"--data={rows}", "--time=6", *more])
+    assert "INCONCLUSIVE  latency p50: the time of 6 s was up" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("kind", "code"), [("processes disagree", OK), ("out of time", UNDECIDED)])
+def test_doubt_is_accepted_where_something_was_observed(kind: Kind, code: int) -> None:
+    """A model without a seed was measured; of what was out of time nothing is known."""
+    cause = state(kind, what="predictions differ", side="candidate", limit=6)
+    found = uncompared(Margin(metric="accuracy", statistic="mean", size=0.0), "inconclusive", cause)
+
+    assert code == exit_code((found,), accept_inconclusive=True)
+    assert UNDECIDED == exit_code((found,))
+
+
+@pytest.mark.parametrize(("pairs", "shown"), [(1, "1 pair of fresh processes"), (2, "2 pairs of fresh processes")])
+def test_pairs_are_counted(
+    monkeypatch: pytest.MonkeyPatch, rows: str, capsys: pytest.CaptureFixture[str], pairs: int, shown: str
+) -> None:
+    def cut_off(_: Conductor, evidence: Evidence, why_late: Statement | None) -> Evidence:
+        lost = Pair(number=1, stage="screen", first="baseline", hash_seeds={}, assignments=(), observations=())
+        return replace(evidence, pairs=(lost,) * pairs, stopped=why_late)
+
+    play(monkeypatch, cut_off)
+
+    main(["compare", "m:f", "m:f", f"--data={rows}"])
+    assert f"m:f against m:f: {shown}\n" in capsys.readouterr().out

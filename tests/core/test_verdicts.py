@@ -102,15 +102,16 @@ def test_an_undecided_budget_says_so_whatever_it_does(
 
     assert (verdict.outcome, verdict.fails) == ("inconclusive", fails)
     assert verdict.reason.endswith(f"budget <= 10 ms: inconclusive (the interval holds the limit), {reported}")
+    assert [reported] == [str(one) for one in verdict.decided_by]
 
 
 @pytest.mark.parametrize(
     ("retried", "outcome", "said_of_them"),
     [
-        ([0.009] * 5, "passed", "5 of 5 fresh processes kept it"),
-        ([0.011] * 5, "failed", "0 of 5 fresh processes kept it"),
-        ([0.009, 0.009, 0.011], "inconclusive", "2 of 3 fresh processes kept it"),
-        ([0.009] * 4, "inconclusive", "4 of 4 fresh processes kept it"),
+        ([0.009] * 5, "passed", "5 of 5 fresh processes kept the limit"),
+        ([0.011] * 5, "failed", "0 of 5 fresh processes kept the limit"),
+        ([0.009, 0.009, 0.011], "inconclusive", "2 of 3 fresh processes kept the limit"),
+        ([0.009] * 4, "inconclusive", "4 of 4 fresh processes kept the limit"),
     ],
 )
 def test_five_processes_on_one_side_decide(retried: list[float], outcome: str, said_of_them: str) -> None:
@@ -119,6 +120,7 @@ def test_five_processes_on_one_side_decide(retried: list[float], outcome: str, s
 
     assert (outcome, outcome != "passed") == (verdict.outcome, verdict.fails)
     assert verdict.reason.endswith(said_of_them)
+    assert said_of_them == str(verdict.decided_by[-1])
 
 
 def test_a_percentile_that_cannot_pass_in_its_time_says_which_it_needs() -> None:

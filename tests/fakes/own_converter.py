@@ -38,6 +38,6 @@ def model():
 '''
 
 
-def own_module(*, additions: int = 0, first: str = "") -> str:
-    """Return the text; `first` is a line at the beginning of the converter."""
+def own_module(*, additions: int | str = 0, first: str = "") -> str:
+    """Return the text; `first` is a line at the beginning of the converter, `additions` a number or an expression."""
     return OWN.format(additions=additions, first=first or "pass")

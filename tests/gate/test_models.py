@@ -5,16 +5,22 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from fakes.clocks import HandClock
+from fakes.played_models import out_of_time
+from fakes.played_models import play as play_models
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence, Measurement, Observation, Pair
-from pytest_hwperf.core.records import replace
-from pytest_hwperf.gate.models import CompareSettings, compare_with_itself, rehearsed
+from pytest_hwperf.core.evidence import Evidence, Measurement, Observation, Pair, Side
+from pytest_hwperf.core.hypotheses import Questions
+from pytest_hwperf.core.records import ComparisonOutcome, Margin, Values, replace
+from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.gate.models import CompareSettings, compare_models, compare_with_itself, rehearsed
 from pytest_hwperf.host.workdirs import private_folder
+from pytest_hwperf.pairs.conductor import Conductor
 
 SETTINGS = CompareSettings(time_s=20.0)
 ASKED = Evidence(alpha=0.01, hypotheses=(), pairs=())
@@ -64,9 +70,9 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlayedConductor]:
         conductor = PlayedConductor(clock, rounds)
 
         @contextmanager
-        def rehearsed(old: str, new: str, *_: Any) -> Iterator[tuple[PlayedConductor, Evidence]]:
+        def rehearsed(old: str, new: str, *_: Any) -> Iterator[tuple[PlayedConductor, Questions]]:
             assert old == new
-            yield conductor, ASKED
+            yield conductor, Questions()
 
         monkeypatch.setattr("pytest_hwperf.gate.models.rehearsed", rehearsed)
         monkeypatch.setattr("pytest_hwperf.gate.models.monotonic", clock)
@@ -111,6 +117,107 @@ def test_a_model_that_gives_no_value_ends_it_with_the_reason(play: Callable[...,
 
     assert "gave no value in 2 pairs: it was not measured there" == compare_with_itself("m:f", [[1.0]], SETTINGS).lost
     assert 1 == len(conductor.begun)
+
+
+def lost(_: Conductor, evidence: Evidence, why_late: Statement | None) -> Evidence:
+    assert why_late is not None
+    return replace(evidence, stopped=state("pairs lost", lost=3, why="baseline: ended with code 3"))
+
+
+def silent(conductor: Conductor, evidence: Evidence, why_late: Statement | None) -> Evidence:
+    """Every hypothesis is dropped, since the model crashes in each pair."""
+    assert why_late is not None
+    conductor.dropped.update(
+        {one: state("no value", pairs=2, why="candidate: ended with code 3") for one in evidence.hypotheses}
+    )
+    return replace(evidence, dropped=tuple(conductor.dropped))
+
+
+@pytest.mark.parametrize(
+    ("ending", "outcome", "reason"),
+    [
+        (out_of_time, "inconclusive", "the time of 6 s was up"),
+        (lost, "inconclusive", "3 pairs in a row were lost, the last one as baseline: ended with code 3"),
+        (silent, "not comparable", "gave no value in 2 pairs in a row: candidate: ended with code 3"),
+    ],
+)
+def test_every_margin_is_answered_where_the_pairs_observed_nothing(
+    monkeypatch: pytest.MonkeyPatch, ending: Any, outcome: ComparisonOutcome, reason: str
+) -> None:
+    """It used to be left out, so that a test with `hwperf.compare` passed."""
+    play_models(monkeypatch, ending)
+    margins = (SETTINGS.margins[0], Margin(metric="latency", statistic="p95", size=0.1))
+    found, _ = compare_models("m:f", "m:f", [[1.0]], None, CompareSettings(time_s=6.0, margins=margins))
+
+    assert [(*margin.key, outcome, reason) for margin in margins] == [
+        (one.metric, one.statistic, one.outcome, one.reason) for one in found
+    ]
+
+
+def test_what_the_rehearsal_has_decided_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    play_models(monkeypatch, out_of_time, lambda _: array("d", [1.0] * 100))
+    found, _ = compare_models("m:f", "m:f", [[1.0]], [1], SETTINGS)
+
+    assert [("latency", "inconclusive"), ("accuracy", "equivalent")] == [(one.metric, one.outcome) for one in found]
+
+
+def right_examples(count: int) -> Values:
+    return array("d", [1.0] * count + [0.0] * (200 - count))
+
+
+def accuracy_of(model: str) -> tuple[str, str]:
+    """Compare a model with itself; return what is said of its accuracy."""
+    found, _ = compare_models(model, model, [[1.0]], [1], SETTINGS)
+    return next((one.outcome, one.reason) for one in found if one.metric == "accuracy")
+
+
+def test_a_model_without_a_seed_is_not_worse_than_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process a side would say so in a quarter of the comparisons; four a side in 0.4 %."""
+    random = Random(21)
+    play_models(monkeypatch, out_of_time, lambda _: right_examples(random.choice((190, 120))))
+    outcomes = [accuracy_of("m:f")[0] for _ in range(40)]
+
+    assert outcomes.count("inconclusive") >= 5
+    assert "regressed" not in outcomes
+
+
+def test_a_model_without_a_seed_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    worse = iter([right_examples(120)])
+    play_models(
+        monkeypatch,
+        out_of_time,
+        lambda side: next(worse, right_examples(190)) if side == "candidate" else right_examples(190),
+    )
+    outcome, reason = accuracy_of("m:f")
+
+    assert "inconclusive" == outcome
+    assert reason.startswith("predictions differ between processes of the candidate, ")
+    assert "random_state=0" in reason
+
+
+def test_a_worse_model_that_is_the_same_in_every_process_regressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four processes a side agree; one of a file is enough."""
+    rehearsed_tests = play_models(
+        monkeypatch, out_of_time, lambda side: right_examples(190 if side == "baseline" else 120)
+    )
+
+    assert "regressed" == accuracy_of("m:f")[0]
+    assert ["compare"] * 4 == rehearsed_tests
+    assert "regressed" == accuracy_of("model.onnx")[0]
+    assert ["compare"] * 5 == rehearsed_tests
+
+
+def test_a_drop_that_there_is_no_time_to_repeat_is_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = HandClock()
+
+    def right(side: Side) -> Values:
+        clock.pass_time(SETTINGS.time_s)
+        return right_examples(190 if side == "baseline" else 120)
+
+    play_models(monkeypatch, out_of_time, right)
+    monkeypatch.setattr("pytest_hwperf.gate.models.monotonic", clock)
+
+    assert ("inconclusive", "the time of 20 s was up") == accuracy_of("m:f")
 
 
 def test_logs_lie_where_no_other_user_can_prepare_links(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """`hwperf.compare(...)`: two models of the user's from within a test."""
 
 import pytest
+from fakes.played_models import out_of_time, play
 from fakes.records import comparison_verdict
 
 from pytest_hwperf.cli import main
@@ -83,6 +84,18 @@ def test_a_comparison_leaves_nothing_to_save_or_to_accept(pytester: pytest.Pytes
     result.stdout.fnmatch_lines(["hwperf: 0 runs saved to baseline main in *"])
     result.stdout.no_fnmatch_line("*baseline accept*")
     assert [] == list(pytester.path.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize(("more", "ended"), [([], "passed"), (["--hwperf-strict"], "failed")])
+def test_a_time_that_is_up_in_the_first_pair_is_inconclusive(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, more: list[str], ended: str
+) -> None:
+    play(monkeypatch, out_of_time, label="b against a")
+    pytester.makepyfile("def test_it(hwperf): assert hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1.0]])\n")
+    result = pytester.runpytest_inprocess("--hwperf-gate-time=6", *more)
+
+    result.assert_outcomes(**{ended: 1})
+    result.stdout.fnmatch_lines(["*latency p50*inconclusive*", "*the time of 6 s was up"])
 
 
 MEASURE, COMPARE = "hwperf(int, label='v')", "hwperf.compare({'a': 'x:y', 'b': 'x:z'}, [[1]], label='v')"

@@ -1,8 +1,11 @@
 """The command line of fresh processes: nothing in it stops them, whatever this session has switched off."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from pytest_hwperf.plugin.inherited_options import pytest_command
+from pytest_hwperf.plugin.inherited_options import command_for, pytest_command
 
 
 @pytest.mark.parametrize("plugin", ["cacheprovider", "logging", "junitxml"])
@@ -18,3 +21,15 @@ def test_strict_settings_take_it_without_a_plugin_of_pytest(pytester: pytest.Pyt
     assert interpreter
     assert pytest.ExitCode.OK == result.ret, result.stderr.str()
     result.assert_outcomes(passed=1)
+
+
+def test_the_process_of_a_test_is_given_the_models_of_this_session(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sides of a gate are not: each has models of its own."""
+    item: Any = SimpleNamespace(config=pytester.parseconfigure("--hwperf-only"), path=pytester.makepyfile(""))
+    given = {"HWPERF_SESSION_MODELS": "/models"}
+    monkeypatch.setattr("pytest_hwperf.scenarios.cache.session_variables", lambda: given)
+
+    assert given.items() <= command_for(item).environment.items()
+    assert not given.keys() & pytest_command(item.config).environment.keys()

@@ -314,6 +314,31 @@ def test_unmeasured_metric_with_a_budget_has_a_row_and_its_reason() -> None:
     assert [fake.NO_COUNTER] == [table.footnotes[number - 1] for number in row.notes]
 
 
+def test_what_has_decided_a_budget_near_its_limit_is_a_footnote_of_its_row() -> None:
+    """Rows of one decision share it; the numbers of fresh processes are never put together as a range."""
+    toss, text = state("timed point"), "judged by its point, near a limit a coin toss"
+    verdicts = (
+        replace(fake.budget_verdict("latency_p50_ms", "latency", "p50", 1.0, "inconclusive"), decided_by=(toss,)),
+        replace(
+            fake.budget_verdict("latency_p95_ms", "latency", "p95", 1.0, "inconclusive"),
+            decided_by=(toss, state("fresh processes", kept=2, processes=3)),
+        ),
+        replace(
+            fake.budget_verdict("latency_p99_ms", "latency", "p99", 1.0, "passed"),
+            decided_by=(state("fresh processes", kept=5, processes=5),),
+        ),
+    )
+    judgement = replace(fake.sklearn_judgement(), verdicts=verdicts)
+    for detail in ("normal", "verbose"):
+        table = rows(report_of(judgement), detail=detail)
+        notes = {row.cells[0]: [table.footnotes[n - 1] for n in row.notes] for row in sections(table)[0].rows}
+
+        assert [text] == notes["latency p50"][-1:]
+        assert [text, "2 of 3 fresh processes kept the limit"] == notes["latency p95"][-2:]
+        assert ["5 of 5 fresh processes kept the limit"] == notes["latency p99"][-1:]
+        assert 1 == table.footnotes.count(text)
+
+
 def test_without_a_recorded_reason_the_verdict_gives_it() -> None:
     judgement = fake.sklearn_judgement()
     table = rows(report_of(replace(judgement, run=replace(judgement.run, unmeasured={}))))

@@ -60,12 +60,32 @@ def converted(work: ModuleType) -> cache.CachedModel:
     return convert_estimator(fitted, fitted.rows(work.X))
 
 
-def test_a_converter_that_has_changed_converts_again_and_one_that_has_not_does_not(load: Load) -> None:
+def test_a_converter_that_has_changed_converts_again_and_one_that_has_not_gives_the_same(load: Load) -> None:
     first, again = converted(load()), converted(load())
     longer = converted(load(additions=20))
 
     assert first == again
     assert longer.bytes > first.bytes
+
+
+def test_a_constant_of_another_module_converts_again(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = ModuleType("own_limits")
+    monkeypatch.setitem(sys.modules, "own_limits", limits)
+    sizes = []
+    for limits.N in (0, 50):  # type: ignore[attr-defined]
+        sizes.append(converted(load(first="import own_limits", additions="own_limits.N")).bytes)
+
+    assert sizes[0] < sizes[1]
+
+
+def test_a_data_file_of_the_converter_converts_again(load: Load, tmp_path: Path) -> None:
+    weights = tmp_path / "weights"
+    sizes = []
+    for content in ("", "x" * 50):
+        weights.write_text(content, encoding="ascii")
+        sizes.append(converted(load(additions=f"len(open({str(weights)!r}).read())")).bytes)
+
+    assert sizes[0] < sizes[1]
 
 
 def test_the_int8_form_follows_the_converter(load: Load) -> None:

@@ -168,6 +168,7 @@ def test_a_model_that_is_mostly_trees_is_not_int8() -> None:
         prepare(onnx_int8_dynamic, "vote")
 
 
+@pytest.mark.usefixtures("as_installed")
 def test_a_refusal_is_kept() -> None:
     """Near the bound, noise would else make the scenario come and go."""
     calls: list[int] = []
@@ -226,6 +227,7 @@ def test_a_quantiser_that_fails_makes_it_unavailable() -> None:
         quantise_estimator(request_of("mlp", rows=102), fail)
 
 
+@pytest.mark.usefixtures("as_installed")
 def test_a_second_time_nothing_is_quantised() -> None:
     calls: list[int] = []
 

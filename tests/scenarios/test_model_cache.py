@@ -4,14 +4,14 @@ import functools
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.scenarios import cache
-from pytest_hwperf.scenarios.cache import CachedModel, folder, key_of, load_or_build
+from pytest_hwperf.scenarios.cache import CachedModel, folder, key_of, load_or_build, session_variables
 
 
 class CountingBuild:
@@ -24,6 +24,9 @@ class CountingBuild:
         """Return the same model each time."""
         self.count += 1
         return b"model", {"form": "MatMul"}
+
+
+pytestmark = pytest.mark.usefixtures("as_installed")
 
 
 @pytest.fixture
@@ -105,27 +108,84 @@ def test_a_place_that_cannot_be_written_is_replaced_by_a_temporary_one(
     assert not first.path.is_relative_to(tmp_path)
 
 
-@pytest.mark.usefixtures("no_temporary")
-def test_what_is_not_kept_lies_with_the_cache_of_its_gate(
-    build: CountingBuild, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The processes of a gate end at once, and remove nothing themselves; a model that is found makes no folder."""
-    with workdir() as gate:
-        place = gate / "base"
-        monkeypatch.setenv(cache.CACHE_VARIABLE, str(place))
-        load_or_build("kept", build)
-        load_or_build("kept", build)
-        before = sorted(path.name for path in place.iterdir())
-        monkeypatch.setattr(cache, "recorded", lambda made: (made(), None))
-        found = load_or_build("cannot be told", build)
+@pytest.fixture
+def own_code(monkeypatch: pytest.MonkeyPatch, no_temporary: None) -> None:
+    """Begin as a process that has kept nothing yet, in which code of the project converts."""
+    del no_temporary
+    monkeypatch.setattr(cache, "recorded", lambda made: (made(), None))
 
-    assert ["models"] == before
-    assert found.path.is_relative_to(place)
-    assert not found.path.is_relative_to(place / "models")
+
+@pytest.fixture
+def other_process(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, str]], None]:
+    """Go on as a process that was started with these variables."""
+
+    def start(variables: Mapping[str, str]) -> None:
+        process = os.getpid() + 1
+        monkeypatch.setattr(os, "getpid", lambda: process)
+        for name in ("_temporary", "_given"):
+            monkeypatch.setattr(cache, name, functools.cache(getattr(cache, name).__wrapped__))
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return start
+
+
+@pytest.mark.usefixtures("own_code")
+def test_what_code_of_the_project_converts_is_never_kept(build: CountingBuild, place: Path) -> None:
+    """Nobody knows what it has read; nor is it found in this process, where a test may have changed that."""
+    first, second = load_or_build("k", build), load_or_build("k", build)
+
+    assert first == second
+    assert 2 == build.count
+    assert not place.exists()
+    assert not first.path.is_relative_to(place.parent)
+
+
+@pytest.mark.usefixtures("own_code")
+def test_fresh_processes_of_a_session_find_what_it_has_converted(
+    build: CountingBuild, other_process: Callable[[Mapping[str, str]], None]
+) -> None:
+    """A cold start and a peak would be measured after the imports and the memory of a conversion."""
+    assert {} == session_variables()
+    first, variables = load_or_build("k", build), session_variables()
+    other_process(variables)
+    found = load_or_build("k", build)
+
+    assert 1 == build.count
+    assert first == found
+    assert not variables.keys() & os.environ.keys()  # a session that this process starts has models of its own
+    assert variables == session_variables()
+
+
+@pytest.mark.usefixtures("own_code")
+def test_another_session_converts_again(
+    build: CountingBuild, other_process: Callable[[Mapping[str, str]], None]
+) -> None:
+    load_or_build("k", build)
+    other_process({})
+    load_or_build("k", build)
+
+    assert 2 == build.count
+
+
+@pytest.mark.usefixtures("own_code")
+def test_the_cache_of_a_side_of_a_gate_keeps_what_its_code_has_converted(
+    build: CountingBuild, monkeypatch: pytest.MonkeyPatch, other_process: Callable[[Mapping[str, str]], None]
+) -> None:
+    """It goes with the gate, whose processes end at once and remove nothing themselves."""
+    with workdir() as gate:
+        monkeypatch.setenv(cache.CACHE_VARIABLE, str(gate / "base"))
+        load_or_build("k", build)
+        other_process({})
+        found = load_or_build("k", build)
+
+        assert 1 == build.count
+        assert ["models"] == [path.name for path in (gate / "base").iterdir()]
+        assert found.path.is_relative_to(gate / "base")
 
 
 @pytest.mark.parametrize("chosen", ["", "cache"])
-@pytest.mark.usefixtures("no_temporary")
+@pytest.mark.usefixtures("own_code")
 def test_what_is_not_kept_never_lies_in_the_users_own_cache(
     build: CountingBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str
 ) -> None:
@@ -133,8 +193,7 @@ def test_what_is_not_kept_never_lies_in_the_users_own_cache(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv(cache.CACHE_VARIABLE, chosen)
-    monkeypatch.setattr(cache, "recorded", lambda made: (made(), None))
-    found = load_or_build("cannot be told", build)
+    found = load_or_build("k", build)
 
     assert not found.path.is_relative_to(tmp_path)
     assert [] == list(tmp_path.iterdir())

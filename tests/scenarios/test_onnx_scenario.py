@@ -143,6 +143,7 @@ def test_another_provider_is_refused(effective: list[str]) -> None:
         check_providers(effective)
 
 
+@pytest.mark.usefixtures("as_installed")
 def test_a_second_time_nothing_is_converted() -> None:
     X = breast_cancer()[0][:50]
     one, converter = inspect_estimator(fitted("logistic"), X), CountingConverter()

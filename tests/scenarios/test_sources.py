@@ -1,9 +1,11 @@
-"""The code that a conversion ran, by its content."""
+"""The code that a conversion ran: the project's own, or that of installed libraries."""
 
 import importlib
 import sys
 import types
 from collections.abc import Iterator
+from functools import partial
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -15,36 +17,63 @@ from pytest_hwperf.scenarios.sources import is_library, own_frame, recorded, unc
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
     """A module with a function that is not part of any library."""
     (tmp_path / "some_work.py").write_text(
-        "import json\n\n\ndef call():\n    return json.dumps([1])\n", encoding="utf-8"
+        "import json\n\n\ndef call():\n    return json.dumps([1])\n\n\ndef find_spec(*_): pass\n", encoding="utf-8"
     )
     monkeypatch.syspath_prepend(tmp_path)
     yield importlib.import_module("some_work")
     sys.modules.pop("some_work", None)
 
 
-def test_modules_that_ran_are_recorded_but_for_those_of_libraries(module: types.ModuleType) -> None:
-    result, sources = recorded(module.call)
+@pytest.fixture
+def installed(module: types.ModuleType, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The list of files of a distribution that has installed the module."""
+    assert module.__file__
+    place = Path(module.__file__).parent / "own_work-1.0.dist-info"
+    place.mkdir()
+    (place / "METADATA").write_text("Metadata-Version: 2.1\nName: own_work\nVersion: 1.0\n", encoding="utf-8")
+    (place / "RECORD").write_text("some_work.py,sha256=1,9\nsome_data.py,sha256=2,9\n", encoding="utf-8")
+    monkeypatch.setattr(metadata, "packages_distributions", lambda: {"some_work": ["own_work"]})
+    return place / "RECORD"
+
+
+def test_a_change_of_any_file_of_an_installed_library_is_noticed(module: types.ModuleType, installed: Path) -> None:
+    """That of a module from which the conversion took a constant too, under the same version."""
+    result, libraries = recorded(module.call)
 
     assert "[1]" == result
-    assert sources is not None
-    assert ["some_work"] == [name for name in sources if not name.startswith("pytest_hwperf")]
-    assert unchanged(sources)
+    assert libraries is not None
+    assert ["own_work"] == [*libraries]
+    assert unchanged(libraries)
+    installed.write_text(installed.read_text(encoding="utf-8").replace("=2", "=3"), encoding="utf-8")
+    assert not unchanged(libraries)
 
 
-def test_a_changed_file_is_noticed_loaded_or_not(module: types.ModuleType) -> None:
-    _, sources = recorded(module.call)
-    assert sources is not None
-    del sys.modules["some_work"]
-    assert unchanged(sources)
-    assert module.__file__
-    Path(module.__file__).write_text("changed = 1\n", encoding="utf-8")
+@pytest.mark.parametrize("record", ["", "__editable___own_work.py,sha256=1,9\n"])
+def test_a_project_that_runs_from_its_own_folder_is_no_installed_library(
+    module: types.ModuleType, installed: Path, record: str
+) -> None:
+    installed.write_text(record, encoding="utf-8")
 
-    assert not unchanged(sources)
+    assert ("[1]", None) == recorded(module.call)
 
 
-def test_a_module_that_is_gone_is_a_change() -> None:
-    assert not unchanged({"no_such_module_anywhere": "0"})
-    assert not unchanged({"no_such_package_anywhere.inner": "0"})
+def test_code_of_the_project_cannot_be_recorded(module: types.ModuleType) -> None:
+    assert ("[1]", None) == recorded(module.call)
+
+
+def test_a_library_that_is_gone_is_a_change() -> None:
+    assert not unchanged({"no-such-distribution-anywhere": "0"})
+
+
+def test_what_finds_modules_is_no_part_of_a_conversion(
+    module: types.ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A virtual environment and an editable project have finders that no distribution has installed."""
+    finder = types.SimpleNamespace(find_spec=module.find_spec, __module__="some_work")
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+
+    assert {} == recorded(partial(importlib.import_module, "colorsys"))[1]
 
 
 def test_code_of_no_file_cannot_be_recorded() -> None:

@@ -1,0 +1,26 @@
+"""Answers of the pairs to everything that they were asked, also where they observed nothing."""
+
+from collections.abc import Collection, Mapping
+
+from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
+from pytest_hwperf.core.hypotheses import PairedAnswers, Questions
+from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.core.statements import Statement
+
+
+def answers_of(
+    evidence: Evidence, questions: Questions, dropped: Mapping[Hypothesis, Statement], met: Collection[Measurement]
+) -> PairedAnswers:
+    """Decide what was observed, and give the reason for everything else.
+
+    Args:
+        evidence: of the pairs, when they are over.
+        questions: that they were asked; hypotheses without a comparison are added to its parts.
+        dropped: hypotheses that gave no value again and again, and why.
+        met: measurements of the rehearsal.
+    """
+    comparisons = {hypothesis.key: comparison for hypothesis, comparison in decide(evidence).items()}
+    questions.parts.update({one.key: ("not comparable", why) for one, why in dropped.items()})
+    silent = {key for one in evidence.hypotheses if (key := one.key) not in comparisons} - questions.parts.keys()
+    questions.parts.update(dict.fromkeys(silent, ("inconclusive", evidence.stopped)))
+    return PairedAnswers(comparisons=comparisons, questions=questions, met=frozenset(met))
