@@ -41,6 +41,7 @@ Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
     "could have caught", "could have caught points", "slower than fp32",
+    "could have caught", "could have caught points",
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "passes as asked", "fails as asked"]
@@ -146,6 +147,10 @@ _SENTENCES: Mapping[Kind, str] = {
     "could have caught points": "could have caught a change {sign} {change:points}",
     "slower than fp32": "{test}: {scenario} takes {now:s}, {reference} {then:s} ({change:change})",
     "turns preempted": "{percent:.0f} % of turns preempted",
+    "calls failed": "{failed} of {calls} calls failed",
+    "late calls": "{late} of {calls} calls later than {limit:s}",
+    "backlog grows": "the rate is more than is served: calls that wait rise from {first} to {last}",
+    "generator late": "calls were issued up to {lag:s} late by the generator, of which {allowed:s} would not matter",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
     "steal": "the host took {share:.0%} of the CPU time for others (steal)",

@@ -1,0 +1,1 @@
+"""How calls arrive: generators of load, which call and note when."""

@@ -1,0 +1,193 @@
+"""Loads: their markers, their schedules, and what their times say."""
+
+import heapq
+import random
+from array import array
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from statistics import mean, stdev
+
+import pytest
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.loads import (
+    Load,
+    Served,
+    early_stopping,
+    fewest_calls,
+    goodput,
+    next_rate,
+    parse_load,
+    why_not_served,
+    why_unsure,
+)
+from pytest_hwperf.loads.schedule import schedule
+
+SERVER = Load(kind="server", qps=500, seconds=20, seed=3)
+
+
+def served(load: Load, service: Callable[[float], float], servers: int = 1) -> Served:
+    """Serve a schedule first come, first served; `service` returns the seconds of a call that starts at a time."""
+    free, due, ended = [0.0] * servers, schedule(load), array("d")
+    for moment in due:
+        start = max(moment, heapq.heappop(free))
+        ended.append(start + service(start))
+        heapq.heappush(free, ended[-1])
+    return Served(due=due, issued=due, ended=ended)
+
+
+def test_a_schedule_is_that_of_its_seed() -> None:
+    assert schedule(SERVER) == schedule(SERVER)
+    assert schedule(SERVER) != schedule(Load(kind="server", qps=500, seconds=20, seed=4))
+
+
+@pytest.mark.parametrize(("shape", "variation"), [(1.0, 1.0), (4.0, 0.5), (0.25, 2.0)])
+def test_gaps_have_the_mean_and_the_variation_of_their_distribution(shape: float, variation: float) -> None:
+    """The coefficient of variation of a gamma distribution is one over the root of its shape."""
+    due = schedule(Load(kind="server", qps=1000, seconds=60, seed=1, shape=shape))
+    gaps = [later - before for before, later in pairwise(due)]
+
+    assert mean(gaps) == pytest.approx(1e-3, rel=0.03)
+    assert stdev(gaps) / mean(gaps) == pytest.approx(variation, rel=0.03)
+    assert 0 < due[0] < due[-1] < 60
+
+
+def test_all_calls_of_an_offline_load_are_due_at_once() -> None:
+    assert [0.0] * 7 == list(schedule(Load(kind="offline", calls=7)))
+
+
+def stalled(start: float, stall_s: float = 1.0, at_s: float = 10.0) -> float:
+    """Take a millisecond a call; the first one to start after `at_s` takes a second."""
+    return stall_s if at_s <= start < at_s + 0.002 else 0.001
+
+
+def test_a_stall_is_in_the_latency_of_every_call_that_waited_for_it() -> None:
+    """From the schedule its p99 is near 900 ms; a closed loop, in which one call waits, would say 1 ms."""
+    open_loop = sorted(served(SERVER, stalled).latencies)
+    closed = sorted([1.0, *[0.001] * 9_999])
+
+    assert 0.8 < open_loop[int(0.99 * len(open_loop))] < 1.0
+    assert closed[9_900] == 0.001
+
+
+@pytest.mark.parametrize(("kind", "share"), [("M/D/1", 0.5), ("M/M/1", 1.0)])
+@pytest.mark.parametrize("utilisation", [0.5, 0.7])
+def test_waits_of_a_simulated_server_agree_with_theory(kind: str, share: float, utilisation: float) -> None:
+    """Pollaczek and Khinchine: an M/M/1 server lets calls wait rho S / (1 - rho), an M/D/1 server half as long."""
+    chance, service_s = random.Random(7), 0.001
+    load = Load(kind="server", qps=utilisation / service_s, seconds=400, seed=5)
+    times = served(load, lambda _: service_s if kind == "M/D/1" else chance.expovariate(1 / service_s))
+    waits = mean(times.latencies) - service_s
+
+    assert waits == pytest.approx(share * utilisation * service_s / (1 - utilisation), rel=0.1)
+
+
+@pytest.mark.parametrize(("q", "fewest"), [(0.5, 11), (0.9, 64), (0.95, 130), (0.99, 662), (0.999, 6636)])
+def test_early_stopping_takes_as_many_calls_as_the_reference_says(q: float, fewest: int) -> None:
+    assert fewest == fewest_calls(q)
+    assert early_stopping(range(fewest - 1), q) is None
+    assert early_stopping(range(fewest), q) == fewest - 1  # the largest
+
+
+def test_early_stopping_is_an_order_statistic_beyond_the_percentile() -> None:
+    """binom.cdf(42, 6000, 0.01) is 0.0088, and that of 43 is 0.0129."""
+    assert early_stopping(range(6000), 0.99) == 6000 - 42
+
+
+def test_a_rate_that_is_kept_is_served() -> None:
+    load = Load(kind="server", qps=500, seconds=20, seed=3, within_ms=50)
+    times = served(load, lambda _: 0.001)
+
+    assert why_not_served(load, times) is None
+    assert goodput(load, times) == pytest.approx(len(times.due) / 20, rel=1e-3)
+
+
+def test_late_calls_are_counted_and_no_good_answers() -> None:
+    load = Load(kind="server", qps=500, seconds=20, seed=3, within_ms=50)
+    times = served(load, stalled)
+    late = sum(one > 0.05 for one in times.latencies)
+
+    assert str(why_not_served(load, times)) == f"{late} of {len(times.due)} calls later than 50.0 ms"
+    assert goodput(load, times) == pytest.approx((len(times.due) - late) / 20, rel=1e-3)
+
+
+def test_a_backlog_that_grows_is_said_without_a_bound() -> None:
+    reason = why_not_served(SERVER, served(SERVER, lambda _: 0.003))
+
+    assert reason is not None
+    assert reason.kind == "backlog grows"
+    assert why_not_served(SERVER, served(SERVER, lambda _: 0.0015)) is None
+
+
+def test_failed_calls_are_no_answers() -> None:
+    times = served(SERVER, lambda _: 0.001)
+    broken = Served(due=times.due, issued=times.issued, ended=times.ended, failed=3)
+
+    assert str(why_not_served(SERVER, broken)) == f"3 of {len(times.due) + 3} calls failed"
+
+
+def test_a_generator_that_is_late_is_doubted() -> None:
+    times = served(SERVER, lambda _: 0.001)
+    late = Served(due=times.due, issued=array("d", (due + 0.002 for due in times.due)), ended=times.ended)
+
+    assert why_unsure(SERVER, times) is None
+    assert late.lag_s == pytest.approx(0.002)
+    assert str(why_unsure(SERVER, late)).startswith("calls were issued up to 2.00 ms late by the generator")
+
+
+def test_nothing_is_said_of_no_calls() -> None:
+    none = Served(due=array("d"), issued=array("d"), ended=array("d"))
+
+    assert why_not_served(SERVER, none) is None
+    assert why_unsure(SERVER, none) is None
+    assert goodput(SERVER, none) == 0
+
+
+@pytest.mark.parametrize("highest", [3.0, 70.0, 1234.0])
+def test_the_highest_rate_is_found_by_doubling_and_bisection(highest: float) -> None:
+    tried = dict[float, bool]()
+    while (rate := next_rate(tried, 100.0)) is not None:
+        tried[rate] = rate <= highest
+
+    best = max(rate for rate, kept in tried.items() if kept)
+    assert best <= highest < best * 1.05
+    assert len(tried) < 16
+
+
+def test_where_nothing_is_served_the_search_ends() -> None:
+    tried = dict[float, bool]()
+    while (rate := next_rate(tried, 100.0)) is not None:
+        tried[rate] = False
+
+    assert len(tried) == 21
+
+
+def test_a_load_says_what_it_is() -> None:
+    load = parse_load({"kind": "server", "qps": 200, "seconds": 2, "seed": 1})
+
+    assert str(load) == "server qps=200 seconds=2 seed=1 shape=1 within_ms=0 in_flight=1"
+    assert load.is_open
+    assert not parse_load({"kind": "concurrency", "in_flight": 4}).is_open
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({}, "hwload: kind=None is no load. Allowed: single_stream, multi_stream, concurrency, offline, server"),
+        ({"kind": "servr", "qps": 2}, "hwload: kind='servr' is no load. Did you mean 'server'?*"),
+        ({"kind": "server"}, "hwload: a server load needs qps=, the calls a second, such as qps=200"),
+        (
+            {"kind": "server", "qps": 2, "rows": 3},
+            "hwload: rows= says nothing of a server load.*Allowed: qps, seconds, *",
+        ),
+        ({"kind": "server", "qps": -2}, "hwload: qps=-2: a number from 0.001 to 1e+06"),
+        ({"kind": "server", "qps": True}, "hwload: qps=True: a number from 0.001 to 1e+06"),
+        ({"kind": "concurrency", "in_flight": 1.5}, "hwload: in_flight=1.5: a whole number from 1 to 1024"),
+        ({"kind": "server", "qps": float("nan")}, "hwload: qps=nan: a number from 0.001 to 1e+06"),
+    ],
+)
+def test_a_bad_load_says_what_is_allowed(keywords: Mapping[str, object], said: str) -> None:
+    with pytest.raises(UsageProblem) as caught:
+        parse_load(keywords)
+
+    pytest.LineMatcher([str(caught.value)]).fnmatch_lines([said])

@@ -1,0 +1,84 @@
+"""A load of threads makes the calls that it was asked for; how long they take is left to the machine."""
+
+import threading
+
+import pytest
+
+from pytest_hwperf.core.loads import Load
+from pytest_hwperf.loads.schedule import schedule
+from pytest_hwperf.loads.threads import Times, drive
+
+
+def test_every_call_of_a_schedule_is_made_in_its_order() -> None:
+    load, times, made = Load(kind="server", qps=2000, seconds=0.05, seed=1), Times(), list[int]()
+    drive(load, made.append, times)
+    served = times.served()
+
+    assert schedule(load) == served.due
+    assert [*range(len(served.due))] == made
+    assert all(
+        due <= issued <= ended for due, issued, ended in zip(served.due, served.issued, served.ended, strict=True)
+    )
+
+
+def test_at_most_so_many_calls_run_at_once() -> None:
+    """Each waits for the other one, so that two have to run at once, and a third would be seen."""
+    both, running, most = threading.Barrier(2, timeout=30), list[int](), list[int]()
+
+    def call(number: int) -> None:
+        running.append(number)
+        both.wait()
+        most.append(len(running))
+        both.wait()
+        running.remove(number)
+
+    times = Times()
+    drive(Load(kind="offline", calls=20, in_flight=2), call, times)
+
+    assert len(times.served().due) == 20
+    assert {2} == set(most)
+
+
+@pytest.mark.parametrize("kind", ["single_stream", "concurrency"])
+def test_a_closed_loop_calls_until_its_time_is_up(kind: str) -> None:
+    load, times = Load(kind=kind, seconds=0.02, in_flight=1), Times()  # type: ignore[arg-type] # these two
+    drive(load, lambda _: None, times)
+    served = times.served()
+
+    assert served.due == served.issued
+    assert all(due < load.seconds for due in served.due)
+    assert all(before <= after for before, after in zip(served.ended, served.due[1:], strict=False))
+
+
+def test_a_failed_call_is_counted_and_does_not_end_the_load() -> None:
+    def call(number: int) -> None:
+        if number == 3:
+            raise KeyError(number)
+
+    times = Times()
+    drive(Load(kind="offline", calls=10), call, times)
+
+    assert times.failed == times.served().failed == 1
+    assert len(times.served().due) == 9
+    assert isinstance(times.error, KeyError)
+
+
+@pytest.mark.parametrize("load", [Load(kind="server", qps=1000, seconds=600), Load(kind="concurrency", seconds=600)])
+def test_an_interrupt_ends_it_and_keeps_what_was_measured(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C reaches the main thread: here while it waits for a call to be due, or for the loop to end."""
+    times, called = Times(), threading.Event()
+
+    def interrupt(*_: object) -> None:
+        if called.wait(30):
+            raise KeyboardInterrupt
+
+    def call(number: int) -> None:
+        if number == 1:
+            called.set()
+
+    waits = "sleep" if load.is_open else "Future.result"
+    monkeypatch.setattr(f"pytest_hwperf.loads.threads.{waits}", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        drive(load, call, times)
+
+    assert times.served().due
