@@ -3,7 +3,7 @@
 from types import TracebackType
 
 _PACKAGE = "pytest_hwperf"
-_CALLERS = frozenset({f"{_PACKAGE}.measure.sampling", f"{_PACKAGE}.measure.subjects"})  # their last line is the call
+_CALLERS = frozenset(f"{_PACKAGE}.measure.{name}" for name in ("stream", "items", "subjects"))  # end with the call
 
 
 def without_own_frames(trace: TracebackType | None) -> TracebackType | None:

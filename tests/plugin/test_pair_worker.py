@@ -40,9 +40,9 @@ def test_work_is_planted_by_the_task_and_never_by_the_environment(
     asked: list[float] = []
 
     @contextmanager
-    def target(_subject: object, _energy: object, plant: float, **_: object) -> Iterator[tuple[None, None, float]]:
+    def target(_subject: object, _energy: object, plant: float, **_: object) -> Iterator[tuple[Any, None]]:
         asked.append(plant)
-        yield None, None, 0.0
+        yield SimpleNamespace(loaded=SimpleNamespace(loop=SimpleNamespace(thread=None))), None
 
     monkeypatch.setenv("HWPERF_PLANT", "0.5")
     monkeypatch.setattr("pytest_hwperf.measure.pair_target.ready_target", target)
