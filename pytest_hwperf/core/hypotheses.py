@@ -60,6 +60,7 @@ class Facts(Record, frozen=True, kw_only=True):
 
     conditions: Mapping[str, str] = {}
     scenario: str = ""
+    parts: tuple[str, ...] = ()  # metrics of what its calls consist of, such as the items of a stream
 
 
 @dataclass(slots=True, kw_only=True)
@@ -229,7 +230,7 @@ def _ask(
     found: Questions, test: MeasuredTest, measurement: Measurement, rehearsal: Rehearsal, energy: EnergySource | None
 ) -> None:
     """Sort the hypotheses of a measurement's margins by what can decide them: pairs, fresh processes, values."""
-    facts = (rehearsal.facts[measurement][side] for side in SIDES)
+    facts = [rehearsal.facts[measurement][side] for side in SIDES]
     then, now = ({**one.conditions, "scenario": one.scenario} for one in facts)
     differences = differing(then, now)
     exact = rehearsal.exact.get(measurement, {})
@@ -246,6 +247,8 @@ def _ask(
             found.processes.extend([hypothesis] * (margin.metric in test.metrics))
         elif reciprocal := _reciprocal(margin, test.named):
             found.parts[key] = ("not comparable", state("reciprocal", other=reciprocal))
+        elif metric.in_turns == "part":
+            found.hypotheses.extend([hypothesis] * all(metric.name in one.parts for one in facts))
         elif metric.in_turns == "window":
             _ask_energy(found, hypothesis, energy if margin.metric in test.metrics else None)
         elif metric.in_turns:

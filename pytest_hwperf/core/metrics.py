@@ -15,8 +15,9 @@ Scale = Literal["relative", "absolute"]
 # "memory" or "cold", of each example, of the model's file, of a separate session of the runtime, by the test itself;
 # "parts": of what a timed call consists of, the items of its stream or the rows of varying length.
 Taken = Literal["calls", "parts", "windows", "memory", "cold", "examples", "file", "session", "record"]
-# What a block of a pair's turns measures of it; "window": nothing, so that the energy meter takes a window of its own.
-InTurns = Literal["", "seconds", "rate", "CPU seconds", "window"]
+# What a block of a pair's turns measures of it; "part": its median, as the side reports it; "window": nothing, so that
+# the energy meter takes a window of its own.
+InTurns = Literal["", "seconds", "rate", "CPU seconds", "part", "window"]
 # What the total of a window is divided by: its calls, their rows, or the seconds of the allotted cores.
 Spread = Literal["call", "row", "core second"]
 
@@ -140,9 +141,11 @@ _ROWS = (
         unit="s",
         better="lower",
         taken="parts",
+        in_turns="part",
         statistics=_ITEM_TIMES,
         shown=("p50", "p95"),
         budgets=_milliseconds("first_item", _ITEM_TIMES),
+        margins=(DefaultMargin(statistic="p50", size=0.02),),
         remedy=_STREAMS,
     ),
     Metric(
@@ -151,9 +154,11 @@ _ROWS = (
         unit="s",
         better="lower",
         taken="parts",
+        in_turns="part",
         statistics=_ITEM_TIMES,
         shown=("p50", "p95"),
         budgets=_milliseconds("item", _ITEM_TIMES),
+        margins=(DefaultMargin(statistic="p50", size=0.02),),
         remedy=_STREAMS,
     ),
     _windows(

@@ -3,7 +3,7 @@
 import sys
 import threading
 import tracemalloc
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def untraced(call: Callable[[], T]) -> T:
             sys.settrace(tracer)
 
 
-async def untraced_wait(work: Awaitable[T]) -> T:
+async def untraced_wait(work: Coroutine[Any, Any, T]) -> T:
     """Await something that coverage.py does not observe, and return its value: as `untraced`, in one frame too."""
     tracer = sys.gettrace()
     suspended = tracer is not None and _name_of(tracer) == _COVERAGE

@@ -1,14 +1,17 @@
 """The event loop on which async calls are awaited: one of the measurement's own, or the one that runs their test."""
 
-import asyncio
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.host.tracing import untraced_wait
+
+if TYPE_CHECKING:
+    import asyncio  # which takes longer to import than most sessions need of it
 
 T = TypeVar("T")
 
@@ -30,6 +33,9 @@ class Loop(Protocol):
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work` on the loop and return its value."""
 
+    def call(self, work: Callable[[], T]) -> T:
+        """Call a plain function in the thread in which calls are made, and return its value."""
+
     def close(self) -> None:
         """End the loop, if it is the measurement's own."""
 
@@ -48,6 +54,8 @@ class OwnLoop:
             UsageProblem: a loop runs in this thread, so that no other one can.
         """
         if self._runner is None:
+            import asyncio
+
             _refuse_within_a_loop()
             self._runner = asyncio.Runner()
             self._runner.get_loop()
@@ -57,6 +65,10 @@ class OwnLoop:
         self.open()
         assert self._runner is not None  # noqa: S101 - for the type checker
         return self._runner.run(work)
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Call `work` here."""
+        return work()
 
     def close(self) -> None:
         """Cancel what still runs on the loop, and close it."""
@@ -77,7 +89,7 @@ class TestLoop:
     def __init__(self) -> None:
         """Belong to the calling thread."""
         self.thread = threading.current_thread()
-        self._asked: SimpleQueue[Coroutine[Any, Any, Any] | None] = SimpleQueue()
+        self._asked: SimpleQueue[tuple[Coroutine[Any, Any, Any], bool] | None] = SimpleQueue()
         self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
         self._left: BaseException | None = None  # why the loop's thread answers no more
 
@@ -85,16 +97,20 @@ class TestLoop:
         """Do nothing: the loop runs."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Have the loop's thread await `work`, and return its value."""
+        """Have the loop's thread await `work`, observed by coverage.py as this one is, and return its value."""
         if self._left is not None:
             work.close()
             raise self._left
-        self._asked.put(work)
+        self._asked.put((work, sys.gettrace() is not None))
         value: T
         value, error = self._answers.get()
         if error is not None:
             raise error
         return value
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Have the loop's thread call `work`, on its loop."""
+        return self.run(_called(work))
 
     def close(self) -> None:
         """Do nothing: the loop is not the measurement's."""
@@ -112,8 +128,9 @@ class TestLoop:
 
         threading.Thread(target=copy_context().run, args=(measured,), daemon=True, name="hwperf").start()
         try:
-            while (work := self._asked.get()) is not None:
-                self._answers.put(await _outcome(work))
+            while (asked := self._asked.get()) is not None:
+                work, observed = asked
+                self._answers.put(await _outcome(work if observed else untraced_wait(work)))
         except BaseException as error:
             self._left = error
             self._answers.put((None, error))
@@ -125,15 +142,21 @@ class TestLoop:
         return value
 
 
+async def _called(work: Callable[[], T]) -> T:
+    return work()
+
+
 async def _outcome(work: Coroutine[Any, Any, T]) -> tuple[T | None, BaseException | None]:
-    """Await `work`, unobserved by coverage.py; a cancellation too goes through the measurement, which it ends."""
+    """Await `work`; a cancellation too goes through the measurement, which it ends."""
     try:
-        return await untraced_wait(work), None
+        return await work, None
     except BaseException as error:  # noqa: BLE001 - raised again by the measurement
         return None, error
 
 
 def _refuse_within_a_loop() -> None:
+    import asyncio
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:

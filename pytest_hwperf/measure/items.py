@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from itertools import pairwise
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ class ItemTimes:
                 self.item_s.extend((after - before) / _SECOND for before, after in pairwise(instants[1:]))
         del self._calls[:]
         return items
+
+    def medians(self) -> dict[str, float]:
+        """Return metric → median in seconds, of what there is."""
+        found = {"first_item": self.first_s, "item": self.item_s}
+        return {metric: median(values) for metric, values in found.items() if values}
 
 
 def is_stream(value: object) -> bool:

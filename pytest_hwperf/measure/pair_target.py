@@ -51,6 +51,14 @@ class PairTarget:
             return array("q", map(int, untraced(partial(self.stream.times, calls, perf_counter_ns))))
         return untraced(lambda: array("q", (self.stream.batch(batch, perf_counter_ns) for _ in range(calls))))
 
+    def parts(self) -> dict[str, float]:
+        """Return metric → median in seconds, of the items of the streams in the latest block."""
+        items = self.stream.items
+        if items is None:
+            return {}
+        items.settle()
+        return items.medians()
+
     def exact(self) -> list[Sample]:
         """Return accuracy, flips, size and the arena's peaks."""
         predicted = self.loaded.labels() if self.loaded.labels else None

@@ -4,6 +4,7 @@ import math
 from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from inspect import isawaitable
 from itertools import cycle, islice, repeat
 from time import perf_counter_ns
@@ -23,6 +24,11 @@ class FirstCall:
     value: object  # awaited; of a stream the list of its items
     seconds: float
     items: ItemTimes | None  # None: its value is no stream
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Metrics of what the call consists of: those of the items of a stream."""
+        return tuple(self.items.medians()) if self.items else ()
 
 
 class Stream:
@@ -61,14 +67,20 @@ class Stream:
         Raises:
             UsageProblem: the call is async, and a loop runs in this thread already.
         """
-        arguments = self._arguments(1)[0]
         self._next_lengths(1)
+        first = self._loop.call(partial(self._first_called, self._arguments(1)[0], clock_ns))
+        if isinstance(first, FirstCall):
+            return first
+        made, spent_ns = first
+        self._open_loop(made)
+        return self._loop.run(self._first_awaited(made, spent_ns, clock_ns))
+
+    def _first_called(self, arguments: tuple[Any, ...], clock_ns: Clock) -> FirstCall | tuple[Any, int]:
+        """Make the first call; return what is to be awaited, and the nanoseconds so far, where it is not over."""
         began = clock_ns()
         made = self._given(*arguments)
         if isawaitable(made) or isinstance(made, AsyncIterator):
-            spent_ns = clock_ns() - began
-            self._open_loop(made)
-            return self._loop.run(self._first_awaited(made, spent_ns, clock_ns))
+            return made, clock_ns() - began
         if not is_stream(made):
             return FirstCall(value=made, seconds=(clock_ns() - began) / _SECOND, items=None)
         self.items, instants, value = ItemTimes(), array("q", [began]), list[object]()
@@ -79,7 +91,7 @@ class Stream:
         return self._first_of_items(value, instants, clock_ns())
 
     async def _first_awaited(self, made: Any, spent_ns: int, clock_ns: Clock) -> FirstCall:
-        """Await what the first call has made in `spent_ns`; how the loop got to it belongs to no call."""
+        """Await what the first call has made in `spent_ns`; the time until the loop got to it belongs to no call."""
         began, awaited, value = clock_ns() - spent_ns, isawaitable(made), made
         self.awaits = True
         if awaited:
@@ -124,7 +136,7 @@ class Stream:
         if self.awaits:
             taken = self._loop.run(self._times_awaited(count, clock_ns, deadline_ns))
         else:
-            taken = self._times(count, clock_ns, deadline_ns)
+            taken = self._loop.call(partial(self._times, count, clock_ns, deadline_ns))
         if lengths:
             self.length_s.extend(ns / length / _SECOND for ns, length in zip(taken, lengths, strict=False))
         return taken
@@ -132,7 +144,9 @@ class Stream:
     def batch(self, count: int, clock_ns: Clock) -> int:
         """Make `count` calls; return the nanoseconds of all, the loop included."""
         self._next_lengths(count)
-        return self._loop.run(self._batch_awaited(count, clock_ns)) if self.awaits else self._batch(count, clock_ns)
+        if self.awaits:
+            return self._loop.run(self._batch_awaited(count, clock_ns))
+        return self._loop.call(partial(self._batch, count, clock_ns))
 
     def _times(self, count: int, clock_ns: Clock, deadline_ns: float) -> Values:
         taken = array("d", bytes(8 * count))

@@ -53,6 +53,9 @@ class Measurable(Protocol):
     def block(self, calls: int, batch: int) -> "array[int]":
         """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
 
+    def parts(self) -> Mapping[str, float]:
+        """Return metric → median in seconds, of what the calls of the latest block consist of."""
+
     def exact(self) -> Sequence[Sample]:
         """Return what needs no clock: correctness by example, sizes."""
 
@@ -164,7 +167,7 @@ class Turns:
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
         if asked.rest:  # the other side is next
             self._idle()
-        self.send(BlockTimes(cpu_ns=cpu, thread_ns=thread, switches=switches), taken)
+        self.send(BlockTimes(cpu_ns=cpu, thread_ns=thread, switches=switches, parts=target.parts()), taken)
 
     def _idle(self) -> None:
         """Wait until this process is idle: a pool that spins on would disturb the other side's turn."""

@@ -5,14 +5,14 @@ import re
 from array import array
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import closing
-from functools import partial, wraps
+from functools import partial
 from inspect import iscoroutine
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import pytest
 
 from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
-from pytest_hwperf.core.errors import HwperfError, UsageProblem
+from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.core.metrics import METRICS, Better
@@ -25,42 +25,7 @@ from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
-from pytest_hwperf.plugin.tracebacks import without_own_frames
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def _raised_at_the_call(method: Callable[P, R]) -> Callable[P, R]:
-    """Let errors point at the user's line and at what the user's code did, without the frames of this package."""
-
-    @wraps(method)
-    def shown(*args: P.args, **kwargs: P.kwargs) -> R:
-        __tracebackhide__ = True
-        try:
-            return method(*args, **kwargs)
-        except HwperfError as error:
-            raise error.with_traceback(None) from None
-        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - raised again
-            raise error.with_traceback(without_own_frames(error.__traceback__))  # noqa: B904 - the same error
-
-    return shown
-
-
-def _raised_at_the_await(method: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Do the same for a method that is awaited."""
-
-    @wraps(method)
-    async def shown(*args: P.args, **kwargs: P.kwargs) -> R:
-        __tracebackhide__ = True
-        try:
-            return await method(*args, **kwargs)
-        except HwperfError as error:
-            raise error.with_traceback(None) from None
-        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - raised again
-            raise error.with_traceback(without_own_frames(error.__traceback__))  # noqa: B904 - the same error
-
-    return shown
+from pytest_hwperf.plugin.tracebacks import raised_at_the_await, raised_at_the_call
 
 
 class Hwperf:
@@ -72,7 +37,7 @@ class Hwperf:
         self._session = session_of(item.config)
         self._test = test_of(item)
 
-    @_raised_at_the_call
+    @raised_at_the_call
     def __call__(
         self,
         target: ReadyScenario | Callable[..., Any],
@@ -104,7 +69,7 @@ class Hwperf:
             subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
             return self._measured(subject, label)
 
-    @_raised_at_the_await
+    @raised_at_the_await
     async def awaitable(
         self,
         target: Callable[..., Any],
@@ -137,9 +102,13 @@ class Hwperf:
         """
         loop = TestLoop()
         subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
-        return await loop.serve(partial(self._measured, subject, label))
+        self._test.there = loop.call
+        try:
+            return await loop.serve(partial(self._measured, subject, label))
+        finally:
+            self._test.there = None
 
-    @_raised_at_the_call
+    @raised_at_the_call
     def record(self, name: str, value: float, *, better: Better, margin: str | None = None) -> None:
         """Add a metric of your own to this test, for instance `hwperf.record("rouge_l", 0.41, better="higher")`.
 
@@ -165,7 +134,7 @@ class Hwperf:
         )
         self._test.own_margins.append(Margin(metric=name, statistic="p50", size=size))
 
-    @_raised_at_the_call
+    @raised_at_the_call
     def scenarios(
         self,
         estimator: Any,
@@ -198,7 +167,7 @@ class Hwperf:
         self._test.skips.extend(skips)
         return found
 
-    @_raised_at_the_call
+    @raised_at_the_call
     def compare(
         self,
         models: Mapping[str, str],
@@ -311,6 +280,17 @@ def measured_body(item: pytest.Function) -> Callable[..., None]:
     def stand_in(**fixtures: Any) -> None:
         __tracebackhide__ = True
         Hwperf(item)(partial(body, **fixtures) if fixtures else body)
+
+    return stand_in
+
+
+def measured_async_body(item: pytest.Function) -> Callable[..., Coroutine[Any, Any, None]]:
+    """Return a stand-in for the body of an async test that measures it on the loop that runs the test."""
+    body = item.obj
+
+    async def stand_in(**fixtures: Any) -> None:
+        __tracebackhide__ = True
+        await Hwperf(item).awaitable(partial(body, **fixtures) if fixtures else body)
 
     return stand_in
 

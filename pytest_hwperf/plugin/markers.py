@@ -1,7 +1,7 @@
 """The markers of a test, read into budgets and margins; mistakes in them are found before anything runs."""
 
 from collections.abc import Callable, Mapping
-from inspect import isasyncgenfunction, iscoroutinefunction
+from inspect import isasyncgenfunction
 from typing import Any
 from unittest import TestCase
 
@@ -123,15 +123,8 @@ def _unmeasurable_body(item: pytest.Item) -> str:
         return f"hwbudget: {type(item).__name__} cannot be measured; move the budget to a test function"
     if "subtests" in item.fixturenames:
         return "hwbudget: a body with subtests would report them at every call; measure by hwperf(...) instead"
-    if _is_async(item.obj):
-        return (
-            "hwbudget: the body of an async test cannot be measured. Use the fixture: "
-            "run = await hwperf.awaitable(predict, X)"
-        )
+    if isasyncgenfunction(item.obj):
+        return "hwbudget: a body that yields is no test of pytest; measure a stream by hwperf(...)"
     if item.cls is not None and issubclass(item.cls, TestCase):
         return "hwbudget: the body of a unittest method cannot be measured; make it a function that uses the fixture"
     return ""
-
-
-def _is_async(body: object) -> bool:
-    return iscoroutinefunction(body) or isasyncgenfunction(body)

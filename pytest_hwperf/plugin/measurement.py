@@ -36,7 +36,7 @@ from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.inherited_options import command_for
-from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.session import called_there, session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.scenarios.threads import oversubscription
 
@@ -110,7 +110,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     Raises:
         MeasurementError: NaN outputs, or predictions of another length than the labels.
     """
-    if seen := lasting_tracers():
+    if seen := called_there(item, lasting_tracers):
         return _measured_untimed(item, subject, label, seen)
     shared = session_of(item.config)
     budgets, rows = test_of(item).markers.budgets, subject.rows

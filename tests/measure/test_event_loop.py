@@ -2,11 +2,14 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from time import perf_counter_ns
 from typing import Any
 
 import pytest
 
 from pytest_hwperf.measure.event_loop import TestLoop
+from pytest_hwperf.measure.stream import Stream
 
 
 async def where(*values: Any) -> tuple[Any, ...]:
@@ -32,6 +35,36 @@ def test_calls_are_made_on_the_loop_that_runs_and_measuring_elsewhere() -> None:
         assert loop.thread is here[0] is not measuring
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize("kind", ["plain", "generator", "async"])
+def test_every_call_is_made_in_the_thread_of_the_loop(kind: str) -> None:
+    """Also the first one, and those of plain functions: a client may belong to it."""
+    seen = set[threading.Thread]()
+
+    def plain() -> None:
+        seen.add(threading.current_thread())
+        asyncio.get_running_loop()
+
+    def generator() -> Iterator[int]:
+        plain()
+        yield 1
+
+    async def coroutine() -> None:
+        plain()
+
+    async def test() -> None:
+        loop = TestLoop()
+        stream = Stream({"plain": plain, "generator": generator, "async": coroutine}[kind], None, loop)
+
+        def measure() -> int:
+            stream.first()
+            return len(stream.times(2, perf_counter_ns)) + (stream.batch(2, perf_counter_ns) > 0)
+
+        assert await loop.serve(measure) == 3
+
+    asyncio.run(test())
+    assert seen == {threading.main_thread()}
 
 
 async def broken() -> None:

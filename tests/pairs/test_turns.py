@@ -4,7 +4,7 @@ import socket
 import threading
 import time
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -62,6 +62,9 @@ class FakeSubject:
 
     def block(self, calls: int, batch: int) -> "array[int]":
         return array("q", [5 * batch] * calls)
+
+    def parts(self) -> Mapping[str, float]:
+        return {"item": 0.25}
 
     def exact(self) -> Sequence[Sample]:
         return [SIZES]
@@ -140,6 +143,8 @@ def test_it_measures_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]
     ready, times, exact, energy = (receive(end) for _ in range(4))
     assert HERE == ready.message
     assert [10, 10, 10] == list(times.numbers)
+    assert isinstance(times.message, BlockTimes)
+    assert times.message.parts == {"item": 0.25}
     assert isinstance(times.message, BlockTimes)
     assert ExactSamples(samples=(SIZES,)) == exact.message
     assert EnergyResult(window=EnergyWindow(joules=1.0, needed_s=0.6)) == energy.message

@@ -2,6 +2,9 @@
 
 import pytest
 
+pytest.importorskip("pytest_asyncio")
+pytest.importorskip("anyio")
+
 ASYNCIO = ("-p", "pytest_asyncio.plugin", "-o", "asyncio_default_fixture_loop_scope=function")
 ANYIO = ("-p", "anyio.pytest_plugin")
 QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off")
@@ -94,6 +97,44 @@ def test_an_async_test_of_pytest_asyncio_measures_on_its_own_loop(pytester: pyte
     result.assert_outcomes(passed=1)
 
 
+BODY = """
+import asyncio, pytest
+from fakes.simulated_time import spend
+loops = set()
+@pytest.fixture
+def row():
+    return 3
+class TestClass:
+    @pytest.mark.hwbudget(latency_p95_ms={limit})
+    @pytest.mark.{plugin}
+    async def test_it(self, row):
+        assert row == 3
+        loops.add(asyncio.get_running_loop())
+        assert len(loops) == 1
+        spend(1000)
+"""
+
+
+@pytest.mark.parametrize(("plugin", "options"), [("asyncio", ASYNCIO), ("anyio", ANYIO)])
+@pytest.mark.parametrize(("limit", "outcome"), [(2, "passed"), (0.5, "failed")])
+def test_the_body_of_an_async_test_with_a_budget_is_the_call(
+    pytester: pytest.Pytester, plugin: str, options: tuple[str, ...], limit: float, outcome: str
+) -> None:
+    """On the loop of its plugin, with its fixtures."""
+    pytester.makepyfile(BODY.format(plugin=plugin, limit=limit))
+    result = run(pytester, *options, "-k", "not trio")
+
+    assert result.parseoutcomes() == {outcome: 1} | ({"deselected": 1} if plugin == "anyio" else {})
+    assert ("budget <= 500 µs: failed" in result.stdout.str()) == (outcome == "failed")
+
+
+def test_an_async_test_that_no_plugin_runs_fails_as_pytest_has_it(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("import pytest\n@pytest.mark.hwbudget(latency_p50_ms=1)\nasync def test_it(): pass")
+    result = run(pytester)
+
+    result.stdout.fnmatch_lines(["*async def functions are not natively supported*"])
+
+
 def test_an_async_test_that_does_not_await_its_measurement_is_told_how(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -176,14 +217,14 @@ def test_nothing_is_sampled_where_measuring_is_disabled(pytester: pytest.Pyteste
 
 
 @pytest.mark.live
-def test_memory_and_cold_starts_of_an_async_call_are_measured(pytester: pytest.Pytester) -> None:
-    """In fresh processes, one of them on the loop of its test."""
+def test_memory_of_an_async_call_is_measured(pytester: pytest.Pytester) -> None:
+    """In fresh processes, each on the loop of its test."""
     pytester.makepyfile(
         """
         import pytest
         async def predict(): return bytes(10_000_000)
         @pytest.mark.asyncio
-        @pytest.mark.hwbudget(memory_max_mb=30, cold_start_ms=1000)
+        @pytest.mark.hwbudget(memory_max_mb=30)
         async def test_it(hwperf):
             await hwperf.awaitable(predict)
         """

@@ -63,8 +63,7 @@ def test_all_bad_markers_are_reported_at_once(pytester: pytest.Pytester) -> None
 @pytest.mark.parametrize(
     ("source", "reported"),
     [
-        ("async def test_it(): pass", "the body of an async test cannot be measured"),
-        ("async def test_it(): yield", "the body of an async test cannot be measured"),
+        ("async def test_it(): yield", "a body that yields is no test of pytest"),
         (
             "import unittest\nclass TestIt(unittest.TestCase):\n    @MARK\n    def test_it(self): pass",
             "the body of a unittest method cannot be measured",
