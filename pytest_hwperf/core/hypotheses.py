@@ -19,6 +19,7 @@ COMMIT_DIGITS = 10  # that are shown
 FEWEST_PROCESSES = 3  # a side: where their values agree, no more are needed
 PROCESSES: Mapping[Literal["memory", "cold"], int] = {"memory": 3, "cold": 5}  # of one measurement: peaks agree sooner
 
+_OF_DATA = frozenset({"data", "lengths"})  # conditions: their digest, and the mix of lengths of their rows
 _LEAST_ENERGY = 0.05  # margin: a window's energy also depends on temperature and other load
 _FIXED: Mapping[Taken, Literal["example", "file"]] = {"examples": "example", "file": "file", "session": "file"}
 
@@ -239,7 +240,7 @@ def _ask(
         hypothesis = Hypothesis(measurement=measurement, margin=margin, better=metric.better)
         key = hypothesis.key
         if differences:
-            kind: Kind = "other data" if [one.name for one in differences] == ["data"] else "other conditions"
+            kind: Kind = "other data" if {one.name for one in differences} <= _OF_DATA else "other conditions"
             found.parts[key] = ("not comparable", state(kind, differences))
         elif metric.taken in _FIXED:
             found.fixed_samples.extend(_fixed_sample(hypothesis, exact))

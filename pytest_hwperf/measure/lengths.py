@@ -17,7 +17,7 @@ def mix_of(X: Any) -> Mapping[str, str]:
     ordered, count = sorted(found), len(found)
     median, p95 = ordered[(count - 1) // 2], ordered[-(-95 * count // 100) - 1]
     digest = hashlib.sha256(",".join(map(str, found)).encode()).hexdigest()[:8]
-    return {"lengths": f"{count} rows, median {median}, p95 {p95}, digest {digest}"}
+    return {"lengths": f"{count} rows (median {median}, p95 {p95}, digest {digest})"}
 
 
 def lengths_of(inputs: Sequence[Any]) -> list[int]:

@@ -17,7 +17,7 @@ TEXTS = ["a" * length for length in range(1, 101)]
 )
 def test_a_mix_is_told_by_count_median_and_p95(X: Any) -> None:
     """Nearest rank: the 50th and the 95th of a hundred."""
-    assert mix_of(X)["lengths"].startswith("100 rows, median 50, p95 95, digest ")
+    assert mix_of(X)["lengths"].startswith("100 rows (median 50, p95 95, digest ")
 
 
 def test_another_order_is_another_mix() -> None:

@@ -253,7 +253,7 @@ def test_the_mix_of_lengths_is_a_condition() -> None:
     texts = ["ab", "abcd", "a", "abc"]
     subject = callable_subject(len, texts, batch_size=2)
 
-    assert subject.conditions["lengths"].startswith("4 rows, median 2, p95 4, digest ")
+    assert subject.conditions["lengths"].startswith("4 rows (median 2, p95 4, digest ")
     assert subject.load().lengths == [6, 4]
     assert "lengths" not in callable_subject(len, X, batch_size=2).conditions
 
