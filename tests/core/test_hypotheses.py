@@ -190,10 +190,9 @@ def test_what_no_turn_and_no_process_tells_is_not_asked() -> None:
             "data: a1, b2 (baseline, now): other rows, or rows drawn without a seed",
         ),
         (
-            Facts(conditions={"data": "a1", "lengths": "9 rows (median 12)"}),
-            Facts(conditions={"data": "b2", "lengths": "9 rows (median 30)"}),
-            "data: a1, b2; lengths: 9 rows (median 12), 9 rows (median 30) (baseline, now): other rows, or rows drawn "
-            "without a seed",
+            Facts(conditions={"data": "a1", "lengths": "9 (p95 4)"}),
+            Facts(conditions={"data": "b2", "lengths": "9 (p95 7)"}),
+            "data: a1, b2; lengths: 9 (p95 4), 9 (p95 7) (baseline, now): other rows, or rows drawn without a seed",
         ),
         (
             Facts(conditions={"batch_size": "1", "data": "a1"}, scenario="onnx_fp32"),
