@@ -19,6 +19,7 @@ COMMIT_DIGITS = 10  # that are shown
 FEWEST_PROCESSES = 3  # a side: where their values agree, no more are needed
 PROCESSES: Mapping[Literal["memory", "cold"], int] = {"memory": 3, "cold": 5}  # of one measurement: peaks agree sooner
 
+_OF_DATA = frozenset({"data", "lengths"})  # conditions: their digest, and the mix of lengths of their rows
 _LEAST_ENERGY = 0.05  # margin: a window's energy also depends on temperature and other load
 _FIXED: Mapping[Taken, Literal["example", "file"]] = {"examples": "example", "file": "file", "session": "file"}
 
@@ -60,6 +61,7 @@ class Facts(Record, frozen=True, kw_only=True):
 
     conditions: Mapping[str, str] = {}
     scenario: str = ""
+    parts: tuple[str, ...] = ()  # metrics of what its calls consist of, such as the items of a stream
 
 
 @dataclass(slots=True, kw_only=True)
@@ -229,7 +231,7 @@ def _ask(
     found: Questions, test: MeasuredTest, measurement: Measurement, rehearsal: Rehearsal, energy: EnergySource | None
 ) -> None:
     """Sort the hypotheses of a measurement's margins by what can decide them: pairs, fresh processes, values."""
-    facts = (rehearsal.facts[measurement][side] for side in SIDES)
+    facts = [rehearsal.facts[measurement][side] for side in SIDES]
     then, now = ({**one.conditions, "scenario": one.scenario} for one in facts)
     differences = differing(then, now)
     exact = rehearsal.exact.get(measurement, {})
@@ -238,7 +240,7 @@ def _ask(
         hypothesis = Hypothesis(measurement=measurement, margin=margin, better=metric.better)
         key = hypothesis.key
         if differences:
-            kind: Kind = "other data" if [one.name for one in differences] == ["data"] else "other conditions"
+            kind: Kind = "other data" if {one.name for one in differences} <= _OF_DATA else "other conditions"
             found.parts[key] = ("not comparable", state(kind, differences))
         elif metric.taken in _FIXED:
             found.fixed_samples.extend(_fixed_sample(hypothesis, exact))
@@ -246,6 +248,8 @@ def _ask(
             found.processes.extend([hypothesis] * (margin.metric in test.metrics))
         elif reciprocal := _reciprocal(margin, test.named):
             found.parts[key] = ("not comparable", state("reciprocal", other=reciprocal))
+        elif metric.in_turns == "part":
+            found.hypotheses.extend([hypothesis] * all(metric.name in one.parts for one in facts))
         elif metric.in_turns == "window":
             _ask_energy(found, hypothesis, energy if margin.metric in test.metrics else None)
         elif metric.in_turns:

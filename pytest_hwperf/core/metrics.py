@@ -12,10 +12,12 @@ Better = Literal["lower", "higher"]
 Scale = Literal["relative", "absolute"]
 
 # How values are taken: one of each timed call, between two readings of a meter, by fresh processes in the role
-# "memory" or "cold", of each example, of the model's file, of a separate session of the runtime, or by the test itself.
-Taken = Literal["calls", "windows", "memory", "cold", "examples", "file", "session", "record"]
-# What a block of a pair's turns measures of it; "window": nothing, so that the energy meter takes a window of its own.
-InTurns = Literal["", "seconds", "rate", "CPU seconds", "window"]
+# "memory" or "cold", of each example, of the model's file, of a separate session of the runtime, by the test itself;
+# "parts": of what a timed call consists of, the items of its stream or the rows of varying length.
+Taken = Literal["calls", "parts", "windows", "memory", "cold", "examples", "file", "session", "record"]
+# What a block of a pair's turns measures of it; "part": its median, as the side reports it; "window": nothing, so that
+# the energy meter takes a window of its own.
+InTurns = Literal["", "seconds", "rate", "CPU seconds", "part", "window"]
 # What the total of a window is divided by: its calls, their rows, or the seconds of the allotted cores.
 Spread = Literal["call", "row", "core second"]
 
@@ -84,10 +86,19 @@ class Metric:
 MEDIAN_LATENCY = ("latency", "p50")  # by which scenarios are ranked, and which a rehearsal takes
 ENERGY, BOARD_ENERGY = "energy", "gpu_energy"  # of the processors and of boards: together the energy of a call
 
+
+def _milliseconds(name: str, statistics: tuple[str, ...]) -> tuple[BudgetKeyword, ...]:
+    """Return a budget in milliseconds for each statistic of a metric: `latency_p95_ms`."""
+    return tuple(BudgetKeyword(keyword=f"{name}_{one}_ms", statistic=one, factor=1e-3) for one in statistics)
+
+
 _LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 _SCENARIO = "it needs a scenario: hwperf(scenario)"
 _BATCHES = "it needs a scenario or batch_size="
 _LABELS = "give y_true=, or a y in hwperf_data"
+
+_STREAMS = "it needs a callable that returns a generator or an async generator"
+_ITEM_TIMES = ("mean", "p50", "p90", "p95", "p99", "max")
 
 _windows = partial(Metric, taken="windows", statistics=("mean",))
 _examples = partial(Metric, exact=True, taken="examples", binary=True, statistics=("mean",))
@@ -105,10 +116,7 @@ _ROWS = (
         in_turns="seconds",
         statistics=_LATENCIES,
         shown=("p50", "p95"),
-        budgets=tuple(
-            BudgetKeyword(keyword=f"latency_{statistic}_ms", statistic=statistic, factor=1e-3)
-            for statistic in _LATENCIES
-        ),
+        budgets=_milliseconds("latency", _LATENCIES),
         # One statistic is enough, for the others share the same calls; a maximum of another number of calls is
         # another quantity, and has none.
         margins=(
@@ -127,6 +135,50 @@ _ROWS = (
         unit="s",
         better="lower",
         taken="calls",
+    ),
+    Metric(
+        name="first_item",
+        title="time to the first item of a stream, from the beginning of its call",
+        unit="s",
+        better="lower",
+        taken="parts",
+        in_turns="part",
+        statistics=_ITEM_TIMES,
+        shown=("p50", "p95"),
+        budgets=_milliseconds("first_item", _ITEM_TIMES),
+        margins=(DefaultMargin(statistic="p50", size=0.02),),
+        remedy=_STREAMS,
+    ),
+    Metric(
+        name="item",
+        title="time from an item of a stream to the next one",
+        unit="s",
+        better="lower",
+        taken="parts",
+        in_turns="part",
+        statistics=_ITEM_TIMES,
+        shown=("p50", "p95"),
+        budgets=_milliseconds("item", _ITEM_TIMES),
+        margins=(DefaultMargin(statistic="p50", size=0.02),),
+        remedy=_STREAMS,
+    ),
+    _windows(
+        name="item_throughput",
+        title="items of streams completed per second",
+        unit="1/s",
+        better="higher",
+        shown=("mean",),
+        budgets=(BudgetKeyword(keyword="throughput_min_ips", statistic="mean", factor=1.0),),
+        remedy=_STREAMS,
+    ),
+    Metric(
+        name="latency_per_length",
+        title="time of a call over the length of its rows, where they differ: characters of texts, elements of lists",
+        unit="s",
+        better="lower",
+        taken="parts",
+        shown=("p50",),
+        remedy="it needs batch_size= and rows of varying length, such as texts",
     ),
     _cold(
         name="cold_start",

@@ -57,7 +57,7 @@ def judge(
 
 def is_timed(metric: Metric) -> bool:
     """Whether another process gives another value: that of accuracy is the same, and of memory several are taken."""
-    return metric.taken in ("calls", "windows")
+    return metric.taken in ("calls", "parts", "windows")
 
 
 def keeps(run: Run, budget: Budget, value: float) -> bool:

@@ -89,8 +89,8 @@ def _serve(turns: Turns, spec: ModelSpec) -> None:
     from pytest_hwperf.measure.outputs import refuse_nan
     from pytest_hwperf.measure.pair_target import ready_target
 
-    with ready_target(subject_of(spec), lambda: None, hold_collector=spec.hold_collector) as (target, result, _):
-        refuse_nan(result)
+    with ready_target(subject_of(spec), lambda: None, hold_collector=spec.hold_collector) as (target, first):
+        refuse_nan(first.value)
         turns.serve(Ready(node=spec.test, index=0, label=spec.label), target)
 
 

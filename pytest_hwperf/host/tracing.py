@@ -3,7 +3,7 @@
 import sys
 import threading
 import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -54,6 +54,19 @@ def untraced(call: Callable[[], T]) -> T:
     finally:
         for tool, mask in events.items():
             monitoring.set_events(tool, mask)
+        if suspended:
+            sys.settrace(tracer)
+
+
+async def untraced_wait(work: Coroutine[Any, Any, T]) -> T:
+    """Await something that coverage.py does not observe, and return its value: as `untraced`, in one frame too."""
+    tracer = sys.gettrace()
+    suspended = tracer is not None and _name_of(tracer) == _COVERAGE
+    if suspended:  # tools of `sys.monitoring` observe all threads: who measures has suspended them
+        sys.settrace(None)
+    try:
+        return await work
+    finally:
         if suspended:
             sys.settrace(tracer)
 

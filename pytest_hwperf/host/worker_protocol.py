@@ -12,7 +12,7 @@ from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Count, Number, Record
 from pytest_hwperf.host.files import replace_file
 
-PROTOCOL = 4  # both sides must speak the same: a worker may run another version of this package
+PROTOCOL = 5  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker
 
 # Measure memory, time a cold start, name lines that allocate, make the whole measurement again, or be half of a pair.

@@ -92,13 +92,25 @@ def digest(*parts: Any) -> str:
 
     total = hashlib.sha256()
     for part in parts:
-        values = np.asarray(part)
+        values = _array(part)
         total.update(f"{values.dtype}{values.shape}".encode())
         if values.dtype == object:  # text, or a frame of mixed columns: an object array holds pointers
             total.update(repr(values.tolist()).encode())
         else:
             total.update(np.ascontiguousarray(values).tobytes())
     return total.hexdigest()[:16]
+
+
+def _array(part: Any) -> Any:
+    """Return data as an array; rows of varying length, such as lists of tokens, as one of objects."""
+    import numpy as np
+
+    try:
+        return np.asarray(part)
+    except ValueError:
+        rows = np.empty(len(part), dtype=object)
+        rows[:] = [np.asarray(row).tolist() for row in part]
+        return rows
 
 
 def _labels(values: Any, name: str) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter, perf_counter_ns
+from time import perf_counter_ns
 
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
@@ -18,7 +18,7 @@ from pytest_hwperf.host.tracing import lasting_tracers, untraced
 from pytest_hwperf.measure.accuracy import Predictions, correctness, flips, probability_differences
 from pytest_hwperf.measure.collection import collect_between, collection
 from pytest_hwperf.measure.planted_work import planted
-from pytest_hwperf.measure.sampling import Stream, refuse_deferred
+from pytest_hwperf.measure.stream import FirstCall, Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 
 ARENA = taken_by("session")
@@ -41,8 +41,9 @@ class PairTarget:
     def prepare(self) -> None:
         """Collect the garbage of the last block where the collector is held; plant the work of a self-check once."""
         if self.plant:  # only now: while both sides prepare, each slows the other, and loops otherwise than calls
-            self.stream.function = planted(self.loaded.function, self.loaded.inputs, self.plant)
+            self.stream.function = planted(self.stream, self.plant)
             self.plant = 0.0
+        self.stream.forget()
         collect_between(held=self.hold_collector)
 
     def block(self, calls: int, batch: int) -> "array[int]":
@@ -50,6 +51,14 @@ class PairTarget:
         if batch == 1:
             return array("q", map(int, untraced(partial(self.stream.times, calls, perf_counter_ns))))
         return untraced(lambda: array("q", (self.stream.batch(batch, perf_counter_ns) for _ in range(calls))))
+
+    def parts(self) -> dict[str, float]:
+        """Return metric → median in seconds, of the items of the streams in the latest block."""
+        items = self.stream.items
+        if items is None:
+            return {}
+        items.settle()
+        return items.medians()
 
     def exact(self) -> list[Sample]:
         """Return accuracy, flips, size and the arena's peaks."""
@@ -85,26 +94,23 @@ def ready_target(
     plant: float = 0.0,
     *,
     hold_collector: bool = False,
-) -> Iterator[tuple[PairTarget, object, float]]:
-    """Load a subject and call it once; yield what a conductor may ask, the value of that call, and its seconds.
+) -> Iterator[tuple[PairTarget, FirstCall]]:
+    """Load a subject and call it once; yield what a conductor may ask, and that call.
 
     Where the collector is held, garbage is meanwhile collected only where the target does it.
 
     Raises:
-        UsageProblem: the call gives a coroutine or a generator.
+        UsageProblem: calls are async, and a loop runs in this thread already.
         MeasurementError: the process is traced.
     """
     if seen := lasting_tracers():
         raise MeasurementError(f"nothing is timed here: {state('traced', by=', '.join(seen))}")
     loaded = subject.load()
     with loaded.scope():
-        stream = Stream(loaded.function, loaded.inputs)
-        before = perf_counter()
-        result = stream.once()
-        seconds = perf_counter() - before
-        refuse_deferred(result)
+        stream = loaded.stream()
+        first = stream.first(perf_counter_ns)
         with collection(held=hold_collector):
-            yield PairTarget(subject, loaded, stream, open_energy, plant, hold_collector), result, seconds
+            yield PairTarget(subject, loaded, stream, open_energy, plant, hold_collector), first
 
 
 def exact_samples(subject: Subject, predicted: Predictions | None) -> tuple[list[Sample], dict[str, Statement]]:

@@ -10,10 +10,13 @@ from pytest_hwperf.core.metrics import METRICS, Spread
 from pytest_hwperf.core.records import Reading, Sample, Values, replace
 from pytest_hwperf.core.statements import Remark, Statement, said, state
 from pytest_hwperf.core.units import show_number
+from pytest_hwperf.measure.items import ItemTimes
 from pytest_hwperf.measure.plan import FEWEST_WINDOWS
 from pytest_hwperf.measure.sampling import RawSamples, Window
 
 CLOCK = "perf_counter"
+
+_DEPENDENT = "items of one call depend on each other: the interval is that of independent ones, and too narrow"
 
 _OURS = 0.90  # share of the machine's busy CPU time from which on its energy is this process's
 _IDLE_AGREES = 0.05  # largest relative difference of two idle powers that are averaged
@@ -36,7 +39,7 @@ def samples_of(
     """
     timings = (*warnings, *measured.warnings)
     first = Sample(metric="first_call", values=array("d", [measured.first_call_s]), per="call", source=CLOCK)
-    found = [_latency(measured, timings), first, *_throughputs(measured, rows, timings)]
+    found = [_latency(measured, timings), first, *_throughputs(measured, rows, timings), *_parts(measured, timings)]
     unmeasured = dict[str, Statement]()
     for position, meter in enumerate(meters):
         refusals = [w.readings[position].reason for w in measured.windows if w.readings[position].value is None]
@@ -61,6 +64,33 @@ def _latency(measured: RawSamples, warnings: tuple[Remark, ...]) -> Sample:
         source=CLOCK,
         warnings=warnings,
     )
+
+
+def _parts(measured: RawSamples, warnings: tuple[Remark, ...]) -> Iterator[Sample]:
+    """Yield what is known of the parts of a call: the items of its stream, and its time by the length of its rows."""
+    yield from item_samples(measured.items, warnings)
+    windows = [window for window in measured.windows if window.items]
+    if windows:
+        rates = array("d", (window.items / window.wall_s for window in windows))
+        weights = _weights([window.items for window in windows])
+        yield Sample(
+            metric="item_throughput", values=rates, per="window", source=CLOCK, warnings=warnings, weights=weights
+        )
+    if measured.length_s:
+        values = array("d", measured.length_s)
+        yield Sample(metric="latency_per_length", values=values, per="call", source=CLOCK, warnings=warnings)
+
+
+def item_samples(items: ItemTimes | None, warnings: tuple[Remark, ...]) -> Iterator[Sample]:
+    """Yield the time to the first item of a stream, and from each item to the next; nothing of other calls."""
+    if items is None:
+        return
+    if items.first_s:
+        values = array("d", items.first_s)
+        yield Sample(metric="first_item", values=values, per="call", source=CLOCK, warnings=warnings)
+    if items.item_s:
+        values = array("d", items.item_s)
+        yield Sample(metric="item", values=values, per="item", source=CLOCK, warnings=(*warnings, _DEPENDENT))
 
 
 def _throughputs(measured: RawSamples, rows: int | None, warnings: tuple[Remark, ...]) -> list[Sample]:

@@ -2,33 +2,27 @@
 
 import math
 from array import array
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import cycle, islice, repeat
 from statistics import median
 from time import perf_counter_ns
-from typing import Any
 
 from pytest_hwperf.core.contracts import Meter
-from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Reading, Values
 from pytest_hwperf.core.statements import Kind, Remark, Statement, state
 from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.collection import collect_between, collection
+from pytest_hwperf.measure.items import ItemTimes
 from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan
+from pytest_hwperf.measure.stream import Stream
 
 _SECOND = 1_000_000_000  # ns
 _STEADY = 3  # successive blocks of the warm-up that agree
 _MOST_SINGLE = 10_000  # short calls that are timed one by one beside each window
 _SLOWED = "calls became three times slower within a window, which was ended early and counts by its calls"
-_DEFERRED: tuple[tuple[type, str, str], ...] = (  # results that are work to be done; other iterators may be results
-    (Coroutine, "a coroutine", "runs it, such as lambda: asyncio.run(predict(X))"),
-    (Generator, "a generator", "consumes it, such as lambda: list(stream(X))"),
-    (AsyncGenerator, "an async generator", "consumes it with `async for`, such as lambda: asyncio.run(collect(X))"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +32,7 @@ class Window:
     calls: int
     wall_s: float
     readings: tuple[Reading, ...]  # in the order of the meters
+    items: int = 0  # of the streams that the calls returned
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,71 +43,10 @@ class RawSamples:
     first_call_s: float
     calls_per_value: int = 1  # or how many calls of one batch share a value of `latency_s`
     latency_s: Values = field(default_factory=lambda: array("d"))  # seconds per call
+    length_s: Values = field(default_factory=lambda: array("d"))  # seconds of a call over the length of its input
+    items: ItemTimes | None = None  # None: calls return no streams
     windows: list[Window] = field(default_factory=list)
     warnings: list[Remark] = field(default_factory=list)
-
-
-class Stream:
-    """Endless calls of one function over prepared inputs, or without any."""
-
-    def __init__(self, function: Callable[..., Any], inputs: Sequence[Any] | None) -> None:
-        """Take each of `inputs` in turn as the single argument; None calls without arguments."""
-        self.function = function
-        self._inputs = None if inputs is None else cycle(inputs)
-
-    def once(self) -> object:
-        """Make one call."""
-        return self.function() if self._inputs is None else self.function(next(self._inputs))
-
-    def times(self, count: int, clock_ns: Callable[[], int], deadline_ns: float = math.inf) -> Values:
-        """Make `count` calls, fewer once the clock has passed `deadline_ns`; return the nanoseconds of each."""
-        taken = array("d", bytes(8 * count))
-        function = self.function
-        if self._inputs is None:
-            for index in range(count):
-                before = clock_ns()
-                function()
-                after = clock_ns()
-                taken[index] = after - before
-                if after > deadline_ns:
-                    return taken[: index + 1]
-        else:
-            for index, prepared in enumerate(list(islice(self._inputs, count))):
-                before = clock_ns()
-                function(prepared)
-                after = clock_ns()
-                taken[index] = after - before
-                if after > deadline_ns:
-                    return taken[: index + 1]
-        return taken
-
-    def batch(self, count: int, clock_ns: Callable[[], int]) -> int:
-        """Make `count` calls; return the nanoseconds of all, the loop included."""
-        function = self.function
-        if self._inputs is None:
-            turns: Iterable[Any] = repeat(None, count)
-            before = clock_ns()
-            for _ in turns:
-                function()
-            return clock_ns() - before
-        turns = list(islice(self._inputs, count))
-        before = clock_ns()
-        for prepared in turns:
-            function(prepared)
-        return clock_ns() - before
-
-    def empty_batch(self, count: int, clock_ns: Callable[[], int]) -> int:
-        """Run the loop of `batch` without the call; return its nanoseconds."""
-        turns: Iterable[Any] = repeat(None, count) if self._inputs is None else [None] * count
-        before = clock_ns()
-        for _ in turns:
-            pass
-        return clock_ns() - before
-
-    @staticmethod
-    def readings(count: int, clock_ns: Callable[[], int]) -> Values:
-        """Read the clock twice in a row, `count` times; return the nanoseconds between."""
-        return array("d", (-(clock_ns() - clock_ns()) for _ in range(count)))
 
 
 class Sampler:
@@ -138,16 +72,18 @@ class Sampler:
             warmed: called with the seconds of a call when the warm-up is over.
 
         Raises:
-            UsageProblem: the first call makes a coroutine or a generator.
+            UsageProblem: calls are async, and a loop runs in this thread already.
             MeasurementError: it returns NaN.
             Exception: whatever the measured function raises.
         """
-        before = self._clock_ns()
-        result = self._stream.once()
-        first_s = (self._clock_ns() - before) / _SECOND
-        refuse_deferred(result)
-        refuse_nan(result)
-        measured = RawSamples(result=result, first_call_s=first_s)
+        first = self._stream.first(self._clock_ns)
+        refuse_nan(first.value)
+        measured = RawSamples(
+            result=first.value,
+            first_call_s=first.seconds,
+            length_s=self._stream.length_s,
+            items=self._stream.items,
+        )
         with _repetition_explained(), collection(held=self._limits.hold_collector):
             untraced(partial(self._repeat, measured, meters, enough, warmed))
         return measured
@@ -175,6 +111,7 @@ class Sampler:
         while self._clock_ns() + call_s * _SECOND < deadline:
             count = max(1, min(round(self._limits.block_s / call_s), 10_000)) if call_s else 10_000
             taken = self._stream.times(count, self._clock_ns, deadline)
+            self._stream.forget()
             collect_between(held=self._limits.hold_collector)
             call_s = median(taken) / _SECOND
             medians.append(call_s)
@@ -212,6 +149,7 @@ class Sampler:
             if apart:  # outside of the window: what is counted there holds no reading of the clock for each call
                 count = min(window.calls, _MOST_SINGLE)
                 taken = self._stream.times(count, self._clock_ns, self._deadline(plan))
+                self._settled_items()
             size = measured.calls_per_value
             measured.latency_s.extend(max(0.0, ns / size - cost_ns) / _SECOND for ns in taken)
             elapsed_s = self._seconds_since(started)
@@ -237,7 +175,11 @@ class Sampler:
             taken.extend(self._timed(math.ceil(min(lacking, 10 * len(taken))), batch, deadline))
         ended = [meter.end(start) for meter, start in zip(reversed(meters), reversed(started), strict=True)]
         readings = tuple(reversed(ended))
-        return Window(calls=len(taken) * batch, wall_s=wall_s, readings=readings), taken
+        window = Window(calls=len(taken) * batch, wall_s=wall_s, readings=readings, items=self._settled_items())
+        return window, taken
+
+    def _settled_items(self) -> int:
+        return self._stream.items.settle() if self._stream.items is not None else 0
 
     def _timed(self, values: int, batch: int, deadline: float) -> Values:
         """Time calls one by one, or in batches, until there are enough values or the clock has passed `deadline`."""
@@ -261,21 +203,6 @@ class Sampler:
 
     def _seconds_since(self, before_ns: int) -> float:
         return (self._clock_ns() - before_ns) / _SECOND
-
-
-def refuse_deferred(result: object) -> None:
-    """Refuse the result of an async function or of a generator: making it runs nothing of their code.
-
-    Raises:
-        UsageProblem: says what to measure instead.
-    """
-    for kind, name, remedy in _DEFERRED:
-        if isinstance(result, kind):
-            if isinstance(result, Coroutine):
-                result.close()
-            raise UsageProblem(
-                f"the callable returned {name}, which was made and not run. Measure a plain function that {remedy}"
-            )
 
 
 @contextmanager

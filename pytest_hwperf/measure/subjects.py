@@ -4,13 +4,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from inspect import iscoroutinefunction
 from typing import Any
 
 from pytest_hwperf.core.contracts import Arenas, Predictor, Probabilities, Scenario
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.measure.accuracy import Predictions, digest
+from pytest_hwperf.measure.event_loop import Loop, OwnLoop
+from pytest_hwperf.measure.lengths import lengths_of, mix_of
 from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
+from pytest_hwperf.measure.stream import Stream
 
 REFERENCE = "onnx_fp32"  # the scenario that all others are compared with
 ORIGINAL = "sklearn_fp32"  # what the reference itself is compared with: with itself it would always agree
@@ -27,6 +29,12 @@ class LoadedSubject:
     scope: Callable[[], AbstractContextManager[object]] = nullcontext
     # Predicts every row and refuses NaN; returns None without labels.
     predictions: Callable[[], Predictions | None] | None = None
+    loop: Loop = field(default_factory=OwnLoop)  # on which async calls are awaited
+    lengths: Sequence[int] | None = None  # of the inputs, where their rows differ in length
+
+    def stream(self) -> Stream:
+        """Return its calls, of which none has been made."""
+        return Stream(self.function, self.inputs, self.loop, self.lengths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +63,7 @@ def subject_of_scenario(
     y_true: Any | None,
     batch_size: int,
     reference: Callable[[], Scenario] | None = None,
+    loop: Loop | None = None,
 ) -> Subject:
     """Measure `scenario` on the rows of `X`, `batch_size` at a time, cycling through all of them.
 
@@ -66,17 +75,19 @@ def subject_of_scenario(
         y_true: their labels.
         batch_size: rows of a call.
         reference: gives the scenario of `reference_of`, which is compared with; None for no comparison.
+        loop: on which async calls are awaited; None for one of its own.
 
     Raises:
         MeasurementError: `X` has no rows.
     """
     rows = _row_count(X)
     size = _checked_batch_size(batch_size, rows)
-    load = partial(_load_scenario, scenario, X, size)
+    loop = loop or OwnLoop()
+    load = partial(_load_scenario, scenario, X, size, loop)
     return Subject(
         scenario=scenario.name,
         load=load,
-        load_one=partial(_load_scenario, scenario, _cut(X, 0, size), size),
+        load_one=partial(_load_scenario, scenario, _cut(X, 0, size), size, loop),
         rows=size,
         y_true=y_true if scenario.classifies else None,
         imports=scenario.imports,
@@ -105,19 +116,17 @@ def subject_of_callable(
     *,
     y_true: Any | None,
     batch_size: int | None,
+    loop: Loop | None = None,
 ) -> Subject:
     """Measure `function(*args, **kwargs)`; with `batch_size` the first argument is cut into batches of rows.
 
+    Async calls are awaited on `loop`.
+
     Raises:
-        UsageProblem: an async function, or labels or a batch size without an argument that holds rows.
+        UsageProblem: labels or a batch size without an argument that holds rows.
         MeasurementError: the first argument has no rows.
     """
-    if iscoroutinefunction(function):
-        name = getattr(function, "__name__", repr(function))
-        raise UsageProblem(
-            f"hwperf cannot measure the async function {name!r}: its call only makes a coroutine. "
-            "Measure a plain function that runs it, such as lambda: asyncio.run(predict(X))"
-        )
+    loop = loop or OwnLoop()
     if (y_true is not None or batch_size is not None) and not args:
         raise UsageProblem(
             "y_true= and batch_size= need the rows as first argument: hwperf(model.predict, X, y_true=y)"
@@ -125,20 +134,20 @@ def subject_of_callable(
     conditions: dict[str, str] = {"load": "single_stream"}
     if y_true is None and batch_size is None:
         call = partial(function, *args, **kwargs) if args or kwargs else function
-        load = partial(LoadedSubject, function=call, inputs=None)
+        load = partial(LoadedSubject, function=call, inputs=None, loop=loop)
         return Subject(scenario="", load=load, load_one=load, rows=None, conditions=conditions)
     X, rest = args[0], args[1:]
     rows = _row_count(X)
     size = rows if batch_size is None else _checked_batch_size(batch_size, rows)
     call = _with_rest(function, rest, kwargs)
-    load = partial(_load_callable, call, X, size, labelled=y_true is not None)
+    load = partial(_load_callable, call, X, size, loop, labelled=y_true is not None)
     return Subject(
         scenario="",
         load=load,
-        load_one=partial(LoadedSubject, function=call, inputs=[_cut(X, 0, size)]),
+        load_one=partial(LoadedSubject, function=call, inputs=[_cut(X, 0, size)], loop=loop),
         rows=size,
         y_true=y_true,
-        conditions={**conditions, **_data_conditions(X, y_true, size)},
+        conditions={**conditions, **_data_conditions(X, y_true, size), **mix_of(X)},
     )
 
 
@@ -149,7 +158,7 @@ def _with_rest(function: Callable[..., Any], rest: tuple[Any, ...], kwargs: Mapp
     return lambda rows: function(rows, *rest, **kwargs)
 
 
-def _load_scenario(scenario: Scenario, X: Any, size: int) -> LoadedSubject:
+def _load_scenario(scenario: Scenario, X: Any, size: int, loop: Loop) -> LoadedSubject:
     predictor = scenario.load()
     batches = predictor.batches(X, size)
     return LoadedSubject(
@@ -157,6 +166,7 @@ def _load_scenario(scenario: Scenario, X: Any, size: int) -> LoadedSubject:
         inputs=_equal_batches(batches),
         scope=predictor.scope,
         predictions=partial(_predict_all if scenario.classifies else _check_all, predictor, batches),
+        loop=loop,
     )
 
 
@@ -168,13 +178,21 @@ def _predictions_of(reference: Callable[[], Scenario], X: Any, size: int) -> Pre
         return _predict_all(predictor, predictor.batches(X, most))
 
 
-def _load_callable(call: Callable[..., Any], X: Any, size: int, *, labelled: bool) -> LoadedSubject:
+def _load_callable(call: Callable[..., Any], X: Any, size: int, loop: Loop, *, labelled: bool) -> LoadedSubject:
     batches = [_cut(X, start, start + size) for start in range(0, _row_count(X), size)]
+    inputs = _equal_batches(batches)
     return LoadedSubject(
         function=call,
-        inputs=_equal_batches(batches),
-        predictions=partial(_call_all if labelled else _check_first, call, batches),
+        inputs=inputs,
+        predictions=partial(_call_all if labelled else _check_first, partial(_value_of, call, loop), batches),
+        loop=loop,
+        lengths=lengths_of(inputs) if mix_of(X) else None,
     )
+
+
+def _value_of(call: Callable[..., Any], loop: Loop, batch: Any) -> Any:
+    """Return the value of one call, awaited; of a stream the list of its items."""
+    return Stream(call, [batch], loop).first().value
 
 
 def _equal_batches(batches: Sequence[Any]) -> Sequence[Any]:

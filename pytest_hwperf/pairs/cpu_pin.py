@@ -36,7 +36,7 @@ def _allow(thread: int, numbers: Iterable[int]) -> None:
 
 @dataclass(slots=True)
 class CpuPin:
-    """Keeps the calling thread on one processor for a while; threads that exist already stay where they are.
+    """Keeps a thread on one processor for a while; threads that exist already stay where they are.
 
     References:
         sched_setaffinity(2): a process id of 0 is the calling thread, that of a thread another one; threads that a
@@ -46,17 +46,18 @@ class CpuPin:
     allowed: Callable[[int], Collection[int]] = processors  # returns the processors of a thread, 0 = the calling one
     allow: Callable[[int, Iterable[int]], None] = _allow  # sets them
     threads: Callable[[], Iterable[int]] = threads_here  # returns the ids of all threads of this process
+    thread: int = 0  # id of the one to keep, 0 = the calling one
     _before: frozenset[int] = frozenset()  # processors to go back to; empty: not pinned
     _older: frozenset[int] = frozenset()  # threads that were there before
     _pin: frozenset[int] = frozenset()
 
     def pin(self, number: int) -> str:
         """Stay on processor `number` until `release`; return why that cannot be, "" where it can."""
-        allowed, older = frozenset(self.allowed(0)), frozenset(self.threads())
+        allowed, older = frozenset(self.allowed(self.thread)), frozenset(self.threads())
         if number not in allowed:
             return f"may run on processors {', '.join(map(str, sorted(allowed))) or 'unknown'} only"
         try:
-            self.allow(0, {number})
+            self.allow(self.thread, {number})
         except OSError as error:
             return f"cannot choose its processor ({error.strerror})"
         self._before, self._older, self._pin = allowed, older, frozenset({number})
@@ -67,7 +68,7 @@ class CpuPin:
         before, self._before = self._before, frozenset()
         if not before:
             return
-        for thread in (0, *(thread for thread in self.threads() if thread not in self._older)):
+        for thread in (self.thread, *(thread for thread in self.threads() if thread not in self._older)):
             # A thread that has ended meanwhile is no loss; a cpuset that has shrunk has set the processors itself.
             with suppress(OSError):
                 if frozenset(self.allowed(thread)) == self._pin:

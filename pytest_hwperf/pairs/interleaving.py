@@ -67,6 +67,7 @@ class Block:
     taken_s: Values  # seconds of each call or batch mean, the cold ones left out
     cpu_s: float  # per call, the cold ones included
     preempted: bool
+    parts: Mapping[str, float]  # metric → median, in seconds
 
 
 @dataclass(slots=True, kw_only=True)
@@ -223,7 +224,7 @@ class Interleaver:
         preempted = sum(block.preempted for side in SIDES for block in blocks[side]) / (4 * self.plan.doubles)
         for metric, statistic in self.statistics:
             values = {side: _values(blocks[side], metric, statistic) for side in SIDES}
-            if values["baseline"]:
+            if 0 < len(values["baseline"]) == len(values["candidate"]):  # a stream may have no items in some block
                 yield Observation(
                     measurement=measurement,
                     metric=metric,
@@ -274,6 +275,7 @@ def _block(block: BlockTimes, taken_ns: Numbers, batch: int, cold: int) -> Block
         taken_s=array("d", (ns / batch / _SECOND for ns in taken_ns[cold:])),
         cpu_s=block.cpu_ns / (len(taken_ns) * batch) / _SECOND,
         preempted=block.switches > 0,
+        parts=block.parts,
     )
 
 
@@ -281,10 +283,15 @@ def _values(blocks: Sequence[Block], metric: str, statistic: str) -> Values:
     taken = metric_of(metric).in_turns
     if taken == "CPU seconds":
         return array("d", (block.cpu_s for block in blocks))
+    if taken == "part":
+        return array("d", (block.parts[metric] for block in blocks if metric in block.parts))
     if taken == "rate":
         return array("d", (1 / median(block.taken_s) for block in blocks))
-    if taken != "seconds":
-        return array("d")
+    return _seconds(blocks, statistic) if taken == "seconds" else array("d")
+
+
+def _seconds(blocks: Sequence[Block], statistic: str) -> Values:
+    """Return the time of a call: a median for each block, any other statistic of the calls of all blocks."""
     if statistic == "p50":
         return array("d", (median(block.taken_s) for block in blocks))
     pooled = [call_s for block in blocks for call_s in block.taken_s]

@@ -72,6 +72,7 @@ class BlockTimes(Record, frozen=True, kw_only=True, tag=True):
     cpu_ns: Count  # of the whole process
     thread_ns: Count  # of the thread that calls
     switches: Count  # involuntary context switches
+    parts: Mapping[str, Size] = {}  # metric → median over the block, in seconds, of what its calls consist of
 
 
 class PinTo(Record, frozen=True, kw_only=True, tag=True):

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from threading import Thread, current_thread
 from typing import Protocol
 
 from pytest_hwperf.core.errors import WorkerError
@@ -51,6 +52,9 @@ class Measurable(Protocol):
 
     def block(self, calls: int, batch: int) -> "array[int]":
         """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
+
+    def parts(self) -> Mapping[str, float]:
+        """Return metric → median in seconds, of what the calls of the latest block consist of."""
 
     def exact(self) -> Sequence[Sample]:
         """Return what needs no clock: correctness by example, sizes."""
@@ -115,13 +119,22 @@ class Turns:
             raise _unexpected(message)
         return message.nodes
 
-    def serve(self, here: Ready, target: Measurable) -> None:
-        """Measure `target` whenever asked to, until the measurement is over."""
+    def serve(self, here: Ready, target: Measurable, caller: Thread | None = None) -> None:
+        """Measure `target` whenever asked to, until the measurement is over.
+
+        Args:
+            here: what has been reached.
+            target: what is measured.
+            caller: the thread in which its calls are made; None: this one.
+        """
         self.send(here)
+        other = caller if caller is not current_thread() else None
         pin = self.pin()
+        pin.thread = (other.native_id or 0) if other else 0
+        thread_ns = _cpu_clock(other)
         try:
             while not isinstance(message := self.receive(), Finish):
-                self._serve(message, target, pin)
+                self._serve(message, target, pin, thread_ns)
         finally:
             pin.release()
 
@@ -130,10 +143,10 @@ class Turns:
         self.send(Bye(files=tuple(files)))
         self.leave(0)
 
-    def _serve(self, message: Message, target: Measurable, pin: CpuPin) -> None:
+    def _serve(self, message: Message, target: Measurable, pin: CpuPin, thread_ns: Callable[[], int]) -> None:
         match message:
             case TimeBlock():
-                self._run(target, message)
+                self._run(target, message, thread_ns)
             case PinTo(processor=number):
                 pin.release()
                 self.send(Pinned(reason="" if number is None else pin.pin(number)))
@@ -145,16 +158,16 @@ class Turns:
             case _:
                 raise _unexpected(message)
 
-    def _run(self, target: Measurable, asked: TimeBlock) -> None:
+    def _run(self, target: Measurable, asked: TimeBlock, thread_ns: Callable[[], int]) -> None:
         target.prepare()
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-        cpu, thread = time.process_time_ns(), time.thread_time_ns()
+        cpu, thread = time.process_time_ns(), thread_ns()
         taken = target.block(asked.calls, asked.batch)
-        thread, cpu = time.thread_time_ns() - thread, time.process_time_ns() - cpu
+        thread, cpu = thread_ns() - thread, time.process_time_ns() - cpu
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
         if asked.rest:  # the other side is next
             self._idle()
-        self.send(BlockTimes(cpu_ns=cpu, thread_ns=thread, switches=switches), taken)
+        self.send(BlockTimes(cpu_ns=cpu, thread_ns=thread, switches=switches, parts=target.parts()), taken)
 
     def _idle(self) -> None:
         """Wait until this process is idle: a pool that spins on would disturb the other side's turn."""
@@ -164,6 +177,13 @@ class Turns:
             time.sleep(0.001)
             if time.process_time_ns() - cpu < _STILL_NS:
                 return
+
+
+def _cpu_clock(thread: Thread | None) -> Callable[[], int]:
+    """Return what reads the CPU time of a thread, None = the calling one; of another one where the system tells it."""
+    if thread is None or thread.ident is None or not hasattr(time, "pthread_getcpuclockid"):
+        return time.thread_time_ns
+    return partial(time.clock_gettime_ns, time.pthread_getcpuclockid(thread.ident))
 
 
 def _unexpected(message: Message) -> WorkerError:

@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Generator, Iterable
-from contextlib import ExitStack
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from inspect import iscoroutinefunction
 from typing import Any
 
 import pytest
@@ -210,8 +211,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
     """Measure the body of a test that has a budget and no fixture: its body is the call."""
-    refused = test_of(pyfuncitem).markers.refusal  # and run all the same, where nothing is measured
-    if not is_measured(pyfuncitem) or refused or "hwperf" in pyfuncitem.fixturenames:
+    if not _is_the_call(pyfuncitem) or test_of(pyfuncitem).is_replaced:
         return (yield)
     from pytest_hwperf.plugin.hwperf import measured_body
 
@@ -223,6 +223,27 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
         pyfuncitem.obj = body
 
 
+def _is_the_call(item: pytest.Function) -> bool:
+    """Whether the body of a test is what is measured; a refused one runs all the same, where nothing is measured."""
+    return is_measured(item) and not test_of(item).markers.refusal and "hwperf" not in item.fixturenames
+
+
+@contextmanager
+def _async_body_measured(item: pytest.Item) -> Iterator[None]:
+    """Let the body of an async test measure itself; in its place before a plugin makes a plain function of it."""
+    if not isinstance(item, pytest.Function) or not iscoroutinefunction(item.obj) or not _is_the_call(item):
+        yield
+        return
+    from pytest_hwperf.plugin.hwperf import measured_async_body
+
+    body, test = item.obj, test_of(item)
+    item.obj, test.is_replaced = measured_async_body(item), True
+    try:
+        yield
+    finally:
+        item.obj, test.is_replaced = body, False
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Judge a measured test when its body has passed; all its verdicts fail it together."""
@@ -230,7 +251,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if refusal and not session_of(item.config).settings.disable:
         path, line, _ = item.location
         pytest.fail(f"{path}:{(line or 0) + 1}: {refusal}", pytrace=False)
-    result = yield  # a body that fails by itself is not judged
+    with _async_body_measured(item):
+        result = yield  # a body that fails by itself is not judged
     if session_of(item.config).mode.judges and is_measured(item):
         from pytest_hwperf.plugin.judging import judge_test
 

@@ -3,45 +3,29 @@
 import dataclasses
 import re
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from inspect import iscoroutine
+from typing import Any
 
 import pytest
 
 from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
-from pytest_hwperf.core.errors import HwperfError, UsageProblem
+from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.core.metrics import METRICS, Better
 from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
 from pytest_hwperf.core.structs import LARGEST
+from pytest_hwperf.measure.event_loop import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.plugin.labels import LONGEST_LABEL, checked_label, label_of_models
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
-from pytest_hwperf.plugin.tracebacks import without_own_frames
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def _raised_at_the_call(method: Callable[P, R]) -> Callable[P, R]:
-    """Let errors point at the user's line and at what the user's code did, without the frames of this package."""
-
-    @wraps(method)
-    def shown(*args: P.args, **kwargs: P.kwargs) -> R:
-        __tracebackhide__ = True
-        try:
-            return method(*args, **kwargs)
-        except HwperfError as error:
-            raise error.with_traceback(None) from None
-        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - raised again
-            raise error.with_traceback(without_own_frames(error.__traceback__))  # noqa: B904 - the same error
-
-    return shown
+from pytest_hwperf.plugin.tracebacks import raised_at_the_await, raised_at_the_call
 
 
 class Hwperf:
@@ -53,7 +37,7 @@ class Hwperf:
         self._session = session_of(item.config)
         self._test = test_of(item)
 
-    @_raised_at_the_call
+    @raised_at_the_call
     def __call__(
         self,
         target: ReadyScenario | Callable[..., Any],
@@ -81,16 +65,50 @@ class Hwperf:
             UsageProblem: invalid arguments.
             MeasurementError: empty data, NaN outputs, or predictions of another length than `y_true`.
         """
-        self._check_time()
-        self._check_label(label)
-        subject = _subject(target, args, kwargs, y_true=y_true, batch_size=batch_size)
-        subject = dataclasses.replace(subject, conditions={**subject.conditions, "gc": self._session.settings.gc})
-        run = self._session.mode.measure(self._item, subject, label)
-        self._test.measured.add(label)
-        self._keep(run)
-        return run
+        with closing(OwnLoop()) as loop:
+            subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
+            return self._measured(subject, label)
 
-    @_raised_at_the_call
+    @raised_at_the_await
+    async def awaitable(
+        self,
+        target: Callable[..., Any],
+        /,
+        *args: Any,
+        label: str = "",
+        y_true: Any | None = None,
+        batch_size: int | None = None,
+        **kwargs: Any,
+    ) -> Run:
+        """Measure an async callable within an async test: `run = await hwperf.awaitable(predict, X)`.
+
+        The calls are awaited on the loop that runs the test, to which its clients and fixtures belong: asyncio's,
+        trio's or another one. What only measures runs in a second thread, while the loop stands still.
+
+        Args:
+            target: any callable whose value is awaited, or whose items are taken.
+            args: as of `hwperf(...)`.
+            label: the same.
+            y_true: the same.
+            batch_size: the same.
+            kwargs: the same.
+
+        Returns:
+            The run; `run.result` is the value of the first call, of a stream the list of its items.
+
+        Raises:
+            UsageProblem: invalid arguments.
+            MeasurementError: empty data, NaN outputs, or predictions of another length than `y_true`.
+        """
+        loop = TestLoop()
+        subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
+        self._test.there = loop.call
+        try:
+            return await loop.serve(partial(self._measured, subject, label))
+        finally:
+            self._test.there = None
+
+    @raised_at_the_call
     def record(self, name: str, value: float, *, better: Better, margin: str | None = None) -> None:
         """Add a metric of your own to this test, for instance `hwperf.record("rouge_l", 0.41, better="higher")`.
 
@@ -116,7 +134,7 @@ class Hwperf:
         )
         self._test.own_margins.append(Margin(metric=name, statistic="p50", size=size))
 
-    @_raised_at_the_call
+    @raised_at_the_call
     def scenarios(
         self,
         estimator: Any,
@@ -149,7 +167,7 @@ class Hwperf:
         self._test.skips.extend(skips)
         return found
 
-    @_raised_at_the_call
+    @raised_at_the_call
     def compare(
         self,
         models: Mapping[str, str],
@@ -210,6 +228,20 @@ class Hwperf:
         self._test.compared.append((replace(run, conditions=conditions), comparisons, gate))
         return comparisons
 
+    def _prepared(
+        self, loop: Loop, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, label: str, **data: Any
+    ) -> Subject:
+        self._check_time()
+        self._check_label(label)
+        subject = _subject(target, args, kwargs, loop, **data)
+        return dataclasses.replace(subject, conditions={**subject.conditions, "gc": self._session.settings.gc})
+
+    def _measured(self, subject: Subject, label: str) -> Run:
+        run = self._session.mode.measure(self._item, subject, label)
+        self._test.measured.add(label)
+        self._keep(run)
+        return run
+
     def _check_time(self) -> None:
         if self._test.is_over and not self._session.settings.disable:
             raise UsageProblem(
@@ -252,6 +284,17 @@ def measured_body(item: pytest.Function) -> Callable[..., None]:
     return stand_in
 
 
+def measured_async_body(item: pytest.Function) -> Callable[..., Coroutine[Any, Any, None]]:
+    """Return a stand-in for the body of an async test that measures it on the loop that runs the test."""
+    body = item.obj
+
+    async def stand_in(**fixtures: Any) -> None:
+        __tracebackhide__ = True
+        await Hwperf(item).awaitable(partial(body, **fixtures) if fixtures else body)
+
+    return stand_in
+
+
 def _two(models: object) -> list[tuple[str, str]]:
     if not isinstance(models, Mapping) or len(models) != 2 or not all(isinstance(m, str) for m in models.values()):  # noqa: PLR2004
         raise UsageProblem(
@@ -262,7 +305,13 @@ def _two(models: object) -> list[tuple[str, str]]:
 
 
 def _subject(
-    target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, y_true: Any | None, batch_size: int | None
+    target: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    loop: Loop,
+    *,
+    y_true: Any | None,
+    batch_size: int | None,
 ) -> Subject:
     if isinstance(target, ReadyScenario):
         if args or kwargs or y_true is not None:
@@ -270,13 +319,19 @@ def _subject(
                 "hwperf(scenario) has its rows and labels from hwperf_data: only label= and batch_size= are taken"
             )
         size = 1 if batch_size is None else batch_size
-        return subject_of_scenario(target.scenario, target.X, target.y, size, target.reference)
+        return subject_of_scenario(target.scenario, target.X, target.y, size, target.reference, loop)
+    if iscoroutine(target):
+        target.close()
+        raise UsageProblem(
+            "hwperf(...) was given a coroutine, which can be awaited once only: give the async function and its "
+            "arguments, hwperf(predict, X) instead of hwperf(predict(X))"
+        )
     if not callable(target):
         raise UsageProblem(
             f"hwperf({target!r}): give the fixture scenario, one of hwperf.scenarios(...), or a callable with its "
             "arguments, such as hwperf(model.predict, X)"
         )
-    return subject_of_callable(target, args, kwargs, y_true=y_true, batch_size=batch_size)
+    return subject_of_callable(target, args, kwargs, y_true=y_true, batch_size=batch_size, loop=loop)
 
 
 def _check_recorded(name: str, value: object, better: str) -> None:

@@ -1,7 +1,7 @@
 """The markers of a test, read into budgets and margins; mistakes in them are found before anything runs."""
 
 from collections.abc import Callable, Mapping
-from inspect import isasyncgenfunction, iscoroutinefunction
+from inspect import isasyncgenfunction
 from typing import Any
 from unittest import TestCase
 
@@ -65,10 +65,6 @@ def _parsed(mark: pytest.Mark, parse: Callable[[Mapping[str, object]], Any]) -> 
     return parse(mark.kwargs)
 
 
-_ASYNC = (  # pytest alone would fail it or, before 8.4, skip it; a plugin would run it in a loop that nothing awaits
-    "hwperf: nothing is measured in an async test. Make it a plain function, which gives a plain function such as "
-    "lambda: asyncio.run(predict(X)) to hwperf(...)"
-)
 _EXAMPLES = {"hwbudget": "hwbudget(latency_p95_ms=100)", "hwregression": 'hwregression(latency_p50="2%")'}
 
 
@@ -117,7 +113,7 @@ def _unmeasurable(item: pytest.Item) -> str:
     It fails this test alone: a budget of a class or module is often meant for the others.
     """
     if "hwperf" in getattr(item, "fixturenames", ()):
-        return _ASYNC if _is_async(getattr(item, "obj", None)) else ""
+        return ""
     return _unmeasurable_body(item) if item.get_closest_marker("hwbudget") else ""
 
 
@@ -127,15 +123,8 @@ def _unmeasurable_body(item: pytest.Item) -> str:
         return f"hwbudget: {type(item).__name__} cannot be measured; move the budget to a test function"
     if "subtests" in item.fixturenames:
         return "hwbudget: a body with subtests would report them at every call; measure by hwperf(...) instead"
-    if _is_async(item.obj):
-        return (
-            "hwbudget: the body of an async test cannot be measured. Use the fixture: a plain function "
-            "lambda: asyncio.run(predict(X)) given to hwperf(...)"
-        )
+    if isasyncgenfunction(item.obj):
+        return "hwbudget: a body that yields is no test of pytest; measure a stream by hwperf(...)"
     if item.cls is not None and issubclass(item.cls, TestCase):
         return "hwbudget: the body of a unittest method cannot be measured; make it a function that uses the fixture"
     return ""
-
-
-def _is_async(body: object) -> bool:
-    return iscoroutinefunction(body) or isasyncgenfunction(body)

@@ -5,7 +5,6 @@ from array import array
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from time import perf_counter
 from typing import Literal
 
 import pytest
@@ -15,7 +14,7 @@ from pytest_hwperf.core.contracts import CountingMeter, Meter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.hypotheses import PROCESSES
-from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY, METRICS, taken_by
+from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY, METRICS, Taken, taken_by
 from pytest_hwperf.core.ranks import is_tail
 from pytest_hwperf.core.records import Reading, Run, Sample, replace
 from pytest_hwperf.core.statements import Remark, Statement, said, state
@@ -30,13 +29,14 @@ from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
 from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import SamplingLimits
-from pytest_hwperf.measure.samples import net_energy, samples_of
-from pytest_hwperf.measure.sampling import RawSamples, Sampler, Stream, refuse_deferred
+from pytest_hwperf.measure.samples import item_samples, net_energy, samples_of
+from pytest_hwperf.measure.sampling import RawSamples, Sampler
+from pytest_hwperf.measure.stream import FirstCall
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.inherited_options import command_for
-from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.session import called_there, session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.scenarios.threads import oversubscription
 
@@ -72,21 +72,19 @@ def call_once(item: pytest.Item, subject: Subject, label: str) -> Run:
     """Call the subject a single time; the run has all that a body may read, and is neither judged nor stored."""
     loaded = subject.load()
     with loaded.scope():
-        before = perf_counter()
-        result = Stream(loaded.function, loaded.inputs).once()
-        seconds = perf_counter() - before
-    return run_of_one_call(item, subject, label, result, seconds)
+        first = loaded.stream().first()
+    return run_of_one_call(item, subject, label, first)
 
 
-def run_of_one_call(item: pytest.Item, subject: Subject, label: str, result: object, seconds: float) -> Run:
+def run_of_one_call(item: pytest.Item, subject: Subject, label: str, first: FirstCall) -> Run:
     """Return the run of a single call: for a body whose measurement is made elsewhere, or not at all."""
-    taken = array("d", [seconds])
-    samples = tuple(
-        Sample(metric=metric, values=taken, per="call", source="perf_counter", warnings=("a single cold call",))
+    taken, cold = array("d", [first.seconds]), ("a single cold call",)
+    calls = (
+        Sample(metric=metric, values=taken, per="call", source="perf_counter", warnings=cold)
         for metric in taken_by("calls")
     )
-    run = replace(empty_run(item, label), scenario=subject.scenario, samples=samples)
-    return run.with_result(result)
+    samples = (*calls, *item_samples(first.items, cold))
+    return replace(empty_run(item, label), scenario=subject.scenario, samples=samples).with_result(first.value)
 
 
 def empty_run(item: pytest.Item, label: str = "") -> Run:
@@ -112,7 +110,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     Raises:
         MeasurementError: NaN outputs, or predictions of another length than the labels.
     """
-    if seen := lasting_tracers():
+    if seen := called_there(item, lasting_tracers):
         return _measured_untimed(item, subject, label, seen)
     shared = session_of(item.config)
     budgets, rows = test_of(item).markers.budgets, subject.rows
@@ -133,7 +131,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             hold_collector=shared.settings.gc == "off",
             single_calls=_tail_is_asked(item),
         )
-        sampler = Sampler(Stream(loaded.function, loaded.inputs), limits)
+        sampler = Sampler(loaded.stream(), limits)
         measured = sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
         context, disturbed = watch.end()
         predicted = loaded.predictions() if loaded.predictions else None
@@ -163,11 +161,11 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Seq
     """Call once, and take only what needs no clock: whatever observes this process slows each call by its own share."""
     loaded = subject.load()
     with loaded.scope():
-        result = Stream(loaded.function, loaded.inputs).once()
-        refuse_deferred(result)
-        refuse_nan(result)
+        first = loaded.stream().first()
+        refuse_nan(first.value)
         exact, missing = exact_samples(subject, loaded.predictions() if loaded.predictions else None)
-    judged = [metric for metric in taken_by("calls", "windows") if METRICS[metric].budgets]
+    ways: tuple[Taken, ...] = ("calls", "windows", *(("parts",) if first.items else ()))
+    judged = [metric for metric in taken_by(*ways) if METRICS[metric].budgets]
     cause = state("traced", by=", ".join(seen))
     return replace(
         empty_run(item, label),
@@ -176,7 +174,7 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Seq
         conditions={**subject.conditions, **trace_conditions()},
         context=subject.context,
         unmeasured={**dict.fromkeys(judged, cause), **missing},
-    ).with_result(result)
+    ).with_result(first.value)
 
 
 def _say_what_cannot_pass(item: pytest.Item, call_s: float) -> None:

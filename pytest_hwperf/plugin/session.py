@@ -1,11 +1,11 @@
 """The state of a session and of each test: what the plugin keeps in the stash of pytest's objects."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pytest
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pytest_hwperf.meters.memory.meter import PeakRss
     from pytest_hwperf.plugin.options import Settings
     from pytest_hwperf.trees.revision import Revision
+
+T = TypeVar("T")
 
 _MARKS = ("hwbudget", "hwregression", "hwscenarios")
 # Tried in this order; the last one always works, and is labelled an estimate.
@@ -176,6 +178,8 @@ class TestState:
     skips: list["Skip"] = field(default_factory=list)  # scenarios without a form for this model
     result: str = ""  # its part of the report, as JSON; "" before it is judged
     measurements: int = 0  # that a process of a pair has made
+    there: "Callable[[Callable[[], object]], object] | None" = None  # calls in the test's thread while another measures
+    is_replaced: bool = False  # whether its body is one that measures itself
     is_over: bool = False  # whether it has been judged, or cannot be any more
 
     @property
@@ -207,6 +211,16 @@ def session_of(config: pytest.Config) -> SessionState:
 def test_of(item: pytest.Item) -> TestState:
     """Return the state of a test; that of one without markers begins empty."""
     return item.stash.setdefault(_TEST, TestState())
+
+
+def called_there(item: pytest.Item, call: Callable[[], T]) -> T:
+    """Call something in the thread that runs a test, also where a second one measures for it; return its value."""
+    there = test_of(item).there
+    if there is None:
+        return call()
+    found = list[T]()
+    there(lambda: found.append(call()))
+    return found[0]
 
 
 def begin_try(item: pytest.Item) -> None:

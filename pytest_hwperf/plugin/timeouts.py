@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from typing import Any
 
 import pytest
+
+from pytest_hwperf.plugin.session import called_there
 
 _TIMER: pytest.StashKey[tuple[Any, float]] = pytest.StashKey()  # what was set, and when
 
@@ -29,8 +32,10 @@ def timeout_paused(item: pytest.Item) -> Iterator[None]:
         return
     settings, started = item.stash[_TIMER]
     left = max(settings.timeout - (monotonic() - started), 0.001)
-    item.ihook.pytest_timeout_cancel_timer(item=item)
+    # Signals can be set in the main thread only.
+    called_there(item, partial(item.ihook.pytest_timeout_cancel_timer, item=item))
     try:
         yield
     finally:
-        item.ihook.pytest_timeout_set_timer(item=item, settings=settings._replace(timeout=left))
+        later = settings._replace(timeout=left)
+        called_there(item, partial(item.ihook.pytest_timeout_set_timer, item=item, settings=later))

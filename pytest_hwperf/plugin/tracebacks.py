@@ -1,9 +1,51 @@
 """Tracebacks of what a measured call raises: the frames of this package tell the user nothing."""
 
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+import pytest
+
+from pytest_hwperf.core.errors import HwperfError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _PACKAGE = "pytest_hwperf"
-_CALLERS = frozenset({f"{_PACKAGE}.measure.sampling", f"{_PACKAGE}.measure.subjects"})  # their last line is the call
+_CALLERS = frozenset(f"{_PACKAGE}.measure.{name}" for name in ("stream", "items", "subjects"))  # end with the call
+
+
+def raised_at_the_call(method: Callable[P, R]) -> Callable[P, R]:
+    """Let errors point at the user's line and at what the user's code did, without the frames of this package."""
+
+    @wraps(method)
+    def shown(*args: P.args, **kwargs: P.kwargs) -> R:
+        __tracebackhide__ = True
+        try:
+            return method(*args, **kwargs)
+        except HwperfError as error:
+            raise error.with_traceback(None) from None
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - raised again
+            raise error.with_traceback(without_own_frames(error.__traceback__))  # noqa: B904 - the same error
+
+    return shown
+
+
+def raised_at_the_await(method: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Do the same for a method that is awaited."""
+
+    @wraps(method)
+    async def shown(*args: P.args, **kwargs: P.kwargs) -> R:
+        __tracebackhide__ = True
+        try:
+            return await method(*args, **kwargs)
+        except HwperfError as error:
+            raise error.with_traceback(None) from None
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - raised again
+            raise error.with_traceback(without_own_frames(error.__traceback__))  # noqa: B904 - the same error
+
+    return shown
 
 
 def without_own_frames(trace: TracebackType | None) -> TracebackType | None:

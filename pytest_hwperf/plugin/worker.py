@@ -177,14 +177,14 @@ class PairWorker:
         from pytest_hwperf.plugin.measurement import run_of_one_call
 
         test = test_of(item)
-        facts = Facts(conditions=dict(subject.conditions), scenario=subject.scenario)
-        here = Ready(node=item.nodeid, index=test.measurements, label=label, facts=facts)
-        test.measurements += 1
+        index, test.measurements = test.measurements, test.measurements + 1
         asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
         held = session_of(item.config).settings.gc == "off"
-        with ready_target(asked, energy, self._plant, hold_collector=held) as (target, result, seconds):
-            self._turns.serve(here, target)
-        return run_of_one_call(item, subject, label, result, seconds)
+        with ready_target(asked, energy, self._plant, hold_collector=held) as (target, first):
+            facts = Facts(conditions=dict(subject.conditions), scenario=subject.scenario, parts=first.parts)
+            here = Ready(node=item.nodeid, index=index, label=label, facts=facts)
+            self._turns.serve(here, target, target.loaded.loop.thread)
+        return run_of_one_call(item, subject, label, first)
 
 
 def _disable_memray(config: pytest.Config) -> None:
@@ -204,10 +204,11 @@ def _loader(subject: Subject) -> Load:
 
     def load() -> Callable[[], object]:
         loaded = subject.load_one()
+        stream = loaded.stream()
 
         def call() -> object:
             with loaded.scope():
-                return loaded.function() if loaded.inputs is None else loaded.function(loaded.inputs[0])
+                return stream.first().value
 
         return call
 

@@ -30,10 +30,17 @@ def test_every_keyword_of_the_public_interface_is_known() -> None:
     """The names are part of the public interface: none may be lost."""
     latencies = {f"latency_{statistic}_ms" for statistic in ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")}
 
-    assert latencies | {
+    items = {
+        f"{metric}_{statistic}_ms"
+        for metric in ("first_item", "item")
+        for statistic in ("mean", "p50", "p90", "p95", "p99", "max")
+    }
+
+    assert latencies | items | {
         "cold_start_ms",
         "throughput_min_qps",
         "throughput_min_sps",
+        "throughput_min_ips",
         "accuracy_min",
         "flip_rate_max",
         "probability_diff_max",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fakes import records as fake
 
+from pytest_hwperf.core.budgets import DEFAULT_MARGINS
 from pytest_hwperf.core.evidence import Hypothesis, Measurement, Side
 from pytest_hwperf.core.hypotheses import (
     SIDES,
@@ -69,6 +70,14 @@ def test_timings_become_hypotheses() -> None:
 
     assert [Hypothesis(measurement=HERE, margin=LATENCY, better="lower")] == found.hypotheses
     assert ({}, {}, 1) == (found.tests, found.parts, found.family)
+
+
+@pytest.mark.parametrize(("then", "count"), [(("first_item", "item"), 2), (("first_item",), 1), ((), 0)])
+def test_items_are_asked_for_where_both_sides_have_them(then: tuple[str, ...], count: int) -> None:
+    margins = [DEFAULT_MARGINS[name] for name in ("first_item_p50", "item_p50")]
+    seen = rehearsal(facts=dict(zip(SIDES, [Facts(parts=then), Facts(parts=("first_item", "item"))], strict=True)))
+
+    assert count == len(asked(asking(*margins, named=margins), seen).hypotheses)
 
 
 def test_nothing_to_ask_is_a_family_of_one() -> None:
@@ -179,6 +188,11 @@ def test_what_no_turn_and_no_process_tells_is_not_asked() -> None:
             Facts(conditions={"data": "a1"}),
             Facts(conditions={"data": "b2"}),
             "data: a1, b2 (baseline, now): other rows, or rows drawn without a seed",
+        ),
+        (
+            Facts(conditions={"data": "a1", "lengths": "9 (p95 4)"}),
+            Facts(conditions={"data": "b2", "lengths": "9 (p95 7)"}),
+            "data: a1, b2; lengths: 9 (p95 4), 9 (p95 7) (baseline, now): other rows, or rows drawn without a seed",
         ),
         (
             Facts(conditions={"batch_size": "1", "data": "a1"}, scenario="onnx_fp32"),

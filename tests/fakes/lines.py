@@ -47,6 +47,7 @@ class FakeMeasurement:
     threads: int = 1
     spinning_blocks: int = 0  # first blocks in which one more thread computes
     switches: int = 0  # involuntary, in every block
+    parts: Sequence[Mapping[str, float]] = ({},)  # medians of what calls consist of, in each block; then the last
     sits: Callable[[int], str] = lambda _: ""  # why it cannot stay on a processor
     dies_at_block: int | None = None  # the process ends in that turn, from 0
     fails_at_block: int | None = None  # the call raises in that turn
@@ -135,8 +136,9 @@ def _block(measurement: FakeMeasurement, asked: TimeBlock, calls: int, blocks: i
         "q", (asked.batch * measurement.taken(calls + n) + cold_ns * (n < cold_calls) for n in range(asked.calls))
     )
     wall = sum(taken)
+    parts = measurement.parts[min(blocks, len(measurement.parts) - 1)]
     threads = measurement.threads + (blocks < measurement.spinning_blocks)
-    times = BlockTimes(cpu_ns=wall * threads, thread_ns=wall, switches=measurement.switches)
+    times = BlockTimes(cpu_ns=wall * threads, thread_ns=wall, switches=measurement.switches, parts=parts)
     return Frame(message=times, numbers=taken)
 
 

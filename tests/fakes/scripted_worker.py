@@ -48,6 +48,9 @@ class Scripted:
         taken: int = ns[self._start % len(ns)] if isinstance(ns, list) else ns
         return array("q", [taken * batch] * calls)
 
+    def parts(self) -> Mapping[str, float]:
+        return {}
+
     def exact(self) -> Sequence[Sample]:
         return ()
 

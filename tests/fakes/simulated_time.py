@@ -15,6 +15,7 @@ import pytest
 
 from pytest_hwperf.measure import pair_target
 from pytest_hwperf.measure.sampling import Sampler
+from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.plugin import measurement
 
 _READ_NS = 50  # that reading the clock takes
@@ -58,8 +59,9 @@ def pytest_configure(config: pytest.Config) -> None:
     begin(patch)
 
 
-def _planted(function: Callable[..., Any], _: object, share: float) -> Callable[..., Any]:
-    """Stand for `planted_work.planted`."""
+def _planted(stream: Stream, share: float) -> Callable[..., Any]:
+    """Stand for `planted_work.planted`; only of calls that are not awaited."""
+    function = stream.function
 
     def slower(*arguments: Any) -> Any:
         before = _state["now_ns"]

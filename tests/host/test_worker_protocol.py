@@ -9,6 +9,7 @@ from fakes import records as fake
 
 from pytest_hwperf.core.errors import SerialisationError, WorkerError
 from pytest_hwperf.host.worker_protocol import (
+    PROTOCOL,
     HeldMemory,
     WorkerResult,
     WorkerTask,
@@ -84,7 +85,7 @@ def test_values_that_are_no_numbers_are_refused(place: str, value: object) -> No
 
 @pytest.mark.parametrize("text", ['{"protocol": 2}', "[]", "5"])
 def test_another_protocol_is_refused(text: str) -> None:
-    with pytest.raises(WorkerError, match="another protocol than 4: both sides need the same pytest-hwperf"):
+    with pytest.raises(WorkerError, match=f"another protocol than {PROTOCOL}: both sides need the same pytest-hwperf"):
         decode_result(text)
 
 

@@ -6,7 +6,8 @@ import pytest
 from fakes.streams import FakeClock, TimedCall, at_once
 
 from pytest_hwperf.measure.plan import SamplingLimits
-from pytest_hwperf.measure.sampling import Sampler, Stream
+from pytest_hwperf.measure.sampling import Sampler
+from pytest_hwperf.measure.stream import Stream
 
 MS = 1_000_000  # ns
 PACE = SamplingLimits(max_time_s=2.0)

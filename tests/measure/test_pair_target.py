@@ -1,7 +1,9 @@
 """A measurement in a process of a pair: what belongs to its calls, and what is done before them."""
 
+import asyncio
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -13,9 +15,10 @@ from pytest_hwperf.core.errors import ScenarioUnavailable
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.measure.accuracy import Predictions
+from pytest_hwperf.measure.event_loop import OwnLoop
 from pytest_hwperf.measure.pair_target import PairTarget, exact_samples, ready_target
 from pytest_hwperf.measure.planted_work import planted
-from pytest_hwperf.measure.sampling import Stream
+from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, subject_of_callable
 
 
@@ -57,7 +60,7 @@ def test_a_collector_that_runs_by_itself_is_not_helped(swept: list[int]) -> None
 def test_the_collector_runs_in_the_turns_of_a_pair_unless_it_is_held(*, held: bool) -> None:
     states = list[bool]()
     subject = subject_of_callable(lambda: states.append(gc.isenabled()), (), {}, y_true=None, batch_size=None)
-    with ready_target(subject, lambda: None, hold_collector=held) as (turn, _, _):
+    with ready_target(subject, lambda: None, hold_collector=held) as (turn, _):
         turn.block(3, 1)
 
     assert [True, *[not held] * 3] == states
@@ -78,9 +81,9 @@ def test_calls_are_timed_one_by_one_or_in_batches(monkeypatch: pytest.MonkeyPatc
 def test_work_is_planted_once_and_before_the_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
     made, shares = list[str](), list[float]()
 
-    def plant(function: Callable[[], object], inputs: None, share: float) -> Callable[[], object]:
+    def plant(stream: Stream, share: float) -> Callable[[], object]:
         shares.append(share)
-        assert (function(), inputs) == (None, None)
+        assert stream.function() is None
         return lambda: made.append("planted")
 
     monkeypatch.setattr("pytest_hwperf.measure.pair_target.planted", plant)
@@ -162,3 +165,31 @@ def test_without_a_reference_neither_is_compared() -> None:
     assert "no reference scenario onnx_fp32: HistGradientBoosting does not convert: Missing…" == str(
         missing["probability_diff"]
     )
+
+
+def test_async_calls_and_streams_take_turns_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one loop for all blocks; planted work is awaited like the call, and no item of an earlier block is kept."""
+    loops = set[int]()
+
+    async def tokens() -> AsyncIterator[int]:
+        loops.add(id(asyncio.get_running_loop()))
+        yield 1
+        yield 2
+
+    ticks = count(step=7)
+    monkeypatch.setattr("pytest_hwperf.measure.pair_target.planted", partial(planted, clock_ns=lambda: next(ticks)))
+    with closing(OwnLoop()) as loop:
+        subject = subject_of_callable(tokens, (), {}, y_true=None, batch_size=None, loop=loop)
+        with ready_target(subject, lambda: None, plant=0.05) as (turn, first):
+            for batch in (1, 5):
+                turn.prepare()
+                taken = turn.block(3, batch)
+
+                assert len(taken) == 3
+                assert min(taken) > 0
+            turn.prepare()
+
+            assert first.value == [1, 2]
+            assert len(loops) == 1
+            assert turn.stream.items is not None
+            assert turn.stream.items.settle() == 0

@@ -7,7 +7,8 @@ import pytest
 from fakes.streams import FakeClock, FakeMeter, TimedCall, never
 
 from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan
-from pytest_hwperf.measure.sampling import Sampler, Stream
+from pytest_hwperf.measure.sampling import Sampler
+from pytest_hwperf.measure.stream import Stream
 
 MS = 1_000_000
 

@@ -3,6 +3,7 @@
 import pytest
 
 from pytest_hwperf.measure.planted_work import planted
+from pytest_hwperf.measure.stream import Stream
 
 
 @pytest.mark.parametrize(("share", "turns"), [(0.05, 5), (0.10, 10), (0.0, 0)])
@@ -16,7 +17,7 @@ def test_the_loop_takes_its_share_of_the_call(share: float, turns: int) -> None:
 
     rounds = [(2300, 2000 + 300 * (number > 0), 2300, 2000 * 20 + 900 * (number > 0)) for number in range(15)]
     ticks = iter([moment for taken in rounds for ns in taken for moment in (0, ns)])
-    slower = planted(function, [1, 2], share, lambda: next(ticks))
+    slower = planted(Stream(function, [1, 2]), share, lambda: next(ticks))
 
     assert slower("x") == "x"
     extra = next(cell.cell_contents for cell in slower.__closure__ or () if isinstance(cell.cell_contents, range))
@@ -25,4 +26,4 @@ def test_the_loop_takes_its_share_of_the_call(share: float, turns: int) -> None:
 
 
 def test_a_call_without_arguments_is_made_without() -> None:
-    assert planted(lambda: 7, None, 0.05)() == 7
+    assert planted(Stream(lambda: 7, None), 0.05)() == 7

@@ -1,18 +1,17 @@
 """Warm-up, windows and stopping on a fake clock: no wall clock decides here."""
 
-import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 from fakes.streams import FakeClock, FakeMeter, TimedCall, at_once, never
 
-from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.estimates import estimate
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.samples import samples_of
-from pytest_hwperf.measure.sampling import RawSamples, Sampler, Stream
+from pytest_hwperf.measure.sampling import RawSamples, Sampler
+from pytest_hwperf.measure.stream import Stream
 
 pytestmark = pytest.mark.usefixtures("frozen_heap")
 
@@ -61,31 +60,6 @@ def measure_returning(function: Callable[[], object]) -> RawSamples:
     clock = FakeClock()
     call = TimedCall(clock, MS)
     return Sampler(Stream(lambda: (call(), function())[1], None), PACE, clock).measure([], at_once)
-
-
-async def awaited() -> None: ...
-
-
-def streamed() -> Iterator[int]:
-    yield 1
-
-
-async def streamed_async() -> AsyncIterator[int]:
-    yield 1
-
-
-@pytest.mark.parametrize(
-    ("function", "said"),
-    [
-        (awaited, "a coroutine, which was made and not run. Measure a plain function that runs it, such as lambda: "),
-        (streamed, "a generator, which was made and not run. Measure a plain function that consumes it, such as lamb"),
-        (streamed_async, "an async generator, which was made and not run. Measure a plain function that consumes it "),
-    ],
-)
-def test_a_result_that_is_work_still_to_be_done_is_refused(function: Callable[[], object], said: str) -> None:
-    """Only its making would be timed, and it passes any budget."""
-    with pytest.raises(UsageProblem, match=f"^the callable returned {re.escape(said)}"):
-        measure_returning(function)
 
 
 def test_an_iterator_that_is_no_generator_is_a_result() -> None:

@@ -1,7 +1,7 @@
 """Scenarios and callables as one shape."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import numpy as np
@@ -305,11 +305,27 @@ def test_a_callable_that_returns_no_label_per_row_is_refused(output: Any, report
         loaded.predictions()
 
 
-def test_an_async_function_is_refused() -> None:
-    async def predict() -> None: ...
+def test_values_of_an_async_function_are_labels() -> None:
+    async def predict(rows: Any) -> Any:
+        return rows[:, 0]
 
-    with pytest.raises(UsageProblem, match="cannot measure the async function 'predict'"):
-        callable_subject(predict)
+    subject = callable_subject(predict, X, y_true=X[:, 0])
+    with closing(subject.load().loop) as loop:
+        loaded = subject.load()
+
+        assert loaded.predictions is not None
+        assert [*X[:, 0]] == [*loaded.predictions().labels]
+    assert loaded.loop is loop
+
+
+def test_the_mix_of_lengths_is_a_condition() -> None:
+    """Which says what differs where the digest of the data says only that it does."""
+    texts = ["ab", "abcd", "a", "abc"]
+    subject = callable_subject(len, texts, batch_size=2)
+
+    assert subject.conditions["lengths"].startswith("4 rows (median 2, p95 4, digest ")
+    assert subject.load().lengths == [6, 4]
+    assert "lengths" not in callable_subject(len, X, batch_size=2).conditions
 
 
 def test_labels_without_rows_are_refused() -> None:

@@ -154,6 +154,26 @@ def test_the_time_of_the_cpu_and_the_rate_come_from_the_same_blocks() -> None:
     assert [1000.0] * 12 == pytest.approx(list(rate.baseline))
 
 
+def streaming(*parts: dict[str, float]) -> FakeMeasurement:
+    return FakeMeasurement(parts=parts)
+
+
+def test_items_of_a_stream_are_compared_by_the_medians_of_their_blocks() -> None:
+    baseline, candidate = streaming({"first_item": 0.5, "item": 0.1}), streaming({"first_item": 0.5, "item": 0.2})
+    found, _ = interleaving(baseline, candidate, ("latency", "p50"), ("first_item", "p50"), ("item", "p50"))
+    seen = {one.metric: ({*one.baseline}, {*one.candidate}) for one in found.observations}
+
+    assert {"first_item": ({0.5}, {0.5}), "item": ({0.1}, {0.2})}.items() <= seen.items()
+    assert {len(one.baseline) for one in found.observations} == {12}
+
+
+def test_a_stream_without_items_in_some_blocks_has_no_value() -> None:
+    """Blocks of both sides are compared side by side."""
+    found, _ = interleaving(streaming({"item": 0.1}), streaming(*[{"item": 0.1}] * 5, {}), ("item", "p50"))
+
+    assert not found.observations
+
+
 def test_the_mean_is_of_all_kept_calls() -> None:
     found, _ = interleaving(constant(MILLI), constant(2 * MILLI), ("latency", "mean"))
 

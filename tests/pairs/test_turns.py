@@ -1,8 +1,10 @@
 """A process of a pair, seen from its conductor's end of a real socket."""
 
 import socket
+import threading
+import time
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -61,11 +63,24 @@ class FakeSubject:
     def block(self, calls: int, batch: int) -> "array[int]":
         return array("q", [5 * batch] * calls)
 
+    def parts(self) -> Mapping[str, float]:
+        return {"item": 0.25}
+
     def exact(self) -> Sequence[Sample]:
         return [SIZES]
 
     def energy(self, calls: int, seconds: float) -> EnergyWindow:
         return EnergyWindow(joules=0.25 * calls, needed_s=seconds)
+
+
+class Computing(FakeSubject):
+    """Takes two milliseconds of CPU time in the thread that answers."""
+
+    def block(self, calls: int, batch: int) -> "array[int]":
+        until = time.thread_time_ns() + 2_000_000
+        while time.thread_time_ns() < until:
+            pass
+        return super().block(calls, batch)
 
 
 @pytest.fixture
@@ -129,6 +144,8 @@ def test_it_measures_until_it_is_told_to_go_on(line: tuple[Turns, socket.socket]
     assert HERE == ready.message
     assert [10, 10, 10] == list(times.numbers)
     assert isinstance(times.message, BlockTimes)
+    assert times.message.parts == {"item": 0.25}
+    assert isinstance(times.message, BlockTimes)
     assert ExactSamples(samples=(SIZES,)) == exact.message
     assert EnergyResult(window=EnergyWindow(joules=1.0, needed_s=0.6)) == energy.message
 
@@ -180,6 +197,25 @@ def test_it_stays_on_a_processor_until_it_is_told_to_go_on() -> None:
     reasons = [answer.reason for answer in answers if isinstance(answer, Pinned)]
     assert ["", "", "may run on processors 0, 1, 2 only", ""] == reasons
     assert allowed[-1] == {0, 1, 2}
+
+
+@pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="this system tells no thread's CPU time")
+def test_the_thread_that_makes_the_calls_is_the_one_that_is_kept_and_timed() -> None:
+    """As the loop's thread of an async test, for which another one answers the conductor."""
+    kept, over = list[tuple[int, set[int]]](), threading.Event()
+    caller = threading.Thread(target=over.wait)
+    caller.start()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        pin = CpuPin(lambda _: {0, 1}, lambda thread, numbers: kept.append((thread, {*numbers})), lambda: ())
+        send(ours, PinTo(processor=1), BLOCK, Finish())
+        Turns(theirs, leave, lambda: pin).serve(HERE, Computing(), caller)
+        over.set()
+        times = next(message for _ in range(3) if isinstance(message := receive(ours).message, BlockTimes))
+
+    assert [(caller.native_id, {1})] == kept[:1]
+    assert times.thread_ns < 1_000_000 < times.cpu_ns
+    caller.join()
 
 
 def test_a_call_that_fails_frees_its_thread(line: tuple[Turns, socket.socket]) -> None:

@@ -9,11 +9,15 @@ import pytest
 
 from pytest_hwperf.core.hypotheses import SideOutcome
 from pytest_hwperf.host.worker_protocol import WorkerTask
+from pytest_hwperf.measure.stream import FirstCall
 from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.plugin.worker import PairWorker
 
 if TYPE_CHECKING:
     from pytest_hwperf.pairs.messages import Ended
+
+
+FIRST = FirstCall(value=None, seconds=0.0, items=None)
 
 
 def sent(item: pytest.Item, outcomes: list[str], monkeypatch: pytest.MonkeyPatch) -> SideOutcome:
@@ -40,9 +44,9 @@ def test_work_is_planted_by_the_task_and_never_by_the_environment(
     asked: list[float] = []
 
     @contextmanager
-    def target(_subject: object, _energy: object, plant: float, **_: object) -> Iterator[tuple[None, None, float]]:
+    def target(_subject: object, _energy: object, plant: float, **_: object) -> Iterator[tuple[Any, FirstCall]]:
         asked.append(plant)
-        yield None, None, 0.0
+        yield SimpleNamespace(loaded=SimpleNamespace(loop=SimpleNamespace(thread=None))), FIRST
 
     monkeypatch.setenv("HWPERF_PLANT", "0.5")
     monkeypatch.setattr("pytest_hwperf.measure.pair_target.ready_target", target)

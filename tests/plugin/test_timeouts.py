@@ -59,3 +59,30 @@ def test_the_timer_of_a_test_is_paused(
     result.stdout.fnmatch_lines([f"*timer {after}"])
     assert [during] == left_s
     assert 0 == signal.getitimer(signal.ITIMER_REAL)[0]
+
+
+@pytest.mark.usefixtures("other_plugins")
+@pytest.mark.skipif(not hasattr(signal, "getitimer"), reason="there is no such timer on Windows")
+def test_the_timer_of_an_async_test_is_paused_in_its_own_thread(pytester: pytest.Pytester, left_s: list[float]) -> None:
+    """Another one measures, and cannot set a signal."""
+    pytest.importorskip("pytest_asyncio")
+    pytester.makepyfile(
+        """
+        import pytest, signal
+
+        async def predict():
+            pass
+
+        @pytest.mark.asyncio
+        @pytest.mark.hwbudget(memory_max_mb=1)
+        async def test_it(hwperf):
+            with pytest.raises(Exception, match="none is started"):
+                await hwperf.awaitable(predict)
+            print("timer", "running" if signal.getitimer(signal.ITIMER_REAL)[0] > 0 else "none")
+        """
+    )
+    scope = "asyncio_default_fixture_loop_scope=function"
+    result = pytester.runpytest_inprocess("-s", *OPTIONS, "--timeout=600", "--timeout-method=signal", "-o", scope)
+
+    result.stdout.fnmatch_lines(["*timer running"])
+    assert left_s == [0]

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,6 +55,34 @@ def test_coverage_sees_the_first_call_and_no_timed_one(pytester: pytest.Pytester
     assert "coverage.py (suspended)" == run["conditions"]["traced_by"]
     assert "first_call" in run["unmeasured"]
     assert "first_call" not in {sample["metric"] for sample in run["samples"]}
+    assert sys.gettrace() is tracer
+
+
+def test_coverage_sees_the_first_awaited_call_and_no_timed_one(
+    pytester: pytest.Pytester, tracer: CoverageTracer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which the thread of the test's loop makes, while another one measures."""
+    pytest.importorskip("pytest_asyncio")
+    monkeypatch.setattr(threading, "_trace_hook", tracer)  # as `threading.settrace`, and taken back
+    pytester.makepyfile(
+        """
+        import pytest
+
+        async def work():
+            return 1
+
+        @pytest.mark.asyncio
+        async def test_it(hwperf):
+            run = await hwperf.awaitable(work)
+            assert run.conditions["traced_by"] == "coverage.py (suspended)"
+        """
+    )
+    result = pytester.runpytest_inprocess(
+        *OPTIONS, "-p", "pytest_asyncio.plugin", "-o", "asyncio_default_fixture_loop_scope=function"
+    )
+
+    result.assert_outcomes(passed=1)
+    assert tracer.seen.count("work") == 1
     assert sys.gettrace() is tracer
 
 

@@ -1,0 +1,224 @@
+"""Endless calls of one function, each awaited or its items taken where its value asks for it."""
+
+import math
+from array import array
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from inspect import isawaitable
+from itertools import cycle, islice, repeat
+from time import perf_counter_ns
+from typing import Any
+
+from pytest_hwperf.core.records import Values
+from pytest_hwperf.measure.event_loop import Loop, OwnLoop
+from pytest_hwperf.measure.items import Clock, ItemTimes, consuming, consuming_async, is_stream
+
+_SECOND = 1_000_000_000  # ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstCall:
+    """A call that was made to see what its value is."""
+
+    value: object  # awaited; of a stream the list of its items
+    seconds: float
+    items: ItemTimes | None  # None: its value is no stream
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Metrics of what the call consists of: those of the items of a stream."""
+        return tuple(self.items.medians()) if self.items else ()
+
+
+class Stream:
+    """Endless calls of one function over prepared inputs, or without any.
+
+    How calls are made is known by the value of the first: an awaitable is awaited, a generator's items are taken. A
+    block of async calls is one piece of work for the loop, so that a call costs an `await` and nothing of the loop.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        inputs: Sequence[Any] | None,
+        loop: Loop | None = None,
+        lengths: Sequence[int] | None = None,
+    ) -> None:
+        """Take each of `inputs` in turn as the single argument; None calls without arguments.
+
+        Args:
+            function: what is called.
+            inputs: prepared.
+            loop: for async calls; None: one of its own, which is never closed.
+            lengths: of the inputs, where they differ; `length_s` is kept then.
+        """
+        self.function = function  # what a timed call calls; of an async one, a coroutine function
+        self.items: ItemTimes | None = None
+        self.length_s: Values = array("d")  # seconds of each single call over the length of its input
+        self.awaits = False
+        self._given, self._loop = function, loop or OwnLoop()
+        self._inputs = None if inputs is None else cycle(inputs)
+        self._lengths = cycle(lengths) if lengths else None
+
+    def first(self, clock_ns: Clock = perf_counter_ns) -> FirstCall:
+        """Make one call, and from now on make calls as its value asks for.
+
+        Raises:
+            UsageProblem: the call is async, and a loop runs in this thread already.
+        """
+        self._next_lengths(1)
+        first = self._loop.call(partial(self._first_called, self._arguments(1)[0], clock_ns))
+        if isinstance(first, FirstCall):
+            return first
+        made, spent_ns = first
+        self._open_loop(made)
+        return self._loop.run(self._first_awaited(made, spent_ns, clock_ns))
+
+    def _first_called(self, arguments: tuple[Any, ...], clock_ns: Clock) -> FirstCall | tuple[Any, int]:
+        """Make the first call; return what is to be awaited, and the nanoseconds so far, where it is not over."""
+        began = clock_ns()
+        made = self._given(*arguments)
+        if isawaitable(made) or isinstance(made, AsyncIterator):
+            return made, clock_ns() - began
+        if not is_stream(made):
+            return FirstCall(value=made, seconds=(clock_ns() - began) / _SECOND, items=None)
+        self.items, instants, value = ItemTimes(), array("q", [began]), list[object]()
+        self.function = consuming(self._given, self.items, clock_ns)
+        for item in made:
+            instants.append(clock_ns())
+            value.append(item)
+        return self._first_of_items(value, instants, clock_ns())
+
+    async def _first_awaited(self, made: Any, spent_ns: int, clock_ns: Clock) -> FirstCall:
+        """Await what the first call has made in `spent_ns`; the time until the loop got to it belongs to no call."""
+        began, awaited, value = clock_ns() - spent_ns, isawaitable(made), made
+        self.awaits = True
+        if awaited:
+            value = await made
+        if not is_stream(value):
+            return FirstCall(value=value, seconds=(clock_ns() - began) / _SECOND, items=None)
+        self.items, instants, items = ItemTimes(), array("q", [began]), list[object]()
+        self.function = consuming_async(self._given, self.items, clock_ns, awaited=awaited)
+        if isinstance(value, AsyncIterator):
+            async for item in value:
+                instants.append(clock_ns())
+                items.append(item)
+        else:
+            for item in value:
+                instants.append(clock_ns())
+                items.append(item)
+        return self._first_of_items(items, instants, clock_ns())
+
+    def _first_of_items(self, value: list[object], instants: Any, ended_ns: int) -> FirstCall:
+        times = ItemTimes()
+        times.keep(instants)
+        times.settle()
+        return FirstCall(value=value, seconds=(ended_ns - instants[0]) / _SECOND, items=times)
+
+    def _open_loop(self, made: Any) -> None:
+        try:
+            self._loop.open()
+        except BaseException:
+            if isinstance(made, Coroutine):
+                made.close()  # else Python warns that it was never awaited
+            raise
+
+    def forget(self) -> None:
+        """Forget what was noted of single calls, as after a warm-up."""
+        del self.length_s[:]
+        if self.items is not None:
+            self.items.forget()
+
+    def times(self, count: int, clock_ns: Clock, deadline_ns: float = math.inf) -> Values:
+        """Make `count` calls, fewer once the clock has passed `deadline_ns`; return the nanoseconds of each."""
+        lengths = self._next_lengths(count)
+        if self.awaits:
+            taken = self._loop.run(self._times_awaited(count, clock_ns, deadline_ns))
+        else:
+            taken = self._loop.call(partial(self._times, count, clock_ns, deadline_ns))
+        if lengths:
+            self.length_s.extend(ns / length / _SECOND for ns, length in zip(taken, lengths, strict=False))
+        return taken
+
+    def batch(self, count: int, clock_ns: Clock) -> int:
+        """Make `count` calls; return the nanoseconds of all, the loop included."""
+        self._next_lengths(count)
+        if self.awaits:
+            return self._loop.run(self._batch_awaited(count, clock_ns))
+        return self._loop.call(partial(self._batch, count, clock_ns))
+
+    def _times(self, count: int, clock_ns: Clock, deadline_ns: float) -> Values:
+        taken = array("d", bytes(8 * count))
+        function = self.function
+        if self._inputs is None:
+            for index in range(count):
+                before = clock_ns()
+                function()
+                after = clock_ns()
+                taken[index] = after - before
+                if after > deadline_ns:
+                    return taken[: index + 1]
+        else:
+            for index, prepared in enumerate(list(islice(self._inputs, count))):
+                before = clock_ns()
+                function(prepared)
+                after = clock_ns()
+                taken[index] = after - before
+                if after > deadline_ns:
+                    return taken[: index + 1]
+        return taken
+
+    async def _times_awaited(self, count: int, clock_ns: Clock, deadline_ns: float) -> Values:
+        taken = array("d", bytes(8 * count))
+        function = self.function
+        for index, arguments in enumerate(self._arguments(count)):
+            before = clock_ns()
+            await function(*arguments)
+            after = clock_ns()
+            taken[index] = after - before
+            if after > deadline_ns:
+                return taken[: index + 1]
+        return taken
+
+    def _batch(self, count: int, clock_ns: Clock) -> int:
+        function = self.function
+        if self._inputs is None:
+            turns: Iterable[Any] = repeat(None, count)
+            before = clock_ns()
+            for _ in turns:
+                function()
+            return clock_ns() - before
+        turns = list(islice(self._inputs, count))
+        before = clock_ns()
+        for prepared in turns:
+            function(prepared)
+        return clock_ns() - before
+
+    async def _batch_awaited(self, count: int, clock_ns: Clock) -> int:
+        function, turns = self.function, self._arguments(count)
+        before = clock_ns()
+        for arguments in turns:
+            await function(*arguments)
+        return clock_ns() - before
+
+    def empty_batch(self, count: int, clock_ns: Clock) -> int:
+        """Run the loop of `batch` without the call; return its nanoseconds."""
+        turns: Iterable[Any] = repeat(None, count) if self._inputs is None else [None] * count
+        before = clock_ns()
+        for _ in turns:
+            pass
+        return clock_ns() - before
+
+    @staticmethod
+    def readings(count: int, clock_ns: Clock) -> Values:
+        """Read the clock twice in a row, `count` times; return the nanoseconds between."""
+        return array("d", (-(clock_ns() - clock_ns()) for _ in range(count)))
+
+    def _arguments(self, count: int) -> list[tuple[Any, ...]]:
+        """Return the arguments of the next `count` calls."""
+        return [()] * count if self._inputs is None else [(one,) for one in islice(self._inputs, count)]
+
+    def _next_lengths(self, count: int) -> list[int]:
+        """Return the lengths of the next `count` inputs; none where they do not differ."""
+        return list(islice(self._lengths, count)) if self._lengths else []
