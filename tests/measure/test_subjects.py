@@ -314,7 +314,9 @@ def test_values_of_an_async_function_are_labels() -> None:
         loaded = subject.load()
 
         assert loaded.predictions is not None
-        assert [*X[:, 0]] == [*loaded.predictions().labels]
+        predicted = loaded.predictions()
+        assert predicted is not None
+        assert [*X[:, 0]] == [*predicted.labels]
     assert loaded.loop is loop
 
 
