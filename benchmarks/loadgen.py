@@ -90,7 +90,9 @@ def _settings(loadgen: Any, scenario: str, seed: int) -> Any:
     settings.scenario, settings.mode = getattr(loadgen.TestScenario, scenario), loadgen.TestMode.PerformanceOnly
     settings.min_duration_ms, settings.min_query_count = round(1e3 * SECONDS), 1
     settings.server_target_qps, settings.server_target_latency_ns = QPS, round(1e6 * WITHIN_MS)
-    settings.offline_expected_qps = 1 / CALL_S
+    # From these it takes how many queries fill the time; a run that is over too early is invalid.
+    settings.offline_expected_qps = 1.5 / CALL_S
+    settings.multi_stream_expected_latency_ns = round(1e9 * CALL_S * ROWS / 2)
     settings.multi_stream_samples_per_query = ROWS
     settings.schedule_rng_seed = seed
     return settings
