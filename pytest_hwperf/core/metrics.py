@@ -96,12 +96,22 @@ _LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 _SCENARIO = "it needs a scenario: hwperf(scenario)"
 _BATCHES = "it needs a scenario or batch_size="
 _LABELS = "give y_true=, or a y in hwperf_data"
-
 _STREAMS = "it needs a callable that returns a generator or an async generator"
 _ITEM_TIMES = ("mean", "p50", "p90", "p95", "p99", "max")
 
 _windows = partial(Metric, taken="windows", statistics=("mean",))
 _examples = partial(Metric, exact=True, taken="examples", binary=True, statistics=("mean",))
+_items = partial(
+    Metric,
+    unit="s",
+    better="lower",
+    taken="parts",
+    in_turns="part",
+    statistics=_ITEM_TIMES,
+    shown=("p50", "p95"),
+    margins=(DefaultMargin(statistic="p50", size=0.02),),
+    remedy=_STREAMS,
+)
 _cold = partial(Metric, unit="s", better="lower", taken="cold")
 _memory = partial(Metric, unit="B", better="lower", exact=True, taken="memory")
 _session = partial(Metric, unit="B", better="lower", exact=True, taken="session")
@@ -136,31 +146,13 @@ _ROWS = (
         better="lower",
         taken="calls",
     ),
-    Metric(
+    _items(
         name="first_item",
         title="time to the first item of a stream, from the beginning of its call",
-        unit="s",
-        better="lower",
-        taken="parts",
-        in_turns="part",
-        statistics=_ITEM_TIMES,
-        shown=("p50", "p95"),
         budgets=_milliseconds("first_item", _ITEM_TIMES),
-        margins=(DefaultMargin(statistic="p50", size=0.02),),
-        remedy=_STREAMS,
     ),
-    Metric(
-        name="item",
-        title="time from an item of a stream to the next one",
-        unit="s",
-        better="lower",
-        taken="parts",
-        in_turns="part",
-        statistics=_ITEM_TIMES,
-        shown=("p50", "p95"),
-        budgets=_milliseconds("item", _ITEM_TIMES),
-        margins=(DefaultMargin(statistic="p50", size=0.02),),
-        remedy=_STREAMS,
+    _items(
+        name="item", title="time from an item of a stream to the next one", budgets=_milliseconds("item", _ITEM_TIMES)
     ),
     _windows(
         name="item_throughput",
