@@ -4,20 +4,16 @@ import importlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 from unittest import SkipTest  # pytest takes it for a skip
 
 from pytest_hwperf.core.contracts import Predictor, Probabilities, Scenario, ScenarioFactory
 from pytest_hwperf.core.errors import HwperfError, MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.host.thread_times import shares_of_threads
 
 _FRESH = "HWPERF_SCENARIO_CONTRACT"  # in the environment of the fresh process
-_THREADS_OF_PROCESS = Path("/proc/self/task")
-_COMPUTED_NS = 20_000_000  # CPU time of all threads that tells which of them compute
 _LEAST_SHARE = 0.1  # of the CPU time: a thread with less only sorted something out
 _ROUNDING = 1e-3  # of a probability
 
@@ -161,7 +157,9 @@ class ScenarioContract:
         batch = predictor.batches(self.X, max(self.batch_sizes))[0]
         with predictor.scope():
             predictor.predict(batch)
-            shares = _shares_of_threads(lambda: predictor.predict(batch))
+            shares = shares_of_threads(lambda: predictor.predict(batch))
+        if not shares:
+            raise SkipTest("this system does not tell the CPU time of each thread")
         busy = [share for share in shares if share >= _LEAST_SHARE]
         shown = ", ".join(f"{share:.0%}" for share in busy)
         _require(len(busy) <= 1, f"{len(busy)} threads compute where 1 was asked for ({shown} of the CPU time)")
@@ -276,27 +274,3 @@ def _same(one: Any, other: Any) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_same, one, other))
     return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
-
-
-def _shares_of_threads(call: Callable[[], object]) -> list[float]:
-    """Call until enough CPU time is used; return the share of each thread of this process.
-
-    Raises:
-        SkipTest: this system does not tell the CPU time of threads.
-    """
-    before, enough = _times_of_threads(), time.process_time_ns() + _COMPUTED_NS
-    if not before:
-        raise SkipTest("this system does not tell the CPU time of each thread")
-    while time.process_time_ns() < enough:
-        call()
-    spent = [after - before.get(thread, 0) for thread, after in _times_of_threads().items()]
-    return [one / sum(spent) for one in spent]
-
-
-def _times_of_threads() -> dict[str, int]:
-    """Return the CPU time of each thread in ns, the first number of its schedstat; none where there is no such file."""
-    found = {}
-    for file in _THREADS_OF_PROCESS.glob("*/schedstat"):
-        with suppress(OSError):  # the thread has ended
-            found[file.parent.name] = int(file.read_text(encoding="ascii").split()[0])
-    return found
