@@ -1,6 +1,6 @@
 """ONNX files in ONNX Runtime on the processor, with whatever inputs: in tests, and what `hwperf compare` measures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -47,7 +47,7 @@ class OnnxModel:
 
     def predictor(self, session: Any) -> "OnnxFilePredictor":
         """Return a session on it, ready to be called."""
-        return OnnxFilePredictor(self.source.name, session, self.output)
+        return session_predictor(self.source.name, session, self.output)
 
 
 def onnx_file(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
@@ -144,22 +144,22 @@ def output_of(source: OnnxSource, X: Any) -> Output:
 
 
 class OnnxFilePredictor:
-    """A session on an ONNX model, ready to be called."""
+    """An ONNX model, ready to be called.
 
-    def __init__(self, name: str, session: Any, output: Output) -> None:
-        self._name = name
-        self._run = session.run
-        self._inputs = ModelInputs(model=name, inputs=session.get_inputs())
-        self._outputs = [session.get_outputs()[0].name]
+    Args:
+        inputs: what it takes.
+        predict: the timed call: an input of `batches` → the first output.
+        output: what that says of each row.
+    """
+
+    def __init__(self, inputs: ModelInputs, predict: Callable[[Any], Any], output: Output) -> None:
+        self.predict = predict
+        self._inputs = inputs
         self._output = output
 
     def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
         """Cut the rows of `X` into inputs of the model, by name; raises as `ModelInputs.batches`."""
         return self._inputs.batches(X, batch_size)
-
-    def predict(self, batch: Any) -> Any:
-        """Return the model's first output."""
-        return self._run(self._outputs, batch)[0]
 
     def labels(self, outputs: Any) -> Any:
         """Return one label per row: the first output as it is, or the class of the largest score; or values.
@@ -177,8 +177,8 @@ class OnnxFilePredictor:
         if values.ndim == _ROWS_AND_CLASSES and values.shape[1] > 1:
             return values.argmax(axis=1)
         raise MeasurementError(
-            f"the first output of {self._name} has the shape {values.shape}: labels follow from one label or from "
-            "several scores per row; leave the labels out, or give module:function that returns labels"
+            f"the first output of {self._inputs.model} has the shape {values.shape}: labels follow from one label or "
+            "from several scores per row; leave the labels out, or give module:function that returns labels"
         )
 
     def probabilities(self, outputs: Any) -> Any | None:
@@ -188,6 +188,13 @@ class OnnxFilePredictor:
     def scope(self) -> AbstractContextManager[object]:
         """Do nothing: the session's own pool was sized when it was opened."""
         return nullcontext()
+
+
+def session_predictor(name: str, session: Any, output: Output) -> OnnxFilePredictor:
+    """Return a session on an ONNX model, ready to be called."""
+    run, outputs = session.run, [session.get_outputs()[0].name]
+    inputs = ModelInputs(model=name, inputs=session.get_inputs())
+    return OnnxFilePredictor(inputs, lambda batch: run(outputs, batch)[0], output)
 
 
 def _fields(name: str, source: OnnxSource, threads: int) -> dict[str, Any]:
@@ -216,7 +223,7 @@ def _load_compared(source: OnnxSource, threads: int) -> OnnxFilePredictor:
             f"{source.name} has the inputs {names}: models with one input are compared; give module:function of a "
             "function that feeds it"
         )
-    return OnnxFilePredictor(source.name, session, "scores")
+    return session_predictor(source.name, session, "scores")
 
 
 def _digest(X: Any) -> str:
