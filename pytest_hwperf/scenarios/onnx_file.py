@@ -12,7 +12,7 @@ from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, Usa
 from pytest_hwperf.scenarios.cache import key_of, load_or_build
 from pytest_hwperf.scenarios.onnx_inputs import ModelInputs
 from pytest_hwperf.scenarios.onnx_source import OnnxSource, is_onnx, read_source
-from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, session_conditions
+from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, runtime_version, session_conditions
 from pytest_hwperf.scenarios.prepared import ArenaScenario, PreparedScenario
 from pytest_hwperf.scenarios.profiles import arena_of
 from pytest_hwperf.scenarios.threads import check_threads
@@ -138,7 +138,7 @@ def output_of(source: OnnxSource, X: Any) -> Output:
     Raises:
         UsageProblem: it cannot be run on them, or gives something else than one entry for each row.
     """
-    key = key_of("output", source.sha256, _digest(X), version("onnxruntime"), version("pytest-hwperf"))
+    key = key_of("output", source.sha256, _digest(X), runtime_version(), version("pytest-hwperf"))
     found = load_or_build(key, lambda: (b"", {"output": _tried(source, X)})).notes["output"]
     return next(output for output in get_args(Output) if output == found)
 
