@@ -1,7 +1,8 @@
 """Protocols of scenarios, meters and stores, which parts satisfy without importing each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from pytest_hwperf.core.errors import StoreError
@@ -33,6 +34,24 @@ class Probabilities(Protocol):
 
     def probabilities(self, outputs: Any) -> Any | None:
         """Turn the outputs of one batch into probabilities, shape (n, k); None where the model has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStage:
+    """A part of a predictor's call that can be made by itself."""
+
+    name: str  # "preprocess", "inference", "postprocess"
+    call: Callable[[Any], Any]  # takes a prepared batch, or what the stage before it has returned
+    is_after: bool = False  # whether it follows the timed call, and is no part of the latency
+
+
+@runtime_checkable
+class Staged(Protocol):
+    """What a predictor offers in addition, if its call may consist of stages."""
+
+    def stages(self) -> Sequence[CallStage]:
+        """Return the stages in their order; none where the call is one piece."""
+        ...
 
 
 class Scenario(Protocol):

@@ -41,6 +41,7 @@ Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
     "could have caught", "could have caught points", "slower than fp32",
+    "stages miss", "stages apart", "stage after",
     "calls failed", "late calls", "backlog grows", "generator late",
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
@@ -146,6 +147,10 @@ _SENTENCES: Mapping[Kind, str] = {
     "could have caught": "could have caught a change {sign} {change:change}",
     "could have caught points": "could have caught a change {sign} {change:points}",
     "slower than fp32": "{test}: {scenario} takes {now:s}, {reference} {then:s} ({change:change})",
+    "stages miss": "stages sum to {sum:s} of {whole:s}",
+    "stages apart": "stages were timed in calls of their own, which took {whole:s} where those of latency took "
+    "{latency:s}",
+    "stage after": "{stage} follows the timed call and is no part of latency",
     "turns preempted": "{percent:.0f} % of turns preempted",
     "calls failed": "{failed} of {calls} calls failed",
     "late calls": "{late} of {calls} calls later than {limit:s}",
