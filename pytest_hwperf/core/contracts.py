@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.records import Machine, Reading, StoredRun
 
 # What a meter covers: this process, the processors, boards; or nothing, where it is an estimate.
@@ -104,6 +105,19 @@ class Arenas(Protocol):
     @property
     def arena_source(self) -> str:
         """Where they are from: "onnxruntime profile"."""
+        ...
+
+
+@runtime_checkable
+class Profiled(Protocol):
+    """What a scenario offers in addition, if its runtime has a profiler of operators."""
+
+    def operators(self, X: Any, batch_size: int) -> ProfiledCalls:
+        """Run the model on the first rows of `X` under the profiler, in a session of its own.
+
+        Raises:
+            MeasurementError: the runtime gives no profile; says why.
+        """
         ...
 
 
