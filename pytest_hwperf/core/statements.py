@@ -43,6 +43,7 @@ Doubt = Literal[
     "could have caught", "could have caught points", "slower than fp32",
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
+    "no profiler",
     "calls failed", "late calls", "backlog grows", "generator late",
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
@@ -159,6 +160,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "operator moved": "{operator} takes {candidate:s} of a call, {baseline:s} in the baseline: {share:.0%} of the "
     "change",
     "framework moved": "no operator moved more than what is outside of them: {share:.0%} of the change",
+    "no profiler": "the runtime of {scenario} shows no operators",
     "operators unknown": "operators of the {side} are not known: {why}",
     "turns preempted": "{percent:.0f} % of turns preempted",
     "calls failed": "{failed} of {calls} calls failed",

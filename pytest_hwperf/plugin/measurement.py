@@ -15,7 +15,7 @@ from pytest_hwperf.core.contracts import CountingMeter, Meter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.hypotheses import PROCESSES
-from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY, METRICS, Taken, taken_by
+from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY, MEDIAN_LATENCY, METRICS, Taken, taken_by
 from pytest_hwperf.core.ranks import is_tail
 from pytest_hwperf.core.records import Reading, Run, Sample, replace
 from pytest_hwperf.core.statements import Remark, Statement, said, state
@@ -28,7 +28,7 @@ from pytest_hwperf.host.tracing import lasting_tracers, trace_conditions
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
 from pytest_hwperf.measure.outputs import refuse_nan
-from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
+from pytest_hwperf.measure.pair_target import arena_samples, exact_samples, operator_profile
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.samples import item_samples, net_energy, samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
@@ -56,7 +56,17 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
     for role in PROCESSES:
         if _asks(item, taken_by(role)):
             run = _extended(run, *_ask_for(item, role, label))
-    return _extended(run, *arena_samples(subject)) if _asks(item, taken_by("memory", "session")) else run
+    if _asks(item, taken_by("memory", "session")):
+        run = _extended(run, *arena_samples(subject))
+    return _profiled(run, subject) if session_of(item.config).settings.operators else run
+
+
+def _profiled(run: Run, subject: Subject) -> Run:
+    """Add where the time of a call goes; nothing where no time was taken, or where there is no runtime to ask."""
+    latency = run.sample(MEDIAN_LATENCY[0])
+    if latency is None or not subject.scenario:
+        return run
+    return replace(run, operators=operator_profile(subject, median(latency.values)))
 
 
 def repeat_runs(item: pytest.Item) -> list[list[Run]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_hwperf.core.contracts import CallStage, Predictor
+from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.scenarios.estimators import FittedEstimator
 from pytest_hwperf.scenarios.rows import split_batches
 
@@ -30,6 +31,13 @@ class ArenaScenario(PreparedScenario):
 
     arena: Callable[[Any, int], Mapping[str, float]]  # rows and batch size → metric → B
     arena_source: str = "onnxruntime profile"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxScenario(ArenaScenario):
+    """A scenario of ONNX Runtime, whose profiler knows its operators."""
+
+    operators: Callable[[Any, int], ProfiledCalls]  # rows and batch size → where the time of a call goes
 
 
 class EstimatorPredictor:

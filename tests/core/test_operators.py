@@ -37,9 +37,10 @@ def test_shares_are_of_the_profiled_call_and_seconds_of_the_unprofiled_one() -> 
     """600 and 300 of 1000 µs under the profiler, where a call takes 500 µs without it."""
     found = profile(("Softmax", 300), ("Gemm", 600), latency_us=500)
 
-    assert [("Gemm", 0.6), ("Softmax", 0.3)] == [(one.kind, pytest.approx(one.share)) for one in found.operators]
+    assert ["Gemm", "Softmax"] == [one.kind for one in found.operators]
+    assert pytest.approx([0.6, 0.3]) == [one.share for one in found.operators]
     assert pytest.approx([300e-6, 150e-6]) == [one.seconds for one in found.operators]
-    assert (pytest.approx(0.9), pytest.approx(50e-6)) == (found.coverage, found.framework_s)
+    assert pytest.approx([0.9, 50e-6]) == [found.coverage, found.framework_s]
     assert pytest.approx(found.coverage) == sum(one.share for one in found.operators)
     assert ("fake profile", 20, None) == (found.source, found.calls, found.withheld)
 
