@@ -21,6 +21,9 @@ InTurns = Literal["", "seconds", "rate", "CPU seconds", "part", "window"]
 # What the total of a window is divided by: its calls, their rows, or the seconds of the allotted cores.
 Spread = Literal["call", "row", "core second"]
 
+LONGEST_STAGE = 60  # characters of its name
+_STAGE = "stage_"  # how the metric of a stage begins: `stage_preprocess`
+
 NO_REMEDY = "this measurement does not give it"
 
 
@@ -111,6 +114,9 @@ _items = partial(
     shown=("p50", "p95"),
     margins=(DefaultMargin(statistic="p50", size=0.02),),
     remedy=_STREAMS,
+)
+_stage = partial(
+    Metric, title="time of a stage of a call", unit="s", better="lower", taken="parts", statistics=("p50",)
 )
 _cold = partial(Metric, unit="s", better="lower", taken="cold")
 _memory = partial(Metric, unit="B", better="lower", exact=True, taken="memory")
@@ -317,8 +323,19 @@ STATISTICS = tuple(dict.fromkeys(statistic for metric in METRICS.values() for st
 
 
 def metric_of(name: str, better: Better = "lower") -> Metric:
-    """Return the known metric `name`, or one of the user's own of that name: unit 1, not exact."""
-    return METRICS.get(name) or Metric(name=name, better=better)
+    """Return the known metric `name`, that of a stage, or one of the user's own of that name: unit 1, not exact."""
+    known = METRICS.get(name)
+    return known or (_stage(name=name) if is_stage(name) else Metric(name=name, better=better))
+
+
+def stage_metric(stage: str) -> str:
+    """Return the name of the metric of one stage of a call: `stage_preprocess`."""
+    return f"{_STAGE}{stage}"
+
+
+def is_stage(metric: str) -> bool:
+    """Whether a metric is that of a stage."""
+    return metric.startswith(_STAGE)
 
 
 def taken_by(*ways: Taken) -> tuple[str, ...]:

@@ -41,6 +41,9 @@ Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
     "could have caught", "could have caught points", "slower than fp32",
+    "stages miss", "stages apart", "stage after",
+    "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
+    "no profiler",
     "calls failed", "late calls", "backlog grows", "generator late",
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
@@ -146,6 +149,19 @@ _SENTENCES: Mapping[Kind, str] = {
     "could have caught": "could have caught a change {sign} {change:change}",
     "could have caught points": "could have caught a change {sign} {change:points}",
     "slower than fp32": "{test}: {scenario} takes {now:s}, {reference} {then:s} ({change:change})",
+    "stages miss": "stages sum to {sum:s} of {whole:s}",
+    "stages apart": "stages were timed in calls of their own, which took {whole:s} where those of latency took "
+    "{latency:s}",
+    "stage after": "{stage} follows the timed call and is no part of latency",
+    "too short to profile": "too short to profile: {latency:s} for {operators:count operator} and {rows:count row}, of "
+    "which the profiler's own cost of 5 µs an operator would be most: give batches of 256 rows, or calls above 20 µs "
+    "an operator",
+    "low coverage": "operators cover {coverage:.0%} of the call, less than {least:.0%}: their shares would say little",
+    "operator moved": "{operator} takes {candidate:s} of a call, {baseline:s} in the baseline: {share:.0%} of the "
+    "change",
+    "framework moved": "no operator moved more than what is outside of them: {share:.0%} of the change",
+    "no profiler": "the runtime of {scenario} shows no operators",
+    "operators unknown": "operators of the {side} are not known: {why}",
     "turns preempted": "{percent:.0f} % of turns preempted",
     "calls failed": "{failed} of {calls} calls failed",
     "late calls": "{late} of {calls} calls later than {limit:s}",

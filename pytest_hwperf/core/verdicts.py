@@ -208,6 +208,7 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
         str(comparison.caught(metric.better) or ""),
         str(comparison.disturbance or ""),
         comparison.reason,
+        str(comparison.moved or ""),
         comparison.how,
     ]
     return ", ".join(part for part in parts if part)

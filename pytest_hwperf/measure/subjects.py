@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from pytest_hwperf.core.contracts import Arenas, Predictor, Probabilities, Scenario
+from pytest_hwperf.core.contracts import Arenas, CallStage, Predictor, Probabilities, Profiled, Scenario, Staged
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.measure.accuracy import Predictions, digest
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.lengths import lengths_of, mix_of
 from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
+from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Stream
 
 REFERENCE = "onnx_fp32"  # the scenario that all others are compared with
@@ -31,6 +33,7 @@ class LoadedSubject:
     predictions: Callable[[], Predictions | None] | None = None
     loop: Loop = field(default_factory=OwnLoop)  # on which async calls are awaited
     lengths: Sequence[int] | None = None  # of the inputs, where their rows differ in length
+    chain: Sequence[CallStage] = ()  # of which the function is made, where they can be called one by one
 
     def stream(self) -> Stream:
         """Return its calls, of which none has been made."""
@@ -55,6 +58,8 @@ class Subject:
     reference_predictions: Callable[[], Predictions] | None = None  # of every row; raises ScenarioUnavailable
     arena: Callable[[], Mapping[str, float]] | None = None  # peaks of the runtime's allocator; raises MeasurementError
     arena_source: str = ""
+    profile: Callable[[], ProfiledCalls] | None = None  # of the runtime's operators; raises MeasurementError
+    stages: Stages | None = None  # that the call names itself
 
 
 def subject_of_scenario(
@@ -101,6 +106,7 @@ def subject_of_scenario(
         else None,
         arena=partial(scenario.arena, _cut(X, 0, size), size) if isinstance(scenario, Arenas) else None,
         arena_source=scenario.arena_source if isinstance(scenario, Arenas) else "",
+        profile=partial(scenario.operators, _cut(X, 0, size), size) if isinstance(scenario, Profiled) else None,
     )
 
 
@@ -167,6 +173,7 @@ def _load_scenario(scenario: Scenario, X: Any, size: int, loop: Loop) -> LoadedS
         scope=predictor.scope,
         predictions=partial(_predict_all if scenario.classifies else _check_all, predictor, batches),
         loop=loop,
+        chain=predictor.stages() if isinstance(predictor, Staged) else (),
     )
 
 

@@ -51,7 +51,7 @@ class OneShotWorker:
     judges = False
 
     def __init__(self, task: WorkerTask) -> None:
-        """Carry out `task`: `memory`, `cold`, `sites` or `run`."""
+        """Carry out `task`: any role but `pair`."""
         self._task = task
         self._replied = False
 
@@ -96,6 +96,8 @@ class OneShotWorker:
             return measure_cold_start(subject.imports, load)
         if self._task.role == "sites":
             return self._sites(config, subject.imports, load)
+        if self._task.role == "operators":
+            return _operators(subject)
         from pytest_hwperf.meters.memory.meter import MemoryMeter
 
         probe = MemoryMeter(opening=lambda: session_of(config).peak_rss)
@@ -181,10 +183,27 @@ class PairWorker:
         asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
         held = session_of(item.config).settings.gc == "off"
         with ready_target(asked, energy, self._plant, hold_collector=held) as (target, first):
-            facts = Facts(conditions=dict(subject.conditions), scenario=subject.scenario, parts=first.parts)
+            facts = Facts(
+                conditions=dict(subject.conditions),
+                scenario=subject.scenario,
+                parts=first.parts,
+                has_operators=subject.profile is not None,
+            )
             here = Ready(node=item.nodeid, index=index, label=label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)
         return run_of_one_call(item, subject, label, first)
+
+
+def _operators(subject: Subject) -> WorkerResult:
+    from pytest_hwperf.core.errors import MeasurementError
+
+    found, reasons = None, {"operators": "its runtime shows no operators"}
+    if subject.profile is not None:
+        try:
+            found, reasons = subject.profile(), {}
+        except MeasurementError as error:
+            reasons = {"operators": str(error)}
+    return WorkerResult(values={}, reasons=reasons, notes=[], runs=[], operators=found)
 
 
 def _disable_memray(config: pytest.Config) -> None:

@@ -5,16 +5,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.scenarios.cache import CachedModel
 from pytest_hwperf.scenarios.conversion import convert_estimator
 from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator
 from pytest_hwperf.scenarios.ort import open_session, session_conditions
-from pytest_hwperf.scenarios.prepared import ArenaScenario, EstimatorPredictor
-from pytest_hwperf.scenarios.profiles import profile_arena
+from pytest_hwperf.scenarios.prepared import EstimatorPredictor, OnnxScenario
+from pytest_hwperf.scenarios.profiles import OpenProfiled, profile_arena, profile_calls
 from pytest_hwperf.scenarios.threads import check_threads
 
 
-def onnx_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
+def onnx_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
     """Convert a fitted estimator to FP32 ONNX, verified on rows of `X`; `X_calibration` is not used.
 
     Raises:
@@ -31,11 +32,11 @@ def onnx_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: 
 
 def scenario_of(
     name: str, fitted: FittedEstimator, model: CachedModel, threads: int, own_conditions: Mapping[str, str]
-) -> ArenaScenario:
+) -> OnnxScenario:
     """Return a cached ONNX model as a scenario; its notes become context, except for the form, a condition."""
     notes = dict(model.notes)
     form = notes.pop("form")
-    return ArenaScenario(
+    return OnnxScenario(
         name=name,
         imports=("onnxruntime",),
         conditions={**session_conditions(threads), "form": form, "output": fitted.output, **own_conditions},
@@ -45,6 +46,7 @@ def scenario_of(
         classifies=fitted.classes is not None,
         load=lambda: _predictor(open_session(model.path, threads), fitted),
         arena=partial(_arena, model.path, fitted, threads),
+        operators=partial(_operators, model.path, fitted, threads),
     )
 
 
@@ -59,10 +61,20 @@ def _predictor(session: Any, fitted: FittedEstimator) -> EstimatorPredictor:
 
 def _arena(path: Path, fitted: FittedEstimator, threads: int, X: Any, batch_size: int) -> Mapping[str, float]:
     """Return the peaks of the runtime's allocator in B, for the first `batch_size` rows of `X`."""
+    return profile_arena(_profiled(path, fitted, threads, X, batch_size))
+
+
+def _operators(path: Path, fitted: FittedEstimator, threads: int, X: Any, batch_size: int) -> ProfiledCalls:
+    """Return where the time of a call goes, for the first `batch_size` rows of `X`."""
+    return profile_calls(_profiled(path, fitted, threads, X, batch_size), batch_size)
+
+
+def _profiled(path: Path, fitted: FittedEstimator, threads: int, X: Any, batch_size: int) -> OpenProfiled:
+    """Return what opens a session that writes its profile."""
 
     def open_profiled(profile: Path) -> tuple[Any, Callable[[], object]]:
         session = open_session(path, threads, profile=profile)
         predictor = _predictor(session, fitted)
         return session, partial(predictor.predict, predictor.batches(X, batch_size)[0])
 
-    return profile_arena(open_profiled)
+    return open_profiled
