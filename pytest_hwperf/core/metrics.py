@@ -68,6 +68,7 @@ class Metric:
     margins: tuple[DefaultMargin, ...] = ()
     reciprocal: str = ""  # metric that this is one over, where calls follow each other; comparing both asks twice
     between_models: bool = False  # whether it can be compared between two models
+    grows_with_batch: bool = False  # whether it grows with the rows of a call
     has_sites: bool = False  # whether the lines of code that cause it can be named
     remedy: str = NO_REMEDY  # what to do where it is unmeasured without another reason
 
@@ -119,8 +120,8 @@ _stage = partial(
     Metric, title="time of a stage of a call", unit="s", better="lower", taken="parts", statistics=("p50",)
 )
 _cold = partial(Metric, unit="s", better="lower", taken="cold")
-_memory = partial(Metric, unit="B", better="lower", exact=True, taken="memory")
-_session = partial(Metric, unit="B", better="lower", exact=True, taken="session")
+_memory = partial(Metric, unit="B", better="lower", exact=True, taken="memory", grows_with_batch=True)
+_session = partial(Metric, unit="B", better="lower", exact=True, taken="session", grows_with_batch=True)
 
 _ROWS = (
     Metric(
@@ -143,6 +144,7 @@ _ROWS = (
             DefaultMargin(statistic="p99", size=0.20),
             DefaultMargin(statistic="p99_9", size=0.20),
         ),
+        grows_with_batch=True,
         between_models=True,
     ),
     Metric(
@@ -284,6 +286,7 @@ _ROWS = (
         in_turns="CPU seconds",
         budgets=(BudgetKeyword(keyword="cpu_time_max_ms", statistic="mean", factor=1e-3),),
         margins=(DefaultMargin(statistic="mean", size=0.05),),
+        grows_with_batch=True,
         between_models=True,
     ),
     _windows(

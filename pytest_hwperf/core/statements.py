@@ -46,10 +46,14 @@ Doubt = Literal[
     "no profiler",
     "calls failed", "late calls", "backlog grows", "generator late",
 ]  # fmt: skip
+# What has to be known of a sweep.
+Swept = Literal[
+    "beyond a missed limit", "served not swept", "collection order", "drawn order", "workers stop alone", "cut off",
+]  # fmt: skip
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "passes as asked", "fails as asked"]
 ErrorRate = Literal["error rate", "error rate with others", "error rate split"]
-Kind = Unmeasured | Incomparable | Method | Doubt | Decision | ErrorRate
+Kind = Unmeasured | Incomparable | Method | Doubt | Swept | Decision | ErrorRate
 
 _LONGEST_NOUN = 80  # characters of what is counted
 
@@ -167,6 +171,14 @@ _SENTENCES: Mapping[Kind, str] = {
     "late calls": "{late} of {calls} calls later than {limit:s}",
     "backlog grows": "the rate is more than is served: calls that wait rise from {first} to {last}",
     "generator late": "calls were issued up to {lag:s} late by the generator, of which {allowed:s} would not matter",
+    "beyond a missed limit": "{point} misses {limit}, and a larger batch takes more",
+    "served not swept": "batches of {served} are served, and batches of {measured} were measured: sweep the one that "
+    "is served too",
+    "collection order": "the points were measured one after the other: a drift of the machine meanwhile is part of "
+    "their differences",
+    "drawn order": "{rounds:count round} over all points, each in an order drawn from seed {seed}",
+    "workers stop alone": "under pytest-xdist a worker skips larger batches only after a miss that it measured itself",
+    "cut off": "interrupted: {rounds:count whole round} of {of} before it",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
     "steal": "the host took {share:.0%} of the CPU time for others (steal)",

@@ -18,6 +18,7 @@ from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.core.metrics import METRICS, Better, is_stage
 from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
 from pytest_hwperf.core.structs import LARGEST
+from pytest_hwperf.core.sweeps import BATCH
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
@@ -25,6 +26,7 @@ from pytest_hwperf.plugin.labels import LONGEST_LABEL, checked_label, label_of_m
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.sweeps import swept_value
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.plugin.tracebacks import raised_at_the_await, raised_at_the_call
 
@@ -57,7 +59,8 @@ class Hwperf:
             args: positional arguments of the callable; the first holds the rows where labels or a batch size are given.
             label: name of the measurement, needed where a test has several.
             y_true: true labels of the rows, shape (n,): the callable's values are compared with them.
-            batch_size: rows per call; a scenario's default is 1, a callable's all rows.
+            batch_size: rows per call; a scenario's default is 1, or that of the point of a sweep, a callable's all
+                rows.
             kwargs: keyword arguments of the callable.
 
         Returns:
@@ -247,6 +250,8 @@ class Hwperf:
         self._check_time()
         self._check_label(label)
         self._stages.names.clear()  # those of an earlier measurement
+        if isinstance(target, ReadyScenario) and data["batch_size"] is None:
+            data["batch_size"] = swept_value(self._item, BATCH)
         subject = _subject(target, args, kwargs, loop, **data)
         conditions = {**subject.conditions, "gc": self._session.settings.gc}
         return dataclasses.replace(subject, conditions=conditions, stages=self._stages)

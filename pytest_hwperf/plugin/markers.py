@@ -11,6 +11,7 @@ from pytest_hwperf import registry
 from pytest_hwperf.core.budgets import closest, closest_margins, parse_budgets, parse_margins
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.plugin.session import Markers, session_of, test_of
+from pytest_hwperf.plugin.sweeps import point_of
 
 BUILT_IN_SCENARIOS = ("sklearn_fp32", "onnx_fp32", "onnx_int8")
 
@@ -33,12 +34,15 @@ def read_markers(item: pytest.Item) -> list[str]:
     named = [settings.margins, *own]
     if complaint := _missing_fixture(item):
         problems.append(f"{item.nodeid}: {complaint}")
+    point, stop = point_of(item, budgets)
     test_of(item).markers = Markers(
         budgets=budgets,
         margins=closest_margins(named),
         named=tuple(margin for layer in named for margin in layer),
         own=tuple(margin for layer in own for margin in layer),
         refusal=_unmeasurable(item),
+        point=point,
+        stop=stop,
     )
     return problems
 
@@ -86,7 +90,7 @@ def _missing_fixture(item: pytest.Item) -> str:
     if "hwperf" in fixtures or item.get_closest_marker("hwbudget"):
         return ""
     return (
-        "hwregression or hwscenarios: nothing of this test is measured; add the fixture hwperf and call it, "
+        "hwregression, hwscenarios or hwsweep: nothing of this test is measured; add the fixture hwperf and call it, "
         "or give the test a hwbudget"
     )
 

@@ -125,7 +125,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     if seen := called_there(item, lasting_tracers):
         return _measured_untimed(item, subject, label, seen)
     shared = session_of(item.config)
-    budgets, rows = test_of(item).markers.budgets, subject.rows
+    budgets, rows = test_of(item).markers.limits, subject.rows
     idle = _Idle(item)
     machine = shared.machine
 
@@ -220,7 +220,7 @@ def _say_what_cannot_pass(item: pytest.Item, call_s: float) -> None:
 def _tail_is_asked(item: pytest.Item) -> bool:
     """Whether a budget, or a margin that the user named, is about slow calls, which the mean of a batch hides."""
     markers = test_of(item).markers
-    asked = {budget.key for budget in markers.budgets} | {margin.key for margin in markers.named}
+    asked = {budget.key for budget in markers.limits} | {margin.key for margin in markers.named}
     return any(metric in taken_by("calls") and is_tail(statistic) for metric, statistic in asked)
 
 
