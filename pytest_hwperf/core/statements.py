@@ -18,7 +18,7 @@ from pytest_hwperf.core.units import counted, show, show_change, show_number
 Unmeasured = Literal[
     "said", "not given", "energy off", "energy takes seconds", "few windows", "no idle power",
     "idle power moved", "no reference", "part unmeasured", "other windows", "no embodied carbon",
-    "growth in steps", "never called", "traced", "no probabilities",
+    "growth in steps", "never called", "traced", "no probabilities", "no bound of goodput",
     "does not convert", "no int8 form", "weight-only", "unchanged", "not int8",
 ]  # fmt: skip
 # Why there is nothing to compare, or why it is undecided.
@@ -41,7 +41,7 @@ Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
     "could have caught", "could have caught points", "slower than fp32",
-    "calls failed", "late calls", "backlog grows", "generator late",
+    "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "degrades",
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "passes as asked", "fails as asked"]
@@ -58,6 +58,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "few windows": "{windows:count window} of {shortest_s:s} or more fitted, {needed} needed: raise --hwperf-max-time",
     "no idle power": "no idle power: {why}",
     "idle power moved": "the idle machine drew {least} and {most} W before and after: more than 5 % apart",
+    "no bound of goodput": "it needs a latency within which an answer is good: hwload(within_ms=...), or a budget on a "
+    "percentile of the latency",
     "no reference": "no reference scenario {reference}: {why}",
     "no probabilities": "{scenario} gives no probabilities",
     "does not convert": "{model} does not convert to {form} with {converter}: {why}",
@@ -151,6 +153,9 @@ _SENTENCES: Mapping[Kind, str] = {
     "late calls": "{late} of {calls} calls later than {limit:s}",
     "backlog grows": "the rate is more than is served: calls that wait rise from {first} to {last}",
     "generator late": "calls were issued up to {lag:s} late by the generator, of which {allowed:s} would not matter",
+    "no steady state": "no steady state: the last three of {windows:count window} differ by a factor of {ratio:.2f} in "
+    "{what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",
+    "degrades": "latency rose by {rise:s} over {seconds:s} of the load, where its median is {middle:s}",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
     "steal": "the host took {share:.0%} of the CPU time for others (steal)",
@@ -208,6 +213,11 @@ def state(kind: Kind, differences: tuple[Difference, ...] = (), /, **facts: str 
         numbers={name: float(fact) for name, fact in facts.items() if not isinstance(fact, str)},
         differences=differences,
     )
+
+
+def is_lacking(remark: Remark) -> bool:
+    """Whether a remark says that values are too few for a bound."""
+    return isinstance(remark, Statement) and remark.kind == "no bound"
 
 
 def said(text: object) -> Statement:

@@ -27,6 +27,10 @@ _MARKERS = {
         '("sklearn_fp32", "onnx_fp32", "onnx_int8", ...): run the test once for each scenario, through '
         "the fixture `scenario`."
     ),
+    "hwload": (
+        '(kind="server", qps=200, seconds=2, seed=1, ...): measure under this load: single_stream, multi_stream, '
+        "concurrency, offline or server."
+    ),
 }
 
 

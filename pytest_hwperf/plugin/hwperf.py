@@ -21,6 +21,7 @@ from pytest_hwperf.core.structs import LARGEST
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.plugin.labels import LONGEST_LABEL, checked_label, label_of_models
+from pytest_hwperf.plugin.loads import batch_size_under
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
@@ -233,8 +234,11 @@ class Hwperf:
     ) -> Subject:
         self._check_time()
         self._check_label(label)
+        load = self._test.markers.load
+        data["batch_size"] = batch_size_under(load, data["batch_size"])
         subject = _subject(target, args, kwargs, loop, **data)
-        return dataclasses.replace(subject, conditions={**subject.conditions, "gc": self._session.settings.gc})
+        how = {"load": str(load)} if load else {}
+        return dataclasses.replace(subject, conditions={**subject.conditions, **how, "gc": self._session.settings.gc})
 
     def _measured(self, subject: Subject, label: str) -> Run:
         run = self._session.mode.measure(self._item, subject, label)
