@@ -18,8 +18,8 @@ Taken = Literal["calls", "parts", "windows", "memory", "cold", "examples", "file
 # What a block of a pair's turns measures of it; "part": its median, as the side reports it; "window": nothing, so that
 # the energy meter takes a window of its own.
 InTurns = Literal["", "seconds", "rate", "CPU seconds", "part", "window"]
-# What the total of a window is divided by: its calls, their rows, or the seconds of the allotted cores.
-Spread = Literal["call", "row", "core second"]
+# What the total of a window is divided by: its calls, their rows, the seconds of the allotted cores, or its seconds.
+Spread = Literal["call", "row", "core second", "second"]
 
 LONGEST_STAGE = 60  # characters of its name
 _STAGE = "stage_"  # how the metric of a stage begins: `stage_preprocess`
@@ -74,8 +74,8 @@ class Metric:
 
     @property
     def is_rate(self) -> bool:
-        """Whether it counts per second: the mean over equal counts is then the harmonic one."""
-        return self.unit == "1/s"
+        """Whether it counts per second in windows of equal counts: the mean is then the harmonic one."""
+        return self.unit == "1/s" and self.spread != "second"
 
     @property
     def in_processes(self) -> bool:
@@ -208,6 +208,16 @@ _ROWS = (
         better="higher",
         budgets=(BudgetKeyword(keyword="throughput_min_sps", statistic="mean", factor=1.0),),
         remedy=_BATCHES,
+    ),
+    _windows(
+        name="goodput",
+        title="calls of a load per second that were completed within the latency asked for",
+        unit="1/s",
+        better="higher",
+        spread="second",
+        shown=("mean",),
+        budgets=(BudgetKeyword(keyword="goodput_min_qps", statistic="mean", factor=1.0),),
+        remedy="it needs a load: @pytest.mark.hwload(...)",
     ),
     _examples(
         name="accuracy",

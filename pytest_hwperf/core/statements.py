@@ -18,7 +18,7 @@ from pytest_hwperf.core.units import counted, show, show_change, show_number
 Unmeasured = Literal[
     "said", "not given", "energy off", "energy takes seconds", "few windows", "no idle power",
     "idle power moved", "no reference", "part unmeasured", "other windows", "no embodied carbon",
-    "growth in steps", "never called", "traced", "no probabilities",
+    "growth in steps", "never called", "traced", "no probabilities", "no bound of goodput",
     "does not convert", "no int8 form", "weight-only", "unchanged", "not int8",
 ]  # fmt: skip
 # Why there is nothing to compare, or why it is undecided.
@@ -44,7 +44,7 @@ Doubt = Literal[
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
     "no profiler",
-    "calls failed", "late calls", "backlog grows", "generator late",
+    "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "degrades",
 ]  # fmt: skip
 # What has to be known of a sweep.
 Swept = Literal[
@@ -65,6 +65,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "few windows": "{windows:count window} of {shortest_s:s} or more fitted, {needed} needed: raise --hwperf-max-time",
     "no idle power": "no idle power: {why}",
     "idle power moved": "the idle machine drew {least} and {most} W before and after: more than 5 % apart",
+    "no bound of goodput": "it needs a latency within which an answer is good: hwload(within_ms=...), or a budget on a "
+    "percentile of the latency",
     "no reference": "no reference scenario {reference}: {why}",
     "no probabilities": "{scenario} gives no probabilities",
     "does not convert": "{model} does not convert to {form} with {converter}: {why}",
@@ -179,6 +181,9 @@ _SENTENCES: Mapping[Kind, str] = {
     "drawn order": "{rounds:count round} over all points, each in an order drawn from seed {seed}",
     "workers stop alone": "under pytest-xdist a worker skips larger batches only after a miss that it measured itself",
     "cut off": "interrupted: {rounds:count whole round} of {of} before it",
+    "no steady state": "no steady state: the last three of {windows:count window} differ by a factor of {ratio:.2f} in "
+    "{what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",
+    "degrades": "latency rose by {rise:s} over {seconds:s} of the load, where its median is {middle:s}",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
     "steal": "the host took {share:.0%} of the CPU time for others (steal)",
@@ -236,6 +241,11 @@ def state(kind: Kind, differences: tuple[Difference, ...] = (), /, **facts: str 
         numbers={name: float(fact) for name, fact in facts.items() if not isinstance(fact, str)},
         differences=differences,
     )
+
+
+def is_lacking(remark: Remark) -> bool:
+    """Whether a remark says that values are too few for a bound."""
+    return isinstance(remark, Statement) and remark.kind == "no bound"
 
 
 def said(text: object) -> Statement:

@@ -23,6 +23,7 @@ from pytest_hwperf.measure.event_loop import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.plugin.labels import LONGEST_LABEL, checked_label, label_of_models
+from pytest_hwperf.plugin.loads import batch_size_under
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
@@ -252,8 +253,11 @@ class Hwperf:
         self._stages.names.clear()  # those of an earlier measurement
         if isinstance(target, ReadyScenario) and data["batch_size"] is None:
             data["batch_size"] = swept_value(self._item, BATCH)
+        load = self._test.markers.load
+        data["batch_size"] = batch_size_under(load, data["batch_size"])
         subject = _subject(target, args, kwargs, loop, **data)
-        conditions = {**subject.conditions, "gc": self._session.settings.gc}
+        how = {"load": str(load)} if load else {}
+        conditions = {**subject.conditions, **how, "gc": self._session.settings.gc}
         return dataclasses.replace(subject, conditions=conditions, stages=self._stages)
 
     def _measured(self, subject: Subject, label: str) -> Run:

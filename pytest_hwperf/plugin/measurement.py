@@ -38,6 +38,7 @@ from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.inherited_options import command_for
+from pytest_hwperf.plugin.loads import UnderLoad
 from pytest_hwperf.plugin.session import called_there, session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.scenarios.threads import oversubscription
@@ -143,8 +144,12 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             hold_collector=shared.settings.gc == "off",
             single_calls=_tail_is_asked(item),
         )
-        sampler = Sampler(loaded.stream(), limits)
-        measured = sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
+        sampler = Sampler(stream := loaded.stream(), limits)
+        under = UnderLoad.of(item, stream)
+        if under is None:
+            measured = sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
+        else:
+            measured = sampler.run(meters, under.run)
         context, disturbed = watch.end()
         staged = _time_stages(subject, loaded, limits)
         predicted = loaded.predictions() if loaded.predictions else None
@@ -152,6 +157,8 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     warnings: list[Remark] = [*filter(None, [subject.context.get("warning"), shared.neighbours, crowd]), *disturbed]
     idle.watch()
     samples, unmeasured = samples_of(measured, meters, rows=rows, cores=machine.cores, warnings=warnings)
+    if under is not None:
+        samples, unmeasured = under.samples(samples, unmeasured, rows)
     net, withheld = idle.taken_off(measured, samples, rows)
     stages = stage_samples(staged, median(measured.latency_s), warnings) if staged else []
     exact, missing = exact_samples(subject, predicted)

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -78,7 +79,7 @@ class OneShotWorker:
             pytest.skip(_REPLIED)
         if label != self._task.label:
             return call_once(item, subject, label)
-        reply(self._observe(item.config, subject), self._task)
+        reply(self._observe(item, subject), self._task)
         self._replied = True
         pytest.skip(_REPLIED)
 
@@ -90,8 +91,9 @@ class OneShotWorker:
             reply(WorkerResult(values={}, reasons={}, notes=[], runs=test_of(item).runs), self._task)
         return result
 
-    def _observe(self, config: pytest.Config, subject: Subject) -> WorkerResult:
-        load = _loader(subject)
+    def _observe(self, item: pytest.Item, subject: Subject) -> WorkerResult:
+        config = item.config
+        load = _loader(subject, item)
         if self._task.role == "cold":
             return measure_cold_start(subject.imports, load)
         if self._task.role == "sites":
@@ -176,13 +178,15 @@ class PairWorker:
     def measure(self, item: pytest.Item, subject: Subject, label: str) -> Run:
         """Take turns at a measurement; the run that the body gets is that of a single call."""
         from pytest_hwperf.measure.pair_target import ready_target
+        from pytest_hwperf.plugin.loads import block_under
         from pytest_hwperf.plugin.measurement import run_of_one_call
 
         test = test_of(item)
         index, test.measurements = test.measurements, test.measurements + 1
         asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
         held = session_of(item.config).settings.gc == "off"
-        with ready_target(asked, energy, self._plant, hold_collector=held) as (target, first):
+        under = block_under(test.markers.load)
+        with ready_target(asked, energy, self._plant, hold_collector=held, under=under) as (target, first):
             facts = Facts(
                 conditions=dict(subject.conditions),
                 scenario=subject.scenario,
@@ -218,15 +222,20 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _loader(subject: Subject) -> Load:
-    """Return what loads the subject and gives its call, thread limits held."""
+def _loader(subject: Subject, item: pytest.Item) -> Load:
+    """Return what loads the subject and gives its call, thread limits held; its second call is the test's load."""
+    from pytest_hwperf.gate.load import served_by
+
+    under = test_of(item).markers.load
 
     def load() -> Callable[[], object]:
         loaded = subject.load_one()
-        stream = loaded.stream()
+        stream, made = loaded.stream(), count()
 
         def call() -> object:
             with loaded.scope():
+                if next(made) == 1 and under is not None:
+                    return served_by(under, stream)
                 return stream.first().value
 
         return call
