@@ -8,10 +8,12 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from pytest_hwperf.core.contracts import Predictor
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.host.workdirs import workdir
@@ -93,6 +95,39 @@ def profile_arena(open_profiled: OpenProfiled) -> Mapping[str, float]:
         MeasurementError: the profile does not contain them.
     """
     return parse_arena(_profile(open_profiled, _ARENA_RUNS))
+
+
+def profilers(
+    model: Path | bytes, threads: int, predictor_of: Callable[[Any], Predictor]
+) -> dict[str, Callable[[Any, int], Any]]:
+    """Return the fields `arena` and `operators` of a scenario: rows and batch size → what a profile shows of a call.
+
+    Args:
+        model: an ONNX file or its content.
+        threads: of the session.
+        predictor_of: makes a predictor of a session.
+    """
+
+    def arena(X: Any, batch_size: int) -> Mapping[str, float]:
+        return profile_arena(_profiled(model, threads, predictor_of, X, batch_size))
+
+    def operators(X: Any, batch_size: int) -> ProfiledCalls:
+        return profile_calls(_profiled(model, threads, predictor_of, X, batch_size), batch_size)
+
+    return {"arena": arena, "operators": operators}
+
+
+def _profiled(
+    model: Path | bytes, threads: int, predictor_of: Callable[[Any], Predictor], X: Any, batch_size: int
+) -> OpenProfiled:
+    """Return what opens a session that writes its profile, and calls it with the first `batch_size` rows of `X`."""
+
+    def open_profiled(profile: Path) -> tuple[Any, Callable[[], object]]:
+        session = open_session(model, threads, profile=profile)
+        predictor = predictor_of(session)
+        return session, partial(predictor.predict, predictor.batches(X, batch_size)[0])
+
+    return open_profiled
 
 
 def parse_operators(profile: str) -> tuple[OperatorTime, ...]:
