@@ -97,8 +97,8 @@ def _missing_fixture(item: pytest.Item) -> str:
     if "hwperf" in fixtures or item.get_closest_marker("hwbudget"):
         return ""
     return (
-        "hwregression, hwscenarios, hwsweep or hwload: nothing of this test is measured; add the fixture hwperf and call it, "
-        "or give the test a hwbudget"
+        "hwregression, hwscenarios, hwsweep or hwload: nothing of this test is measured; add the fixture hwperf "
+        "and call it, or give the test a hwbudget"
     )
 
 

@@ -11,7 +11,7 @@ from pytest_hwperf.scenarios.onnx_file import fp32_file
 from pytest_hwperf.scenarios.onnx_source import is_onnx
 from pytest_hwperf.scenarios.ort import open_session, session_conditions
 from pytest_hwperf.scenarios.prepared import EstimatorPredictor, OnnxScenario
-from pytest_hwperf.scenarios.profiles import profilers
+from pytest_hwperf.scenarios.profiles import arena_of, operators_of
 from pytest_hwperf.scenarios.threads import check_threads
 
 
@@ -40,6 +40,7 @@ def scenario_of(
     """Return a cached ONNX model as a scenario; its notes become context, except for the form, a condition."""
     notes = dict(model.notes)
     form = notes.pop("form")
+    predictor_of = partial(_predictor, fitted=fitted)
     return OnnxScenario(
         name=name,
         imports=("onnxruntime",),
@@ -48,8 +49,9 @@ def scenario_of(
         model_bytes=model.bytes,
         size_source="onnx file",
         classifies=fitted.classes is not None,
-        load=lambda: _predictor(open_session(model.path, threads), fitted),
-        **profilers(model.path, threads, partial(_predictor, fitted=fitted)),
+        load=lambda: predictor_of(open_session(model.path, threads)),
+        arena=partial(arena_of, model.path, threads, predictor_of),
+        operators=partial(operators_of, model.path, threads, predictor_of),
     )
 
 

@@ -14,7 +14,7 @@ from pytest_hwperf.scenarios.onnx_inputs import ModelInputs
 from pytest_hwperf.scenarios.onnx_source import OnnxSource, is_onnx, read_source
 from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, session_conditions
 from pytest_hwperf.scenarios.prepared import OnnxScenario, PreparedScenario
-from pytest_hwperf.scenarios.profiles import profilers
+from pytest_hwperf.scenarios.profiles import arena_of, operators_of
 from pytest_hwperf.scenarios.threads import check_threads
 
 Output = Literal["labels", "probabilities", "scores", "values"]
@@ -110,7 +110,8 @@ def file_scenario(name: str, source: OnnxSource, X: Any, threads: int) -> OnnxSc
         conditions={**session_conditions(threads), "precision": ", ".join(precisions(source)), "output": model.output},
         classifies=model.classifies,
         load=lambda: model.predictor(_open(source, threads)),
-        **profilers(source.model, threads, model.predictor),
+        arena=partial(arena_of, source.model, threads, model.predictor),
+        operators=partial(operators_of, source.model, threads, model.predictor),
     )
 
 

@@ -45,6 +45,7 @@ _ARENA_RUNS = 6  # the first one plans the memory of the later ones
 _ARENA = {"arena_in_use": "mem_in_use_peak", "arena_held": "mem_arena_held"}
 
 OpenProfiled = Callable[[Path], tuple[Any, Callable[[], object]]]  # path of a profile → session and a call of it
+_PredictorOf = Callable[[Any], Predictor]  # session → what calls it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,29 +98,29 @@ def profile_arena(open_profiled: OpenProfiled) -> Mapping[str, float]:
     return parse_arena(_profile(open_profiled, _ARENA_RUNS))
 
 
-def profilers(
-    model: Path | bytes, threads: int, predictor_of: Callable[[Any], Predictor]
-) -> dict[str, Callable[[Any, int], Any]]:
-    """Return the fields `arena` and `operators` of a scenario: rows and batch size → what a profile shows of a call.
+def arena_of(
+    model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: Any, batch_size: int
+) -> Mapping[str, float]:
+    """Return the peaks of the runtime's allocator in B, for the first `batch_size` rows of `X`.
 
     Args:
         model: an ONNX file or its content.
         threads: of the session.
         predictor_of: makes a predictor of a session.
+        X: rows.
+        batch_size: rows of a call.
     """
-
-    def arena(X: Any, batch_size: int) -> Mapping[str, float]:
-        return profile_arena(_profiled(model, threads, predictor_of, X, batch_size))
-
-    def operators(X: Any, batch_size: int) -> ProfiledCalls:
-        return profile_calls(_profiled(model, threads, predictor_of, X, batch_size), batch_size)
-
-    return {"arena": arena, "operators": operators}
+    return profile_arena(_profiled(model, threads, predictor_of, X, batch_size))
 
 
-def _profiled(
-    model: Path | bytes, threads: int, predictor_of: Callable[[Any], Predictor], X: Any, batch_size: int
-) -> OpenProfiled:
+def operators_of(
+    model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: Any, batch_size: int
+) -> ProfiledCalls:
+    """Return where the time of a call goes, for the first `batch_size` rows of `X`; arguments as of `arena_of`."""
+    return profile_calls(_profiled(model, threads, predictor_of, X, batch_size), batch_size)
+
+
+def _profiled(model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: Any, batch_size: int) -> OpenProfiled:
     """Return what opens a session that writes its profile, and calls it with the first `batch_size` rows of `X`."""
 
     def open_profiled(profile: Path) -> tuple[Any, Callable[[], object]]:
