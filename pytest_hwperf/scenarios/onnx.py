@@ -9,6 +9,7 @@ from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.scenarios.cache import CachedModel
 from pytest_hwperf.scenarios.conversion import convert_estimator
 from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator
+from pytest_hwperf.scenarios.graph import count_file
 from pytest_hwperf.scenarios.ort import open_session, session_conditions
 from pytest_hwperf.scenarios.prepared import EstimatorPredictor, OnnxScenario
 from pytest_hwperf.scenarios.profiles import OpenProfiled, profile_arena, profile_calls
@@ -47,6 +48,7 @@ def scenario_of(
         load=lambda: _predictor(open_session(model.path, threads), fitted),
         arena=partial(_arena, model.path, fitted, threads),
         operators=partial(_operators, model.path, fitted, threads),
+        work=partial(count_file, model.path),
     )
 
 
