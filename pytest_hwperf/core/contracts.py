@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.records import Machine, Reading, StoredRun
+from pytest_hwperf.core.roofline import Work
 
 # What a meter covers: this process, the processors, boards; or nothing, where it is an estimate.
 Covered = Literal["process", "processors", "boards", "estimate"]
@@ -117,6 +118,19 @@ class Profiled(Protocol):
 
         Raises:
             MeasurementError: the runtime gives no profile; says why.
+        """
+        ...
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """What a scenario offers in addition, if the operations of its model can be counted."""
+
+    def work(self, batch_size: int) -> Work:
+        """Count operations and bytes of a call of so many rows.
+
+        Raises:
+            MeasurementError: they cannot be counted; says why.
         """
         ...
 

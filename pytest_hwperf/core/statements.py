@@ -43,7 +43,7 @@ Doubt = Literal[
     "could have caught", "could have caught points", "slower than fp32",
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
-    "no profiler",
+    "no profiler", "work uncounted", "integer work", "no peaks",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "degrades",
 ]  # fmt: skip
 # What has to be known of a sweep.
@@ -166,6 +166,9 @@ _SENTENCES: Mapping[Kind, str] = {
     "operator moved": "{operator} takes {candidate:s} of a call, {baseline:s} in the baseline: {share:.0%} of the "
     "change",
     "framework moved": "no operator moved more than what is outside of them: {share:.0%} of the change",
+    "work uncounted": "not counted are {kinds}, {share:.0%} of the operators: the work is more than the figures",
+    "integer work": "most of its work is on integers, and the peaks of this machine are those of float32",
+    "no peaks": "the peaks of this machine with {threads:count thread} are not known: hwperf doctor measures them",
     "no profiler": "the runtime of {scenario} shows no operators",
     "operators unknown": "operators of the {side} are not known: {why}",
     "turns preempted": "{percent:.0f} % of turns preempted",

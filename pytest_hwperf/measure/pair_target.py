@@ -13,7 +13,6 @@ from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.loads import Served
 from pytest_hwperf.core.metrics import taken_by
-from pytest_hwperf.core.operators import OperatorProfile, profile_of
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show
@@ -182,14 +181,3 @@ def arena_samples(subject: Subject) -> tuple[list[Sample], dict[str, Statement]]
         for metric, peak in peaks.items()
     ]
     return samples, {}
-
-
-def operator_profile(subject: Subject, latency_s: float) -> OperatorProfile:
-    """Take where the time of a call goes, or say why that is not known; its median without a profiler is given."""
-    reason = state("no profiler", scenario=subject.scenario)
-    if subject.profile is not None:
-        try:
-            return profile_of(subject.profile(), latency_s)
-        except MeasurementError as error:
-            reason = said(error)
-    return OperatorProfile(source="", calls=0, latency_s=latency_s, coverage=0.0, withheld=reason)

@@ -6,9 +6,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from pytest_hwperf.core.contracts import Arenas, CallStage, Predictor, Probabilities, Profiled, Scenario, Staged
+from pytest_hwperf.core.contracts import (
+    Arenas,
+    CallStage,
+    Counted,
+    Predictor,
+    Probabilities,
+    Profiled,
+    Scenario,
+    Staged,
+)
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.core.roofline import Work
 from pytest_hwperf.measure.accuracy import Predictions, digest
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.lengths import lengths_of, mix_of
@@ -60,6 +70,7 @@ class Subject:
     arena: Callable[[], Mapping[str, float]] | None = None  # peaks of the runtime's allocator; raises MeasurementError
     arena_source: str = ""
     profile: Callable[[], ProfiledCalls] | None = None  # of the runtime's operators; raises MeasurementError
+    work: Callable[[], Work] | None = None  # operations and bytes of a call; raises MeasurementError
     stages: Stages | None = None  # that the call names itself
 
 
@@ -108,6 +119,7 @@ def subject_of_scenario(
         arena=partial(scenario.arena, cut_rows(X, 0, size), size) if isinstance(scenario, Arenas) else None,
         arena_source=scenario.arena_source if isinstance(scenario, Arenas) else "",
         profile=partial(scenario.operators, cut_rows(X, 0, size), size) if isinstance(scenario, Profiled) else None,
+        work=partial(scenario.work, size) if isinstance(scenario, Counted) else None,
     )
 
 

@@ -24,11 +24,13 @@ from pytest_hwperf.core.verdicts import why_it_cannot_pass
 from pytest_hwperf.host.control_groups import control_groups
 from pytest_hwperf.host.interference import Interference, snapshot
 from pytest_hwperf.host.one_shot import ask
+from pytest_hwperf.host.peaks import read_peaks
 from pytest_hwperf.host.tracing import lasting_tracers, trace_conditions
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
+from pytest_hwperf.measure.operators import operator_profile, roofline
 from pytest_hwperf.measure.outputs import refuse_nan
-from pytest_hwperf.measure.pair_target import arena_samples, exact_samples, operator_profile
+from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.samples import item_samples, net_energy, samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
@@ -67,7 +69,9 @@ def _profiled(run: Run, subject: Subject) -> Run:
     latency = run.sample(MEDIAN_LATENCY[0])
     if latency is None or not subject.scenario:
         return run
-    return replace(run, operators=operator_profile(subject, median(latency.values)))
+    call_s = median(latency.values)
+    profile, limits = operator_profile(subject, call_s), roofline(subject, call_s, read_peaks(run.machine))
+    return replace(run, operators=profile, roofline=limits)
 
 
 def repeat_runs(item: pytest.Item) -> list[list[Run]]:

@@ -73,13 +73,14 @@ def _grid(table: Table, width: int) -> list[Line]:
 def _operators(table: OperatorTable, width: int) -> list[Line]:
     """Draw where the time of a call goes; the last column, the name of a node, moves below where it has no room."""
     lines = [*_wrapped(table.title, width, _BOLD), *_wrapped(table.setting, width, indent=_INDENT)]
+    work = [line for text in table.work for line in _wrapped(text, width, indent=_INDENT)]
     widths = [max(map(_cells, column)) for column in zip(*table.rows, strict=True)]
     every = range(len(widths))
     fits = not widths or _total(every, widths) <= width
     for row in table.rows:
         lines.append((_aligned(row, widths, every if fits else every[:-1]), _PLAIN))
         lines += [] if fits else _wrapped(row[-1], width, indent=_ROW_INDENT + _INDENT)
-    return lines
+    return [*lines, *work]
 
 
 def _phrases(columns: Sequence[Column], row: Row, below: Sequence[int]) -> str:

@@ -9,6 +9,7 @@ from pytest_hwperf.scenarios.conversion import convert_estimator
 from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator
 from pytest_hwperf.scenarios.onnx_file import fp32_file
 from pytest_hwperf.scenarios.onnx_source import is_onnx
+from pytest_hwperf.scenarios.graph import count_work_of
 from pytest_hwperf.scenarios.ort import open_session, session_conditions
 from pytest_hwperf.scenarios.prepared import EstimatorPredictor, OnnxScenario
 from pytest_hwperf.scenarios.profiles import arena_of, operators_of
@@ -52,6 +53,7 @@ def scenario_of(
         load=lambda: predictor_of(open_session(model.path, threads)),
         arena=partial(arena_of, model.path, threads, predictor_of),
         operators=partial(operators_of, model.path, threads, predictor_of),
+        work=partial(count_work_of, model.path),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenarios.cache import key_of, load_or_build
+from pytest_hwperf.scenarios.graph import count_work_of
 from pytest_hwperf.scenarios.onnx_inputs import ModelInputs
 from pytest_hwperf.scenarios.onnx_source import OnnxSource, is_onnx, read_source
 from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, session_conditions
@@ -112,6 +113,7 @@ def file_scenario(name: str, source: OnnxSource, X: Any, threads: int) -> OnnxSc
         load=lambda: model.predictor(_open(source, threads)),
         arena=partial(arena_of, source.model, threads, model.predictor),
         operators=partial(operators_of, source.model, threads, model.predictor),
+        work=partial(count_work_of, source.model),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_hwperf.core.contracts import CallStage, Predictor
 from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.core.roofline import Work
 from pytest_hwperf.scenarios.estimators import FittedEstimator
 from pytest_hwperf.scenarios.rows import split_batches
 
@@ -38,6 +39,7 @@ class OnnxScenario(ArenaScenario):
     """A scenario of ONNX Runtime, whose profiler knows its operators."""
 
     operators: Callable[[Any, int], ProfiledCalls]  # rows and batch size → where the time of a call goes
+    work: Callable[[int], Work]  # batch size → operations and bytes of a call
 
 
 class EstimatorPredictor:

@@ -1,10 +1,13 @@
 """Where the time of a call goes, as a table below the report."""
 
+from typing import Any
+
 from fakes import records as fake
 
 from pytest_hwperf.core.operators import Operator, OperatorProfile
 from pytest_hwperf.core.records import Run, replace
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.roofline import PeakRate, Work, roofline_of
 from pytest_hwperf.core.statements import said
 from pytest_hwperf.reports.operators import OperatorTable, operator_tables
 from pytest_hwperf.reports.terminal import render
@@ -80,3 +83,48 @@ def test_a_narrow_terminal_shows_names_below() -> None:
         line for line in lines[50] if "Gemm0" in line or "x1b" in line
     ]
     assert "    Gemm0      1      9.0%   90.0 µs  a\\x1b[31mb" in lines[200]
+
+
+PEAK = PeakRate(threads=1, flops_per_s=100e9, bytes_per_s=10e9)
+
+
+def work_shown(flops: float, moved: float, latency_s: float = 15e-3, **others: Any) -> tuple[str, ...]:
+    work = Work(flops=flops, moved_bytes=moved, nodes=3, **others)
+    found = roofline_of(work, latency_s, PEAK, 1)
+    report = report_of(profile(operator(0)))
+    run = replace(report.judgements[0].run, roofline=found)
+    report = replace(report, judgements=(replace(report.judgements[0], run=run),))
+    (only,) = operator_tables(report, every=False)
+    return only.work
+
+
+def test_the_work_of_a_call_and_what_limits_it_stand_below() -> None:
+    work, verdict = work_shown(1e9, 1e6)
+
+    assert work.startswith("a call: 1.00 GFLOP, 1.00 MB (weights + inputs + outputs, each moved once); 1000 FLOP/B; ")
+    assert work.endswith("; over its median 66.7 GFLOP/s and 66.7 MB/s")
+    assert verdict.startswith("compute-bound: at the peaks of this machine (100 GFLOP/s and 10.0 GB/s, 1 thread) ")
+    assert verdict.endswith("it would take 67% of its time")
+
+
+def test_a_call_that_beats_the_peaks_says_how_that_can_be() -> None:
+    assert work_shown(1e6, 1e8, 5e-3)[1].endswith(
+        "200% of its time: what it moves comes from caches, which are faster than memory"
+    )
+
+
+def test_what_is_not_counted_makes_a_lower_bound_and_no_verdict() -> None:
+    shown = work_shown(0, 0, uncounted={"Loop": 1}, integer_ops=2e3)
+
+    assert shown[0].startswith("a call: at least 2.00 kOP on integers, 0 B (weights")
+    assert shown[1].startswith("what limits it is not known: not counted are Loop (1), 33% of the operators")
+    assert work_shown(0, 0)[0].startswith("a call: no operation, 0 B")
+
+
+def test_the_work_is_shown_where_shares_are_withheld() -> None:
+    report = report_of(replace(profile(), withheld=said("as it is")))
+    found = roofline_of(Work(flops=1e9, moved_bytes=1e6, nodes=1), 15e-3, PEAK, 1)
+    run = replace(report.judgements[0].run, roofline=found)
+    lines = render(replace(report, judgements=(replace(report.judgements[0], run=run),)), width=200, color=False)
+
+    assert ["  compute-bound:"] == [text[:16] for text, _ in lines if "compute-bound" in text]
