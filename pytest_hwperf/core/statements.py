@@ -46,6 +46,7 @@ Doubt = Literal[
 # What has to be known of a sweep.
 Swept = Literal[
     "beyond a missed limit", "served not swept", "collection order", "drawn order", "workers stop alone", "cut off",
+    "memory lost",
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "passes as asked", "fails as asked"]
@@ -159,9 +160,10 @@ _SENTENCES: Mapping[Kind, str] = {
     "served not swept": "batches of {served} are served, and batches of {measured} were measured: sweep the one that "
     "is served too",
     "collection order": "the points were measured one after the other: a drift of the machine meanwhile is part of "
-    "their differences",
+    "their differences; hwperf sweep measures in several rounds, each in another order",
     "drawn order": "{rounds:count round} over all points, each in an order drawn from seed {seed}",
     "workers stop alone": "under pytest-xdist a worker skips larger batches only after a miss that it measured itself",
+    "memory lost": "the process that measures the memory at {point} was lost ({why}), and a larger batch takes more",
     "cut off": "interrupted: {rounds:count whole round} of {of} before it",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",

@@ -57,6 +57,22 @@ class Subject:
     arena_source: str = ""
 
 
+def loader_of(subject: Subject) -> Callable[[], Callable[[], object]]:
+    """Return what loads the subject and gives its call, thread limits held."""
+
+    def load() -> Callable[[], object]:
+        loaded = subject.load_one()
+        stream = loaded.stream()
+
+        def call() -> object:
+            with loaded.scope():
+                return stream.first().value
+
+        return call
+
+    return load
+
+
 def subject_of_scenario(
     scenario: Scenario,
     X: Any,

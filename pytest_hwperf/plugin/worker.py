@@ -6,7 +6,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +15,7 @@ import pytest
 from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
 from pytest_hwperf.core.records import Run, replace
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task, reply
-from pytest_hwperf.measure.subjects import Subject
+from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
@@ -91,7 +91,7 @@ class OneShotWorker:
         return result
 
     def _observe(self, config: pytest.Config, subject: Subject) -> WorkerResult:
-        load = _loader(subject)
+        load = loader_of(subject)
         if self._task.role == "cold":
             return measure_cold_start(subject.imports, load)
         if self._task.role == "sites":
@@ -197,22 +197,6 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
-
-
-def _loader(subject: Subject) -> Load:
-    """Return what loads the subject and gives its call, thread limits held."""
-
-    def load() -> Callable[[], object]:
-        loaded = subject.load_one()
-        stream = loaded.stream()
-
-        def call() -> object:
-            with loaded.scope():
-                return stream.first().value
-
-        return call
-
-    return load
 
 
 def _asked(item: pytest.Item, subject: Subject) -> Subject:
