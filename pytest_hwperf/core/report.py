@@ -2,7 +2,7 @@
 
 from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.records import SCHEMA, Judgement, Machine, Policy, Skip
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.structs import Count, Record
 from pytest_hwperf.core.sweeps import Sweep, SweepPoint
 
 
@@ -37,3 +37,16 @@ class ReportFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytes
 
     schema: int = SCHEMA
     report: Report
+
+
+class SweepFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf sweep"):
+    """What `hwperf sweep` has shown, as a file for other programs."""
+
+    schema: int = SCHEMA
+    machine: Machine
+    model: str
+    started_at: str  # ISO 8601, UTC
+    seed: Count  # of the order of the points in each round
+    rounds: Count  # that are whole
+    partial: bool = False  # interrupted
+    sweep: Sweep

@@ -49,6 +49,7 @@ Doubt = Literal[
 # What has to be known of a sweep.
 Swept = Literal[
     "beyond a missed limit", "served not swept", "collection order", "drawn order", "workers stop alone", "cut off",
+    "memory lost",
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "passes as asked", "fails as asked"]
@@ -180,9 +181,10 @@ _SENTENCES: Mapping[Kind, str] = {
     "served not swept": "batches of {served} are served, and batches of {measured} were measured: sweep the one that "
     "is served too",
     "collection order": "the points were measured one after the other: a drift of the machine meanwhile is part of "
-    "their differences",
+    "their differences; hwperf sweep measures in several rounds, each in another order",
     "drawn order": "{rounds:count round} over all points, each in an order drawn from seed {seed}",
     "workers stop alone": "under pytest-xdist a worker skips larger batches only after a miss that it measured itself",
+    "memory lost": "the process that measures the memory at {point} was lost ({why}), and a larger batch takes more",
     "cut off": "interrupted: {rounds:count whole round} of {of} before it",
     "no steady state": "no steady state: the last three of {windows:count window} differ by a factor of {ratio:.2f} in "
     "{what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Any
 
 from pytest_hwperf.core.contracts import (
@@ -72,6 +73,29 @@ class Subject:
     profile: Callable[[], ProfiledCalls] | None = None  # of the runtime's operators; raises MeasurementError
     work: Callable[[], Work] | None = None  # operations and bytes of a call; raises MeasurementError
     stages: Stages | None = None  # that the call names itself
+
+
+def loader_of(
+    subject: Subject, serve: Callable[[Stream], object] | None = None
+) -> Callable[[], Callable[[], object]]:
+    """Return what loads the subject and gives its call, thread limits held.
+
+    Args:
+        subject: what is loaded.
+        serve: the second call instead: it serves a whole load.
+    """
+
+    def load() -> Callable[[], object]:
+        loaded = subject.load_one()
+        stream, made = loaded.stream(), count()
+
+        def call() -> object:
+            with loaded.scope():
+                return serve(stream) if serve and next(made) == 1 else stream.first().value
+
+        return call
+
+    return load
 
 
 def subject_of_scenario(

@@ -6,8 +6,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from itertools import count
+from collections.abc import Generator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +16,7 @@ import pytest
 from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
 from pytest_hwperf.core.records import Run, replace
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task, reply
-from pytest_hwperf.measure.subjects import Subject
+from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
@@ -92,8 +92,11 @@ class OneShotWorker:
         return result
 
     def _observe(self, item: pytest.Item, subject: Subject) -> WorkerResult:
+        from pytest_hwperf.gate.load import served_by
+
         config = item.config
-        load = _loader(subject, item)
+        under = test_of(item).markers.load
+        load = loader_of(subject, partial(served_by, under) if under else None)
         if self._task.role == "cold":
             return measure_cold_start(subject.imports, load)
         if self._task.role == "sites":
@@ -220,27 +223,6 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
-
-
-def _loader(subject: Subject, item: pytest.Item) -> Load:
-    """Return what loads the subject and gives its call, thread limits held; its second call is the test's load."""
-    from pytest_hwperf.gate.load import served_by
-
-    under = test_of(item).markers.load
-
-    def load() -> Callable[[], object]:
-        loaded = subject.load_one()
-        stream, made = loaded.stream(), count()
-
-        def call() -> object:
-            with loaded.scope():
-                if next(made) == 1 and under is not None:
-                    return served_by(under, stream)
-                return stream.first().value
-
-        return call
-
-    return load
 
 
 def _asked(item: pytest.Item, subject: Subject) -> Subject:
