@@ -55,6 +55,7 @@ class Subject:
     reference_predictions: Callable[[], Predictions] | None = None  # of every row; raises ScenarioUnavailable
     arena: Callable[[], Mapping[str, float]] | None = None  # peaks of the runtime's allocator; raises MeasurementError
     arena_source: str = ""
+    elsewhere: bool = False  # whether calls are answered by another process, whose memory and start nobody here sees
 
 
 def subject_of_scenario(

@@ -14,7 +14,9 @@ from typing import Literal
 import pytest
 
 from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
+from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Run, replace
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task, reply
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
@@ -93,6 +95,9 @@ class OneShotWorker:
 
     def _observe(self, item: pytest.Item, subject: Subject) -> WorkerResult:
         config = item.config
+        if subject.elsewhere:
+            why = str(state("elsewhere"))
+            return WorkerResult(values={}, reasons=dict.fromkeys(taken_by("memory", "cold"), why), notes=[], runs=[])
         load = _loader(subject, item)
         if self._task.role == "cold":
             return measure_cold_start(subject.imports, load)
