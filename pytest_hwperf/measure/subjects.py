@@ -73,6 +73,7 @@ class Subject:
     profile: Callable[[], ProfiledCalls] | None = None  # of the runtime's operators; raises MeasurementError
     work: Callable[[], Work] | None = None  # operations and bytes of a call; raises MeasurementError
     stages: Stages | None = None  # that the call names itself
+    elsewhere: bool = False  # whether calls are answered by another process, whose memory and start nobody here sees
 
 
 def loader_of(

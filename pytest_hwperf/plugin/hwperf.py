@@ -15,6 +15,7 @@ from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.foreign_text import shortened
+from pytest_hwperf.core.loads import is_address
 from pytest_hwperf.core.metrics import METRICS, Better, is_stage
 from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
 from pytest_hwperf.core.structs import LARGEST
@@ -23,7 +24,7 @@ from pytest_hwperf.measure.event_loop import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.plugin.labels import LONGEST_LABEL, checked_label, label_of_models
-from pytest_hwperf.plugin.loads import batch_size_under
+from pytest_hwperf.plugin.loads import batch_size_under, subject_of_requests
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
@@ -255,7 +256,11 @@ class Hwperf:
             data["batch_size"] = swept_value(self._item, BATCH)
         load = self._test.markers.load
         data["batch_size"] = batch_size_under(load, data["batch_size"])
-        subject = _subject(target, args, kwargs, loop, **data)
+        if (load is not None and load.url) or is_address(target):
+            _refuse_more(kwargs, data["y_true"])
+            subject = subject_of_requests(target, args, load, data["batch_size"] or 1, loop)
+        else:
+            subject = _subject(target, args, kwargs, loop, **data)
         how = {"load": str(load)} if load else {}
         conditions = {**subject.conditions, **how, "gc": self._session.settings.gc}
         return dataclasses.replace(subject, conditions=conditions, stages=self._stages)
@@ -357,6 +362,11 @@ def _subject(
             "arguments, such as hwperf(model.predict, X)"
         )
     return subject_of_callable(target, args, kwargs, y_true=y_true, batch_size=batch_size, loop=loop)
+
+
+def _refuse_more(kwargs: Mapping[str, Any], y_true: Any | None) -> None:
+    if kwargs or y_true is not None:
+        raise UsageProblem("requests take rows, label= and batch_size= only: what a server answers is not compared")
 
 
 def _check_recorded(name: str, value: object, better: str) -> None:

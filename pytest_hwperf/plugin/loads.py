@@ -10,10 +10,14 @@ from pytest_hwperf.core.loads import Load, Served, bound_of, piece_of
 from pytest_hwperf.core.records import Budget, Sample
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.gate.load import carrier_of, served_by
+from pytest_hwperf.gate.load_target import subject_of_address
+from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.samples import load_samples
+from pytest_hwperf.measure.event_loop import Loop
 from pytest_hwperf.measure.samples import CLOCK
 from pytest_hwperf.measure.sampling import RawSamples
 from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.plugin.session import test_of
 
 _SLOWEST_QPS = 5  # of a server load in pairs
@@ -51,6 +55,22 @@ def block_under(load: Load | None) -> Callable[[Stream, int], Served] | None:
     return lambda stream, calls: served_by(piece_of(load, calls), stream)
 
 
+def subject_of_requests(target: object, args: Sequence[object], load: Load | None, size: int, loop: Loop) -> Subject:
+    """Return requests to an address as what is measured: that of the marker, or of `hwperf(address, X)`.
+
+    Raises:
+        UsageProblem: no load, or more than the rows.
+    """
+    given = [target, *args] if load is not None and load.url else [*args]
+    address = load.url if load is not None and load.url else str(target)
+    if load is None or len(given) > 1:
+        raise UsageProblem(
+            "requests need a load and rows: @pytest.mark.hwload(kind='server', qps=50, seconds=2, url='http://…') with "
+            "hwperf(X), or without url= hwperf('http://…', X)"
+        )
+    return subject_of_address(Request(url=address), given[0] if given else None, load, size, loop)
+
+
 @dataclass(slots=True, kw_only=True)
 class UnderLoad:
     """One measurement under the load of its test."""
@@ -58,17 +78,18 @@ class UnderLoad:
     load: Load
     budgets: Sequence[Budget]
     stream: Stream
+    elsewhere: bool
     served: list[Served] = field(default_factory=list)
 
     @classmethod
-    def of(cls, item: pytest.Item, stream: Stream) -> "UnderLoad | None":
+    def of(cls, item: pytest.Item, subject: Subject, stream: Stream) -> "UnderLoad | None":
         """Return the load on a test's calls; None where they are made in a row."""
-        markers = test_of(item).markers
-        return cls(load=markers.load, budgets=markers.budgets, stream=stream) if markers.load else None
+        load, budgets = test_of(item).markers.load, test_of(item).markers.budgets
+        return cls(load=load, budgets=budgets, stream=stream, elsewhere=subject.elsewhere) if load else None
 
     def run(self, measured: RawSamples) -> int:
         """Run the load; return how many calls it served."""
-        served = served_by(self.load, self.stream)
+        served = served_by(self.load, self.stream, elsewhere=self.elsewhere)
         self.served.append(served)
         measured.latency_s.extend(served.latencies)
         return len(served.due)

@@ -57,7 +57,9 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
     """
     run = measure_here(item, subject, label)
     for role in PROCESSES:
-        if _asks(item, taken_by(role)):
+        if subject.elsewhere:
+            run = _extended(run, (), dict.fromkeys(taken_by(role), state("elsewhere")))
+        elif _asks(item, taken_by(role)):
             run = _extended(run, *_ask_for(item, role, label))
     if _asks(item, taken_by("memory", "session")):
         run = _extended(run, *arena_samples(subject))
@@ -149,7 +151,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             single_calls=_tail_is_asked(item),
         )
         sampler = Sampler(stream := loaded.stream(), limits)
-        under = UnderLoad.of(item, stream)
+        under = UnderLoad.of(item, subject, stream)
         if under is None:
             measured = sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
         else:

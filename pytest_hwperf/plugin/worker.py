@@ -14,7 +14,9 @@ from typing import Literal
 import pytest
 
 from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
+from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Run, replace
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task, reply
 from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
@@ -95,6 +97,9 @@ class OneShotWorker:
         from pytest_hwperf.gate.load import served_by
 
         config = item.config
+        if subject.elsewhere:
+            why = str(state("elsewhere"))
+            return WorkerResult(values={}, reasons=dict.fromkeys(taken_by("memory", "cold"), why), notes=[], runs=[])
         under = test_of(item).markers.load
         load = loader_of(subject, partial(served_by, under) if under else None)
         if self._task.role == "cold":
