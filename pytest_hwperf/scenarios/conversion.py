@@ -17,13 +17,13 @@ from pytest_hwperf.scenarios.boosting_converters import (
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.converters import refusal, registered
 from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step, nested_estimators, one_line
-from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all
+from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all, runtime_version
 from pytest_hwperf.scenarios.rows import digest_rows, evenly_spaced
 
 CHECKED_ROWS = 512  # on which every conversion is compared with what it came from
 MATMUL_FORM = "MatMul"
 MATMUL_OPERATORS = ("Conv", "Gemm", "MatMul")  # what can be quantised
-_LIBRARIES = ("skl2onnx", "onnx", "onnxruntime", "scikit-learn", "numpy", "pytest-hwperf")
+_LIBRARIES = ("skl2onnx", "onnx", "scikit-learn", "numpy", "pytest-hwperf")
 _REVISION = 2  # of what is cached: raise it when a conversion here comes out differently
 # Without these the same model is written as MatMul and Add, which can be quantised.
 _AVOIDED = frozenset({"LinearClassifier", "LinearRegressor", "Scaler"})
@@ -68,7 +68,7 @@ def convert_estimator(fitted: FittedEstimator, rows: Any, convert: Converter | N
 
 def cache_key_parts(fitted: FittedEstimator, checked: Any) -> tuple[object, ...]:
     """Return everything that a conversion depends on; the rows belong to it, because the notes describe them."""
-    versions = [f"{name} {version(name)}" for name in _LIBRARIES]
+    versions = [runtime_version(), *(f"{name} {version(name)}" for name in _LIBRARIES)]
     # The notes name the executed operators, which differ between architectures.
     versions.append(platform.machine())
     versions.extend(versions_of(libraries_of(nested_estimators(fitted.model))))

@@ -1,6 +1,6 @@
 """ONNX Runtime on the processor: the FP32 form of an estimator, and what the INT8 forms share with it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -57,10 +57,15 @@ def scenario_of(
     )
 
 
-def _predictor(session: Any, fitted: FittedEstimator) -> EstimatorPredictor:
+def session_predict(session: Any) -> Callable[[Any], Any]:
+    """Return the timed call of a session with one input."""
     run, name, outputs = session.run, session.get_inputs()[0].name, [session.get_outputs()[0].name]
 
     def predict(batch: Any) -> Any:
         return run(outputs, {name: batch})[0]
 
-    return EstimatorPredictor(predict, fitted)  # the session's own pool was sized when it was opened
+    return predict
+
+
+def _predictor(session: Any, fitted: FittedEstimator) -> EstimatorPredictor:
+    return EstimatorPredictor(session_predict(session), fitted)  # the session's own pool was sized when it was opened

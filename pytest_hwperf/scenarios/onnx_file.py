@@ -1,6 +1,6 @@
 """ONNX files in ONNX Runtime on the processor, with whatever inputs: in tests, and what `hwperf compare` measures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +13,7 @@ from pytest_hwperf.scenarios.cache import key_of, load_or_build
 from pytest_hwperf.scenarios.graph import count_work_of
 from pytest_hwperf.scenarios.onnx_inputs import ModelInputs
 from pytest_hwperf.scenarios.onnx_source import OnnxSource, is_onnx, read_source
-from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, session_conditions
+from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, runtime_version, session_conditions
 from pytest_hwperf.scenarios.prepared import OnnxScenario, PreparedScenario
 from pytest_hwperf.scenarios.profiles import arena_of, operators_of
 from pytest_hwperf.scenarios.threads import check_threads
@@ -48,7 +48,7 @@ class OnnxModel:
 
     def predictor(self, session: Any) -> "OnnxFilePredictor":
         """Return a session on it, ready to be called."""
-        return OnnxFilePredictor(self.source.name, session, self.output)
+        return session_predictor(self.source.name, session, self.output)
 
 
 def onnx_file(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
@@ -141,28 +141,28 @@ def output_of(source: OnnxSource, X: Any) -> Output:
     Raises:
         UsageProblem: it cannot be run on them, or gives something else than one entry for each row.
     """
-    key = key_of("output", source.sha256, _digest(X), version("onnxruntime"), version("pytest-hwperf"))
+    key = key_of("output", source.sha256, _digest(X), runtime_version(), version("pytest-hwperf"))
     found = load_or_build(key, lambda: (b"", {"output": _tried(source, X)})).notes["output"]
     return next(output for output in get_args(Output) if output == found)
 
 
 class OnnxFilePredictor:
-    """A session on an ONNX model, ready to be called."""
+    """An ONNX model, ready to be called.
 
-    def __init__(self, name: str, session: Any, output: Output) -> None:
-        self._name = name
-        self._run = session.run
-        self._inputs = ModelInputs(model=name, inputs=session.get_inputs())
-        self._outputs = [session.get_outputs()[0].name]
+    Args:
+        inputs: what it takes.
+        predict: the timed call: an input of `batches` → the first output.
+        output: what that says of each row.
+    """
+
+    def __init__(self, inputs: ModelInputs, predict: Callable[[Any], Any], output: Output) -> None:
+        self.predict = predict
+        self._inputs = inputs
         self._output = output
 
     def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
         """Cut the rows of `X` into inputs of the model, by name; raises as `ModelInputs.batches`."""
         return self._inputs.batches(X, batch_size)
-
-    def predict(self, batch: Any) -> Any:
-        """Return the model's first output."""
-        return self._run(self._outputs, batch)[0]
 
     def labels(self, outputs: Any) -> Any:
         """Return one label per row: the first output as it is, or the class of the largest score; or values.
@@ -180,8 +180,8 @@ class OnnxFilePredictor:
         if values.ndim == _ROWS_AND_CLASSES and values.shape[1] > 1:
             return values.argmax(axis=1)
         raise MeasurementError(
-            f"the first output of {self._name} has the shape {values.shape}: labels follow from one label or from "
-            "several scores per row; leave the labels out, or give module:function that returns labels"
+            f"the first output of {self._inputs.model} has the shape {values.shape}: labels follow from one label or "
+            "from several scores per row; leave the labels out, or give module:function that returns labels"
         )
 
     def probabilities(self, outputs: Any) -> Any | None:
@@ -191,6 +191,13 @@ class OnnxFilePredictor:
     def scope(self) -> AbstractContextManager[object]:
         """Do nothing: the session's own pool was sized when it was opened."""
         return nullcontext()
+
+
+def session_predictor(name: str, session: Any, output: Output) -> OnnxFilePredictor:
+    """Return a session on an ONNX model, ready to be called."""
+    run, outputs = session.run, [session.get_outputs()[0].name]
+    inputs = ModelInputs(model=name, inputs=session.get_inputs())
+    return OnnxFilePredictor(inputs, lambda batch: run(outputs, batch)[0], output)
 
 
 def _fields(name: str, source: OnnxSource, threads: int) -> dict[str, Any]:
@@ -219,7 +226,7 @@ def _load_compared(source: OnnxSource, threads: int) -> OnnxFilePredictor:
             f"{source.name} has the inputs {names}: models with one input are compared; give module:function of a "
             "function that feeds it"
         )
-    return OnnxFilePredictor(source.name, session, "scores")
+    return session_predictor(source.name, session, "scores")
 
 
 def _digest(X: Any) -> str:

@@ -22,7 +22,6 @@ class OnnxSource:
     sha256: str  # of the file and of the weights beside it
     bytes: int  # of both
     weights: tuple[str, ...]  # types of the tensors in the graph, such as ("FLOAT", "INT64")
-    domains: frozenset[str]  # of the operators; "" is ai.onnx
 
 
 def is_onnx(model: object) -> bool:
@@ -57,7 +56,6 @@ def read_source(model: Any) -> OnnxSource:
         sha256=digest.hexdigest(),
         bytes=sum(file.stat().st_size for file in (path, *beside)),
         weights=_types(proto),
-        domains=_domains(proto),
     )
 
 
@@ -74,7 +72,6 @@ def _in_memory(proto: Any) -> OnnxSource:
         sha256=hashlib.sha256(content).hexdigest(),
         bytes=len(content),
         weights=_types(proto),
-        domains=_domains(proto),
     )
 
 
@@ -122,12 +119,6 @@ def _types(proto: Any) -> tuple[str, ...]:
     import onnx
 
     return tuple(sorted({onnx.TensorProto.DataType.Name(tensor.data_type) for tensor in _tensors(proto)}))
-
-
-def _domains(proto: Any) -> frozenset[str]:
-    """Return the domains of all operators, of those within other operators too; ai.onnx as ""."""
-    nodes = [*(node for graph in _graphs(proto) for node in graph.node), *_of_functions(proto)]
-    return frozenset("" if node.domain == "ai.onnx" else node.domain for node in nodes)
 
 
 def _tensors(proto: Any) -> Iterator[Any]:
