@@ -35,6 +35,15 @@ class Probabilities(Protocol):
         """Turn the outputs of one batch into probabilities, shape (n, k); None where the model has none."""
 
 
+@runtime_checkable
+class Compiling(Protocol):
+    """What a predictor offers in addition, if it compiles what it is called with."""
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the first call compiles, and tells nothing about the time of those after it."""
+
+
 class Scenario(Protocol):
     """A model in a runtime at a precision and thread count, converted and ready to load."""
 
@@ -86,6 +95,15 @@ class Arenas(Protocol):
     def arena_source(self) -> str:
         """Where they are from: "onnxruntime profile"."""
         ...
+
+
+@runtime_checkable
+class Referring(Protocol):
+    """What a scenario offers in addition, if it is not compared with the usual reference."""
+
+    @property
+    def reference(self) -> str | None:
+        """Name of the scenario that its predictions are compared with; None for the usual one."""
 
 
 class ScenarioFactory(Protocol):

@@ -130,6 +130,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             max_time_s=shared.settings.max_time_s,
             hold_collector=shared.settings.gc == "off",
             single_calls=_tail_is_asked(item),
+            compiles=loaded.compiles,
         )
         sampler = Sampler(loaded.stream(), limits)
         measured = sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))

@@ -14,7 +14,14 @@ import pytest
 
 from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
 from pytest_hwperf.core.records import Run, replace
-from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task, reply
+from pytest_hwperf.host.worker_protocol import (
+    ENVIRONMENT,
+    SHARES_COMPILED,
+    WorkerResult,
+    WorkerTask,
+    decode_task,
+    reply,
+)
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
 from pytest_hwperf.pairs.messages import Ended, Ready
@@ -132,6 +139,7 @@ class PairWorker:
             WorkerError: it is gone.
         """
         self._turns = Turns.connect(task)
+        os.environ[SHARES_COMPILED] = "1"
         self._plant = task.plant
         self._errors: dict[str, str] = {}  # file that cannot be collected → why
         self._ended = SideOutcome(outcome="passed")

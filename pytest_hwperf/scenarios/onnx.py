@@ -7,11 +7,12 @@ from typing import Any
 
 from pytest_hwperf.scenarios.cache import CachedModel
 from pytest_hwperf.scenarios.conversion import convert_estimator
-from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator
+from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator, is_module
 from pytest_hwperf.scenarios.ort import open_session, session_conditions
 from pytest_hwperf.scenarios.prepared import ArenaScenario, EstimatorPredictor
 from pytest_hwperf.scenarios.profiles import profile_arena
 from pytest_hwperf.scenarios.threads import check_threads
+from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, inspect_module
 
 
 def onnx_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
@@ -24,13 +25,22 @@ def onnx_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: 
     """
     del X_calibration
     check_threads(threads)
-    fitted = inspect_estimator(model, X)
+    fitted = inspect_model(model, X, "onnx_fp32")
     stored = convert_estimator(fitted, fitted.rows(X))
     return scenario_of("onnx_fp32", fitted, stored, threads, {"precision": "float32"})
 
 
+def inspect_model(model: Any, X: Any, scenario: str) -> FittedEstimator | FittedModule:
+    """Return the interface of an estimator or a module, and raise as `inspect_estimator` and `inspect_module` do."""
+    return inspect_module(model, X, scenario) if is_module(model) else inspect_estimator(model, X)
+
+
 def scenario_of(
-    name: str, fitted: FittedEstimator, model: CachedModel, threads: int, own_conditions: Mapping[str, str]
+    name: str,
+    fitted: FittedEstimator | FittedModule,
+    model: CachedModel,
+    threads: int,
+    own_conditions: Mapping[str, str],
 ) -> ArenaScenario:
     """Return a cached ONNX model as a scenario; its notes become context, except for the form, a condition."""
     notes = dict(model.notes)
@@ -45,10 +55,11 @@ def scenario_of(
         classifies=fitted.classes is not None,
         load=lambda: _predictor(open_session(model.path, threads), fitted),
         arena=partial(_arena, model.path, fitted, threads),
+        reference=TORCH_REFERENCE if isinstance(fitted, FittedModule) else None,
     )
 
 
-def _predictor(session: Any, fitted: FittedEstimator) -> EstimatorPredictor:
+def _predictor(session: Any, fitted: FittedEstimator | FittedModule) -> EstimatorPredictor:
     run, name, outputs = session.run, session.get_inputs()[0].name, [session.get_outputs()[0].name]
 
     def predict(batch: Any) -> Any:
@@ -57,7 +68,9 @@ def _predictor(session: Any, fitted: FittedEstimator) -> EstimatorPredictor:
     return EstimatorPredictor(predict, fitted)  # the session's own pool was sized when it was opened
 
 
-def _arena(path: Path, fitted: FittedEstimator, threads: int, X: Any, batch_size: int) -> Mapping[str, float]:
+def _arena(
+    path: Path, fitted: FittedEstimator | FittedModule, threads: int, X: Any, batch_size: int
+) -> Mapping[str, float]:
     """Return the peaks of the runtime's allocator in B, for the first `batch_size` rows of `X`."""
 
     def open_profiled(profile: Path) -> tuple[Any, Callable[[], object]]:

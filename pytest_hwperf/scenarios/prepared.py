@@ -8,6 +8,7 @@ from typing import Any
 from pytest_hwperf.core.contracts import Predictor
 from pytest_hwperf.scenarios.estimators import FittedEstimator
 from pytest_hwperf.scenarios.rows import split_batches
+from pytest_hwperf.scenarios.torch_modules import FittedModule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,7 @@ class PreparedScenario:
     size_source: str
     classifies: bool
     load: Callable[[], Predictor]
+    reference: str | None = None  # name of the scenario that it is compared with; None for the usual one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,7 @@ class EstimatorPredictor:
     def __init__(
         self,
         predict: Callable[[Any], Any],
-        fitted: FittedEstimator,
+        fitted: FittedEstimator | FittedModule,
         scope: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self.predict = predict
