@@ -149,6 +149,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             max_time_s=shared.settings.max_time_s,
             hold_collector=shared.settings.gc == "off",
             single_calls=_tail_is_asked(item),
+            compiles=loaded.compiles,
         )
         sampler = Sampler(stream := loaded.stream(), limits)
         under = UnderLoad.of(item, subject, stream)

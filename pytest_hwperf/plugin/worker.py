@@ -17,7 +17,14 @@ from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
 from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Run, replace
 from pytest_hwperf.core.statements import state
-from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task, reply
+from pytest_hwperf.host.worker_protocol import (
+    ENVIRONMENT,
+    SHARES_COMPILED,
+    WorkerResult,
+    WorkerTask,
+    decode_task,
+    reply,
+)
 from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
 from pytest_hwperf.pairs.messages import Ended, Ready
@@ -144,6 +151,7 @@ class PairWorker:
             WorkerError: it is gone.
         """
         self._turns = Turns.connect(task)
+        os.environ[SHARES_COMPILED] = "1"
         self._plant = task.plant
         self._errors: dict[str, str] = {}  # file that cannot be collected → why
         self._ended = SideOutcome(outcome="passed")

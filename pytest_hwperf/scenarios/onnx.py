@@ -6,14 +6,15 @@ from typing import Any
 
 from pytest_hwperf.scenarios.cache import CachedModel
 from pytest_hwperf.scenarios.conversion import convert_estimator
-from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator
+from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator, is_module
+from pytest_hwperf.scenarios.graph import count_work_of
 from pytest_hwperf.scenarios.onnx_file import fp32_file
 from pytest_hwperf.scenarios.onnx_source import is_onnx
-from pytest_hwperf.scenarios.graph import count_work_of
 from pytest_hwperf.scenarios.ort import open_session, session_conditions
 from pytest_hwperf.scenarios.prepared import EstimatorPredictor, OnnxScenario
 from pytest_hwperf.scenarios.profiles import arena_of, operators_of
 from pytest_hwperf.scenarios.threads import check_threads
+from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, inspect_module
 
 
 def onnx_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
@@ -30,13 +31,22 @@ def onnx_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: 
     check_threads(threads)
     if is_onnx(model):
         return fp32_file(model, X, threads)
-    fitted = inspect_estimator(model, X)
+    fitted = inspect_model(model, X, "onnx_fp32")
     stored = convert_estimator(fitted, fitted.rows(X))
     return scenario_of("onnx_fp32", fitted, stored, threads, {"precision": "float32"})
 
 
+def inspect_model(model: Any, X: Any, scenario: str) -> FittedEstimator | FittedModule:
+    """Return the interface of an estimator or a module, and raise as `inspect_estimator` and `inspect_module` do."""
+    return inspect_module(model, X, scenario) if is_module(model) else inspect_estimator(model, X)
+
+
 def scenario_of(
-    name: str, fitted: FittedEstimator, model: CachedModel, threads: int, own_conditions: Mapping[str, str]
+    name: str,
+    fitted: FittedEstimator | FittedModule,
+    model: CachedModel,
+    threads: int,
+    own_conditions: Mapping[str, str],
 ) -> OnnxScenario:
     """Return a cached ONNX model as a scenario; its notes become context, except for the form, a condition."""
     notes = dict(model.notes)
@@ -54,6 +64,7 @@ def scenario_of(
         arena=partial(arena_of, model.path, threads, predictor_of),
         operators=partial(operators_of, model.path, threads, predictor_of),
         work=partial(count_work_of, model.path),
+        reference=TORCH_REFERENCE if isinstance(fitted, FittedModule) else None,
     )
 
 
@@ -67,5 +78,5 @@ def session_predict(session: Any) -> Callable[[Any], Any]:
     return predict
 
 
-def _predictor(session: Any, fitted: FittedEstimator) -> EstimatorPredictor:
+def _predictor(session: Any, fitted: FittedEstimator | FittedModule) -> EstimatorPredictor:
     return EstimatorPredictor(session_predict(session), fitted)  # the session's own pool was sized when it was opened

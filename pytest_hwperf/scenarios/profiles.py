@@ -62,11 +62,11 @@ def profile_operators(model: bytes, rows: Any) -> tuple[OperatorTime, ...]:
 
     Args:
         model: content of an ONNX file.
-        rows: float32, shape (n, d); repeated up to batches of 256 rows.
+        rows: shape (n, …); repeated up to batches of 256 rows.
     """
     import numpy as np
 
-    batch = np.resize(rows, (max(_ROWS, len(rows)), rows.shape[1]))
+    batch = np.resize(rows, (max(_ROWS, len(rows)), *rows.shape[1:]))
 
     def open_profiled(profile: Path) -> tuple[Any, Callable[[], object]]:
         session = open_session(model, threads=1, profile=profile)
