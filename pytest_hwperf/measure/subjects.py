@@ -12,6 +12,7 @@ from pytest_hwperf.measure.accuracy import Predictions, digest
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.lengths import lengths_of, mix_of
 from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
+from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows
 from pytest_hwperf.measure.stream import Stream
 
 REFERENCE = "onnx_fp32"  # the scenario that all others are compared with
@@ -82,7 +83,7 @@ def subject_of_scenario(
     Raises:
         MeasurementError: `X` has no rows.
     """
-    rows = _row_count(X)
+    rows = count_rows(X)
     size = _checked_batch_size(batch_size, rows)
     loop = loop or OwnLoop()
     load = partial(_load_scenario, scenario, X, size, loop)
@@ -90,7 +91,7 @@ def subject_of_scenario(
     return Subject(
         scenario=scenario.name,
         load=load,
-        load_one=partial(_load_scenario, scenario, _cut(X, 0, size), size, loop),
+        load_one=partial(_load_scenario, scenario, cut_rows(X, 0, size), size, loop),
         rows=size,
         y_true=y_true if scenario.classifies else None,
         imports=scenario.imports,
@@ -102,7 +103,7 @@ def subject_of_scenario(
         reference_predictions=partial(_predictions_of, reference, X, _rows_at_once(scenario.name, compared, size))
         if reference and scenario.classifies
         else None,
-        arena=partial(scenario.arena, _cut(X, 0, size), size) if isinstance(scenario, Arenas) else None,
+        arena=partial(scenario.arena, cut_rows(X, 0, size), size) if isinstance(scenario, Arenas) else None,
         arena_source=scenario.arena_source if isinstance(scenario, Arenas) else "",
     )
 
@@ -141,14 +142,14 @@ def subject_of_callable(
         load = partial(LoadedSubject, function=call, inputs=None, loop=loop)
         return Subject(scenario="", load=load, load_one=load, rows=None, conditions=conditions)
     X, rest = args[0], args[1:]
-    rows = _row_count(X)
+    rows = count_rows(X)
     size = rows if batch_size is None else _checked_batch_size(batch_size, rows)
     call = _with_rest(function, rest, kwargs)
     load = partial(_load_callable, call, X, size, loop, labelled=y_true is not None)
     return Subject(
         scenario="",
         load=load,
-        load_one=partial(LoadedSubject, function=call, inputs=[_cut(X, 0, size)], loop=loop),
+        load_one=partial(LoadedSubject, function=call, inputs=[cut_rows(X, 0, size)], loop=loop),
         rows=size,
         y_true=y_true,
         conditions={**conditions, **_data_conditions(X, y_true, size), **mix_of(X)},
@@ -189,7 +190,7 @@ def _predictions_of(reference: Callable[[], Scenario], X: Any, size: int) -> Pre
 
 
 def _load_callable(call: Callable[..., Any], X: Any, size: int, loop: Loop, *, labelled: bool) -> LoadedSubject:
-    batches = [_cut(X, start, start + size) for start in range(0, _row_count(X), size)]
+    batches = [cut_rows(X, start, start + size) for start in range(0, count_rows(X), size)]
     inputs = _equal_batches(batches)
     return LoadedSubject(
         function=call,
@@ -207,7 +208,7 @@ def _value_of(call: Callable[..., Any], loop: Loop, batch: Any) -> Any:
 
 def _equal_batches(batches: Sequence[Any]) -> Sequence[Any]:
     """Leave out a shorter last batch: its calls would take another time."""
-    return batches[:-1] if len(batches) > 1 and len(batches[-1]) != len(batches[0]) else batches
+    return batches[:-1] if len(batches) > 1 and batch_rows(batches[-1]) != batch_rows(batches[0]) else batches
 
 
 def _predict_all(predictor: Predictor, batches: Sequence[Any]) -> Predictions:
@@ -243,9 +244,10 @@ def _call_all(call: Callable[..., Any], batches: Sequence[Any]) -> Predictions:
 
     outputs = [np.asarray(call(batch)) for batch in batches]
     for batch, output in zip(batches, outputs, strict=True):
-        if output.ndim == 0 or len(output) != len(batch):
+        rows = batch_rows(batch)
+        if output.ndim == 0 or len(output) != rows:
             given = "a single value" if output.ndim == 0 else f"{len(output)} predictions"
-            raise MeasurementError(f"the callable returned {given} for {len(batch)} rows: one label per row is needed")
+            raise MeasurementError(f"the callable returned {given} for {rows} rows: one label per row is needed")
     return Predictions(labels=np.concatenate(outputs))
 
 
@@ -258,23 +260,6 @@ def _check_first(call: Callable[..., Any], batches: Sequence[Any]) -> None:
         refuse_nan(output)
 
 
-def _row_count(X: Any) -> int:
-    try:
-        rows = len(X)
-    except TypeError:
-        raise UsageProblem(
-            f"the rows must have a length, as an array, a list or a data frame has; given: {type(X).__name__}"
-        ) from None
-    if rows == 0:
-        raise MeasurementError("the data has no rows: nothing can be measured on empty data")
-    return rows
-
-
-def _cut(X: Any, start: int, stop: int) -> Any:
-    """Take rows by position; brackets of a data frame may select by label."""
-    return X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]
-
-
 def _checked_batch_size(batch_size: object, rows: int) -> int:
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise UsageProblem(f"batch_size={batch_size!r}: a batch size is a whole number of rows from 1 on")
@@ -284,5 +269,5 @@ def _checked_batch_size(batch_size: object, rows: int) -> int:
 
 
 def _data_conditions(X: Any, y_true: Any | None, size: int) -> dict[str, str]:
-    parts = [X] if y_true is None else [X, y_true]
+    parts = [*arrays_of(X), *([] if y_true is None else [y_true])]
     return {"load": "single_stream", "batch_size": str(size), "data": digest(*parts)}

@@ -10,9 +10,15 @@ from typing import Any
 
 from pytest_hwperf.core.errors import HwperfError, ScenarioUnavailable
 from pytest_hwperf.core.statements import state
+from pytest_hwperf.scenarios.boosting_converters import (
+    DOMAIN_VERSION,
+    libraries_of,
+    register_converters,
+    versions_of,
+)
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.converters import refusal, registered
-from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step, one_line
+from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step, nested_estimators, one_line
 from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all
 from pytest_hwperf.scenarios.rows import digest_rows, evenly_spaced
 from pytest_hwperf.scenarios.torch_modules import TRIED_ROWS, FittedModule
@@ -80,6 +86,7 @@ def cache_key_parts(fitted: FittedEstimator | FittedModule, checked: Any) -> tup
     versions = [f"{name} {version(name)}" for name in _LIBRARIES]
     # The notes name the executed operators, which differ between architectures.
     versions.append(platform.machine())
+    versions.extend(versions_of(libraries_of(nested_estimators(fitted.model))))
     depends = (fitted.digest, fitted.width, fitted.output, sorted(_AVOIDED), digest_rows(checked))
     return (_REVISION, *depends, *versions, *registered())
 
@@ -123,7 +130,9 @@ def convert_with_skl2onnx(fitted: FittedEstimator, avoided: frozenset[str]) -> b
     # without probabilities does not even know the option.
     options = {id(last_step(fitted.model)): {"zipmap": False} if fitted.output == "probabilities" else {}}
     with warnings.catch_warnings(action="ignore"):  # of the converter about its own dependencies
-        model = skl2onnx.to_onnx(fitted.model, row, options=options, black_op=set(avoided) or None)
+        boosts = register_converters(nested_estimators(fitted.model))
+        opset = {"": skl2onnx.__max_supported_opset__, "ai.onnx.ml": DOMAIN_VERSION} if boosts else None
+        model = skl2onnx.to_onnx(fitted.model, row, options=options, black_op=set(avoided) or None, target_opset=opset)
         names = [output.name for output in model.graph.output]
         wanted = "probabilities" if fitted.output == "probabilities" else names[0]
         model = select_model_inputs_outputs(model, outputs=[wanted])

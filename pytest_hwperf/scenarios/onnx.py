@@ -1,30 +1,35 @@
 """ONNX Runtime on the processor: the FP32 form of an estimator, and what the INT8 forms share with it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.scenarios.cache import CachedModel
 from pytest_hwperf.scenarios.conversion import convert_estimator
 from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator, is_module
+from pytest_hwperf.scenarios.onnx_file import fp32_file
+from pytest_hwperf.scenarios.onnx_source import is_onnx
 from pytest_hwperf.scenarios.ort import open_session, session_conditions
 from pytest_hwperf.scenarios.prepared import ArenaScenario, EstimatorPredictor
-from pytest_hwperf.scenarios.profiles import profile_arena
+from pytest_hwperf.scenarios.profiles import arena_of
 from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, inspect_module
 
 
 def onnx_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
-    """Convert a fitted estimator to FP32 ONNX, verified on rows of `X`; `X_calibration` is not used.
+    """Convert a fitted estimator to FP32 ONNX, verified on rows of `X`, or take an FP32 ONNX file as it is.
+
+    `X_calibration` is not used.
 
     Raises:
         UsageProblem: not an estimator, not fitted, or no whole number of threads.
         MeasurementError: `X` is no numeric matrix that the estimator takes.
-        ScenarioUnavailable: it does not convert; says why.
+        ScenarioUnavailable: it does not convert, or the file is not FP32; says why.
     """
     del X_calibration
     check_threads(threads)
+    if is_onnx(model):
+        return fp32_file(model, X, threads)
     fitted = inspect_model(model, X, "onnx_fp32")
     stored = convert_estimator(fitted, fitted.rows(X))
     return scenario_of("onnx_fp32", fitted, stored, threads, {"precision": "float32"})
@@ -54,7 +59,7 @@ def scenario_of(
         size_source="onnx file",
         classifies=fitted.classes is not None,
         load=lambda: _predictor(open_session(model.path, threads), fitted),
-        arena=partial(_arena, model.path, fitted, threads),
+        arena=partial(arena_of, model.path, threads, partial(_predictor, fitted=fitted)),
         reference=TORCH_REFERENCE if isinstance(fitted, FittedModule) else None,
     )
 
@@ -66,16 +71,3 @@ def _predictor(session: Any, fitted: FittedEstimator | FittedModule) -> Estimato
         return run(outputs, {name: batch})[0]
 
     return EstimatorPredictor(predict, fitted)  # the session's own pool was sized when it was opened
-
-
-def _arena(
-    path: Path, fitted: FittedEstimator | FittedModule, threads: int, X: Any, batch_size: int
-) -> Mapping[str, float]:
-    """Return the peaks of the runtime's allocator in B, for the first `batch_size` rows of `X`."""
-
-    def open_profiled(profile: Path) -> tuple[Any, Callable[[], object]]:
-        session = open_session(path, threads, profile=profile)
-        predictor = _predictor(session, fitted)
-        return session, partial(predictor.predict, predictor.batches(X, batch_size)[0])
-
-    return profile_arena(open_profiled)

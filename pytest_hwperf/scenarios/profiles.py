@@ -6,9 +6,11 @@ A graph alone does not show them: the runtime fuses, replaces and removes operat
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.core.contracts import Predictor
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.scenarios.ort import open_session, run_all
@@ -78,6 +80,27 @@ def profile_arena(open_profiled: OpenProfiled) -> Mapping[str, float]:
         MeasurementError: the profile does not contain them.
     """
     return parse_arena(_profile(open_profiled, _ARENA_RUNS))
+
+
+def arena_of(
+    model: Path | bytes, threads: int, predictor_of: Callable[[Any], Predictor], X: Any, batch_size: int
+) -> Mapping[str, float]:
+    """Return the peaks of the runtime's allocator in B, for the first `batch_size` rows of `X`.
+
+    Args:
+        model: an ONNX file or its content.
+        threads: of the session.
+        predictor_of: makes a predictor of a session.
+        X: rows.
+        batch_size: rows of a call.
+    """
+
+    def open_profiled(profile: Path) -> tuple[Any, Callable[[], object]]:
+        session = open_session(model, threads, profile=profile)
+        predictor = predictor_of(session)
+        return session, partial(predictor.predict, predictor.batches(X, batch_size)[0])
+
+    return profile_arena(open_profiled)
 
 
 def parse_operators(profile: str) -> tuple[OperatorTime, ...]:

@@ -176,11 +176,16 @@ def _scenario(name: str, model: Any, X: Any, X_calibration: Any | None, threads:
     fitted = inspect_model(model, X, name)
     chosen = None if X_calibration is None else choose_rows(fitted, X, X_calibration)
     stored = quantise_estimator(Request(fitted=fitted, rows=fitted.rows(X), calibration=chosen))
-    precision = "int8 dynamic" if chosen is None else "int8 static"
+    return scenario_of(name, fitted, stored, threads, int8_conditions(chosen))
+
+
+def int8_conditions(calibration: Any | None) -> dict[str, str]:
+    """Return how a model was quantised, as conditions of a run."""
+    precision = "int8 dynamic" if calibration is None else "int8 static"
     own = {"precision": precision, **_CHOICES}
-    if chosen is not None:
-        own["calibration"] = f"{len(chosen)} rows, {digest_rows(chosen)}"
-    return scenario_of(name, fitted, stored, threads, own)
+    if calibration is not None:
+        own["calibration"] = f"{len(calibration)} rows, {digest_rows(calibration)}"
+    return own
 
 
 def _build(
