@@ -35,6 +35,7 @@ from pytest_hwperf.scenarios.torch_modules import FittedModule, copy_of, inspect
 _CACHE = "TORCHINDUCTOR_CACHE_DIR"
 _COMPILER = "CXX"
 _USUAL_COMPILER = "g++"  # of PyTorch on Linux
+_IMPORTS = ("torch", "pytest_hwperf.scenarios.torch_compiler")
 _MOST_SHAPES = 64  # compiled for one module; beyond its own limit of 8 PyTorch goes on without compiling
 
 
@@ -121,6 +122,7 @@ def _scenario(name: str, mode: str, model: Any, X: Any, threads: int) -> Prepare
         conditions={"mode": mode, "shapes": "static"},
         context={"compiled code": "none at the start", **graphs},
         load=partial(_load, fitted, threads, mode),
+        imports=_IMPORTS,
     )
     return scenario_of_module(fitted, threads, form)
 

@@ -22,6 +22,7 @@ class ModuleForm:
     conditions: Mapping[str, str]
     context: Mapping[str, str]
     load: Callable[[], "ModulePredictor"]
+    imports: tuple[str, ...] = ("torch",)
 
 
 class ModulePredictor:
@@ -101,7 +102,7 @@ def scenario_of_module(
 
     return PreparedScenario(
         name=form.name,
-        imports=("torch",),
+        imports=form.imports,
         conditions={
             "threads": str(threads),
             "inter_op_threads": str(torch.get_num_interop_threads()),

@@ -77,6 +77,7 @@ def inspect_module(model: Any, X: Any, scenario: str) -> FittedModule:
     """
     require_torch(scenario)
     _require_module(model, scenario)
+    _require_float32(model, scenario)
     rows = module_rows(X)
     tried = evenly_spaced(rows, TRIED_ROWS)
     try:
@@ -91,7 +92,6 @@ def inspect_module(model: Any, X: Any, scenario: str) -> FittedModule:
             f"{type(model).__name__} gives outputs of shape {outputs.shape} for {len(tried)} rows: one row of outputs "
             "is needed for each row of X"
         )
-    _require_float32(model, scenario)
     output, classes = output_of(outputs)
     return FittedModule(
         model=model,

@@ -97,7 +97,9 @@ def _require_onnxscript() -> None:
     try:
         version("onnxscript")
     except PackageNotFoundError as missing:
-        raise UsageProblem("the ONNX form of a module needs onnxscript: pip install pytest-hwperf[torch]") from missing
+        raise ScenarioUnavailable(
+            "the ONNX form of a module needs onnxscript: pip install pytest-hwperf[torch]"
+        ) from missing
 
 
 @contextlib.contextmanager
