@@ -4,20 +4,36 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Any
 
-from pytest_hwperf.core.contracts import Arenas, Predictor, Probabilities, Scenario
+from pytest_hwperf.core.contracts import (
+    Arenas,
+    CallStage,
+    Compiling,
+    Counted,
+    Predictor,
+    Probabilities,
+    Profiled,
+    Referring,
+    Scenario,
+    Staged,
+)
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.core.roofline import Work
 from pytest_hwperf.measure.accuracy import Predictions, digest
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.lengths import lengths_of, mix_of
 from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
 from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows
+from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Stream
 
 REFERENCE = "onnx_fp32"  # the scenario that all others are compared with
 ORIGINAL = "sklearn_fp32"  # what the reference itself is compared with: with itself it would always agree
 _ORIGINAL_ROWS = 1024  # at least, in a call of the original: its rows do not depend on each other
+_OWN_ROWS = 64  # of a scenario that is compared with itself: its rows must not depend on how many there are
 _MOST_BATCHES = 1000  # of a callable without labels that are checked for NaN: it may have millions of rows
 
 
@@ -32,6 +48,8 @@ class LoadedSubject:
     predictions: Callable[[], Predictions | None] | None = None
     loop: Loop = field(default_factory=OwnLoop)  # on which async calls are awaited
     lengths: Sequence[int] | None = None  # of the inputs, where their rows differ in length
+    chain: Sequence[CallStage] = ()  # of which the function is made, where they can be called one by one
+    compiles: bool = False  # whether the first call compiles, and tells nothing about those after it
 
     def stream(self) -> Stream:
         """Return its calls, of which none has been made."""
@@ -56,6 +74,31 @@ class Subject:
     reference_predictions: Callable[[], Predictions] | None = None  # of every row; raises ScenarioUnavailable
     arena: Callable[[], Mapping[str, float]] | None = None  # peaks of the runtime's allocator; raises MeasurementError
     arena_source: str = ""
+    profile: Callable[[], ProfiledCalls] | None = None  # of the runtime's operators; raises MeasurementError
+    work: Callable[[], Work] | None = None  # operations and bytes of a call; raises MeasurementError
+    stages: Stages | None = None  # that the call names itself
+    elsewhere: bool = False  # whether calls are answered by another process, whose memory and start nobody here sees
+
+
+def loader_of(subject: Subject, serve: Callable[[Stream], object] | None = None) -> Callable[[], Callable[[], object]]:
+    """Return what loads the subject and gives its call, thread limits held.
+
+    Args:
+        subject: what is loaded.
+        serve: the second call instead: it serves a whole load.
+    """
+
+    def load() -> Callable[[], object]:
+        loaded = subject.load_one()
+        stream, made = loaded.stream(), count()
+
+        def call() -> object:
+            with loaded.scope():
+                return serve(stream) if serve and next(made) == 1 else stream.first().value
+
+        return call
+
+    return load
 
 
 def subject_of_scenario(
@@ -85,6 +128,7 @@ def subject_of_scenario(
     size = _checked_batch_size(batch_size, rows)
     loop = loop or OwnLoop()
     load = partial(_load_scenario, scenario, X, size, loop)
+    compared = reference_of(scenario)
     return Subject(
         scenario=scenario.name,
         load=load,
@@ -96,18 +140,21 @@ def subject_of_scenario(
         context=scenario.context,
         model_bytes=scenario.model_bytes,
         size_source=scenario.size_source,
-        reference=reference_of(scenario.name) if reference else "",
-        reference_predictions=partial(_predictions_of, reference, X, size)
+        reference=compared if reference else "",
+        reference_predictions=partial(_predictions_of, reference, X, _rows_at_once(scenario.name, compared, size))
         if reference and scenario.classifies
         else None,
         arena=partial(scenario.arena, cut_rows(X, 0, size), size) if isinstance(scenario, Arenas) else None,
         arena_source=scenario.arena_source if isinstance(scenario, Arenas) else "",
+        profile=partial(scenario.operators, cut_rows(X, 0, size), size) if isinstance(scenario, Profiled) else None,
+        work=partial(scenario.work, size) if isinstance(scenario, Counted) else None,
     )
 
 
-def reference_of(scenario: str) -> str:
-    """Return the name of the scenario that a scenario's labels and probabilities are compared with."""
-    return ORIGINAL if scenario == REFERENCE else REFERENCE
+def reference_of(scenario: Scenario) -> str:
+    """Return the name of the scenario that a scenario's labels and probabilities are compared with: maybe its own."""
+    named = scenario.reference if isinstance(scenario, Referring) else None
+    return named or (ORIGINAL if scenario.name == REFERENCE else REFERENCE)
 
 
 def subject_of_callable(
@@ -168,15 +215,22 @@ def _load_scenario(scenario: Scenario, X: Any, size: int, loop: Loop) -> LoadedS
         scope=predictor.scope,
         predictions=partial(_predict_all if scenario.classifies else _check_all, predictor, batches),
         loop=loop,
+        chain=predictor.stages() if isinstance(predictor, Staged) else (),
+        compiles=isinstance(predictor, Compiling) and predictor.compiles,
     )
 
 
+def _rows_at_once(scenario: str, compared: str, size: int) -> int:
+    """Return how many rows the reference predicts at once: as many as are measured, unless its rows are independent."""
+    if compared == ORIGINAL:
+        return max(size, _ORIGINAL_ROWS)
+    return max(size, _OWN_ROWS) if compared == scenario else size
+
+
 def _predictions_of(reference: Callable[[], Scenario], X: Any, size: int) -> Predictions:
-    scenario = reference()
-    predictor = scenario.load()
-    most = max(size, _ORIGINAL_ROWS) if scenario.name == ORIGINAL else size
+    predictor = reference().load()
     with predictor.scope():
-        return _predict_all(predictor, predictor.batches(X, most))
+        return _predict_all(predictor, predictor.batches(X, size))
 
 
 def _load_callable(call: Callable[..., Any], X: Any, size: int, loop: Loop, *, labelled: bool) -> LoadedSubject:

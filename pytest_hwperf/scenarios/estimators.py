@@ -11,7 +11,7 @@ from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, Usa
 from pytest_hwperf.scenarios.onnx_source import is_litert, is_onnx
 from pytest_hwperf.scenarios.rows import matrix
 
-Output = Literal["probabilities", "labels", "values"]
+Output = Literal["probabilities", "scores", "labels", "values"]
 
 # Raised by third-party code (estimators, converters, quantisers) for a model that it cannot handle. Everything else,
 # such as a full disk or an interrupt, does not concern the model and passes on.
@@ -115,6 +115,11 @@ def inspect_estimator(model: Any, X: Any) -> FittedEstimator:
     return fitted
 
 
+def is_module(model: Any) -> bool:
+    """Whether it is a PyTorch module; PyTorch is not imported for that."""
+    return any(kind.__module__ == "torch.nn.modules.module" and kind.__name__ == "Module" for kind in type(model).mro())
+
+
 def nested_estimators(model: Any) -> Iterator[Any]:
     """Yield an estimator and every fitted estimator inside it, in whichever attribute."""
     pending, seen = [model], set[int]()
@@ -203,6 +208,11 @@ def _require_estimator(model: Any) -> None:
     name = model.__name__ if isinstance(model, type) else type(model).__name__
     if isinstance(model, type):
         raise UsageProblem(f"the model is the class {name}, not a fitted estimator: give {name}(…).fit(X, y)")
+    if is_module(model):
+        raise UsageProblem(
+            f"the model is a {name}, a PyTorch module, and this is a scenario of scikit-learn: name those of "
+            'modules, as hwscenarios("torch_fp32", "onnx_fp32")'
+        )
     if not (hasattr(model, "predict") and hasattr(model, "get_params")):
         raise UsageProblem(
             f"the model is a {name}, which is no scikit-learn estimator with predict: give a fitted estimator, or "
