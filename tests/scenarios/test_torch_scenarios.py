@@ -197,7 +197,7 @@ def test_the_digest_is_about_the_code_of_forward() -> None:
         (perceptron(), IMAGES.astype("int64"), UsageProblem, "int64 of shape .*: give X in the shape and type"),
         (nn.Flatten(0), IMAGES, MeasurementError, r"outputs of shape \(4096,\) for 64 rows"),
         (nn.LSTM(8, 2), IMAGES[:, 0], UsageProblem, "LSTM returns a tuple, and scenarios take one tensor"),
-        (perceptron().double(), IMAGES, UsageProblem, "does not take rows"),
+        (perceptron().double(), IMAGES, ScenarioUnavailable, "the weights of Sequential are float64"),
         (
             nn.Sequential(nn.Embedding(9, 2).half()),
             np.zeros((4, 1), int),
