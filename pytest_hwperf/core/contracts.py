@@ -1,11 +1,14 @@
 """Protocols of scenarios, meters and stores, which parts satisfy without importing each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.records import Machine, Reading, StoredRun
+from pytest_hwperf.core.roofline import Work
 
 # What a meter covers: this process, the processors, boards; or nothing, where it is an estimate.
 Covered = Literal["process", "processors", "boards", "estimate"]
@@ -33,6 +36,24 @@ class Probabilities(Protocol):
 
     def probabilities(self, outputs: Any) -> Any | None:
         """Turn the outputs of one batch into probabilities, shape (n, k); None where the model has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStage:
+    """A part of a predictor's call that can be made by itself."""
+
+    name: str  # "preprocess", "inference", "postprocess"
+    call: Callable[[Any], Any]  # takes a prepared batch, or what the stage before it has returned
+    is_after: bool = False  # whether it follows the timed call, and is no part of the latency
+
+
+@runtime_checkable
+class Staged(Protocol):
+    """What a predictor offers in addition, if its call may consist of stages."""
+
+    def stages(self) -> Sequence[CallStage]:
+        """Return the stages in their order; none where the call is one piece."""
+        ...
 
 
 @runtime_checkable
@@ -94,6 +115,32 @@ class Arenas(Protocol):
     @property
     def arena_source(self) -> str:
         """Where they are from: "onnxruntime profile"."""
+        ...
+
+
+@runtime_checkable
+class Profiled(Protocol):
+    """What a scenario offers in addition, if its runtime has a profiler of operators."""
+
+    def operators(self, X: Any, batch_size: int) -> ProfiledCalls:
+        """Run the model on the first rows of `X` under the profiler, in a session of its own.
+
+        Raises:
+            MeasurementError: the runtime gives no profile; says why.
+        """
+        ...
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """What a scenario offers in addition, if the operations of its model can be counted."""
+
+    def work(self, batch_size: int) -> Work:
+        """Count operations and bytes of a call of so many rows.
+
+        Raises:
+            MeasurementError: they cannot be counted; says why.
+        """
         ...
 
 

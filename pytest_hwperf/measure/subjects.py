@@ -4,15 +4,30 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Any
 
-from pytest_hwperf.core.contracts import Arenas, Compiling, Predictor, Probabilities, Referring, Scenario
+from pytest_hwperf.core.contracts import (
+    Arenas,
+    CallStage,
+    Compiling,
+    Counted,
+    Predictor,
+    Probabilities,
+    Profiled,
+    Referring,
+    Scenario,
+    Staged,
+)
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.core.roofline import Work
 from pytest_hwperf.measure.accuracy import Predictions, digest
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.lengths import lengths_of, mix_of
 from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
 from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows
+from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Stream
 
 REFERENCE = "onnx_fp32"  # the scenario that all others are compared with
@@ -33,6 +48,7 @@ class LoadedSubject:
     predictions: Callable[[], Predictions | None] | None = None
     loop: Loop = field(default_factory=OwnLoop)  # on which async calls are awaited
     lengths: Sequence[int] | None = None  # of the inputs, where their rows differ in length
+    chain: Sequence[CallStage] = ()  # of which the function is made, where they can be called one by one
     compiles: bool = False  # whether the first call compiles, and tells nothing about those after it
 
     def stream(self) -> Stream:
@@ -58,6 +74,31 @@ class Subject:
     reference_predictions: Callable[[], Predictions] | None = None  # of every row; raises ScenarioUnavailable
     arena: Callable[[], Mapping[str, float]] | None = None  # peaks of the runtime's allocator; raises MeasurementError
     arena_source: str = ""
+    profile: Callable[[], ProfiledCalls] | None = None  # of the runtime's operators; raises MeasurementError
+    work: Callable[[], Work] | None = None  # operations and bytes of a call; raises MeasurementError
+    stages: Stages | None = None  # that the call names itself
+    elsewhere: bool = False  # whether calls are answered by another process, whose memory and start nobody here sees
+
+
+def loader_of(subject: Subject, serve: Callable[[Stream], object] | None = None) -> Callable[[], Callable[[], object]]:
+    """Return what loads the subject and gives its call, thread limits held.
+
+    Args:
+        subject: what is loaded.
+        serve: the second call instead: it serves a whole load.
+    """
+
+    def load() -> Callable[[], object]:
+        loaded = subject.load_one()
+        stream, made = loaded.stream(), count()
+
+        def call() -> object:
+            with loaded.scope():
+                return serve(stream) if serve and next(made) == 1 else stream.first().value
+
+        return call
+
+    return load
 
 
 def subject_of_scenario(
@@ -105,6 +146,8 @@ def subject_of_scenario(
         else None,
         arena=partial(scenario.arena, cut_rows(X, 0, size), size) if isinstance(scenario, Arenas) else None,
         arena_source=scenario.arena_source if isinstance(scenario, Arenas) else "",
+        profile=partial(scenario.operators, cut_rows(X, 0, size), size) if isinstance(scenario, Profiled) else None,
+        work=partial(scenario.work, size) if isinstance(scenario, Counted) else None,
     )
 
 
@@ -172,6 +215,7 @@ def _load_scenario(scenario: Scenario, X: Any, size: int, loop: Loop) -> LoadedS
         scope=predictor.scope,
         predictions=partial(_predict_all if scenario.classifies else _check_all, predictor, batches),
         loop=loop,
+        chain=predictor.stages() if isinstance(predictor, Staged) else (),
         compiles=isinstance(predictor, Compiling) and predictor.compiles,
     )
 

@@ -43,6 +43,12 @@ def _seconds(most: int) -> "Callable[[str, str], float]":
     return parse
 
 
+def _rows(flag: str, text: str) -> int:
+    if not text.isdecimal():
+        raise pytest.UsageError(f"{flag}={text!r}: a whole number of rows, such as 32; 0 declares none")
+    return int(text)
+
+
 def _path(flag: str, value: str) -> str:
     """Refuse what was meant as a test: `--hwperf-json tests/` would swallow it."""
     if "::" in value or value.endswith(".py"):
@@ -222,6 +228,19 @@ _OPTIONS = (
         "Watts of one vCPU, for the estimate of energy, or a file that hwperf calibrate made; else those of a table.",
         metavar="IDLE..BUSY|FILE",
     ),
+    _Option(
+        "operators",
+        "Show where the time of a call goes within its runtime, by a profile in a session of its own.",
+        kind="bool",
+    ),
+    _Option(
+        "serving-batch",
+        "Rows that are served together: a measurement of other batches is warned of.",
+        metavar="ROWS",
+        default="0",
+        parse=_rows,
+        field="serving_batch",
+    ),
     _Option("no-cache", "Convert every model again, and keep no converted model for later runs.", kind="bool"),
     _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", parse=_path),
     _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", parse=_path),
@@ -276,6 +295,8 @@ class Settings:
     energy: str
     watts: str  # "0.5..2.1" or the path of a file, "" for the table
     carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
+    operators: bool
+    serving_batch: int  # rows, 0 where none is declared
     no_cache: bool
     artifacts: str
     json: str

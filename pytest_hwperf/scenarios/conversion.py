@@ -19,7 +19,7 @@ from pytest_hwperf.scenarios.boosting_converters import (
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.converters import refusal, registered
 from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step, nested_estimators, one_line
-from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all
+from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all, runtime_version
 from pytest_hwperf.scenarios.rows import digest_rows, evenly_spaced
 from pytest_hwperf.scenarios.torch_modules import TRIED_ROWS, FittedModule
 from pytest_hwperf.scenarios.torch_onnx import convert_module, module_key_parts
@@ -27,7 +27,7 @@ from pytest_hwperf.scenarios.torch_onnx import convert_module, module_key_parts
 CHECKED_ROWS = 512  # on which every conversion is compared with what it came from
 MATMUL_FORM = "MatMul"
 MATMUL_OPERATORS = ("Conv", "Gemm", "MatMul")  # what can be quantised
-_LIBRARIES = ("skl2onnx", "onnx", "onnxruntime", "scikit-learn", "numpy", "pytest-hwperf")
+_LIBRARIES = ("skl2onnx", "onnx", "scikit-learn", "numpy", "pytest-hwperf")
 _REVISION = 2  # of what is cached: raise it when a conversion here comes out differently
 # Without these the same model is written as MatMul and Add, which can be quantised.
 _AVOIDED = frozenset({"LinearClassifier", "LinearRegressor", "Scaler"})
@@ -83,7 +83,7 @@ def cache_key_parts(fitted: FittedEstimator | FittedModule, checked: Any) -> tup
     """Return everything that a conversion depends on; the rows belong to it, because the notes describe them."""
     if isinstance(fitted, FittedModule):
         return module_key_parts(fitted, checked)
-    versions = [f"{name} {version(name)}" for name in _LIBRARIES]
+    versions = [runtime_version(), *(f"{name} {version(name)}" for name in _LIBRARIES)]
     # The notes name the executed operators, which differ between architectures.
     versions.append(platform.machine())
     versions.extend(versions_of(libraries_of(nested_estimators(fitted.model))))

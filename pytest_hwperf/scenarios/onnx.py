@@ -1,22 +1,23 @@
 """ONNX Runtime on the processor: the FP32 form of an estimator, and what the INT8 forms share with it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from pytest_hwperf.scenarios.cache import CachedModel
 from pytest_hwperf.scenarios.conversion import convert_estimator
 from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator, is_module
+from pytest_hwperf.scenarios.graph import count_work_of
 from pytest_hwperf.scenarios.onnx_file import fp32_file
 from pytest_hwperf.scenarios.onnx_source import is_onnx
 from pytest_hwperf.scenarios.ort import open_session, session_conditions
-from pytest_hwperf.scenarios.prepared import ArenaScenario, EstimatorPredictor
-from pytest_hwperf.scenarios.profiles import arena_of
+from pytest_hwperf.scenarios.prepared import EstimatorPredictor, OnnxScenario
+from pytest_hwperf.scenarios.profiles import arena_of, operators_of
 from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, inspect_module
 
 
-def onnx_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
+def onnx_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
     """Convert a fitted estimator to FP32 ONNX, verified on rows of `X`, or take an FP32 ONNX file as it is.
 
     `X_calibration` is not used.
@@ -46,11 +47,12 @@ def scenario_of(
     model: CachedModel,
     threads: int,
     own_conditions: Mapping[str, str],
-) -> ArenaScenario:
+) -> OnnxScenario:
     """Return a cached ONNX model as a scenario; its notes become context, except for the form, a condition."""
     notes = dict(model.notes)
     form = notes.pop("form")
-    return ArenaScenario(
+    predictor_of = partial(_predictor, fitted=fitted)
+    return OnnxScenario(
         name=name,
         imports=("onnxruntime",),
         conditions={**session_conditions(threads), "form": form, "output": fitted.output, **own_conditions},
@@ -58,16 +60,23 @@ def scenario_of(
         model_bytes=model.bytes,
         size_source="onnx file",
         classifies=fitted.classes is not None,
-        load=lambda: _predictor(open_session(model.path, threads), fitted),
-        arena=partial(arena_of, model.path, threads, partial(_predictor, fitted=fitted)),
+        load=lambda: predictor_of(open_session(model.path, threads)),
+        arena=partial(arena_of, model.path, threads, predictor_of),
+        operators=partial(operators_of, model.path, threads, predictor_of),
+        work=partial(count_work_of, model.path),
         reference=TORCH_REFERENCE if isinstance(fitted, FittedModule) else None,
     )
 
 
-def _predictor(session: Any, fitted: FittedEstimator | FittedModule) -> EstimatorPredictor:
+def session_predict(session: Any) -> Callable[[Any], Any]:
+    """Return the timed call of a session with one input."""
     run, name, outputs = session.run, session.get_inputs()[0].name, [session.get_outputs()[0].name]
 
     def predict(batch: Any) -> Any:
         return run(outputs, {name: batch})[0]
 
-    return EstimatorPredictor(predict, fitted)  # the session's own pool was sized when it was opened
+    return predict
+
+
+def _predictor(session: Any, fitted: FittedEstimator | FittedModule) -> EstimatorPredictor:
+    return EstimatorPredictor(session_predict(session), fitted)  # the session's own pool was sized when it was opened

@@ -10,11 +10,12 @@ from typing import Any, Literal, get_args
 
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenarios.cache import key_of, load_or_build
+from pytest_hwperf.scenarios.graph import count_work_of
 from pytest_hwperf.scenarios.onnx_inputs import ModelInputs
 from pytest_hwperf.scenarios.onnx_source import OnnxSource, is_onnx, read_source
-from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, session_conditions
-from pytest_hwperf.scenarios.prepared import ArenaScenario, PreparedScenario
-from pytest_hwperf.scenarios.profiles import arena_of
+from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, runtime_version, session_conditions
+from pytest_hwperf.scenarios.prepared import OnnxScenario, PreparedScenario
+from pytest_hwperf.scenarios.profiles import arena_of, operators_of
 from pytest_hwperf.scenarios.threads import check_threads
 
 Output = Literal["labels", "probabilities", "scores", "values"]
@@ -50,7 +51,7 @@ class OnnxModel:
         return session_predictor(self.source.name, session, self.output)
 
 
-def onnx_file(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
+def onnx_file(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
     """Prepare an ONNX file, or an ONNX model in memory, as it is; `X_calibration` is not used.
 
     Args:
@@ -73,7 +74,7 @@ def onnx_file(model: Any, *, X: Any, X_calibration: Any | None = None, threads: 
     return file_scenario("onnx_file", read_source(model), X, threads)
 
 
-def fp32_file(model: Any, X: Any, threads: int) -> ArenaScenario:
+def fp32_file(model: Any, X: Any, threads: int) -> OnnxScenario:
     """Prepare an ONNX model as `onnx_fp32`.
 
     Raises:
@@ -102,15 +103,17 @@ def precisions(source: OnnxSource) -> tuple[str, ...]:
     return tuple(sorted(found or {"float32"}))
 
 
-def file_scenario(name: str, source: OnnxSource, X: Any, threads: int) -> ArenaScenario:
+def file_scenario(name: str, source: OnnxSource, X: Any, threads: int) -> OnnxScenario:
     """Try a model on rows of `X`, and return it as a scenario."""
     model = OnnxModel(source=source, output=output_of(source, X))
-    return ArenaScenario(
+    return OnnxScenario(
         **_fields(name, source, threads),
         conditions={**session_conditions(threads), "precision": ", ".join(precisions(source)), "output": model.output},
         classifies=model.classifies,
         load=lambda: model.predictor(_open(source, threads)),
         arena=partial(arena_of, source.model, threads, model.predictor),
+        operators=partial(operators_of, source.model, threads, model.predictor),
+        work=partial(count_work_of, source.model),
     )
 
 
@@ -138,7 +141,7 @@ def output_of(source: OnnxSource, X: Any) -> Output:
     Raises:
         UsageProblem: it cannot be run on them, or gives something else than one entry for each row.
     """
-    key = key_of("output", source.sha256, _digest(X), version("onnxruntime"), version("pytest-hwperf"))
+    key = key_of("output", source.sha256, _digest(X), runtime_version(), version("pytest-hwperf"))
     found = load_or_build(key, lambda: (b"", {"output": _tried(source, X)})).notes["output"]
     return next(output for output in get_args(Output) if output == found)
 

@@ -24,7 +24,7 @@ from pytest_hwperf.scenarios.conversion import (
 from pytest_hwperf.scenarios.estimators import FittedEstimator, one_line
 from pytest_hwperf.scenarios.onnx import inspect_model, scenario_of
 from pytest_hwperf.scenarios.ort import open_session, rejection_errors, run_all
-from pytest_hwperf.scenarios.prepared import ArenaScenario
+from pytest_hwperf.scenarios.prepared import OnnxScenario
 from pytest_hwperf.scenarios.profiles import (
     FLOAT_OPERATORS,
     INTEGER_OPERATORS,
@@ -72,7 +72,7 @@ class CalibrationReader:
         return None if batch is None else {self._input: batch}
 
 
-def onnx_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
+def onnx_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
     """Quantise to INT8: static where there are calibration rows, else dynamic.
 
     Raises:
@@ -83,7 +83,7 @@ def onnx_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: 
     return _scenario("onnx_int8", model, X, X_calibration, threads)
 
 
-def onnx_int8_dynamic(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
+def onnx_int8_dynamic(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
     """Quantise to INT8 with ranges of activations taken during each call; `X_calibration` is not used.
 
     Raises as `onnx_int8`.
@@ -92,7 +92,7 @@ def onnx_int8_dynamic(model: Any, *, X: Any, X_calibration: Any | None = None, t
     return _scenario("onnx_int8_dynamic", model, X, None, threads)
 
 
-def onnx_int8_static(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
+def onnx_int8_static(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
     """Quantise to INT8 with ranges of activations taken from `X_calibration`, and raise as `onnx_int8` does.
 
     Raises:
@@ -171,7 +171,7 @@ def quantise_with_ort(model: bytes, calibration: Any | None) -> bytes:
         return path.read_bytes()
 
 
-def _scenario(name: str, model: Any, X: Any, X_calibration: Any | None, threads: int) -> ArenaScenario:
+def _scenario(name: str, model: Any, X: Any, X_calibration: Any | None, threads: int) -> OnnxScenario:
     check_threads(threads)
     fitted = inspect_model(model, X, name)
     chosen = None if X_calibration is None else choose_rows(fitted, X, X_calibration)

@@ -18,8 +18,8 @@ _LIBRARIES = frozenset(
     {
         *("skl2onnx", "onnx", "onnxruntime", "sklearn", "numpy", "scipy", "joblib", "threadpoolctl"),
         *("google", "ml_dtypes", "flatbuffers", "sympy", "packaging", "pandas", "pytest_hwperf"),
-        *("torch", "torchgen", "functorch", "onnxscript", "onnx_ir", "mpmath"),
         *("xgboost", "lightgbm", "onnxmltools", "onnxconverter_common"),
+        *("torch", "torchgen", "functorch", "onnxscript", "onnx_ir", "mpmath"),
         *("_pytest", "pluggy"),  # which take part in each import
     }
 )
