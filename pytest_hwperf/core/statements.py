@@ -40,7 +40,7 @@ Method = Literal[
 Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
-    "could have caught", "could have caught points", "slower than fp32",
+    "could have caught", "could have caught points", "slower than fp32", "waited for gpu",
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
     "no profiler", "work uncounted", "integer work", "no peaks",
@@ -203,6 +203,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "raise --hwperf-max-time",
     "short warm-up": "{blocks:count warm-up block} in {limit_s:s}, where three show a steady state: "
     "raise --hwperf-max-time",
+    "waited for gpu": "each call ends when the GPU has finished its work: by itself it returns before",
     "not steady": "no steady state after {blocks} warm-up blocks ({limit_s:s})",
     "step": "windows of {shortest_s:s} or more, each exact within {bound:2} %: the counter moves every {tick_s:s}",
     "shared": "contaminated: {share:.0%} of the machine's busy CPU time was this process's, and the counter takes all "
