@@ -41,7 +41,7 @@ Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
     "could have caught", "could have caught points", "slower than fp32",
-    "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "degrades",
+    "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "degrades",
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "passes as asked", "fails as asked"]
@@ -156,6 +156,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "generator late": "calls were issued up to {lag:s} late by the generator, of which {allowed:s} would not matter",
     "no steady state": "no steady state: the last three of {windows:count window} differ by a factor of {ratio:.2f} in "
     "{what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",
+    "empty window": "no steady state: of {windows:count window} one of the last three has no completed call: let the "
+    "load take longer (seconds=), or give it more calls",
     "degrades": "latency rose by {rise:s} over {seconds:s} of the load, where its median is {middle:s}",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",

@@ -22,7 +22,7 @@ from pytest_hwperf.core.structs import LARGEST
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.plugin.labels import LONGEST_LABEL, checked_label, label_of_models
-from pytest_hwperf.plugin.loads import batch_size_under, subject_of_requests
+from pytest_hwperf.plugin.loads import batch_size_under, check_engine, subject_of_requests
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
@@ -236,6 +236,7 @@ class Hwperf:
         self._check_time()
         self._check_label(label)
         load = self._test.markers.load
+        check_engine(self._item)
         data["batch_size"] = batch_size_under(load, data["batch_size"])
         if (load is not None and load.url) or is_address(target):
             _refuse_more(kwargs, data["y_true"])

@@ -222,6 +222,13 @@ _OPTIONS = (
         "Watts of one vCPU, for the estimate of energy, or a file that hwperf calibrate made; else those of a table.",
         metavar="IDLE..BUSY|FILE",
     ),
+    _Option(
+        "loads",
+        "What issues the calls of hwload: this package (own), or MLPerf LoadGen in a process of its own (loadgen).",
+        metavar="own|loadgen",
+        default="own",
+        parse=_choice("own", "loadgen"),
+    ),
     _Option("no-cache", "Convert every model again, and keep no converted model for later runs.", kind="bool"),
     _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", parse=_path),
     _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", parse=_path),
@@ -276,6 +283,7 @@ class Settings:
     energy: str
     watts: str  # "0.5..2.1" or the path of a file, "" for the table
     carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
+    loads: Any  # "own" or "loadgen"
     no_cache: bool
     artifacts: str
     json: str
