@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 STOPPING_CONFIDENCE = 0.99
 REPORTED_CONFIDENCE = 0.90
 # Doubts about a load with which no budget passes.
-_VOIDING: frozenset[Kind] = frozenset({"no steady state", "backlog grows", "calls failed", "generator late"})
+_VOIDING: frozenset[Kind] = frozenset(
+    {"no steady state", "empty window", "backlog grows", "calls failed", "generator late"}
+)
 
 
 def estimate(sample: Sample, statistic: str, *, confidence: float = REPORTED_CONFIDENCE) -> Estimate:

@@ -44,7 +44,7 @@ Doubt = Literal[
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
     "no profiler", "work uncounted", "integer work", "no peaks",
-    "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "degrades",
+    "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "degrades",
 ]  # fmt: skip
 # What has to be known of a sweep.
 Swept = Literal[
@@ -189,6 +189,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "cut off": "interrupted: {rounds:count whole round} of {of} before it",
     "no steady state": "no steady state: the last three of {windows:count window} differ by a factor of {ratio:.2f} in "
     "{what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",
+    "empty window": "no steady state: of {windows:count window} one of the last three has no completed call: let the "
+    "load take longer (seconds=), or give it more calls",
     "degrades": "latency rose by {rise:s} over {seconds:s} of the load, where its median is {middle:s}",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",

@@ -40,7 +40,7 @@ from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.inherited_options import command_for
-from pytest_hwperf.plugin.loads import UnderLoad
+from pytest_hwperf.plugin.loads import UnderLoad, by_loadgen
 from pytest_hwperf.plugin.session import called_there, session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.scenarios.threads import oversubscription
@@ -55,7 +55,7 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
         MeasurementError: NaN outputs, or predictions of another length than the labels.
         WorkerError: a fresh process crashed, hung or gave no result.
     """
-    run = measure_here(item, subject, label)
+    run = _measure_in_a_process(item, subject, label) if by_loadgen(item) else measure_here(item, subject, label)
     for role in PROCESSES:
         if subject.elsewhere:
             run = _extended(run, (), dict.fromkeys(taken_by(role), state("elsewhere")))
@@ -74,6 +74,19 @@ def _profiled(run: Run, subject: Subject) -> Run:
     call_s = median(latency.values)
     profile, limits = operator_profile(subject, call_s), roofline(subject, call_s, read_peaks(run.machine))
     return replace(run, operators=profile, roofline=limits)
+
+
+def _measure_in_a_process(item: pytest.Item, subject: Subject, label: str) -> Run:
+    """Measure in a fresh process, where an engine runs one load a process; here the subject is called once.
+
+    Raises:
+        WorkerError: the process crashed, hung or gave no result.
+    """
+    called = call_once(item, subject, label)
+    with timeout_paused(item):
+        (result,) = ask(WorkerTask(role="run", node=item.nodeid), [command_for(item)])
+    (run,) = (one for one in result.runs if one.label == label)
+    return run.with_result(called.result)
 
 
 def repeat_runs(item: pytest.Item) -> list[list[Run]]:

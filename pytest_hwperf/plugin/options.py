@@ -241,6 +241,13 @@ _OPTIONS = (
         parse=_rows,
         field="serving_batch",
     ),
+    _Option(
+        "loads",
+        "What issues the calls of hwload: this package (own), or MLPerf LoadGen in a process of its own (loadgen).",
+        metavar="own|loadgen",
+        default="own",
+        parse=_choice("own", "loadgen"),
+    ),
     _Option("no-cache", "Convert every model again, and keep no converted model for later runs.", kind="bool"),
     _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", parse=_path),
     _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", parse=_path),
@@ -297,6 +304,7 @@ class Settings:
     carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
     operators: bool
     serving_batch: int  # rows, 0 where none is declared
+    loads: Any  # "own" or "loadgen"
     no_cache: bool
     artifacts: str
     json: str
