@@ -44,6 +44,7 @@ Doubt = Literal[
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
     "no profiler", "work uncounted", "integer work", "no peaks",
+    "slopes",
     "calls failed", "late calls", "backlog grows", "generator late",
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
@@ -163,6 +164,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "work uncounted": "not counted are {kinds}, {share:.0%} of the operators: the work is more than the figures",
     "integer work": "most of its work is on integers, and the peaks of this machine are those of float32",
     "no peaks": "the peaks of this machine with {threads:count thread} are not known: hwperf doctor measures them",
+    "slopes": "counted by two differences of lengths, {apart:.2%} apart",
     "no profiler": "the runtime of {scenario} shows no operators",
     "operators unknown": "operators of the {side} are not known: {why}",
     "turns preempted": "{percent:.0f} % of turns preempted",

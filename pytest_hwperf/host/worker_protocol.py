@@ -16,9 +16,9 @@ from pytest_hwperf.host.files import replace_file
 PROTOCOL = 6  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker
 
-# Measure memory, time a cold start, name lines that allocate, profile the operators of a runtime, make the whole
-# measurement again, or be half of a pair.
-Role = Literal["memory", "cold", "sites", "operators", "run", "pair"]
+# Measure memory, time a cold start, name lines that allocate, profile the operators of a runtime, count instructions,
+# make the whole measurement again, or be half of a pair.
+Role = Literal["memory", "cold", "sites", "operators", "instructions", "run", "pair"]
 
 
 class ModelSpec(Record, frozen=True, kw_only=True):
