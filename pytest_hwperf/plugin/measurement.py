@@ -3,6 +3,7 @@
 import os
 from array import array
 from collections.abc import Mapping, Sequence
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from statistics import median
@@ -40,6 +41,7 @@ from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.inherited_options import command_for
+from pytest_hwperf.plugin.instructions import counted_by_callgrind, open_meter
 from pytest_hwperf.plugin.loads import UnderLoad, by_loadgen
 from pytest_hwperf.plugin.session import called_there, session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
@@ -61,6 +63,7 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
             run = _extended(run, (), dict.fromkeys(taken_by(role), state("elsewhere")))
         elif _asks(item, taken_by(role)):
             run = _extended(run, *_ask_for(item, role, label))
+    run = _extended(run, *counted_by_callgrind(item, label))
     if _asks(item, taken_by("memory", "session")):
         run = _extended(run, *arena_samples(subject))
     return _profiled(run, subject) if session_of(item.config).settings.operators else run
@@ -153,11 +156,14 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         samples, _ = samples_of(measured, meters, rows=rows, cores=machine.cores)
         return enough(samples, budgets)
 
+    instructions, uncounted = open_meter(item)
     loaded, run, traced = subject.load(), empty_run(item, label), trace_conditions()
     meters, absent = _meters(item)
+    if instructions is not None:
+        meters.append(instructions)  # last: the other meters' work is no work of the calls
     idle.watch()
     watch = Interference(partial(snapshot, groups=tuple(control_groups())))
-    with loaded.scope():
+    with loaded.scope(), closing(instructions) if instructions else nullcontext():
         limits = SamplingLimits(
             max_time_s=shared.settings.max_time_s,
             hold_collector=shared.settings.gc == "off",
@@ -189,7 +195,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         directions={sample.metric: "lower" for sample in stages},
         conditions={**subject.conditions, **traced},
         context={**subject.context, **context, **shared.coefficients},
-        unmeasured={**absent, **unmeasured, **withheld, **missing, **_traced_once(traced)},
+        unmeasured={**absent, **uncounted, **unmeasured, **withheld, **missing, **_traced_once(traced)},
     ).with_result(measured.result)
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
 

@@ -229,6 +229,14 @@ _OPTIONS = (
         metavar="IDLE..BUSY|FILE",
     ),
     _Option(
+        "instructions",
+        "Count the instructions of a call: by the processor's counter where there is one and a budget or margin names "
+        "them (auto), by it always (perf), or in a fresh process under Valgrind, which takes a minute (callgrind).",
+        metavar="auto|perf|callgrind|off",
+        default="auto",
+        parse=_choice("auto", "perf", "callgrind", "off"),
+    ),
+    _Option(
         "operators",
         "Show where the time of a call goes within its runtime, by a profile in a session of its own.",
         kind="bool",
@@ -302,6 +310,7 @@ class Settings:
     energy: str
     watts: str  # "0.5..2.1" or the path of a file, "" for the table
     carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
+    instructions: Any  # "auto", "perf", "callgrind" or "off"
     operators: bool
     serving_batch: int  # rows, 0 where none is declared
     loads: Any  # "own" or "loadgen"
