@@ -8,8 +8,10 @@ from typing import Any
 
 from pytest_hwperf.core.contracts import Arenas, Predictor, Probabilities, Scenario
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.measure.accuracy import Predictions, digest
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
+from pytest_hwperf.measure.inputs import sameness
 from pytest_hwperf.measure.lengths import lengths_of, mix_of
 from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
 from pytest_hwperf.measure.stream import Stream
@@ -55,6 +57,7 @@ class Subject:
     reference_predictions: Callable[[], Predictions] | None = None  # of every row; raises ScenarioUnavailable
     arena: Callable[[], Mapping[str, float]] | None = None  # peaks of the runtime's allocator; raises MeasurementError
     arena_source: str = ""
+    doubt: Statement | None = None  # about the rows that it is measured on
 
 
 def loader_of(subject: Subject) -> Callable[[], Callable[[], object]]:
@@ -117,6 +120,7 @@ def subject_of_scenario(
         else None,
         arena=partial(scenario.arena, _cut(X, 0, size), size) if isinstance(scenario, Arenas) else None,
         arena_source=scenario.arena_source if isinstance(scenario, Arenas) else "",
+        doubt=sameness(X),
     )
 
 
@@ -151,7 +155,8 @@ def subject_of_callable(
     if y_true is None and batch_size is None:
         call = partial(function, *args, **kwargs) if args or kwargs else function
         load = partial(LoadedSubject, function=call, inputs=None, loop=loop)
-        return Subject(scenario="", load=load, load_one=load, rows=None, conditions=conditions)
+        doubt = sameness(args[0]) if args else None
+        return Subject(scenario="", load=load, load_one=load, rows=None, conditions=conditions, doubt=doubt)
     X, rest = args[0], args[1:]
     rows = _row_count(X)
     size = rows if batch_size is None else _checked_batch_size(batch_size, rows)
@@ -164,6 +169,7 @@ def subject_of_callable(
         rows=size,
         y_true=y_true,
         conditions={**conditions, **_data_conditions(X, y_true, size), **mix_of(X)},
+        doubt=sameness(X),
     )
 
 
