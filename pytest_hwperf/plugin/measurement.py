@@ -179,8 +179,9 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         context, disturbed = watch.end()
         staged = _time_stages(subject, loaded, limits)
         predicted = loaded.predictions() if loaded.predictions else None
-    crowd = oversubscription(subject.conditions.get("threads"), machine.cores)
-    warnings: list[Remark] = [*filter(None, [subject.context.get("warning"), shared.neighbours, crowd]), *disturbed]
+    crowd = oversubscription(subject.conditions.get("threads"), machine.cores, workers=shared.workers)
+    known: list[Remark | None] = [subject.context.get("warning"), subject.doubt, shared.neighbours, crowd]
+    warnings = (*(remark for remark in known if remark), *disturbed)
     idle.watch()
     samples, unmeasured = samples_of(measured, meters, rows=rows, cores=machine.cores, warnings=warnings)
     if under is not None:
