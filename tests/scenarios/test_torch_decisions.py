@@ -152,6 +152,15 @@ def test_operators_are_shares_of_the_calls_that_were_profiled() -> None:
     assert 0.95 == pytest.approx(profile_of(found, 2e-3).coverage)
 
 
+def test_compiled_code_is_called_alike_in_every_process() -> None:
+    names = ("## Call CompiledFxGraph fuk35hpd ##", "Torch-Compiled Region: 0/2", "aten::mm")
+    events = [(name, 1, 1.0, 1.0) for name in names]
+
+    found = calls_of(averages_of(("a call of the model", 1, 1.0, 9.0), *events), 256)
+
+    assert ["compiled kernels", "compiled region", "aten::mm"] == [one.kind for one in found.operators]
+
+
 def test_a_profile_without_a_call_is_refused() -> None:
     with pytest.raises(MeasurementError, match="holds no whole call"):
         calls_of(averages_of(("aten::addmm", 8, 1.0, 1.0)), 256)
