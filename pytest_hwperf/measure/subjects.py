@@ -22,8 +22,10 @@ from pytest_hwperf.core.contracts import (
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.roofline import Work
+from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.measure.accuracy import Predictions, digest
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
+from pytest_hwperf.measure.inputs import sameness
 from pytest_hwperf.measure.lengths import lengths_of, mix_of
 from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
 from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows
@@ -78,6 +80,7 @@ class Subject:
     work: Callable[[], Work] | None = None  # operations and bytes of a call; raises MeasurementError
     stages: Stages | None = None  # that the call names itself
     elsewhere: bool = False  # whether calls are answered by another process, whose memory and start nobody here sees
+    doubt: Statement | None = None  # about the rows that it is measured on
 
 
 def loader_of(subject: Subject, serve: Callable[[Stream], object] | None = None) -> Callable[[], Callable[[], object]]:
@@ -148,6 +151,7 @@ def subject_of_scenario(
         arena_source=scenario.arena_source if isinstance(scenario, Arenas) else "",
         profile=partial(scenario.operators, cut_rows(X, 0, size), size) if isinstance(scenario, Profiled) else None,
         work=partial(scenario.work, size) if isinstance(scenario, Counted) else None,
+        doubt=sameness(X),
     )
 
 
@@ -183,7 +187,8 @@ def subject_of_callable(
     if y_true is None and batch_size is None:
         call = partial(function, *args, **kwargs) if args or kwargs else function
         load = partial(LoadedSubject, function=call, inputs=None, loop=loop)
-        return Subject(scenario="", load=load, load_one=load, rows=None, conditions=conditions)
+        doubt = sameness(args[0]) if args else None
+        return Subject(scenario="", load=load, load_one=load, rows=None, conditions=conditions, doubt=doubt)
     X, rest = args[0], args[1:]
     rows = count_rows(X)
     size = rows if batch_size is None else _checked_batch_size(batch_size, rows)
@@ -196,6 +201,7 @@ def subject_of_callable(
         rows=size,
         y_true=y_true,
         conditions={**conditions, **_data_conditions(X, y_true, size), **mix_of(X)},
+        doubt=sameness(X),
     )
 
 

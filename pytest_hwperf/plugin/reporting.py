@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_hwperf.core.advice import advice
 from pytest_hwperf.core.baselines import stored_run_of
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import visible_pattern
@@ -54,7 +55,7 @@ def report_of(config: pytest.Config, results: Mapping[str, str], *, partial: boo
         baseline=settings.baseline if settings.save or settings.compare else "",
         judgements=tuple(judgements),
         skips=tuple(skip for part in parts for skip in part.skips),
-        warnings=tuple(filter(None, _warnings(judgements, comparisons))),
+        warnings=tuple(filter(None, [*_warnings(judgements, comparisons), *_advice(config, judgements, parts)])),
         partial=partial,
         policy=Policy(undecided=settings.undecided, strict=settings.strict),
         sweeps=sweeps_of(parts, workers=bool(getattr(config.option, "tx", None))),
@@ -68,6 +69,13 @@ def _warnings(judgements: Sequence[Judgement], comparisons: Sequence[Comparison]
     yield _nothing_compared(comparisons)
     yield from _not_run(judgements)
     yield _slower_int8(judgements)
+
+
+def _advice(config: pytest.Config, judgements: Sequence[Judgement], parts: Sequence[ReportPart]) -> list[str]:
+    """Return what limits and measurements of a session say less about than they seem to."""
+    swept = {one.run.test for part in parts for one in part.judgements if part.point is not None}
+    served = session_of(config).settings.serving_batch
+    return [str(one) for one in advice(judgements, served=served, swept=swept)]
 
 
 def _nothing_compared(comparisons: Sequence[Comparison]) -> str:

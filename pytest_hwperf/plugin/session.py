@@ -142,8 +142,13 @@ class SessionState:
     @property
     def neighbours(self) -> str:
         """A warning when other test workers disturb the timings; "" when there are none."""
-        count = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
-        return f"{count} test workers ran side by side: neighbours disturb timings" if count != "1" else ""
+        count = self.workers
+        return f"{count} test workers ran side by side: neighbours disturb timings" if count > 1 else ""
+
+    @property
+    def workers(self) -> int:
+        """Test workers that run side by side, this one included."""
+        return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
     def close(self) -> None:
         """Close the meters that were opened; what was never used is not opened for it."""
