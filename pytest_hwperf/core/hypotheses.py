@@ -63,6 +63,7 @@ class Facts(Record, frozen=True, kw_only=True):
     conditions: Mapping[str, str] = {}
     scenario: str = ""
     parts: tuple[str, ...] = ()  # metrics of what its calls consist of, such as the items of a stream
+    has_operators: bool = False  # whether its runtime can tell where the time of a call goes
 
 
 @dataclass(slots=True, kw_only=True)

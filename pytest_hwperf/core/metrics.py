@@ -13,13 +13,17 @@ Scale = Literal["relative", "absolute"]
 
 # How values are taken: one of each timed call, between two readings of a meter, by fresh processes in the role
 # "memory" or "cold", of each example, of the model's file, of a separate session of the runtime, by the test itself;
+# "counts": what a call counts in any process, such as instructions;
 # "parts": of what a timed call consists of, the items of its stream or the rows of varying length.
-Taken = Literal["calls", "parts", "windows", "memory", "cold", "examples", "file", "session", "record"]
+Taken = Literal["calls", "parts", "windows", "memory", "cold", "examples", "file", "session", "counts", "record"]
 # What a block of a pair's turns measures of it; "part": its median, as the side reports it; "window": nothing, so that
 # the energy meter takes a window of its own.
 InTurns = Literal["", "seconds", "rate", "CPU seconds", "part", "window"]
 # What the total of a window is divided by: its calls, their rows, the seconds of the allotted cores, or its seconds.
 Spread = Literal["call", "row", "core second", "second"]
+
+LONGEST_STAGE = 60  # characters of its name
+_STAGE = "stage_"  # how the metric of a stage begins: `stage_preprocess`
 
 NO_REMEDY = "this measurement does not give it"
 
@@ -65,6 +69,7 @@ class Metric:
     margins: tuple[DefaultMargin, ...] = ()
     reciprocal: str = ""  # metric that this is one over, where calls follow each other; comparing both asks twice
     between_models: bool = False  # whether it can be compared between two models
+    grows_with_batch: bool = False  # whether it grows with the rows of a call
     has_sites: bool = False  # whether the lines of code that cause it can be named
     remedy: str = NO_REMEDY  # what to do where it is unmeasured without another reason
 
@@ -112,9 +117,12 @@ _items = partial(
     margins=(DefaultMargin(statistic="p50", size=0.02),),
     remedy=_STREAMS,
 )
+_stage = partial(
+    Metric, title="time of a stage of a call", unit="s", better="lower", taken="parts", statistics=("p50",)
+)
 _cold = partial(Metric, unit="s", better="lower", taken="cold")
-_memory = partial(Metric, unit="B", better="lower", exact=True, taken="memory")
-_session = partial(Metric, unit="B", better="lower", exact=True, taken="session")
+_memory = partial(Metric, unit="B", better="lower", exact=True, taken="memory", grows_with_batch=True)
+_session = partial(Metric, unit="B", better="lower", exact=True, taken="session", grows_with_batch=True)
 
 _ROWS = (
     Metric(
@@ -137,6 +145,7 @@ _ROWS = (
             DefaultMargin(statistic="p99", size=0.20),
             DefaultMargin(statistic="p99_9", size=0.20),
         ),
+        grows_with_batch=True,
         between_models=True,
     ),
     Metric(
@@ -288,6 +297,7 @@ _ROWS = (
         in_turns="CPU seconds",
         budgets=(BudgetKeyword(keyword="cpu_time_max_ms", statistic="mean", factor=1e-3),),
         margins=(DefaultMargin(statistic="mean", size=0.05),),
+        grows_with_batch=True,
         between_models=True,
     ),
     _windows(
@@ -297,6 +307,17 @@ _ROWS = (
         counter="cpu_time",
         spread="core second",
         budgets=(BudgetKeyword(keyword="cpu_max_percent", statistic="mean", factor=1e-2),),
+    ),
+    Metric(
+        name="instructions",
+        title="instructions of a call in user space, threads included: a second opinion beside the times",
+        better="lower",
+        exact=True,
+        taken="counts",
+        shown=("p50",),
+        budgets=(BudgetKeyword(keyword="instructions_max", statistic="p50", factor=1.0),),
+        margins=(DefaultMargin(statistic="p50", size=0.01),),
+        remedy="count them with --hwperf-instructions=perf or callgrind",
     ),
     _windows(
         name=ENERGY,
@@ -327,8 +348,19 @@ STATISTICS = tuple(dict.fromkeys(statistic for metric in METRICS.values() for st
 
 
 def metric_of(name: str, better: Better = "lower") -> Metric:
-    """Return the known metric `name`, or one of the user's own of that name: unit 1, not exact."""
-    return METRICS.get(name) or Metric(name=name, better=better)
+    """Return the known metric `name`, that of a stage, or one of the user's own of that name: unit 1, not exact."""
+    known = METRICS.get(name)
+    return known or (_stage(name=name) if is_stage(name) else Metric(name=name, better=better))
+
+
+def stage_metric(stage: str) -> str:
+    """Return the name of the metric of one stage of a call: `stage_preprocess`."""
+    return f"{_STAGE}{stage}"
+
+
+def is_stage(metric: str) -> bool:
+    """Whether a metric is that of a stage."""
+    return metric.startswith(_STAGE)
 
 
 def taken_by(*ways: Taken) -> tuple[str, ...]:

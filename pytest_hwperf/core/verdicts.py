@@ -90,6 +90,7 @@ def judge_budget(
     outcome: BudgetOutcome = "inconclusive" if clear is None else "passed" if clear else "failed"
     by_policy = [_decision(policy, metric)] if outcome == "inconclusive" else []
     again = [state("fresh processes", kept=kept, processes=len(retried))] if retried else []
+    again += _examples_needed(figure.estimate, budget.limit) if metric.binary and by_policy else []
     answer = [_word(outcome, figure.estimate, by_policy) + _time_needed(run, figure, outcome), *map(str, again)]
     return Verdict(
         subject=budget,
@@ -173,6 +174,16 @@ def _calls_take(calls: int, per: str, seconds: float) -> str:
     return f"{counted(calls, per)} take {show(seconds, 's')}: {remedy}"
 
 
+def _examples_needed(estimate: Estimate, limit: float) -> list[Statement]:
+    """Say how many examples would decide a share: its interval shrinks with their root, that of 0 or 1 with them."""
+    apart = abs(estimate.value - limit)
+    if not apart or estimate.low is None or estimate.high is None:
+        return []
+    reach = (estimate.high - estimate.value) if estimate.value < limit else (estimate.value - estimate.low)
+    needed = estimate.n * (reach / apart) ** (1 if estimate.value in (0, 1) else 2)
+    return [state("few examples", n=estimate.n, needed=math.ceil(round(needed, 6)))]
+
+
 def _decision(policy: Policy, metric: Metric) -> Statement:
     """Return what decides an inconclusive budget."""
     if policy.undecided in ("pass", "fail"):
@@ -210,6 +221,7 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
         str(comparison.caught(metric.better) or ""),
         str(comparison.disturbance or ""),
         comparison.reason,
+        str(comparison.moved or ""),
         comparison.how,
     ]
     return ", ".join(part for part in parts if part)

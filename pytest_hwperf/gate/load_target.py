@@ -18,7 +18,7 @@ from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.sampling import Sampler
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject, subject_of_callable, subject_of_scenario
-from pytest_hwperf.scenarios.onnx_file import onnx_file
+from pytest_hwperf.scenarios.onnx_file import compared_file
 
 _WARM_UP_S = 1.0
 
@@ -82,7 +82,7 @@ def subject_of_target(request: Request, X: Any, load: Load, loop: Loop, *, batch
         return subject_of_callable(function, given, {}, y_true=None, batch_size=size, loop=loop)
     if X is None:
         raise UsageProblem(f"{target}: an ONNX file needs rows, --data=FILE. Other targets: module:function, http://…")
-    return subject_of_scenario(replace(onnx_file(Path(target), threads), classifies=False), X, None, batch_size)
+    return subject_of_scenario(replace(compared_file(Path(target), threads), classifies=False), X, None, batch_size)
 
 
 @contextmanager

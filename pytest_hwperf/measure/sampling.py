@@ -116,6 +116,7 @@ class Sampler:
             first_call_s=first.seconds,
             length_s=self._stream.length_s,
             items=self._stream.items,
+            warnings=[state("waited for gpu")] if self._stream.waits_for_gpu else [],
         )
 
     def _repeat(
@@ -137,6 +138,8 @@ class Sampler:
     def _warm_up(self, first_s: float) -> tuple[float, Statement | None]:
         """Call in blocks until three successive medians agree; return seconds per call, and what is to be doubted."""
         call_s, medians, limit_s = first_s, list[float](), self._limits.max_time_s / 2
+        if self._limits.compiles:  # the first call tells nothing about those after it
+            call_s = self._stream.times(1, self._clock_ns)[0] / _SECOND
         deadline = self._clock_ns() + round(limit_s * _SECOND)
         while self._clock_ns() + call_s * _SECOND < deadline:
             count = max(1, min(round(self._limits.block_s / call_s), 10_000)) if call_s else 10_000

@@ -12,6 +12,7 @@ from pytest_hwperf.core.budgets import closest, closest_margins, parse_budgets, 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.loads import parse_load
 from pytest_hwperf.plugin.session import Markers, session_of, test_of
+from pytest_hwperf.plugin.sweeps import point_of
 
 BUILT_IN_SCENARIOS = ("sklearn_fp32", "onnx_fp32", "onnx_int8")
 
@@ -35,6 +36,7 @@ def read_markers(item: pytest.Item) -> list[str]:
     loads = layers("hwload", parse_load)
     if complaint := _missing_fixture(item):
         problems.append(f"{item.nodeid}: {complaint}")
+    point, stop = point_of(item, budgets)
     test_of(item).markers = Markers(
         budgets=budgets,
         margins=closest_margins(named),
@@ -42,6 +44,8 @@ def read_markers(item: pytest.Item) -> list[str]:
         own=tuple(margin for layer in own for margin in layer),
         load=loads[-1] if loads else None,
         refusal=_unmeasurable(item),
+        point=point,
+        stop=stop,
     )
     return problems
 
@@ -93,8 +97,8 @@ def _missing_fixture(item: pytest.Item) -> str:
     if "hwperf" in fixtures or item.get_closest_marker("hwbudget"):
         return ""
     return (
-        "hwregression, hwscenarios or hwload: nothing of this test is measured; add the fixture hwperf and call it, "
-        "or give the test a hwbudget"
+        "hwregression, hwscenarios, hwsweep or hwload: nothing of this test is measured; add the fixture hwperf "
+        "and call it, or give the test a hwbudget"
     )
 
 

@@ -43,6 +43,12 @@ def _seconds(most: int) -> "Callable[[str, str], float]":
     return parse
 
 
+def _rows(flag: str, text: str) -> int:
+    if not text.isdecimal():
+        raise pytest.UsageError(f"{flag}={text!r}: a whole number of rows, such as 32; 0 declares none")
+    return int(text)
+
+
 def _path(flag: str, value: str) -> str:
     """Refuse what was meant as a test: `--hwperf-json tests/` would swallow it."""
     if "::" in value or value.endswith(".py"):
@@ -223,6 +229,27 @@ _OPTIONS = (
         metavar="IDLE..BUSY|FILE",
     ),
     _Option(
+        "instructions",
+        "Count the instructions of a call: by the processor's counter where there is one and a budget or margin names "
+        "them (auto), by it always (perf), or in a fresh process under Valgrind, which takes a minute (callgrind).",
+        metavar="auto|perf|callgrind|off",
+        default="auto",
+        parse=_choice("auto", "perf", "callgrind", "off"),
+    ),
+    _Option(
+        "operators",
+        "Show where the time of a call goes within its runtime, by a profile in a session of its own.",
+        kind="bool",
+    ),
+    _Option(
+        "serving-batch",
+        "Rows that are served together: a measurement of other batches is warned of.",
+        metavar="ROWS",
+        default="0",
+        parse=_rows,
+        field="serving_batch",
+    ),
+    _Option(
         "loads",
         "What issues the calls of hwload: this package (own), or MLPerf LoadGen in a process of its own (loadgen).",
         metavar="own|loadgen",
@@ -283,6 +310,9 @@ class Settings:
     energy: str
     watts: str  # "0.5..2.1" or the path of a file, "" for the table
     carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
+    instructions: Any  # "auto", "perf", "callgrind" or "off"
+    operators: bool
+    serving_batch: int  # rows, 0 where none is declared
     loads: Any  # "own" or "loadgen"
     no_cache: bool
     artifacts: str

@@ -6,9 +6,10 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from itertools import count
+from collections.abc import Generator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Literal
 
 import pytest
@@ -17,8 +18,15 @@ from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
 from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Run, replace
 from pytest_hwperf.core.statements import state
-from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task, reply
-from pytest_hwperf.measure.subjects import Subject
+from pytest_hwperf.host.worker_protocol import (
+    ENVIRONMENT,
+    SHARES_COMPILED,
+    WorkerResult,
+    WorkerTask,
+    decode_task,
+    reply,
+)
+from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
@@ -54,7 +62,7 @@ class OneShotWorker:
     judges = False
 
     def __init__(self, task: WorkerTask) -> None:
-        """Carry out `task`: `memory`, `cold`, `sites` or `run`."""
+        """Carry out `task`: any role but `pair`."""
         self._task = task
         self._replied = False
 
@@ -94,15 +102,22 @@ class OneShotWorker:
         return result
 
     def _observe(self, item: pytest.Item, subject: Subject) -> WorkerResult:
+        from pytest_hwperf.gate.load import served_by
+
         config = item.config
         if subject.elsewhere:
             why = str(state("elsewhere"))
             return WorkerResult(values={}, reasons=dict.fromkeys(taken_by("memory", "cold"), why), notes=[], runs=[])
-        load = _loader(subject, item)
+        under = test_of(item).markers.load
+        load = loader_of(subject, partial(served_by, under) if under else None)
         if self._task.role == "cold":
             return measure_cold_start(subject.imports, load)
         if self._task.role == "sites":
             return self._sites(config, subject.imports, load)
+        if self._task.role == "instructions":
+            return _instructions(subject)
+        if self._task.role == "operators":
+            return _operators(subject)
         from pytest_hwperf.meters.memory.meter import MemoryMeter
 
         probe = MemoryMeter(opening=lambda: session_of(config).peak_rss)
@@ -139,6 +154,7 @@ class PairWorker:
             WorkerError: it is gone.
         """
         self._turns = Turns.connect(task)
+        os.environ[SHARES_COMPILED] = "1"
         self._plant = task.plant
         self._errors: dict[str, str] = {}  # file that cannot be collected → why
         self._ended = SideOutcome(outcome="passed")
@@ -190,10 +206,46 @@ class PairWorker:
         held = session_of(item.config).settings.gc == "off"
         under = block_under(test.markers.load)
         with ready_target(asked, energy, self._plant, hold_collector=held, under=under) as (target, first):
-            facts = Facts(conditions=dict(subject.conditions), scenario=subject.scenario, parts=first.parts)
+            facts = Facts(
+                conditions=dict(subject.conditions),
+                scenario=subject.scenario,
+                parts=first.parts,
+                has_operators=subject.profile is not None,
+            )
             here = Ready(node=item.nodeid, index=index, label=label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)
         return run_of_one_call(item, subject, label, first)
+
+
+def _instructions(subject: Subject) -> WorkerResult:
+    """Make counted calls; the collector is held, which runs after so many objects of any kind."""
+    from pytest_hwperf.core.errors import MeasurementError
+    from pytest_hwperf.measure.collection import collection
+    from pytest_hwperf.meters.cpu.callgrind import count_calls
+
+    loaded = subject.load_one()
+    stream = loaded.stream()
+    reasons, lengths = dict[str, str](), list[int]()
+    try:
+        with loaded.scope(), collection(held=True):
+            stream.first()
+            lengths = count_calls(lambda count: stream.batch(count, perf_counter_ns))
+    except MeasurementError as error:
+        reasons = {"instructions": str(error)}
+    calls = [float(count) for count in lengths]
+    return WorkerResult(values={}, reasons=reasons, notes=[], runs=[], series={"calls": calls})
+
+
+def _operators(subject: Subject) -> WorkerResult:
+    from pytest_hwperf.core.errors import MeasurementError
+
+    found, reasons = None, {"operators": "its runtime shows no operators"}
+    if subject.profile is not None:
+        try:
+            found, reasons = subject.profile(), {}
+        except MeasurementError as error:
+            reasons = {"operators": str(error)}
+    return WorkerResult(values={}, reasons=reasons, notes=[], runs=[], operators=found)
 
 
 def _disable_memray(config: pytest.Config) -> None:
@@ -206,27 +258,6 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
-
-
-def _loader(subject: Subject, item: pytest.Item) -> Load:
-    """Return what loads the subject and gives its call, thread limits held; its second call is the test's load."""
-    from pytest_hwperf.gate.load import served_by
-
-    under = test_of(item).markers.load
-
-    def load() -> Callable[[], object]:
-        loaded = subject.load_one()
-        stream, made = loaded.stream(), count()
-
-        def call() -> object:
-            with loaded.scope():
-                if next(made) == 1 and under is not None:
-                    return served_by(under, stream)
-                return stream.first().value
-
-        return call
-
-    return load
 
 
 def _asked(item: pytest.Item, subject: Subject) -> Subject:

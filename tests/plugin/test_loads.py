@@ -1,6 +1,7 @@
 """Tests under a load: the marker `hwload`, what is measured under it, and how its lines say so."""
 
 import json
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,12 +10,11 @@ from fakes import records as fake
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.loads import Load
+from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.stream import Stream
-from pytest_hwperf.measure.subjects import subject_of_callable
+from pytest_hwperf.measure.subjects import loader_of, subject_of_callable
 from pytest_hwperf.plugin.loads import batch_size_under, block_under
-from pytest_hwperf.plugin.session import _TEST, Markers, TestState
-from pytest_hwperf.plugin.worker import _loader
 
 QUICK = ("--hwperf-max-time=0.02", "--hwperf-energy=off", "--hwperf-json=report.json")
 SERVER = "hwload(kind='server', qps=2000, seconds=0.05)"
@@ -238,9 +238,8 @@ def test_a_turn_of_a_pair_is_a_piece_of_the_load() -> None:
 def test_the_peak_of_memory_is_that_of_the_load() -> None:
     """The first call is alone, the second one is the whole load, and those after it are alone again."""
     made = list[int]()
-    item: Any = SimpleNamespace(stash={_TEST: TestState(markers=Markers(load=Load(kind="offline", calls=9)))})
     subject = subject_of_callable(lambda: made.append(1), (), {}, y_true=None, batch_size=None)
-    call, counts = _loader(subject, item)(), list[int]()
+    call, counts = loader_of(subject, partial(served_by, Load(kind="offline", calls=9)))(), list[int]()
     for _ in range(3):
         call()
         counts.append(len(made))
