@@ -9,6 +9,7 @@ from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.loads import Load, Served, bound_of, piece_of, undelayed
 from pytest_hwperf.core.records import Budget, Sample
 from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.units import show
 from pytest_hwperf.gate.load import carrier_of, served_by, served_by_loadgen
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.loads.http import Request
@@ -128,6 +129,11 @@ class UnderLoad:
         self.served.append(served)
         measured.latency_s.extend(served.latencies)
         return len(served.due)
+
+    @property
+    def context(self) -> dict[str, str]:
+        """The delay of the generator itself, which 99 % of its calls keep."""
+        return {"generator_lag": show(self.served[0].lag_s, "s")} if self.served else {}
 
     def samples(
         self, others: Sequence[Sample], unmeasured: Mapping[str, Statement], rows: int | None

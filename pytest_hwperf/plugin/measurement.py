@@ -195,7 +195,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         samples=(*(sample for sample in samples if not (traced and sample.metric == _ONCE)), *net, *exact, *stages),
         directions={sample.metric: "lower" for sample in stages},
         conditions={**subject.conditions, **traced},
-        context={**subject.context, **context, **shared.coefficients},
+        context={**subject.context, **context, **shared.coefficients, **(under.context if under else {})},
         unmeasured={**absent, **uncounted, **unmeasured, **withheld, **missing, **_traced_once(traced)},
     ).with_result(measured.result)
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
