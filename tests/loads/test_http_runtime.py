@@ -5,15 +5,18 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
+from pytest_hwperf.cli import main
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.loads import Load
 from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.loads.http import Request
+from pytest_hwperf.loads.schedule import schedule
 from pytest_hwperf.measure.event_loop import OwnLoop
 
 pytestmark = pytest.mark.runtime
@@ -97,6 +100,19 @@ def test_a_request_that_fails_says_why(address: str, loop: OwnLoop, path: str, s
 def test_rows_that_are_no_whole_request_are_a_usage_error(address: str, loop: OwnLoop) -> None:
     with pytest.raises(UsageProblem, match="2 rows are no request of 3"):
         subject_of_address(Request(url=address), np.ones((2, 3)), LOAD, 3, loop)
+
+
+@pytest.mark.live
+def test_two_workers_of_locust_share_the_schedule(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each makes every other call."""
+    if find_spec("locust") is None:  # to import it would let gevent replace the threads of this process
+        pytest.skip("needs the extra locust")
+    load = ["--qps=60", "--seconds=1", "--engine=locust", "--workers=2"]
+
+    assert main(["load", f"{address}/predict", "--body=[[1, 2]]", *load]) == 0
+    due = len(schedule(Load(kind="server", qps=60, seconds=1)))
+    assert due == Handler.seen
+    assert f"{due} calls" in capsys.readouterr().out
 
 
 def test_a_test_under_a_load_of_requests(address: str, pytester: pytest.Pytester) -> None:
