@@ -39,7 +39,7 @@ def _shown(default: object) -> str:
 
 def rows_of(text: str) -> dict[str, str]:
     """Return the options of a table, each with what stands in the column of defaults."""
-    rows = re.findall(r"^\| `(--[a-z-]+)[^|]*\| ([^|]*)\|", text.replace("\\|", "/"), re.MULTILINE)
+    rows = re.findall(r"^\| `(--[a-z0-9-]+)[^|]*\| ([^|]*)\|", text.replace("\\|", "/"), re.MULTILINE)
     return {option: default.strip(" `") for option, default in rows}
 
 
@@ -49,7 +49,7 @@ def made_up(text: str) -> list[tuple[str, str]]:
     return [
         (name, option)
         for name, words in written
-        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", words.partition(" -- ")[0])
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", words.partition(" -- ")[0])
         if option not in options_of(name) and not option.startswith("--hwperf-")
     ]
 

@@ -56,6 +56,15 @@ class Staged(Protocol):
         ...
 
 
+@runtime_checkable
+class Compiling(Protocol):
+    """What a predictor offers in addition, if it compiles what it is called with."""
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the first call compiles, and tells nothing about the time of those after it."""
+
+
 class Scenario(Protocol):
     """A model in a runtime at a precision and thread count, converted and ready to load."""
 
@@ -133,6 +142,15 @@ class Counted(Protocol):
             MeasurementError: they cannot be counted; says why.
         """
         ...
+
+
+@runtime_checkable
+class Referring(Protocol):
+    """What a scenario offers in addition, if it is not compared with the usual reference."""
+
+    @property
+    def reference(self) -> str | None:
+        """Name of the scenario that its predictions are compared with; None for the usual one."""
 
 
 class ScenarioFactory(Protocol):

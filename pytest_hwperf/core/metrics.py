@@ -19,8 +19,8 @@ Taken = Literal["calls", "parts", "windows", "memory", "cold", "examples", "file
 # What a block of a pair's turns measures of it; "part": its median, as the side reports it; "window": nothing, so that
 # the energy meter takes a window of its own.
 InTurns = Literal["", "seconds", "rate", "CPU seconds", "part", "window"]
-# What the total of a window is divided by: its calls, their rows, or the seconds of the allotted cores.
-Spread = Literal["call", "row", "core second"]
+# What the total of a window is divided by: its calls, their rows, the seconds of the allotted cores, or its seconds.
+Spread = Literal["call", "row", "core second", "second"]
 
 LONGEST_STAGE = 60  # characters of its name
 _STAGE = "stage_"  # how the metric of a stage begins: `stage_preprocess`
@@ -69,13 +69,14 @@ class Metric:
     margins: tuple[DefaultMargin, ...] = ()
     reciprocal: str = ""  # metric that this is one over, where calls follow each other; comparing both asks twice
     between_models: bool = False  # whether it can be compared between two models
+    grows_with_batch: bool = False  # whether it grows with the rows of a call
     has_sites: bool = False  # whether the lines of code that cause it can be named
     remedy: str = NO_REMEDY  # what to do where it is unmeasured without another reason
 
     @property
     def is_rate(self) -> bool:
-        """Whether it counts per second: the mean over equal counts is then the harmonic one."""
-        return self.unit == "1/s"
+        """Whether it counts per second in windows of equal counts: the mean is then the harmonic one."""
+        return self.unit == "1/s" and self.spread != "second"
 
     @property
     def in_processes(self) -> bool:
@@ -120,8 +121,8 @@ _stage = partial(
     Metric, title="time of a stage of a call", unit="s", better="lower", taken="parts", statistics=("p50",)
 )
 _cold = partial(Metric, unit="s", better="lower", taken="cold")
-_memory = partial(Metric, unit="B", better="lower", exact=True, taken="memory")
-_session = partial(Metric, unit="B", better="lower", exact=True, taken="session")
+_memory = partial(Metric, unit="B", better="lower", exact=True, taken="memory", grows_with_batch=True)
+_session = partial(Metric, unit="B", better="lower", exact=True, taken="session", grows_with_batch=True)
 
 _ROWS = (
     Metric(
@@ -144,6 +145,7 @@ _ROWS = (
             DefaultMargin(statistic="p99", size=0.20),
             DefaultMargin(statistic="p99_9", size=0.20),
         ),
+        grows_with_batch=True,
         between_models=True,
     ),
     Metric(
@@ -207,6 +209,16 @@ _ROWS = (
         better="higher",
         budgets=(BudgetKeyword(keyword="throughput_min_sps", statistic="mean", factor=1.0),),
         remedy=_BATCHES,
+    ),
+    _windows(
+        name="goodput",
+        title="calls of a load per second that were completed within the latency asked for",
+        unit="1/s",
+        better="higher",
+        spread="second",
+        shown=("mean",),
+        budgets=(BudgetKeyword(keyword="goodput_min_qps", statistic="mean", factor=1.0),),
+        remedy="it needs a load: @pytest.mark.hwload(...)",
     ),
     _examples(
         name="accuracy",
@@ -285,6 +297,7 @@ _ROWS = (
         in_turns="CPU seconds",
         budgets=(BudgetKeyword(keyword="cpu_time_max_ms", statistic="mean", factor=1e-3),),
         margins=(DefaultMargin(statistic="mean", size=0.05),),
+        grows_with_batch=True,
         between_models=True,
     ),
     _windows(

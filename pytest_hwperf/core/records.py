@@ -30,6 +30,8 @@ SCHEMA = 2  # of every record that is written; raised when a reader of the old s
 Key = tuple[str, str]  # metric and statistic
 R = TypeVar("R", bound=Record)
 
+OF_A_LOAD = "call of a load"  # a unit of replication: percentiles of such values have bounds by early stopping
+
 _SAME = 1e-9  # relative: apart from rounding
 
 

@@ -13,6 +13,7 @@ from pytest_hwperf.core.records import Budget, Comparison, Judgement, Policy, Ve
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.sweeps import row_of, sweep_of
 from pytest_hwperf.core.verdicts import judge_budget, judge_comparison
 
 _CLOSE = 1e-9  # relative: another C library may round a logarithm otherwise in its last digit
@@ -50,7 +51,21 @@ def recompute(report: Report) -> Recomputed:
         missing = {key for key in due if key[0] == here} - answered
         found += sorted(f"{where}: {metric} {statistic}: its verdict is missing" for _, metric, statistic in missing)
         due -= {key for key in due if key[0] == here}
+    found += _sweeps(report)
     return Recomputed(agreeing=agreeing, unjudged=len(due), disagreements=tuple(found), beyond=beyond)
+
+
+def _sweeps(report: Report) -> Iterator[str]:
+    """Yield which answers and best points do not follow from the figures of the points, and which figures are new."""
+    known = {(figure.key, figure.estimate.value) for judgement in report.judgements for figure in judgement.figures}
+    for sweep in report.sweeps:
+        for row in sweep.rows:
+            where = f"sweep of {sweep.name}, {row.point.named}"
+            yield from (f"{where}: {path}" for path in disagreements(row, row_of(row.point, row.figures)))
+            new = [figure for figure in row.figures if (figure.key, figure.estimate.value) not in known]
+            yield from (f"{where}: no measurement has its {one.metric} {one.statistic}" for one in new)
+        for was, now in zip_longest(sweep.best, sweep_of(sweep.name, sweep.rows).best):
+            yield from (f"sweep of {sweep.name}: best point{path}" for path in disagreements(was, now))
 
 
 def _pair_values(gate: Gate) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.records import SCHEMA, Judgement, Machine, Policy, Skip
-from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.structs import Count, Record
+from pytest_hwperf.core.sweeps import Sweep, SweepPoint
 
 
 class ReportPart(Record, frozen=True, kw_only=True):
@@ -11,6 +12,7 @@ class ReportPart(Record, frozen=True, kw_only=True):
     judgements: tuple[Judgement, ...]
     skips: tuple[Skip, ...] = ()
     gates: tuple[Gate, ...] = ()
+    point: SweepPoint | None = None  # of a sweep, measured or skipped
 
 
 class Report(Record, frozen=True, kw_only=True):
@@ -27,6 +29,7 @@ class Report(Record, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()  # of the whole run: machine drift, workers side by side, …
     partial: bool = False  # interrupted: the tests that are here are complete, others are missing
     gates: tuple[Gate, ...] = ()  # how the paired comparisons were decided; none where no pairs ran
+    sweeps: tuple[Sweep, ...] = ()
 
 
 class ReportFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf report"):
@@ -34,3 +37,16 @@ class ReportFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytes
 
     schema: int = SCHEMA
     report: Report
+
+
+class SweepFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf sweep"):
+    """What `hwperf sweep` has shown, as a file for other programs."""
+
+    schema: int = SCHEMA
+    machine: Machine
+    model: str
+    started_at: str  # ISO 8601, UTC
+    seed: Count  # of the order of the points in each round
+    rounds: Count  # that are whole
+    partial: bool = False  # interrupted
+    sweep: Sweep

@@ -18,7 +18,7 @@ from pytest_hwperf.core.units import counted, show, show_change, show_number
 Unmeasured = Literal[
     "said", "not given", "energy off", "energy takes seconds", "few windows", "no idle power",
     "idle power moved", "no reference", "part unmeasured", "other windows", "no embodied carbon",
-    "growth in steps", "never called", "traced", "no probabilities",
+    "growth in steps", "never called", "traced", "no probabilities", "no bound of goodput", "elsewhere",
     "does not convert", "no int8 form", "weight-only", "unchanged", "not int8",
 ]  # fmt: skip
 # Why there is nothing to compare, or why it is undecided.
@@ -40,17 +40,26 @@ Method = Literal[
 Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
-    "could have caught", "could have caught points", "slower than fp32",
+    "could have caught", "could have caught points", "slower than fp32", "waited for gpu",
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
-    "no profiler", "work uncounted", "integer work", "no peaks",
-    "slopes",
-    "calls failed", "late calls", "backlog grows", "generator late",
+    "no profiler", "work uncounted", "integer work", "no peaks", "slopes",
+    "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "degrades",
+]  # fmt: skip
+# What makes a measurement, or the limits of a session, say less than they seem to.
+Trap = Literal[
+    "crowded threads", "crowded pool", "constant input", "few examples",
+    "mean only", "other batch served", "predictions not checked",
+]  # fmt: skip
+# What has to be known of a sweep.
+Swept = Literal[
+    "beyond a missed limit", "served not swept", "collection order", "drawn order", "workers stop alone", "cut off",
+    "memory lost",
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "passes as asked", "fails as asked"]
 ErrorRate = Literal["error rate", "error rate with others", "error rate split"]
-Kind = Unmeasured | Incomparable | Method | Doubt | Decision | ErrorRate
+Kind = Unmeasured | Incomparable | Method | Doubt | Trap | Swept | Decision | ErrorRate
 
 _LONGEST_NOUN = 80  # characters of what is counted
 
@@ -62,6 +71,9 @@ _SENTENCES: Mapping[Kind, str] = {
     "few windows": "{windows:count window} of {shortest_s:s} or more fitted, {needed} needed: raise --hwperf-max-time",
     "no idle power": "no idle power: {why}",
     "idle power moved": "the idle machine drew {least} and {most} W before and after: more than 5 % apart",
+    "elsewhere": "requests are answered by another process: measure it there",
+    "no bound of goodput": "it needs a latency within which an answer is good: hwload(within_ms=...), or a budget on a "
+    "percentile of the latency",
     "no reference": "no reference scenario {reference}: {why}",
     "no probabilities": "{scenario} gives no probabilities",
     "does not convert": "{model} does not convert to {form} with {converter}: {why}",
@@ -172,6 +184,33 @@ _SENTENCES: Mapping[Kind, str] = {
     "late calls": "{late} of {calls} calls later than {limit:s}",
     "backlog grows": "the rate is more than is served: calls that wait rise from {first} to {last}",
     "generator late": "calls were issued up to {lag:s} late by the generator, of which {allowed:s} would not matter",
+    "crowded threads": "{threads:count thread}{workers} on {cores:count allotted core} wait for each other: "
+    "set threads={fitting}, or allot more cores",
+    "crowded pool": "{pool} may use {threads:count thread}{workers} on {cores:count allotted core}: set "
+    "{variable}={fitting} before Python starts, or call it under threadpoolctl.threadpool_limits({fitting})",
+    "constant input": "every call gets the same values ({rows:count row}): caches and branch predictors learn them, "
+    "and calls on changing rows take longer; give rows that differ, and batch_size=",
+    "few examples": "{n:count example} cannot decide this: about {needed:.0f} would, if the share stays the same",
+    "mean only": "{tests} limit a mean alone (latency_mean_ms, throughput_min_qps), which a few slow calls hardly "
+    "move: add latency_p95_ms or latency_p99_ms",
+    "other batch served": "batches of {served} rows are served (hwperf_serving_batch), and others were measured: "
+    "{tests}; give batch_size={served}",
+    "predictions not checked": "the speed of another runtime or precision has a limit, and nothing checks its "
+    "predictions: {tests}; give labels, or add flip_rate_max or probability_diff_max",
+    "beyond a missed limit": "{point} misses {limit}, and a larger batch takes more",
+    "served not swept": "batches of {served} are served, and batches of {measured} were measured: sweep the one that "
+    "is served too",
+    "collection order": "the points were measured one after the other: a drift of the machine meanwhile is part of "
+    "their differences; hwperf sweep measures in several rounds, each in another order",
+    "drawn order": "{rounds:count round} over all points, each in an order drawn from seed {seed}",
+    "workers stop alone": "under pytest-xdist a worker skips larger batches only after a miss that it measured itself",
+    "memory lost": "the process that measures the memory at {point} was lost ({why}), and a larger batch takes more",
+    "cut off": "interrupted: {rounds:count whole round} of {of} before it",
+    "no steady state": "no steady state: the last three of {windows:count window} differ by a factor of {ratio:.2f} in "
+    "{what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",
+    "empty window": "no steady state: of {windows:count window} one of the last three has no completed call: let the "
+    "load take longer (seconds=), or give it more calls",
+    "degrades": "latency rose by {rise:s} over {seconds:s} of the load, where its median is {middle:s}",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
     "steal": "the host took {share:.0%} of the CPU time for others (steal)",
@@ -185,7 +224,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "raise --hwperf-max-time",
     "short warm-up": "{blocks:count warm-up block} in {limit_s:s}, where three show a steady state: "
     "raise --hwperf-max-time",
-    "not steady": "no steady state after {blocks} warm-up blocks ({limit_s:s})",
+    "waited for gpu": "each call ends when the GPU has finished its work: by itself it returns before",
+    "not steady": "no steady state after {blocks} warm-up blocks ({limit_s:s}): cold calls may be in the sample",
     "step": "windows of {shortest_s:s} or more, each exact within {bound:2} %: the counter moves every {tick_s:s}",
     "shared": "contaminated: {share:.0%} of the machine's busy CPU time was this process's, and the counter takes all "
     "of it: measure on a quiet machine",
@@ -229,6 +269,11 @@ def state(kind: Kind, differences: tuple[Difference, ...] = (), /, **facts: str 
         numbers={name: float(fact) for name, fact in facts.items() if not isinstance(fact, str)},
         differences=differences,
     )
+
+
+def is_lacking(remark: Remark) -> bool:
+    """Whether a remark says that values are too few for a bound."""
+    return isinstance(remark, Statement) and remark.kind == "no bound"
 
 
 def said(text: object) -> Statement:

@@ -7,6 +7,7 @@ from pytest_hwperf.core.estimates import REPORTED_CONFIDENCE, clear_of, needed_f
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, Metric
 from pytest_hwperf.core.ranks import quantile
 from pytest_hwperf.core.records import (
+    OF_A_LOAD,
     Budget,
     BudgetOutcome,
     Comparison,
@@ -89,6 +90,7 @@ def judge_budget(
     outcome: BudgetOutcome = "inconclusive" if clear is None else "passed" if clear else "failed"
     by_policy = [_decision(policy, metric)] if outcome == "inconclusive" else []
     again = [state("fresh processes", kept=kept, processes=len(retried))] if retried else []
+    again += _examples_needed(figure.estimate, budget.limit) if metric.binary and by_policy else []
     answer = [_word(outcome, figure.estimate, by_policy) + _time_needed(run, figure, outcome), *map(str, again)]
     return Verdict(
         subject=budget,
@@ -158,7 +160,8 @@ def _time_needed(run: Run, figure: Figure, outcome: BudgetOutcome) -> str:
     lacking = [
         w.numbers["needed"] for w in figure.estimate.warnings if isinstance(w, Statement) and w.kind == "no bound"
     ]
-    if outcome != "inconclusive" or not lacking or latency is None or figure.metric != latency.metric:
+    asked = latency is not None and figure.metric == latency.metric and latency.per != OF_A_LOAD
+    if outcome != "inconclusive" or not lacking or latency is None or not asked:
         return ""
     seconds = lacking[0] * sum(latency.values) / len(latency.values)
     return f"; {_calls_take(int(lacking[0]), latency.per, seconds)}"
@@ -169,6 +172,16 @@ def _calls_take(calls: int, per: str, seconds: float) -> str:
     given = min(math.ceil(2 * seconds), LONGEST_SAMPLING_S)
     remedy = f"--hwperf-max-time={given}" if seconds < given else "give a limit to a lower percentile"
     return f"{counted(calls, per)} take {show(seconds, 's')}: {remedy}"
+
+
+def _examples_needed(estimate: Estimate, limit: float) -> list[Statement]:
+    """Say how many examples would decide a share: its interval shrinks with their root, that of 0 or 1 with them."""
+    apart = abs(estimate.value - limit)
+    if not apart or estimate.low is None or estimate.high is None:
+        return []
+    reach = (estimate.high - estimate.value) if estimate.value < limit else (estimate.value - estimate.low)
+    needed = estimate.n * (reach / apart) ** (1 if estimate.value in (0, 1) else 2)
+    return [state("few examples", n=estimate.n, needed=math.ceil(round(needed, 6)))]
 
 
 def _decision(policy: Policy, metric: Metric) -> Statement:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_hwperf.core.errors import HwperfError, UsageProblem, WorkerError
 from pytest_hwperf.core.hypotheses import SideOutcome
 from pytest_hwperf.gate.builtin_model import MODEL as BUILT_IN
-from pytest_hwperf.host.worker_protocol import ENVIRONMENT, ModelSpec, decode_task
+from pytest_hwperf.host.worker_protocol import ENVIRONMENT, ModelSpec, WorkerTask, decode_task, reply
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.trees.isolation import loaded_files
@@ -31,15 +31,15 @@ def subject_of(spec: ModelSpec) -> "Subject":
     import numpy as np
 
     from pytest_hwperf.measure.subjects import subject_of_callable, subject_of_scenario
-    from pytest_hwperf.scenarios.onnx_file import onnx_file
+    from pytest_hwperf.scenarios.onnx_file import compared_file
 
     with np.load(spec.data, allow_pickle=False) as data:
         X, y = data["X"], data.get("y")
     if is_function(spec.model):
-        function = _function(spec.model)
+        function = function_of(spec.model)
         return subject_of_callable(function, (X,), {}, y_true=y, batch_size=spec.batch_size)
     # Whether outputs are labels is known only where there are some to hold them against.
-    scenario = replace(onnx_file(Path(spec.model), spec.threads), classifies=y is not None)
+    scenario = replace(compared_file(Path(spec.model), spec.threads), classifies=y is not None)
     return subject_of_scenario(scenario, X, y, spec.batch_size)
 
 
@@ -49,7 +49,12 @@ def is_function(model: str) -> bool:
     return bool(colon) and all(part.isidentifier() for part in [*module.split("."), name])
 
 
-def _function(model: str) -> Any:
+def function_of(model: str) -> Any:
+    """Import the function that a model names.
+
+    Raises:
+        UsageProblem: no such module or function.
+    """
     module, _, name = model.rpartition(":")
     try:
         return getattr(importlib.import_module(module), name)
@@ -63,9 +68,11 @@ def main() -> int:
         task = decode_task(os.environ.get(ENVIRONMENT, ""))
         if task.model is None:
             raise UsageProblem("this module is started by hwperf compare, not by hand")
-        spec, turns = task.model, Turns.connect(task)
-        if is_function(spec.model) and spec.model != BUILT_IN:
-            sys.path.insert(0, os.getcwd())  # of an ONNX file nothing but the file is asked for
+        spec = task.model
+        if task.role == "memory":
+            return _reply_memory(task, spec)
+        turns = Turns.connect(task)
+        find_module(spec.model)
     except HwperfError as error:
         print(f"hwperf: {error}", file=sys.stderr)
         return 4
@@ -83,6 +90,26 @@ def main() -> int:
         turns.send(Ended(node=spec.test, ended=ended))
     turns.bye(loaded_files())
     return 0
+
+
+def _reply_memory(task: WorkerTask, spec: ModelSpec) -> int:
+    """Measure the memory of loading the model and calling it; of what it raises the log has the traceback."""
+    from pytest_hwperf.host.peak_rss import resident
+    from pytest_hwperf.measure.subjects import loader_of
+    from pytest_hwperf.measure.worker_tasks import measure_memory
+    from pytest_hwperf.meters.memory.meter import MemoryMeter, PeakRss
+
+    find_module(spec.model)
+    subject = subject_of(spec)
+    probe = MemoryMeter(opening=lambda: PeakRss(resident()))
+    reply(measure_memory(subject.imports, loader_of(subject), probe, growing=task.growth), task)
+    return 0
+
+
+def find_module(model: str) -> None:
+    """Let the module of a function be found in the current folder; for an ONNX file nothing is imported from there."""
+    if is_function(model) and model != BUILT_IN:
+        sys.path.insert(0, os.getcwd())
 
 
 def _serve(turns: Turns, spec: ModelSpec) -> None:

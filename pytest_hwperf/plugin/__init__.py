@@ -27,6 +27,14 @@ _MARKERS = {
         '("sklearn_fp32", "onnx_fp32", "onnx_int8", ...): run the test once for each scenario, through '
         "the fixture `scenario`."
     ),
+    "hwsweep": (
+        "(batch_size=[1, 8, 32], threads=[1, 2], latency_p95_ms=10, stop=True, serving_batch=8, rate_sps=500): run the "
+        "test once for each combination of the listed values, and name the best within the limits."
+    ),
+    "hwload": (
+        '(kind="server", qps=200, seconds=2, seed=1, ...): measure under this load: single_stream, multi_stream, '
+        "concurrency, offline or server."
+    ),
 }
 
 
@@ -48,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test once for each scenario that it names, or for each built-in one."""
+    """Run a test once for each scenario that it names, or for each built-in one, and for each point of its sweep."""
     names = metafunc.fixturenames
     if "scenario" in names and "hwperf_model" in names:  # not a user's own fixture of that name
         from pytest_hwperf.plugin.hooks import start
@@ -56,6 +64,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
         start(metafunc.config)
         metafunc.parametrize("scenario", scenario_names(metafunc.definition), indirect=True)
+    test = metafunc.definition
+    if "hwsweep" in test.keywords and test.get_closest_marker("hwsweep"):  # the name of a file may be a keyword too
+        from pytest_hwperf.plugin.hooks import start
+        from pytest_hwperf.plugin.sweeps import parametrise
+
+        start(metafunc.config)
+        parametrise(metafunc)
 
 
 @pytest.hookimpl(trylast=True)
@@ -108,6 +123,12 @@ def scenario(request: pytest.FixtureRequest, hwperf_model: Any, hwperf_data: Any
     except HwperfError as error:
         problem = str(error)
     pytest.fail(problem, pytrace=False)  # outside of `except`, so that pytest does not show the same error twice
+
+
+@pytest.fixture
+def _hwperf_point(request: pytest.FixtureRequest) -> Any:
+    """The point of a sweep: swept name → value."""
+    return request.param
 
 
 @pytest.fixture(scope="session")

@@ -206,6 +206,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Begin every try of a test empty: plugins that rerun a test keep the item."""
     begin_try(item)
     item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith("hwperf.")]
+    if test_of(item).markers.point:
+        from pytest_hwperf.plugin.sweeps import skip_beyond
+
+        skip_beyond(item)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -287,7 +291,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     test = test_of(item)
     if report.when == "call" and test.result:
         report.hwperf = test.result  # type: ignore[attr-defined] # pytest lets plugins add to a report
-    elif report.skipped and test.skips:
+    elif report.skipped and (test.skips or test.skipped_point):
         from pytest_hwperf.plugin.judging import plain_result
 
         report.hwperf = plain_result(item, [])  # type: ignore[attr-defined] # the same

@@ -15,16 +15,20 @@ from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.foreign_text import shortened
+from pytest_hwperf.core.loads import is_address
 from pytest_hwperf.core.metrics import METRICS, Better, is_stage
 from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
 from pytest_hwperf.core.structs import LARGEST
+from pytest_hwperf.core.sweeps import BATCH
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.plugin.labels import LONGEST_LABEL, checked_label, label_of_models
+from pytest_hwperf.plugin.loads import batch_size_under, check_engine, subject_of_requests
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.sweeps import swept_value
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.plugin.tracebacks import raised_at_the_await, raised_at_the_call
 
@@ -57,7 +61,8 @@ class Hwperf:
             args: positional arguments of the callable; the first holds the rows where labels or a batch size are given.
             label: name of the measurement, needed where a test has several.
             y_true: true labels of the rows, shape (n,): the callable's values are compared with them.
-            batch_size: rows per call; a scenario's default is 1, a callable's all rows.
+            batch_size: rows per call; a scenario's default is 1, or that of the point of a sweep, a callable's all
+                rows.
             kwargs: keyword arguments of the callable.
 
         Returns:
@@ -247,8 +252,18 @@ class Hwperf:
         self._check_time()
         self._check_label(label)
         self._stages.names.clear()  # those of an earlier measurement
-        subject = _subject(target, args, kwargs, loop, **data)
-        conditions = {**subject.conditions, "gc": self._session.settings.gc}
+        if isinstance(target, ReadyScenario) and data["batch_size"] is None:
+            data["batch_size"] = swept_value(self._item, BATCH)
+        load = self._test.markers.load
+        check_engine(self._item)
+        data["batch_size"] = batch_size_under(load, data["batch_size"])
+        if (load is not None and load.url) or is_address(target):
+            _refuse_more(kwargs, data["y_true"])
+            subject = subject_of_requests(target, args, load, data["batch_size"] or 1, loop)
+        else:
+            subject = _subject(target, args, kwargs, loop, **data)
+        how = {"load": str(load)} if load else {}
+        conditions = {**subject.conditions, **how, "gc": self._session.settings.gc}
         return dataclasses.replace(subject, conditions=conditions, stages=self._stages)
 
     def _measured(self, subject: Subject, label: str) -> Run:
@@ -348,6 +363,11 @@ def _subject(
             "arguments, such as hwperf(model.predict, X)"
         )
     return subject_of_callable(target, args, kwargs, y_true=y_true, batch_size=batch_size, loop=loop)
+
+
+def _refuse_more(kwargs: Mapping[str, Any], y_true: Any | None) -> None:
+    if kwargs or y_true is not None:
+        raise UsageProblem("requests take rows, label= and batch_size= only: what a server answers is not compared")
 
 
 def _check_recorded(name: str, value: object, better: str) -> None:

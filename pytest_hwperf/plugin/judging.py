@@ -34,6 +34,7 @@ from pytest_hwperf.plugin.measurement import empty_run, repeat_runs
 from pytest_hwperf.plugin.missed_memory import lines_of_sites
 from pytest_hwperf.plugin.retries import Retries
 from pytest_hwperf.plugin.session import Markers, SessionState, session_of, test_of
+from pytest_hwperf.plugin.sweeps import note_miss
 from pytest_hwperf.reports.junit import properties
 
 
@@ -58,6 +59,7 @@ def judge_test(item: pytest.Item) -> str:
         judgements.append(Judgement(run=run, figures=(), verdicts=judge(run, (), comparisons, (), policy)))
     for judgement in judgements:
         item.user_properties.extend(properties(judgement))
+    note_miss(item, judgements)
     test.result = plain_result(item, judgements)
     gone = [f"FAILED  {line}" for line in gone_scenarios(item, test.skips)]
     lines = [*dict.fromkeys(errors), *gone, _failure(judgements), *lines_of_sites(item, judgements)]
@@ -99,8 +101,9 @@ def _ran_in(item: pytest.Item, session: SessionState, scenario: str) -> str:
 def plain_result(item: pytest.Item, judgements: Sequence[Judgement]) -> str:
     """Return what goes onto the report of a test: text, which xdist sends from worker to controller."""
     test = test_of(item)
-    gates = tuple(gate for _, _, gate in test.compared)
-    return to_json(ReportPart(judgements=tuple(judgements), skips=tuple(test.skips), gates=gates)).decode()
+    gates, point = tuple(gate for _, _, gate in test.compared), test.skipped_point or test.markers.point
+    part = ReportPart(judgements=tuple(judgements), skips=tuple(test.skips), gates=gates, point=point)
+    return to_json(part).decode()
 
 
 def _nothing_measured(item: pytest.Item) -> Run:

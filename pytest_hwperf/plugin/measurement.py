@@ -42,6 +42,7 @@ from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.inherited_options import command_for
 from pytest_hwperf.plugin.instructions import counted_by_callgrind, open_meter
+from pytest_hwperf.plugin.loads import UnderLoad, by_loadgen
 from pytest_hwperf.plugin.session import called_there, session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.scenarios.threads import oversubscription
@@ -56,9 +57,11 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
         MeasurementError: NaN outputs, or predictions of another length than the labels.
         WorkerError: a fresh process crashed, hung or gave no result.
     """
-    run = measure_here(item, subject, label)
+    run = _measure_in_a_process(item, subject, label) if by_loadgen(item) else measure_here(item, subject, label)
     for role in PROCESSES:
-        if _asks(item, taken_by(role)):
+        if subject.elsewhere:
+            run = _extended(run, (), dict.fromkeys(taken_by(role), state("elsewhere")))
+        elif _asks(item, taken_by(role)):
             run = _extended(run, *_ask_for(item, role, label))
     run = _extended(run, *counted_by_callgrind(item, label))
     if _asks(item, taken_by("memory", "session")):
@@ -74,6 +77,19 @@ def _profiled(run: Run, subject: Subject) -> Run:
     call_s = median(latency.values)
     profile, limits = operator_profile(subject, call_s), roofline(subject, call_s, read_peaks(run.machine))
     return replace(run, operators=profile, roofline=limits)
+
+
+def _measure_in_a_process(item: pytest.Item, subject: Subject, label: str) -> Run:
+    """Measure in a fresh process, where an engine runs one load a process; here the subject is called once.
+
+    Raises:
+        WorkerError: the process crashed, hung or gave no result.
+    """
+    called = call_once(item, subject, label)
+    with timeout_paused(item):
+        (result,) = ask(WorkerTask(role="run", node=item.nodeid), [command_for(item)])
+    (run,) = (one for one in result.runs if one.label == label)
+    return run.with_result(called.result)
 
 
 def repeat_runs(item: pytest.Item) -> list[list[Run]]:
@@ -132,7 +148,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     if seen := called_there(item, lasting_tracers):
         return _measured_untimed(item, subject, label, seen)
     shared = session_of(item.config)
-    budgets, rows = test_of(item).markers.budgets, subject.rows
+    budgets, rows = test_of(item).markers.limits, subject.rows
     idle = _Idle(item)
     machine = shared.machine
 
@@ -152,16 +168,24 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             max_time_s=shared.settings.max_time_s,
             hold_collector=shared.settings.gc == "off",
             single_calls=_tail_is_asked(item),
+            compiles=loaded.compiles,
         )
-        sampler = Sampler(loaded.stream(), limits)
-        measured = sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
+        sampler = Sampler(stream := loaded.stream(), limits)
+        under = UnderLoad.of(item, subject, stream)
+        if under is None:
+            measured = sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
+        else:
+            measured = sampler.run(meters, under.run)
         context, disturbed = watch.end()
         staged = _time_stages(subject, loaded, limits)
         predicted = loaded.predictions() if loaded.predictions else None
-    crowd = oversubscription(subject.conditions.get("threads"), machine.cores)
-    warnings: list[Remark] = [*filter(None, [subject.context.get("warning"), shared.neighbours, crowd]), *disturbed]
+    crowd = oversubscription(subject.conditions.get("threads"), machine.cores, workers=shared.workers)
+    known: list[Remark | None] = [subject.context.get("warning"), subject.doubt, shared.neighbours, crowd]
+    warnings = (*(remark for remark in known if remark), *disturbed)
     idle.watch()
     samples, unmeasured = samples_of(measured, meters, rows=rows, cores=machine.cores, warnings=warnings)
+    if under is not None:
+        samples, unmeasured = under.samples(samples, unmeasured, rows)
     net, withheld = idle.taken_off(measured, samples, rows)
     stages = stage_samples(staged, median(measured.latency_s), warnings) if staged else []
     exact, missing = exact_samples(subject, predicted)
@@ -230,7 +254,7 @@ def _say_what_cannot_pass(item: pytest.Item, call_s: float) -> None:
 def _tail_is_asked(item: pytest.Item) -> bool:
     """Whether a budget, or a margin that the user named, is about slow calls, which the mean of a batch hides."""
     markers = test_of(item).markers
-    asked = {budget.key for budget in markers.budgets} | {margin.key for margin in markers.named}
+    asked = {budget.key for budget in markers.limits} | {margin.key for margin in markers.named}
     return any(metric in taken_by("calls") and is_tail(statistic) for metric, statistic in asked)
 
 

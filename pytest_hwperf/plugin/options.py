@@ -43,6 +43,12 @@ def _seconds(most: int) -> "Callable[[str, str], float]":
     return parse
 
 
+def _rows(flag: str, text: str) -> int:
+    if not text.isdecimal():
+        raise pytest.UsageError(f"{flag}={text!r}: a whole number of rows, such as 32; 0 declares none")
+    return int(text)
+
+
 def _path(flag: str, value: str) -> str:
     """Refuse what was meant as a test: `--hwperf-json tests/` would swallow it."""
     if "::" in value or value.endswith(".py"):
@@ -235,6 +241,21 @@ _OPTIONS = (
         "Show where the time of a call goes within its runtime, by a profile in a session of its own.",
         kind="bool",
     ),
+    _Option(
+        "serving-batch",
+        "Rows that are served together: a measurement of other batches is warned of.",
+        metavar="ROWS",
+        default="0",
+        parse=_rows,
+        field="serving_batch",
+    ),
+    _Option(
+        "loads",
+        "What issues the calls of hwload: this package (own), or MLPerf LoadGen in a process of its own (loadgen).",
+        metavar="own|loadgen",
+        default="own",
+        parse=_choice("own", "loadgen"),
+    ),
     _Option("no-cache", "Convert every model again, and keep no converted model for later runs.", kind="bool"),
     _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", parse=_path),
     _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", parse=_path),
@@ -291,6 +312,8 @@ class Settings:
     carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
     instructions: Any  # "auto", "perf", "callgrind" or "off"
     operators: bool
+    serving_batch: int  # rows, 0 where none is declared
+    loads: Any  # "own" or "loadgen"
     no_cache: bool
     artifacts: str
     json: str

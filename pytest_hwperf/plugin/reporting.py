@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_hwperf.core.advice import advice
 from pytest_hwperf.core.baselines import stored_run_of
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import visible_pattern
@@ -20,7 +21,9 @@ from pytest_hwperf.core.verdicts import baseline_failed, pairs_failed
 from pytest_hwperf.host.files import leads_out
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
+from pytest_hwperf.plugin.sweeps import sweeps_of
 from pytest_hwperf.reports import csv_files, json_file
+from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.order import families
 
@@ -52,9 +55,10 @@ def report_of(config: pytest.Config, results: Mapping[str, str], *, partial: boo
         baseline=settings.baseline if settings.save or settings.compare else "",
         judgements=tuple(judgements),
         skips=tuple(skip for part in parts for skip in part.skips),
-        warnings=tuple(filter(None, _warnings(judgements, comparisons))),
+        warnings=tuple(filter(None, [*_warnings(judgements, comparisons), *_advice(config, judgements, parts)])),
         partial=partial,
         policy=Policy(undecided=settings.undecided, strict=settings.strict),
+        sweeps=sweeps_of(parts, workers=bool(getattr(config.option, "tx", None))),
         gates=tuple([shared.gate.gate] if shared.gate else []) + tuple(gate for part in parts for gate in part.gates),
     )
 
@@ -65,6 +69,13 @@ def _warnings(judgements: Sequence[Judgement], comparisons: Sequence[Comparison]
     yield _nothing_compared(comparisons)
     yield from _not_run(judgements)
     yield _slower_int8(judgements)
+
+
+def _advice(config: pytest.Config, judgements: Sequence[Judgement], parts: Sequence[ReportPart]) -> list[str]:
+    """Return what limits and measurements of a session say less about than they seem to."""
+    swept = {one.run.test for part in parts for one in part.judgements if part.point is not None}
+    served = session_of(config).settings.serving_batch
+    return [str(one) for one in advice(judgements, served=served, swept=swept)]
 
 
 def _nothing_compared(comparisons: Sequence[Comparison]) -> str:
@@ -149,6 +160,7 @@ def write(config: pytest.Config, report: Report) -> Notices:
         files[folder / settings.json] = json_file.render(report, judgements_read=True)
     if settings.artifacts:
         files |= {folder / settings.artifacts / name: content for name, content in csv_files.render(report).items()}
+        files |= {folder / settings.artifacts / name: content for name, content in _pictures(report).items()}
     lines, trouble = [], []
     for path, content in files.items():
         if leads_out(path, config.rootpath):
@@ -164,6 +176,18 @@ def write(config: pytest.Config, report: Report) -> Notices:
     return lines, trouble
 
 
+def _pictures(report: Report) -> dict[str, bytes]:
+    """Draw each sweep as a picture, where matplotlib is installed."""
+    from importlib.util import find_spec
+
+    from pytest_hwperf.reports import sweep_plot
+
+    drawn = [sweep for sweep in report.sweeps if any(row.figures for row in sweep.rows)]
+    if not drawn or find_spec("matplotlib") is None:
+        return {}
+    return {f"sweep-{place}.png": sweep_plot.render(sweep) for place, sweep in enumerate(drawn, 1)}
+
+
 def show(terminal: pytest.TerminalReporter, report: Report) -> None:
     """Write the table into pytest's own terminal: in its width, colours and verbosity."""
     writer, verbosity = terminal.config.get_terminal_writer(), terminal.config.get_verbosity()
@@ -176,3 +200,8 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
         lines = terminal_report.render(report, width=writer.fullwidth, color=writer.hasmarkup, detail=detail)
     for line, style in lines:
         terminal.write_line(line, **style)
+    for sweep in report.sweeps:
+        for line in sweep_report.lines_of(sweep):
+            terminal.write_line(line)
+    for line in sweep_report.notes_of(report.sweeps):
+        terminal.write_line(line, yellow=True)

@@ -17,6 +17,7 @@ from pytest_hwperf.measure.subjects import reference_of
 from pytest_hwperf.plugin.judging import gone_scenarios
 from pytest_hwperf.plugin.markers import BUILT_IN_SCENARIOS
 from pytest_hwperf.plugin.session import test_of
+from pytest_hwperf.plugin.sweeps import swept_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,7 +39,8 @@ def ready_scenario(item: pytest.Item, name: str, model: Any, data: Any) -> Ready
 
     One that has a budget, and was measured in the baseline, fails instead.
     """
-    found, skips = ready_scenarios(item.nodeid, model, _parts(data), names=[name])
+    threads = swept_value(item, "threads") or 1
+    found, skips = ready_scenarios(item.nodeid, model, _parts(data), names=[name], threads=threads)
     if skips:
         test_of(item).skips.extend(skips)
         if gone := gone_scenarios(item, skips):
@@ -74,7 +76,7 @@ def ready_scenarios(
             skips.append(Skip(test=test, scenario=name, cause=cause_of(reason)))
         else:
             found[name] = ReadyScenario(
-                name=name, scenario=scenario, X=X, y=y, reference=partial(converted, reference_of(name))
+                name=name, scenario=scenario, X=X, y=y, reference=partial(converted, reference_of(scenario))
             )
     return found, tuple(skips)
 

@@ -12,7 +12,10 @@ import pytest
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter, Store
     from pytest_hwperf.core.evidence import Gate
+    from pytest_hwperf.core.loads import Load
     from pytest_hwperf.core.records import Budget, Comparison, Machine, Margin, Run, Skip
+    from pytest_hwperf.core.statements import Statement
+    from pytest_hwperf.core.sweeps import SweepPoint
     from pytest_hwperf.gate.tests import GateResult
     from pytest_hwperf.measure.subjects import Subject
     from pytest_hwperf.meters.memory.meter import PeakRss
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MARKS = ("hwbudget", "hwregression", "hwscenarios")
+_MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep", "hwload")
 # Tried in this order; the last one always works, and is labelled an estimate.
 _ENERGY_SOURCES = ("rapl", "perf", "estimate")
 
@@ -59,6 +62,7 @@ class SessionState:
     started_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     problems: list[str] = field(default_factory=list)  # bad markers, reported together at the end of the collection
     family: int | None = None  # comparisons by example with stored runs, counted when the first one is made
+    missed: "list[tuple[SweepPoint, Statement]]" = field(default_factory=list)  # points beyond which sweeps stop
     gate: "GateResult | None" = None  # what the pairs of baseline and candidate have shown
 
     @cached_property
@@ -138,8 +142,13 @@ class SessionState:
     @property
     def neighbours(self) -> str:
         """A warning when other test workers disturb the timings; "" when there are none."""
-        count = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
-        return f"{count} test workers ran side by side: neighbours disturb timings" if count != "1" else ""
+        count = self.workers
+        return f"{count} test workers ran side by side: neighbours disturb timings" if count > 1 else ""
+
+    @property
+    def workers(self) -> int:
+        """Test workers that run side by side, this one included."""
+        return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
     def close(self) -> None:
         """Close the meters that were opened; what was never used is not opened for it."""
@@ -157,11 +166,19 @@ class Markers:
     margins: tuple["Margin", ...] = ()  # of everything that is compared, defaults included
     named: tuple["Margin", ...] = ()  # those that the user named: their metrics are measured for them
     own: tuple["Margin", ...] = ()  # of these, the ones that markers name: an option or the ini names them for all
+    load: "Load | None" = None  # how calls arrive; None: each when the one before has ended, and nothing waits
     refusal: str = ""  # why nothing of the test can be measured, which fails it; "" where something can
+    point: "SweepPoint | None" = None  # of a sweep, with the limits of its search and the budgets
+    stop: bool = False  # whether larger batches than one that misses a limit are skipped
+
+    @property
+    def limits(self) -> tuple["Budget", ...]:
+        """The budgets, and the limits that choose among the points of a sweep: what has to be measured for both."""
+        return self.point.limits if self.point else self.budgets
 
     def ask_for(self, metric: str) -> bool:
         """Whether there is a budget for `metric`, or a margin that the user named."""
-        return metric in {*(budget.metric for budget in self.budgets), *(margin.metric for margin in self.named)}
+        return metric in {*(budget.metric for budget in self.limits), *(margin.metric for margin in self.named)}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -180,6 +197,7 @@ class TestState:
     measurements: int = 0  # that a process of a pair has made
     there: "Callable[[Callable[[], object]], object] | None" = None  # calls in the test's thread while another measures
     is_replaced: bool = False  # whether its body is one that measures itself
+    skipped_point: "SweepPoint | None" = None  # of a sweep, with why it was not measured
     is_over: bool = False  # whether it has been judged, or cannot be any more
 
     @property

@@ -6,7 +6,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Literal
@@ -14,9 +15,18 @@ from typing import Literal
 import pytest
 
 from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
+from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Run, replace
-from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task, reply
-from pytest_hwperf.measure.subjects import Subject
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.host.worker_protocol import (
+    ENVIRONMENT,
+    SHARES_COMPILED,
+    WorkerResult,
+    WorkerTask,
+    decode_task,
+    reply,
+)
+from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
@@ -79,7 +89,7 @@ class OneShotWorker:
             pytest.skip(_REPLIED)
         if label != self._task.label:
             return call_once(item, subject, label)
-        reply(self._observe(item.config, subject), self._task)
+        reply(self._observe(item, subject), self._task)
         self._replied = True
         pytest.skip(_REPLIED)
 
@@ -91,8 +101,15 @@ class OneShotWorker:
             reply(WorkerResult(values={}, reasons={}, notes=[], runs=test_of(item).runs), self._task)
         return result
 
-    def _observe(self, config: pytest.Config, subject: Subject) -> WorkerResult:
-        load = _loader(subject)
+    def _observe(self, item: pytest.Item, subject: Subject) -> WorkerResult:
+        from pytest_hwperf.gate.load import served_by
+
+        config = item.config
+        if subject.elsewhere:
+            why = str(state("elsewhere"))
+            return WorkerResult(values={}, reasons=dict.fromkeys(taken_by("memory", "cold"), why), notes=[], runs=[])
+        under = test_of(item).markers.load
+        load = loader_of(subject, partial(served_by, under) if under else None)
         if self._task.role == "cold":
             return measure_cold_start(subject.imports, load)
         if self._task.role == "sites":
@@ -137,6 +154,7 @@ class PairWorker:
             WorkerError: it is gone.
         """
         self._turns = Turns.connect(task)
+        os.environ[SHARES_COMPILED] = "1"
         self._plant = task.plant
         self._errors: dict[str, str] = {}  # file that cannot be collected → why
         self._ended = SideOutcome(outcome="passed")
@@ -179,13 +197,15 @@ class PairWorker:
     def measure(self, item: pytest.Item, subject: Subject, label: str) -> Run:
         """Take turns at a measurement; the run that the body gets is that of a single call."""
         from pytest_hwperf.measure.pair_target import ready_target
+        from pytest_hwperf.plugin.loads import block_under
         from pytest_hwperf.plugin.measurement import run_of_one_call
 
         test = test_of(item)
         index, test.measurements = test.measurements, test.measurements + 1
         asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
         held = session_of(item.config).settings.gc == "off"
-        with ready_target(asked, energy, self._plant, hold_collector=held) as (target, first):
+        under = block_under(test.markers.load)
+        with ready_target(asked, energy, self._plant, hold_collector=held, under=under) as (target, first):
             facts = Facts(
                 conditions=dict(subject.conditions),
                 scenario=subject.scenario,
@@ -238,22 +258,6 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)
-
-
-def _loader(subject: Subject) -> Load:
-    """Return what loads the subject and gives its call, thread limits held."""
-
-    def load() -> Callable[[], object]:
-        loaded = subject.load_one()
-        stream = loaded.stream()
-
-        def call() -> object:
-            with loaded.scope():
-                return stream.first().value
-
-        return call
-
-    return load
 
 
 def _asked(item: pytest.Item, subject: Subject) -> Subject:

@@ -10,6 +10,7 @@ from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.roofline import Work
 from pytest_hwperf.scenarios.estimators import FittedEstimator
 from pytest_hwperf.scenarios.rows import split_batches
+from pytest_hwperf.scenarios.torch_modules import FittedModule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class PreparedScenario:
     size_source: str
     classifies: bool
     load: Callable[[], Predictor]
+    reference: str | None = None  # name of the scenario that it is compared with; None for the usual one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,7 @@ class EstimatorPredictor:
     def __init__(
         self,
         predict: Callable[[Any], Any],
-        fitted: FittedEstimator,
+        fitted: FittedEstimator | FittedModule,
         scope: Callable[[], AbstractContextManager[object]] = nullcontext,
         stages: Sequence[CallStage] = (),
     ) -> None:

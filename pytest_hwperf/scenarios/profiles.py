@@ -8,10 +8,12 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from pytest_hwperf.core.contracts import Predictor
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.host.workdirs import workdir
@@ -43,6 +45,7 @@ _ARENA_RUNS = 6  # the first one plans the memory of the later ones
 _ARENA = {"arena_in_use": "mem_in_use_peak", "arena_held": "mem_arena_held"}
 
 OpenProfiled = Callable[[Path], tuple[Any, Callable[[], object]]]  # path of a profile → session and a call of it
+_PredictorOf = Callable[[Any], Predictor]  # session → what calls it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +62,11 @@ def profile_operators(model: bytes, rows: Any) -> tuple[OperatorTime, ...]:
 
     Args:
         model: content of an ONNX file.
-        rows: float32, shape (n, d); repeated up to batches of 256 rows.
+        rows: shape (n, …); repeated up to batches of 256 rows.
     """
     import numpy as np
 
-    batch = np.resize(rows, (max(_ROWS, len(rows)), rows.shape[1]))
+    batch = np.resize(rows, (max(_ROWS, len(rows)), *rows.shape[1:]))
 
     def open_profiled(profile: Path) -> tuple[Any, Callable[[], object]]:
         session = open_session(model, threads=1, profile=profile)
@@ -93,6 +96,39 @@ def profile_arena(open_profiled: OpenProfiled) -> Mapping[str, float]:
         MeasurementError: the profile does not contain them.
     """
     return parse_arena(_profile(open_profiled, _ARENA_RUNS))
+
+
+def arena_of(
+    model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: Any, batch_size: int
+) -> Mapping[str, float]:
+    """Return the peaks of the runtime's allocator in B, for the first `batch_size` rows of `X`.
+
+    Args:
+        model: an ONNX file or its content.
+        threads: of the session.
+        predictor_of: makes a predictor of a session.
+        X: rows.
+        batch_size: rows of a call.
+    """
+    return profile_arena(_profiled(model, threads, predictor_of, X, batch_size))
+
+
+def operators_of(
+    model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: Any, batch_size: int
+) -> ProfiledCalls:
+    """Return where the time of a call goes, for the first `batch_size` rows of `X`; arguments as of `arena_of`."""
+    return profile_calls(_profiled(model, threads, predictor_of, X, batch_size), batch_size)
+
+
+def _profiled(model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: Any, batch_size: int) -> OpenProfiled:
+    """Return what opens a session that writes its profile, and calls it with the first `batch_size` rows of `X`."""
+
+    def open_profiled(profile: Path) -> tuple[Any, Callable[[], object]]:
+        session = open_session(model, threads, profile=profile)
+        predictor = predictor_of(session)
+        return session, partial(predictor.predict, predictor.batches(X, batch_size)[0])
+
+    return open_profiled
 
 
 def parse_operators(profile: str) -> tuple[OperatorTime, ...]:

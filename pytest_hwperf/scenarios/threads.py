@@ -5,7 +5,7 @@ from collections.abc import Container
 from contextlib import AbstractContextManager
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.units import counted
+from pytest_hwperf.core.statements import Statement, state
 
 # Read by a pool when it is loaded.
 _VARIABLES = {"openblas": "OPENBLAS_NUM_THREADS", "mkl": "MKL_NUM_THREADS", "blis": "BLIS_NUM_THREADS"}
@@ -37,28 +37,29 @@ def describe_pools() -> str:
     return ", ".join(sorted(found))
 
 
-def oversubscription(threads: str | None, cores: int, loaded: Container[str] = sys.modules) -> str:
-    """Return a warning where there are more threads than cores, "" where there are not or it is not known.
+def oversubscription(
+    threads: str | None, cores: int, loaded: Container[str] = sys.modules, *, workers: int = 1
+) -> Statement | None:
+    """Return a warning where there are more threads than cores, None where there are not or it is not known.
 
     Args:
         threads: of a scenario, which limits its runtime and every pool; None for a plain callable, which does not.
         cores: allotted to this process. Pools are made for all cores of the affinity, whatever the quota is.
         loaded: modules; pools are looked at only where threadpoolctl is one of them.
+        workers: processes that measure side by side, each with as many threads.
     """
-    allotted = counted(cores, "allotted core")
+    crowd = {"cores": cores, "fitting": max(1, cores // workers)}
+    others = f" in each of {workers} workers" if workers > 1 else ""
     if threads is not None:
-        if not threads.isdecimal() or int(threads) <= cores:  # such as "automatic", a runtime's own choice
-            return ""
-        return f"{threads} threads on {allotted} wait for each other: set threads={cores}, or allot more cores"
+        if not threads.isdecimal() or int(threads) <= crowd["fitting"]:  # "automatic": a runtime's own choice
+            return None
+        return state("crowded threads", threads=int(threads), workers=others, **crowd)
     if "threadpoolctl" not in loaded:
-        return ""
+        return None
     import threadpoolctl
 
     most = max(threadpoolctl.threadpool_info(), key=lambda pool: pool["num_threads"], default=None)
-    if most is None or most["num_threads"] <= cores:
-        return ""
-    variable = _VARIABLES.get(most["internal_api"], "OMP_NUM_THREADS")
-    return (
-        f"{most['internal_api']} may use {most['num_threads']} threads on {allotted}: set {variable}={cores} "
-        f"before Python starts, or call it under threadpoolctl.threadpool_limits({cores})"
-    )
+    if most is None or most["num_threads"] <= crowd["fitting"]:
+        return None
+    pool, variable = most["internal_api"], _VARIABLES.get(most["internal_api"], "OMP_NUM_THREADS")
+    return state("crowded pool", pool=pool, threads=most["num_threads"], workers=others, variable=variable, **crowd)

@@ -7,13 +7,18 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
+from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Observation
-from pytest_hwperf.core.records import Judgement, Verdict, replace
+from pytest_hwperf.core.records import Budget, Judgement, Verdict, replace
 from pytest_hwperf.core.replay import disagreements, recompute
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.serialisation import from_json, to_json
+from pytest_hwperf.core.sweeps import Answer, Sweep, SweepPoint, SweepRow, row_of, sweep_of
 
 Change = Callable[[Observation], Observation]
+LIMIT_KEPT = Answer(
+    limit=Budget(keyword="latency_p50_ms", metric="latency", statistic="p50", limit=1.0), outcome="passed", value=0.5
+)
 
 
 def written(report: Report) -> Report:
@@ -120,3 +125,43 @@ def test_last_digits_may_differ() -> None:
     assert [] == list(disagreements(0.1 + 0.2, 0.3))
     assert [": 0.3, 0.31"] == list(disagreements(0.3, 0.31))
     assert [": 'a', 'b'"] == list(disagreements("a", "b"))
+
+
+def swept_report() -> Report:
+    """A sweep of two batch sizes, of which the larger one has the higher throughput."""
+    judgements, rows = list[Judgement](), list[SweepRow]()
+    for batch in (1, 8):
+        run = fake.run(test=f"t[{batch}]", samples=(fake.sample("throughput", [100.0 * batch] * 5, per="window"),))
+        judgements.append(Judgement(run=run, figures=figures(run), verdicts=()))
+        rows.append(row_of(SweepPoint(sweep="t", values={"batch_size": batch}), judgements[-1].figures))
+    return replace(gates.report(0), judgements=tuple(judgements), gates=(), sweeps=(sweep_of("t", rows),))
+
+
+def test_a_sweep_agrees_with_its_measurements() -> None:
+    assert () == recompute(written(swept_report())).disagreements
+
+
+@pytest.mark.parametrize(
+    ("edit", "where"),
+    [
+        (lambda sweep: replace(sweep, best=()), "sweep of t: best point: None, "),
+        (
+            lambda sweep: replace(sweep, best=(replace(sweep.best[0], rows=(0,)),)),
+            "sweep of t: best point.rows: (0,), (1,)",
+        ),
+        (
+            lambda sweep: replace(sweep, rows=(sweep.rows[1], replace(sweep.rows[1], figures=(fake.figure(),)))),
+            "batch_size 8: no measurement has its latency p50",
+        ),
+        (
+            lambda sweep: replace(sweep, rows=tuple(replace(row, answers=(LIMIT_KEPT,)) for row in sweep.rows)),
+            "batch_size 1: .answers",
+        ),
+    ],
+    ids=["no best point", "another best point", "another figure", "another answer"],
+)
+def test_an_edited_sweep_is_noticed(edit: Callable[[Sweep], Sweep], where: str) -> None:
+    report = swept_report()
+    found = recompute(replace(report, sweeps=(edit(report.sweeps[0]),))).disagreements
+
+    assert any(where in line for line in found)

@@ -329,3 +329,25 @@ def test_a_run_of_own_metrics_leaves_the_markers_to_the_measured_one() -> None:
 
     assert [True, False] == [answers_markers(one, {"measured"}) for one in (measured, own)]
     assert answers_markers(own, set())
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "limit", "needed"),
+    [
+        (0.8, 0.5, 0.96, 0.7, 90),  # 0.3 to be 0.1: 10 * 9
+        (0.6, 0.4, 0.9, 0.7, 90),  # from below
+        (0.0, 0.0, 0.26, 0.05, 52),  # an interval of 0 shrinks with n: 10 * 5.2
+        (0.7, 0.5, 0.9, 0.7, 0),  # at the limit no number decides
+        (0.8, None, 0.96, 0.7, 0),
+    ],
+)
+def test_examples_that_would_decide_a_share_are_told(
+    value: float, low: float | None, high: float, limit: float, needed: int
+) -> None:
+    budget = Budget(keyword="accuracy_min", metric="accuracy", statistic="mean", limit=limit)
+    estimate = Estimate(value=value, low=low, high=high, confidence=0.9, n=10, method="m")
+    seen = Figure(metric="accuracy", statistic="mean", estimate=estimate, source="labels", per="example")
+    verdict = judge_budget(run(), [seen], budget, Policy())
+    told = [one for one in verdict.decided_by if one.kind == "few examples"]
+
+    assert ([needed] if needed else []) == [one.numbers["needed"] for one in told]

@@ -13,7 +13,7 @@ from sklearn.neural_network import MLPClassifier
 from pytest_hwperf.core.contracts import Counted
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.roofline import count_work
-from pytest_hwperf.scenarios.graph import count_file, read_graph
+from pytest_hwperf.scenarios.graph import count_work_of, read_graph
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 
 F = TensorProto.FLOAT
@@ -113,8 +113,8 @@ def test_a_model_that_is_not_valid_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(model.SerializeToString())
 
-    with pytest.raises(MeasurementError, match=r"^the work of model\.onnx cannot be counted: "):
-        count_file(path, 8)
+    with pytest.raises(MeasurementError, match=r"^the work of this model cannot be counted: "):
+        count_work_of(path, 8)
 
 
 def test_shapes_that_contradict_each_other_are_unknown() -> None:

@@ -16,7 +16,7 @@ def loads(monkeypatch: pytest.MonkeyPatch, *pools: tuple[str, int]) -> None:
 
 
 def test_a_scenario_with_more_threads_than_cores_is_warned() -> None:
-    assert oversubscription("4", 2, LOADED) == (
+    assert str(oversubscription("4", 2, LOADED)) == (
         "4 threads on 2 allotted cores wait for each other: set threads=2, or allot more cores"
     )
 
@@ -26,7 +26,7 @@ def test_a_scenario_that_fits_or_does_not_tell_is_left_alone(threads: str, monke
     """Whatever the pools are: a scenario holds them itself."""
     loads(monkeypatch, ("openblas", 64))
 
-    assert oversubscription(threads, 2, LOADED) == ""
+    assert None is oversubscription(threads, 2, LOADED)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_callable_with_a_larger_pool_is_reported_what_to_set(
 ) -> None:
     """Of the largest; a quota of CPU time does not make pools smaller."""
     loads(monkeypatch, *pools)
-    text = oversubscription(None, 1, LOADED)
+    text = str(oversubscription(None, 1, LOADED))
 
     assert "may use 8 threads on 1 allotted core: " in text
     assert f"set {variable} before Python starts" in text
@@ -54,11 +54,22 @@ def test_a_callable_whose_pools_fit_is_left_alone(
 ) -> None:
     loads(monkeypatch, *pools)
 
-    assert oversubscription(None, 2, LOADED) == ""
+    assert None is oversubscription(None, 2, LOADED)
 
 
 def test_nothing_is_imported_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without threadpoolctl in the process the process stays as the test has made it."""
     loads(monkeypatch, ("openblas", 64))
 
-    assert oversubscription(None, 2, set()) == ""
+    assert None is oversubscription(None, 2, set())
+
+
+def test_workers_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workers with two threads each on two cores: one thread fits."""
+    loads(monkeypatch, ("openblas", 2))
+
+    assert str(oversubscription("2", 2, LOADED, workers=2)) == (
+        "2 threads in each of 2 workers on 2 allotted cores wait for each other: set threads=1, or allot more cores"
+    )
+    assert "openblas may use 2 threads in each of 2 workers" in str(oversubscription(None, 2, LOADED, workers=2))
+    assert None is oversubscription("1", 2, LOADED, workers=4)

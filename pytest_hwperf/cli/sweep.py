@@ -1,0 +1,219 @@
+"""`hwperf sweep`: one model at several batch sizes and thread counts, and the best of them within the limits."""
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from secrets import randbelow
+from time import monotonic
+from typing import Any, get_args
+
+from pytest_hwperf import registry
+from pytest_hwperf.cli.output import say, say_lines
+from pytest_hwperf.cli.progress import ProgressLine, clear_progress
+from pytest_hwperf.cli.rows_file import read_data
+from pytest_hwperf.core.contracts import Meter
+from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
+from pytest_hwperf.core.report import SweepFile
+from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.core.sweep_plans import SweepPlan, parse_sweep
+from pytest_hwperf.core.sweeps import BATCH, Goal, Sweep, SweepPoint
+from pytest_hwperf.gate.model_worker import find_module, is_function
+from pytest_hwperf.gate.sweep_tools import ModelAtPoints, memory_of, watch_machine
+from pytest_hwperf.gate.sweeps import ROUNDS, SweepTools, Swept, sweep_model
+from pytest_hwperf.host.files import check_writable, is_file
+from pytest_hwperf.host.machine import describe_machine
+from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.reports import sweep_plot
+from pytest_hwperf.reports.sweeps import lines_of, notes_of
+
+OK, MISSED, UNDECIDED, INTERRUPTED = 0, 1, 3, 130
+_LIMITS = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "throughput_min_sps", "memory_max_mb")
+_SOURCES = ("rapl", "perf", "estimate")
+_LONGEST_S = 3600
+_SEEDS = 1 << 31
+
+
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command and its options."""
+    sweep = commands.add_parser(
+        "sweep",
+        help="measure a model at several batch sizes and thread counts",
+        description="Measure one model at several batch sizes and thread counts, in rounds of drawn order, and name "
+        "the best within the limits. Exit code 0: there is a best point for the goal; 1: every point misses a limit; "
+        "3: none is known to keep them, but some are undecided; 4: usage.",
+    )
+    sweep.add_argument("model", metavar="MODEL", help="an ONNX file, or module:function")
+    sweep.add_argument("--data", required=True, metavar="FILE", help=".npz with X, .npy, or .csv")
+    sweep.add_argument("--target", metavar="COLUMN", help="column of a .csv that holds the labels, which is left out")
+    sweep.add_argument("--batch-size", default="1,8,32,128", metavar="ROWS,…", help="default: 1,8,32,128")
+    sweep.add_argument("--threads", default="1", metavar="N,…", help="of the runtime and of BLAS; default: 1")
+    for name in _LIMITS:
+        sweep.add_argument(f"--{name.replace('_', '-')}", type=float, metavar="LIMIT", help=f"as hwbudget({name}=…)")
+    sweep.add_argument("--rate-sps", type=float, metavar="ROWS", help="that arrive per second: adds the fill delay")
+    sweep.add_argument("--serving-batch", type=int, metavar="ROWS", help="that are served together")
+    sweep.add_argument("--goal", choices=get_args(Goal), default="throughput", help="default: throughput")
+    sweep.add_argument("--time", type=float, default=2.0, metavar="SECONDS", help="of calls of each point; default: 2")
+    sweep.add_argument("--energy", default="auto", metavar="auto|off|SOURCE", help="as --hwperf-energy; default: auto")
+    sweep.add_argument("--seed", type=int, metavar="N", help="of the orders; default: drawn, and shown")
+    sweep.add_argument("--json", metavar="FILE", help="write everything as JSON")
+    sweep.add_argument("--plot", metavar="FILE", help="write a picture as PNG; needs matplotlib")
+    sweep.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Sweep, print the table, write what was asked for, and return the exit code."""
+    plan, seed = _plan(options), _seed(options.seed)
+    _check(options)
+    X, _ = read_data(options.data, options.target)
+    _check_rows(plan, len(X))
+    find_module(options.model)
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    with _energy(options.energy) as meter, workdir() as folder:
+        if options.goal == "energy" and meter is None:
+            raise UsageProblem("--goal=energy needs a source of energy: leave --energy=off out")
+        tools = SweepTools(
+            measure=ModelAtPoints(options.model, X, meter).measure,
+            memory=partial(memory_of, options.model, _saved(X, folder)) if options.memory_max_mb is not None else None,
+            watch=watch_machine,
+            progress=_Shown(len(plan.points()) * options.time),
+        )
+        found = sweep_model(
+            options.model, _points(options.model, plan), tools, seed=seed, round_s=options.time / ROUNDS
+        )
+    clear_progress()
+    say_lines("\n".join([*lines_of(found.sweep), *notes_of([found.sweep])]))
+    _write(options, found, started)
+    return INTERRUPTED if found.is_interrupted else exit_code(found.sweep, options.goal)
+
+
+def exit_code(sweep: Sweep, goal: Goal) -> int:
+    """Return 0 where there is a best point for the goal, 1 where every point misses a limit, else 3."""
+    if any(best.goal == goal for best in sweep.best):
+        return OK
+    outcomes = [row.outcome for row in sweep.rows if row.figures]
+    return MISSED if outcomes and all(outcome == "failed" for outcome in outcomes) else UNDECIDED
+
+
+class _Shown:
+    """The line of progress, with about the time that is left."""
+
+    def __init__(self, seconds: float) -> None:
+        """Expect calls of so many seconds; warming up takes some more."""
+        self._line, self._seconds, self._began = ProgressLine(), seconds, 0.0
+
+    def __call__(self, stage: str, point: str, done: float) -> None:
+        """Show the stage, and on a terminal the point and the time left; `done` is the share of the rounds."""
+        if not done:
+            self._began = monotonic()
+        left = (monotonic() - self._began) / done * (1 - done) if done else self._seconds
+        self._line.show(f"sweep: {stage}", f", {point}, about {max(1, round(left))} s left")
+
+
+def _plan(options: argparse.Namespace) -> SweepPlan:
+    given = {name: getattr(options, name) for name in (*_LIMITS, "rate_sps", "serving_batch")}
+    axes = {BATCH: _numbers("--batch-size", options.batch_size), "threads": _numbers("--threads", options.threads)}
+    try:
+        return parse_sweep({**axes, **{name: value for name, value in given.items() if value is not None}})
+    except UsageProblem as problem:
+        raise UsageProblem(str(problem).replace("hwsweep(", "(")) from problem
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageProblem(f"{option}={text}: give whole numbers with commas between them, such as 1,8,32") from None
+
+
+def _seed(given: int | None) -> int:
+    if given is None:
+        return randbelow(_SEEDS)
+    if not 0 <= given < _SEEDS:
+        raise UsageProblem(f"--seed={given}: a whole number from 0 up to {_SEEDS - 1}")
+    return given
+
+
+def _points(model: str, plan: SweepPlan) -> list[SweepPoint]:
+    return [
+        SweepPoint(sweep=model, values=values, limits=plan.limits, rate=plan.rate, serving_batch=plan.serving_batch)
+        for values in plan.points()
+    ]
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse before anything is measured what would fail afterwards."""
+    if not is_function(options.model) and not is_file(Path(options.model)):
+        raise UsageProblem(f"{options.model} is neither a file nor of the form module:function")
+    if not 0 < options.time <= _LONGEST_S:
+        raise UsageProblem(f"--time={options.time:g}: a number of seconds above 0 up to {_LONGEST_S}, such as 2")
+    if options.plot:
+        sweep_plot.check_matplotlib()
+    for option, file in (("--json", options.json), ("--plot", options.plot)):
+        if file:
+            try:
+                check_writable(Path(file))
+            except OSError as error:
+                raise UsageProblem(
+                    f"{option}={file} cannot be written ({error.strerror}): give another path"
+                ) from error
+
+
+def _check_rows(plan: SweepPlan, rows: int) -> None:
+    most = max(int(size) for size in plan.axes[BATCH])
+    if most > rows:
+        raise UsageProblem(
+            f"--batch-size: {most} rows a call, and the data has {rows}: give smaller batches or more data"
+        )
+
+
+@contextmanager
+def _energy(wanted: str) -> Iterator[Meter | None]:
+    """Open the source that was asked for; `auto` takes the first that works."""
+    meter = None if wanted == "off" else _opened(_SOURCES if wanted == "auto" else (wanted,))
+    try:
+        yield meter
+    finally:
+        if meter is not None:
+            meter.close()
+
+
+def _opened(names: Sequence[str]) -> Meter:
+    refused = list[str]()
+    for name in names:
+        try:
+            meter: Meter = registry.find("energy_meters", name)(os.environ, refused=tuple(refused))
+        except MeterUnavailable as reason:
+            refused.append(f"{name}: {reason}")
+        else:
+            return meter
+    raise UsageProblem(f"--energy: {' '.join(refused)}")
+
+
+def _saved(X: Any, folder: Path) -> Path:
+    """Write the rows where fresh processes read them."""
+    import numpy as np
+
+    np.savez(folder / "data.npz", allow_pickle=False, X=X)
+    return folder / "data.npz"
+
+
+def _write(options: argparse.Namespace, found: Swept, started: str) -> None:
+    if options.json:
+        record = SweepFile(
+            machine=describe_machine(),
+            model=options.model,
+            started_at=started,
+            seed=found.seed,
+            rounds=found.rounds,
+            partial=found.is_interrupted,
+            sweep=found.sweep,
+        )
+        Path(options.json).write_bytes(to_json(record) + b"\n")
+        say(f"wrote {options.json}")
+    if options.plot and any(row.figures for row in found.sweep.rows):
+        Path(options.plot).write_bytes(sweep_plot.render(found.sweep))
+        say(f"wrote {options.plot}")

@@ -1,0 +1,69 @@
+"""Advice about a whole session: limits and measurements that say less than they seem to. It fails nothing."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from pytest_hwperf.core.metrics import metric_of
+from pytest_hwperf.core.records import Budget, Judgement
+from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.units import counted
+
+_NAMED = 3  # tests in a sentence
+_ORIGINAL = "sklearn_fp32"  # the model as it was trained, which nothing has changed
+_OF_PREDICTIONS = frozenset({"accuracy", "flip_rate", "probability_diff"})
+_OF_CALLS = ("latency", "throughput")  # metrics whose mean hides slow calls
+
+
+def advice(judgements: Sequence[Judgement], *, served: int, swept: Collection[str] = ()) -> Iterator[Statement]:
+    """Yield each piece of advice once, with the tests that it is about.
+
+    Args:
+        judgements: of the session.
+        served: rows that are served together; 0 where that is not declared.
+        swept: tests that are points of a sweep, which measures other batches on purpose.
+    """
+    means = [one.run.test for one in judgements if _limits_means_alone(one)]
+    if means:
+        yield state("mean only", tests=_named(means))
+    others = [one for one in judgements if served and one.run.test not in swept and _rows(one) not in (None, served)]
+    if others:
+        measured = [f"{one.run.test} ({_rows(one)})" for one in others]
+        yield state("other batch served", served=served, tests=_named(measured))
+    unchecked = [one.run.test for one in judgements if _is_unchecked(one)]
+    if unchecked:
+        yield state("predictions not checked", tests=_named(unchecked))
+
+
+def _limits_means_alone(judgement: Judgement) -> bool:
+    """Whether the time of calls has a limit, and no percentile or maximum of it has one.
+
+    A limit on rows per second is that of a job for which nobody waits.
+    """
+    limits = [budget for budget in _budgets(judgement) if budget.metric in _OF_CALLS]
+    return bool(limits) and all(budget.statistic == "mean" for budget in limits)
+
+
+def _is_unchecked(judgement: Judgement) -> bool:
+    """Whether a scenario other than the original has limits, and neither labels nor limits on its predictions."""
+    scenario, budgets = judgement.run.scenario, _budgets(judgement)
+    timed = any(metric_of(budget.metric).taken in ("calls", "windows") for budget in budgets)
+    if scenario in ("", _ORIGINAL) or not timed:
+        return False
+    known = {figure.metric for figure in judgement.figures if figure.metric == "accuracy"}
+    asked = {verdict.subject.metric for verdict in judgement.verdicts}
+    classifies = judgement.run.sample("flip_rate") is not None  # of other outputs nothing can be asked
+    return classifies and _OF_PREDICTIONS.isdisjoint(known | asked)
+
+
+def _rows(judgement: Judgement) -> int | None:
+    rows = judgement.run.conditions.get("batch_size", "")
+    return int(rows) if rows.isdecimal() else None
+
+
+def _budgets(judgement: Judgement) -> list[Budget]:
+    return [verdict.subject for verdict in judgement.verdicts if isinstance(verdict.subject, Budget)]
+
+
+def _named(tests: Sequence[str]) -> str:
+    different = list(dict.fromkeys(tests))
+    more = [counted(len(different) - _NAMED, "other")] if len(different) > _NAMED else []
+    return ", ".join([*different[:_NAMED], *more])

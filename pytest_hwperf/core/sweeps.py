@@ -1,0 +1,211 @@
+"""Sweeps: one thing measured at several points, such as batch sizes, and which of them is best within the limits."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from pytest_hwperf.core.estimates import clear_of
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, metric_of
+from pytest_hwperf.core.records import Budget, BudgetOutcome, Estimate, Figure, Key, figure_of, replace
+from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.structs import Count, Number, Record, Size
+from pytest_hwperf.core.units import show, show_limit
+
+BATCH = "batch_size"
+Swept = int | float | str
+Goal = Literal["latency", "throughput", "energy"]
+
+# Goal → the statistics that may answer it; the first that every eligible point has is taken.
+GOALS: Mapping[Goal, tuple[Key, ...]] = {
+    "latency": (("latency", "p50"),),
+    "throughput": (("sample_throughput", "mean"), ("throughput", "mean")),
+    "energy": (("energy", "mean"),),
+}
+# What a table of a sweep shows of each point, with the words above it.
+SHOWN: Mapping[Key, str] = {
+    ("latency", "p50"): "p50",
+    ("latency", "p95"): "p95",
+    ("throughput", "mean"): "calls",
+    ("sample_throughput", "mean"): "samples",
+    ("energy", "mean"): "energy a sample",
+    ("memory", "p50"): "memory",
+}
+_ORDER: tuple[BudgetOutcome, ...] = ("failed", "inconclusive", "unmeasured", "passed")  # the worst first
+
+
+class SweepPoint(Record, frozen=True, kw_only=True):
+    """One point of a sweep, and what it has to keep."""
+
+    sweep: str  # what is swept: a test without its point and scenario, or a model
+    scenario: str = ""
+    values: Mapping[str, int | Number | str]  # swept name → value
+    limits: tuple[Budget, ...] = ()
+    rate: Size | None = None  # rows that arrive per second
+    serving_batch: Count = 0  # rows that are served together; 0: not declared
+    skipped: Statement | None = None  # why it was not measured
+
+    @property
+    def named(self) -> str:
+        """The point as text: `batch_size 8, threads 2`."""
+        return ", ".join(f"{name} {value}" for name, value in self.values.items())
+
+    @property
+    def fill_s(self) -> float | None:
+        """How long the first row of a batch waits for the last one, where the rate of arrivals is declared."""
+        rows = self.values.get(BATCH)
+        return (rows - 1) / self.rate if self.rate and isinstance(rows, int) else None
+
+
+class Answer(Record, frozen=True, kw_only=True):
+    """What the figures of a point say about one limit."""
+
+    limit: Budget
+    outcome: BudgetOutcome
+    value: Number | None = None  # base units, with the fill delay of the batch in a latency; None: unmeasured
+
+    def __str__(self) -> str:
+        metric = metric_of(self.limit.metric)
+        limit = show_limit(self.limit.limit, metric.unit, metric.better)
+        seen = "unmeasured" if self.value is None else show(self.value, metric.unit)
+        return f"{self.limit.metric} {self.limit.statistic} {limit} ({seen})"
+
+
+class SweepRow(Record, frozen=True, kw_only=True):
+    """A point with what was measured at it."""
+
+    point: SweepPoint
+    figures: tuple[Figure, ...] = ()
+    answers: tuple[Answer, ...] = ()  # one a limit
+
+    @property
+    def outcome(self) -> BudgetOutcome | None:
+        """The worst answer; None without limits, or where nothing was measured."""
+        found = {answer.outcome for answer in self.answers}
+        return next((outcome for outcome in _ORDER if outcome in found), None)
+
+    @property
+    def is_eligible(self) -> bool:
+        """Whether it was measured and every limit is kept, by the whole interval."""
+        return bool(self.figures) and self.outcome in (None, "passed")
+
+
+class Best(Record, frozen=True, kw_only=True):
+    """The best point for one goal."""
+
+    goal: Goal
+    metric: str
+    statistic: str
+    rows: tuple[Count, ...]  # positions in the sweep: the best one first, then those whose interval overlaps with its
+
+
+class Sweep(Record, frozen=True, kw_only=True):
+    """All points of one sweep, and the best of them for each goal."""
+
+    name: str
+    rows: tuple[SweepRow, ...]
+    best: tuple[Best, ...]  # none for a goal that no point is known to answer within the limits
+    notes: tuple[Statement, ...] = ()
+
+
+def row_of(point: SweepPoint, figures: Iterable[Figure]) -> SweepRow:
+    """Answer the limits of a point by its figures; a limit is passed or failed by the whole interval."""
+    found = tuple(figures)
+    answers = tuple(_answer(limit, found, point.fill_s) for limit in _asked(point.limits, found)) if found else ()
+    limited = {limit.key for limit in point.limits}
+    kept = tuple(figure for figure in found if figure.key in SHOWN or figure.key in limited)
+    return SweepRow(point=point, figures=kept, answers=answers)
+
+
+def sweep_of(name: str, rows: Sequence[SweepRow], *notes: Statement) -> Sweep:
+    """Put the points of a sweep together and choose the best of them for each goal."""
+    served = [note for note in [_unserved(rows)] if note]
+    return Sweep(name=name, rows=tuple(rows), best=tuple(_best(rows)), notes=(*served, *notes))
+
+
+def missed(row: SweepRow) -> Statement | None:
+    """Say which limit a point misses that every larger batch will miss too; None where there is none."""
+    if BATCH not in row.point.values:
+        return None
+    for answer in row.answers:
+        metric = metric_of(answer.limit.metric)
+        if answer.outcome == "failed" and metric.grows_with_batch and metric.better == "lower":
+            return state("beyond a missed limit", point=row.point.named, limit=str(answer))
+    return None
+
+
+def is_beyond(point: SweepPoint, other: SweepPoint) -> bool:
+    """Whether `point` differs from `other` by a larger batch alone."""
+    mine, its = dict(point.values), dict(other.values)
+    rows, fewer = mine.pop(BATCH, None), its.pop(BATCH, None)
+    alike = (point.sweep, point.scenario, mine) == (other.sweep, other.scenario, its)
+    return alike and isinstance(rows, int) and isinstance(fewer, int) and rows > fewer
+
+
+def _asked(limits: Iterable[Budget], figures: Sequence[Figure]) -> Iterator[Budget]:
+    """Leave out defaults for every test whose metric this one does not give: they fail nothing elsewhere either."""
+    return (limit for limit in limits if not limit.default or figure_of(figures, limit.key))
+
+
+def _answer(limit: Budget, figures: Sequence[Figure], fill_s: float | None) -> Answer:
+    figure, metric = figure_of(figures, limit.key), metric_of(limit.metric)
+    if figure is None:
+        return Answer(limit=limit, outcome="unmeasured")
+    estimate = _later(figure.estimate, fill_s or 0.0) if limit.metric == "latency" else figure.estimate
+    clear = clear_of(estimate, limit.limit, metric.better)
+    outcome: BudgetOutcome = "inconclusive" if clear is None else "passed" if clear else "failed"
+    return Answer(limit=limit, outcome=outcome, value=estimate.value)
+
+
+def _later(estimate: Estimate, seconds: float) -> Estimate:
+    """Add what the first row of a batch waits before its call."""
+    low, high = (None if end is None else end + seconds for end in (estimate.low, estimate.high))
+    return replace(estimate, value=estimate.value + seconds, low=low, high=high)
+
+
+def _unserved(rows: Sequence[SweepRow]) -> Statement | None:
+    """Say that the batch which is served is none of those that were measured."""
+    served = next((row.point.serving_batch for row in rows if row.point.serving_batch), 0)
+    sizes = [row.point.values.get(BATCH) for row in rows if row.figures]
+    if not served or served in sizes or None in sizes:
+        return None
+    return state("served not swept", served=served, measured=", ".join(dict.fromkeys(map(str, sizes))))
+
+
+def _best(rows: Sequence[SweepRow]) -> Iterator[Best]:
+    eligible = {position: row for position, row in enumerate(rows) if row.is_eligible}
+    for goal, keys in GOALS.items():
+        for key in keys:
+            found = {position: figure_of(row.figures, key) for position, row in eligible.items()}
+            figures = {position: figure for position, figure in found.items() if figure}
+            if not figures or len(figures) < len(eligible):
+                continue
+            if len({figure.source for figure in figures.values()}) == 1:  # others are never compared
+                metric, statistic = key
+                yield Best(goal=goal, metric=metric, statistic=statistic, rows=_ranked(figures, metric))
+            break
+
+
+def _ranked(figures: Mapping[int, Figure], metric: str) -> tuple[int, ...]:
+    """Return the position of the best figure, then those of all that it cannot be told apart from.
+
+    Told apart: the intervals have no value in common, by more than the margin that holds by default: an interval is
+    about one process, and two processes of the same model differ by a percent.
+    """
+    sign, margin = -1 if METRICS[metric].better == "higher" else 1, _margin(metric)
+    order = sorted(figures, key=lambda position: sign * figures[position].estimate.value)
+    first = figures[order[0]].estimate
+    return tuple(position for position in order if _overlap(first, figures[position].estimate, margin))
+
+
+def _overlap(one: Estimate, other: Estimate, margin: float) -> bool:
+    """Whether two intervals reach each other within a margin; an open end reaches everywhere."""
+    return _reaches(one.low, other.high, margin) and _reaches(other.low, one.high, margin)
+
+
+def _reaches(low: float | None, high: float | None, margin: float) -> bool:
+    return low is None or high is None or low <= high * (1 + margin)
+
+
+def _margin(metric: str) -> float:
+    """Return the first default margin of a metric; of one without any, that of the latency."""
+    margins = METRICS[metric].margins or METRICS[MEDIAN_LATENCY[0]].margins
+    return margins[0].size

@@ -1,0 +1,146 @@
+"""A sweep of one model: its points in several rounds of drawn order, without larger batches than one that misses."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.records import Figure, replace
+from pytest_hwperf.core.rounds import Round, figures_of
+from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.sweeps import BATCH, Sweep, SweepPoint, is_beyond, missed, row_of, sweep_of
+
+Measure = Callable[[SweepPoint, float], Round]  # calls a point for about so many seconds
+Memory = Callable[[SweepPoint], Sequence[Figure]]  # measures it in fresh processes
+
+ROUNDS = 6  # the fewest whose range holds the median with 95 %
+_SHOWN = ("p50", "p95")
+_REHEARSAL = 0.3  # of the time of a round
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepTools:
+    """What touches the model."""
+
+    measure: Measure
+    memory: Memory | None = None  # None: not asked for
+    watch: Callable[[], Callable[[], Sequence[Statement]]] = lambda: tuple  # begins to watch what disturbs; ends it
+    progress: Callable[[str, str, float], None] = lambda *_: None  # stage, point, and the share of the rounds done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """What a sweep has shown."""
+
+    sweep: Sweep
+    seed: int
+    rounds: int  # that are whole
+    is_interrupted: bool
+
+
+@dataclass(slots=True)
+class _State:
+    """What is known of each point so far."""
+
+    points: list[SweepPoint]
+    rounds: dict[int, list[Round]] = field(default_factory=dict)  # position → those measured
+    memory: dict[int, Sequence[Figure]] = field(default_factory=dict)
+    whole: int = 0  # rounds over all points
+
+    @property
+    def left(self) -> list[int]:
+        """Positions that are measured."""
+        return [position for position, point in enumerate(self.points) if point.skipped is None]
+
+    def figures(self, position: int) -> tuple[Figure, ...]:
+        """Return everything that is known of a point."""
+        wanted = dict.fromkeys([*_SHOWN, *self._limited(position)])
+        return (*figures_of(self.rounds.get(position, []), list(wanted)), *self.memory.get(position, ()))
+
+    def stop_beyond(self, position: int, figures: Sequence[Figure]) -> None:
+        """Leave out the points that miss more than this one does."""
+        why = missed(row_of(self.points[position], figures))
+        for other in self.left if why else ():
+            if is_beyond(self.points[other], self.points[position]):
+                self.points[other] = replace(self.points[other], skipped=why)
+
+    def _limited(self, position: int) -> list[str]:
+        limits = self.points[position].limits
+        return [limit.statistic for limit in limits if limit.metric == "latency"]
+
+
+def sweep_model(name: str, points: Sequence[SweepPoint], tools: SweepTools, *, seed: int, round_s: float) -> Swept:
+    """Measure all points, and choose the best ones; Ctrl-C keeps what was measured so far.
+
+    Args:
+        name: of the model.
+        points: to be measured.
+        tools: that measure them.
+        seed: of the orders.
+        round_s: seconds of calls of each point in each round.
+
+    Raises:
+        HwperfError: the model cannot be measured; says why.
+    """
+    known, interrupted, notes = _State([*points]), False, list[Statement]()
+    ended = tools.watch()
+    try:
+        _rehearse(known, tools, round_s)
+        _measure(known, tools, Random(seed), round_s)  # noqa: S311 - an order, no secret
+    except KeyboardInterrupt:
+        interrupted = True
+        notes.append(state("cut off", rounds=known.whole, of=ROUNDS))
+    rows = [row_of(point, known.figures(position)) for position, point in enumerate(known.points)]
+    order = state("drawn order", rounds=known.whole, seed=str(seed))
+    return Swept(
+        sweep=sweep_of(name, rows, order, *notes, *ended()),
+        seed=seed,
+        rounds=known.whole,
+        is_interrupted=interrupted,
+    )
+
+
+def _rehearse(known: _State, tools: SweepTools, round_s: float) -> None:
+    """Find what misses a limit, the smallest batches first: memory before anything else, since it may run out."""
+    rising = sorted(known.left, key=lambda position: _rows(known.points[position]))
+    for position in rising if tools.memory else ():
+        if known.points[position].skipped is None and tools.memory:
+            tools.progress("memory", known.points[position].named, 0.0)
+            _take_memory(known, tools.memory, position)
+    for position in rising:
+        point = known.points[position]
+        if point.skipped is None:
+            tools.progress("rehearsal", point.named, 0.0)
+            known.rounds[position] = [tools.measure(point, _REHEARSAL * round_s)]
+            known.stop_beyond(position, known.figures(position))
+            known.rounds.pop(position)  # it was the first, and in rising order
+
+
+def _take_memory(known: _State, memory: Memory, position: int) -> None:
+    """Measure it; where the process is lost, it has perhaps taken all there is: nothing larger is tried."""
+    point = known.points[position]
+    try:
+        known.memory[position] = memory(point)
+    except WorkerError as error:
+        lost = state("memory lost", point=point.named, why=str(error))
+        known.points = [
+            replace(one, skipped=lost) if one is point or is_beyond(one, point) else one for one in known.points
+        ]
+    else:
+        known.stop_beyond(position, known.memory[position])
+
+
+def _measure(known: _State, tools: SweepTools, random: Random, round_s: float) -> None:
+    left = known.left
+    for number in range(ROUNDS):
+        order = random.sample(left, len(left))
+        for done, position in enumerate(order):
+            share = (number * len(left) + done) / (ROUNDS * len(left))
+            tools.progress(f"round {number + 1} of {ROUNDS}", known.points[position].named, share)
+            known.rounds.setdefault(position, []).append(tools.measure(known.points[position], round_s))
+        known.whole += 1
+
+
+def _rows(point: SweepPoint) -> int:
+    rows = point.values.get(BATCH, 1)
+    return rows if isinstance(rows, int) else 1

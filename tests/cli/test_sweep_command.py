@@ -1,0 +1,149 @@
+"""`hwperf sweep`: what it takes, what it writes, and how it ends."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from fakes import records as fake
+from onnx import TensorProto, helper
+
+from pytest_hwperf.cli import INTERRUPTED, USAGE, main, sweep
+from pytest_hwperf.cli.sweep import MISSED, OK, UNDECIDED, exit_code
+from pytest_hwperf.core.records import Budget
+from pytest_hwperf.core.report import SweepFile
+from pytest_hwperf.core.serialisation import from_json
+from pytest_hwperf.core.sweeps import SweepPoint, row_of, sweep_of
+from pytest_hwperf.gate import sweep_tools
+
+QUICK = ["--time=0.012", "--energy=off", "--seed=3"]
+P95 = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
+
+
+@pytest.fixture(autouse=True)
+def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """A file that doubles its rows, 16 rows, and a module of functions."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # and taken out again, with what the command adds
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "x"], ["y"])],
+        "double",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, 4])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), "m.onnx")
+    np.savez("rows.npz", X=np.ones((16, 4), dtype="float32"))
+    Path("swept_models.py").write_text("def total(X):\n    return X.sum(axis=1)\n", encoding="utf-8")
+    return "m.onnx"
+
+
+def test_a_file_is_swept_and_written(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--batch-size=1,8", "--latency-p95-ms=1e6", "--json=s.json", *QUICK]
+
+    assert OK == main(["sweep", "m.onnx", "--data=rows.npz", *given])
+    out, err = capsys.readouterr()
+    assert "highest throughput: batch_size 8, threads 1" in out
+    assert "wrote s.json" in out
+    assert err.startswith("sweep: rehearsal\nsweep: round 1 of 6\n")
+    written = from_json(SweepFile, Path("s.json").read_bytes())
+    assert (3, 6, False) == (written.seed, written.rounds, written.partial)
+    assert [6, 6] == [row.figures[0].estimate.n for row in written.sweep.rows]
+    assert "pytest-hwperf sweep" == json.loads(Path("s.json").read_bytes())["what"]
+
+
+def test_a_function_is_swept_with_its_energy(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--data=rows.npz", "--batch-size=16", "--time=0.012", "--energy=estimate", "--goal=energy"]
+
+    assert OK == main(["sweep", "swept_models:total", *given])
+    assert "lowest energy: batch_size 16, threads 1: energy mean " in capsys.readouterr().out
+
+
+def test_every_miss_gives_1() -> None:
+    assert MISSED == main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1,8", "--latency-p50-ms=1e-9", *QUICK])
+
+
+def test_the_memory_is_that_of_fresh_processes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = fake.estimate(5e6, 5e6, 5e6, 3)
+    asked = list[tuple[str, Path, Any]]()
+
+    def memory(*given: Any) -> Any:
+        asked.append(given)
+        return [fake.figure("memory", "p50", found, source="VmHWM", per="fresh process")]
+
+    monkeypatch.setattr(sweep, "memory_of", memory)
+    main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1", "--memory-max-mb=8", *QUICK])
+
+    assert "5.00 MB" in capsys.readouterr().out
+    assert [("m.onnx", "data.npz")] == [(name, data.name) for name, data, _ in asked]
+
+
+def test_an_interrupted_sweep_is_written_as_partial(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep_tools.ModelAtPoints, "measure", pressed)
+
+    assert INTERRUPTED == main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1", "--json=s.json", *QUICK])
+    assert "note: interrupted: 0 whole rounds of 6 before it" in capsys.readouterr().out
+    assert from_json(SweepFile, Path("s.json").read_bytes()).partial
+
+
+@pytest.mark.parametrize(
+    ("given", "reported"),
+    [
+        (["gone.onnx"], "gone.onnx is neither a file nor of the form module:function"),
+        (["m.onnx", "--batch-size=1,x"], "--batch-size=1,x: give whole numbers with commas between them"),
+        (["m.onnx", "--batch-size=0"], "(batch_size=[0]): 0 is no whole number from 1 on"),
+        (["m.onnx", "--batch-size=32"], "--batch-size: 32 rows a call, and the data has 16"),
+        (["m.onnx", "--time=0"], "--time=0: a number of seconds above 0 up to 3600, such as 2"),
+        (["m.onnx", "--seed=-1"], "--seed=-1: a whole number from 0 up to 2147483647"),
+        (["m.onnx", "--latency-p95-ms=-1"], "(latency_p95_ms=-1.0): a limit is never negative"),
+        (["m.onnx", "--batch-size=1", "--json=gone/s.json"], "--json=gone/s.json cannot be written (No such file"),
+        (["m.onnx", "--batch-size=1", "--energy=off", "--goal=energy"], "--goal=energy needs a source of energy"),
+        (["m.onnx", "--batch-size=1", "--energy=rappel"], "Did you mean 'rapl'?"),
+        (["swept_models:gone", "--batch-size=1"], "swept_models:gone cannot be imported"),
+    ],
+)
+def test_what_cannot_be_swept_is_a_usage_error(
+    given: list[str], reported: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert USAGE == main(["sweep", *given, "--data=rows.npz"])
+    assert reported in capsys.readouterr().err
+
+
+def test_a_source_that_cannot_be_read_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(tmp_path))
+
+    assert USAGE == main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1", "--energy=rapl"])
+
+
+@pytest.mark.parametrize(("p95", "code"), [([0.02, 0.03], MISSED), ([0.02, 0.0099], UNDECIDED), ([0.001, 0.02], OK)])
+def test_the_exit_code_is_about_the_goal(p95: list[float], code: int) -> None:
+    """Two percent to either side: 9.9 ms reaches 10.1 ms."""
+    rows = []
+    for position, value in enumerate(p95):
+        point = SweepPoint(sweep="m", values={"batch_size": position + 1}, limits=(P95,))
+        found = fake.estimate(value, value * 0.98, value * 1.02, 100)
+        rows.append(row_of(point, [fake.figure("latency", statistic, found) for statistic in ("p50", "p95")]))
+
+    assert code == exit_code(sweep_of("m", rows), "latency")
+
+
+@pytest.mark.runtime
+def test_a_picture_is_written() -> None:
+    pytest.importorskip("matplotlib", reason="pictures need pytest-hwperf[plot]")
+
+    main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1,8", "--plot=s.png", *QUICK])
+    assert Path("s.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.live
+def test_memory_is_measured_in_fresh_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert OK == main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=8", "--memory-max-mb=1000", *QUICK])
+    assert "memory" in capsys.readouterr().out.splitlines()[1]

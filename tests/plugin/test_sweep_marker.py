@@ -1,0 +1,164 @@
+"""`hwsweep`: one test at several points, each judged by itself, and the best of them."""
+
+import json
+from typing import Any
+
+import pytest
+
+QUICK = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-max-time=0.02")
+MODEL = """
+    import numpy as np, pytest
+    from sklearn.linear_model import LogisticRegression
+
+    X = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
+
+    @pytest.fixture(scope="session")
+    def hwperf_data(): return X
+
+    @pytest.fixture(scope="session")
+    def hwperf_model(): return LogisticRegression().fit(X, X[:, 0] > 0)
+
+    @pytest.mark.hwscenarios("sklearn_fp32")
+"""
+
+
+def callable_test(marker: str, arguments: str = "batch_size") -> str:
+    return f"""
+        import pytest
+        ROWS = list(range(64))
+
+        @pytest.mark.hwsweep({marker})
+        def test_it(hwperf, {arguments}):
+            hwperf(sum, ROWS, batch_size=batch_size)
+    """
+
+
+def sweeps_of(pytester: pytest.Pytester) -> Any:
+    return json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["report"]["sweeps"]
+
+
+def test_a_scenario_is_measured_at_the_batch_size_and_threads_of_its_point(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        f"{MODEL}    @pytest.mark.hwsweep(batch_size=[1, 8], threads=[1])\n"
+        "    def test_it(hwperf, scenario): hwperf(scenario)"
+    )
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-json=r.json", "-v")
+    (sweep,) = sweeps_of(pytester)
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*::test_it[[]sklearn_fp32-batch_size:8-threads:1[]]*"])
+    result.stdout.fnmatch_lines(
+        ["sweep of *::test_it", "*lowest latency: batch_size ?, threads 1: *", "note: the points*"]
+    )
+    assert [{"batch_size": 1, "threads": 1}, {"batch_size": 8, "threads": 1}] == [
+        row["point"]["values"] for row in sweep["rows"]
+    ]
+    report = json.loads((pytester.path / "r.json").read_text(encoding="utf-8"))["report"]
+    assert ["1", "8"] == [judgement["run"]["conditions"]["batch_size"] for judgement in report["judgements"]]
+
+
+def test_a_point_can_be_selected_by_its_values(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(callable_test("batch_size=[1, 8]"))
+
+    pytester.runpytest_inprocess(*QUICK, "-k", "batch_size:8").assert_outcomes(passed=1, deselected=1)
+
+
+def test_larger_batches_than_one_that_misses_a_limit_are_skipped(pytester: pytest.Pytester) -> None:
+    """The limit belongs to the search and fails no test; no call takes a femtosecond."""
+    pytester.makepyfile(callable_test("batch_size=[8, 1, 32, 64], latency_p50_ms=1e-12"))
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-json=r.json")
+    (sweep,) = sweeps_of(pytester)
+
+    result.assert_outcomes(passed=2, skipped=2)
+    result.stdout.fnmatch_lines(
+        ["*skipped: batch_size 8 misses latency p50 <= * and a larger batch takes more", "*no point is known to keep *"]
+    )
+    assert ["failed", "failed", None, None] == [
+        answers[0]["outcome"] if (answers := row["answers"]) else None for row in sweep["rows"]
+    ]
+
+
+@pytest.mark.parametrize("options", ["batch_size=[1, 8], latency_p50_ms=1e-12, stop=False", "batch_size=[1, 8]"])
+def test_without_a_reason_to_stop_every_point_is_measured(pytester: pytest.Pytester, options: str) -> None:
+    pytester.makepyfile(callable_test(options))
+
+    pytester.runpytest_inprocess(*QUICK).assert_outcomes(passed=2)
+
+
+def test_every_point_is_measured_where_it_would_be_compared(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(callable_test("batch_size=[1, 8], latency_p50_ms=1e-12"))
+
+    pytester.runpytest_inprocess(*QUICK, "--hwperf-compare", "--hwperf-rerun=never").assert_outcomes(passed=2)
+
+
+def test_budgets_are_kept_point_by_point(pytester: pytest.Pytester) -> None:
+    budget = "@pytest.mark.hwbudget(latency_p50_ms=1e-12)\n        @pytest"
+    pytester.makepyfile(callable_test("batch_size=[1, 8]").replace("@pytest", budget, 1))
+    result = pytester.runpytest_inprocess(*QUICK)
+
+    result.assert_outcomes(failed=1, skipped=1)
+
+
+def test_other_parameters_make_a_sweep_each(pytester: pytest.Pytester) -> None:
+    source = callable_test("batch_size=[1, 8]", "batch_size, kind")
+    pytester.makepyfile(source.replace("@py", '@pytest.mark.parametrize("kind", ["a", "b"])\n        @py', 1))
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-json=r.json")
+
+    result.assert_outcomes(passed=4)
+    assert ["test_it[a]", "test_it[b]"] == [sweep["name"].partition("::")[2] for sweep in sweeps_of(pytester)]
+
+
+@pytest.mark.parametrize(
+    ("marker", "reported"),
+    [
+        ("hwsweep(batch_size=[0])", "0 is no whole number from 1 on"),
+        ("hwsweep(8)", "hwsweep(8): only keywords are taken, such as hwsweep(batch_size=[[]1, 8, 32[]])"),
+        ("hwsweep(threads=[1, 2])", "nothing uses threads: make it an argument of the test, or measure the fixture"),
+        ("hwsweep(size=[1, 2])", "hwsweep(size=[[]1, 2[]]): nothing uses size: make it an argument of the test"),
+    ],
+)
+def test_a_sweep_that_cannot_be_meant_is_a_usage_error(pytester: pytest.Pytester, marker: str, reported: str) -> None:
+    pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\ndef test_it(hwperf): raise SystemExit('ran')")
+    result = pytester.runpytest_inprocess()
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: test_*.py::test_it: *{reported}*"])
+
+
+def test_a_sweep_of_a_test_that_measures_nothing_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("import pytest\n@pytest.mark.hwsweep(n=[1])\ndef test_it(n): pass")
+
+    assert pytest.ExitCode.USAGE_ERROR == pytester.runpytest_inprocess().ret
+
+
+def test_the_body_of_a_test_with_a_budget_is_swept_too(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(latency_p50_ms=1e6)
+        @pytest.mark.hwsweep(n=[10, 100])
+        def test_it(n): sum(range(n))
+        """
+    )
+    result = pytester.runpytest_inprocess(*QUICK)
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["sweep of *::test_it", "*passed", "*passed", "*limits: latency p50 <= 1000 s"])
+
+
+@pytest.mark.parametrize(("option", "said"), [("--hwperf-serving-batch=4", True), ("--hwperf-serving-batch=8", False)])
+def test_the_batch_that_is_served_belongs_to_the_sweep(pytester: pytest.Pytester, option: str, *, said: bool) -> None:
+    pytester.makepyfile(callable_test("batch_size=[1, 8]"))
+    result = pytester.runpytest_inprocess(*QUICK, option)
+
+    assert said == ("batches of 4 are served, and batches of 1, 8 were measured" in result.stdout.str())
+
+
+@pytest.mark.live
+def test_workers_stop_by_their_own_misses_alone(pytester: pytest.Pytester) -> None:
+    """Files stay together, so that one worker has all points."""
+    pytester.makepyfile(callable_test("batch_size=[1, 8], latency_p50_ms=1e-12"))
+    result = pytester.runpytest_subprocess("-p", "xdist", "-n1", "--dist=loadfile", *QUICK)
+
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["note: under pytest-xdist a worker skips larger batches only after a miss *"])

@@ -1,0 +1,41 @@
+"""A sweep as a picture."""
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.records import Budget
+from pytest_hwperf.core.sweeps import Sweep, SweepPoint, SweepRow, row_of, sweep_of
+from pytest_hwperf.reports import sweep_plot
+
+LIMIT = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
+
+
+def row(values: dict[str, int | float | str], seconds: float) -> SweepRow:
+    found = fake.estimate(seconds, seconds * 0.9, None, 400)
+    figures = [fake.figure("latency", statistic, found) for statistic in ("p50", "p95")]
+    rate = fake.figure("throughput", "mean", fake.estimate(1 / seconds, None, 1.1 / seconds, 9))
+    return row_of(SweepPoint(sweep="t", values=values, limits=(LIMIT,)), [*figures, rate])
+
+
+@pytest.mark.runtime
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        sweep_of("t.py::t[$x]", [row({"threads": n, "batch_size": b}, b / 1000) for n in (1, 2) for b in (1, 8)]),
+        sweep_of("t", [row({"kind": "a"}, 0.1), row({"kind": "b"}, 0.2)]),
+        sweep_of("t", []),
+    ],
+    ids=["numbers", "texts", "nothing"],
+)
+def test_a_sweep_is_drawn(sweep: Sweep) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need pytest-hwperf[plot]")
+
+    assert sweep_plot.render(sweep).startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_plot, "find_spec", lambda _: None)
+
+    with pytest.raises(UsageProblem, match=r"pip install pytest-hwperf\[plot\]"):
+        sweep_plot.render(sweep_of("t", []))

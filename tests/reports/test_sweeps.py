@@ -1,0 +1,68 @@
+"""A sweep as text: a row for each point, and the best for each goal."""
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.core.records import Budget, Figure
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.core.sweeps import SweepPoint, SweepRow, row_of, sweep_of
+from pytest_hwperf.reports.sweeps import lines_of, notes_of
+
+LIMIT = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
+
+
+def figure(metric: str, statistic: str, value: float, per: str = "call") -> Figure:
+    return fake.figure(metric, statistic, fake.estimate(value, value * 0.99, value * 1.01, 400), per=per)
+
+
+def row(batch: int, p95: float, *, rate: float | None = None, scenario: str = "") -> SweepRow:
+    point = SweepPoint(sweep="t", values={"batch_size": batch}, limits=(LIMIT,), rate=rate, scenario=scenario)
+    throughput = figure("sample_throughput", "mean", 1000.0 * batch, "window")
+    return row_of(point, [figure("latency", "p50", p95 / 2), figure("latency", "p95", p95), throughput])
+
+
+def test_each_point_has_a_row_and_each_goal_a_best_point() -> None:
+    skipped = SweepPoint(sweep="t", values={"batch_size": 64}, limits=(LIMIT,), skipped=state("said", text="too slow"))
+    rows = [row(1, 0.001), row(8, 0.004), row(32, 0.02), row_of(skipped, ())]
+
+    assert [
+        "sweep of t.py::t",
+        "  batch_size      p50      p95   samples          n  limits",
+        "           1   500 µs  1.00 ms  1.00 k/s  400 calls  passed",
+        "           8  2.00 ms  4.00 ms  8.00 k/s  400 calls  passed",
+        "          32  10.0 ms  20.0 ms  32.0 k/s  400 calls  failed",
+        "          64  skipped: too slow",
+        "  limits: latency p95 <= 10 ms",
+        "  sources: perf_counter",
+        "  lowest latency: batch_size 1: latency p50 500 µs (495 .. 505), n=400 calls",
+        "  highest throughput: batch_size 8: sample_throughput mean 8.00 k/s (7.92 .. 8.08), n=400 windows",
+    ] == [line.replace("  " * 21, "") if "skipped" in line else line for line in lines_of(sweep_of("t.py::t", rows))]
+
+
+def test_ties_scenarios_and_the_fill_delay_are_said() -> None:
+    lines = lines_of(sweep_of("t", [row(8, 0.004, rate=7000.0, scenario=name) for name in ("onnx", "sklearn")]))
+
+    assert "  scenario  batch_size      p50      p95   samples  fill delay          n  limits" == lines[1]
+    assert "  limits: latency p95 <= 10 ms; of latencies, with the fill delay" in lines
+    assert any(line.endswith("it cannot be told apart from sklearn, batch_size 8") for line in lines)
+
+
+def test_nothing_within_the_limits_is_said() -> None:
+    lines = lines_of(sweep_of("t", [row(1, 0.02), row(8, 0.02), row(32, 0.01)]))
+
+    assert "  no point is known to keep the limits: 2 failed, 1 inconclusive" == lines[-1]
+
+
+@pytest.mark.parametrize("rows", [[], [row_of(SweepPoint(sweep="t", values={"n": 1}), ())]], ids=["none", "unmeasured"])
+def test_a_sweep_without_figures_can_be_drawn(rows: list[SweepRow]) -> None:
+    assert not any("best" in line or "no point" in line for line in lines_of(sweep_of("t", rows)))
+
+
+def test_a_note_of_several_sweeps_is_said_once() -> None:
+    note = state("collection order")
+
+    assert 1 == len(notes_of([sweep_of("a", [], note), sweep_of("b", [], note)]))
+
+
+def test_foreign_text_is_made_visible() -> None:
+    assert "\x1b" not in lines_of(sweep_of("a\x1b[31m", []))[0]

@@ -1,0 +1,25 @@
+"""The page of traps is held against the code: what it says is said exists."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from pytest_hwperf.core.statements import _SENTENCES, Trap
+
+PAGE = Path(__file__).parents[1] / "docs" / "traps.md"
+SAID = re.compile(r"^\|[^|]*\|([^|]*)\|", re.MULTILINE)
+NO_KINDS = {"kind", "flip_rate", "probability_diff", "latency_mean_ms", "throughput_min_qps", "inconclusive"}
+
+
+def kinds() -> set[str]:
+    """Return what stands as code in the second column."""
+    cells = SAID.findall(PAGE.read_text(encoding="utf-8"))
+    return {code for cell in cells for code in re.findall(r"`([^`]+)`", cell)} - NO_KINDS
+
+
+def test_every_kind_on_the_page_exists() -> None:
+    assert set() == {kind for kind in kinds() if kind not in _SENTENCES and not kind.startswith("--")}
+
+
+def test_every_trap_stands_on_the_page() -> None:
+    assert set(get_args(Trap)) <= kinds()
