@@ -43,7 +43,7 @@ Doubt = Literal[
     "could have caught", "could have caught points", "slower than fp32", "waited for gpu",
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
-    "no profiler", "work uncounted", "integer work", "no peaks", "slopes",
+    "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "degrades",
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
@@ -176,6 +176,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "work uncounted": "not counted are {kinds}, {share:.0%} of the operators: the work is more than the figures",
     "integer work": "most of its work is on integers, and the peaks of this machine are those of float32",
     "no peaks": "the peaks of this machine with {threads:count thread} are not known: hwperf doctor measures them",
+    "under load": "a latency under a load holds waiting too: profile the same scenario without one",
     "slopes": "counted by two differences of lengths, {apart:.2%} apart",
     "no profiler": "the runtime of {scenario} shows no operators",
     "operators unknown": "operators of the {side} are not known: {why}",
