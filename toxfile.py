@@ -21,13 +21,14 @@ _SHORTER = ["python", "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", "n
 
 @impl
 def tox_add_core_config(core_conf: "ConfigSet", state: "State") -> None:  # noqa: ARG001 - tox calls it by these names
-    """Let `py311` and its like be looked for there first; what is not installed is skipped as before.
+    """Let `py311` and its like be looked for among the versions of pyenv after PATH; what is not installed is skipped.
 
     Where no environment is named, the commit decides which other Python is used: all of them take too long.
     """
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    programs = [os.environ.get("PATH", os.defpath), *map(str, versions.glob("3.*/bin"))]
+    os.environ.update(PATH=os.pathsep.join(programs), UV_PYTHON_DOWNLOADS="never")
     options = state.conf.options
-    options.discover = [*options.discover, *sorted(map(str, versions.glob("3.*/bin/python")))]
     if getattr(options, "env", None) is not None and options.env.is_default_list and not options.skip_env:
         options.skip_env = "|".join(_not_in_turn())
 

@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from pytest_hwperf.core.loads import Load, Served, early_stopping, rank_from_above, why_not_served
+from pytest_hwperf.core.early_stopping import early_stopping, rank_from_above
+from pytest_hwperf.core.loads import Load, Served, why_not_served
 from pytest_hwperf.core.ranks import nearest_rank
 from pytest_hwperf.loads.loadgen_log import LoadGenResult, read_summary
-from pytest_hwperf.loads.threads import Times, drive
+from pytest_hwperf.loads.threads import drive
+from pytest_hwperf.loads.times import Times
 
 CALL_S, SECONDS, QPS, WITHIN_MS, ROWS = 0.0005, 3.0, 500.0, 10.0, 8
 _FACTOR = np.full((280, 280), 0.5, dtype=np.float32)

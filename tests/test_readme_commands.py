@@ -32,7 +32,7 @@ EQUAL = "-pfakes.instant_pairs"  # where no timing of the pairs is shown, they f
 # `test_docs.py::test_the_readme_has_the_commands_that_ci_runs` holds these against tox.ini and .ci/run.
 INSTALL = [
     "python -m pip install . && python -m pytest example_project",
-    "python -m pip install tox && python -m tox",
+    "python -m pip install tox tox-uv && python -m tox",
 ]
 GATE = "pytest --hwperf-against=origin/main"
 # For each other command: what is written before it, its exit code, and what it shows.

@@ -20,7 +20,11 @@ def test_a_name_is_loaded() -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "reported"),
     [
-        ("scenarios", "onx_fp32", r"unknown scenario 'onx_fp32'\. Did you mean 'onnx_fp32'\? Allowed: onnx_fp32, "),
+        (
+            "scenarios",
+            "onx_fp32",
+            r"unknown scenario 'onx_fp32'\. Did you mean 'onnx_fp32'\? Allowed: ",
+        ),
         ("energy_meters", "zzz", r"unknown energy meter 'zzz'\. Allowed: "),
         ("stores", "sql", r"unknown store 'sql'\. Allowed: json"),
     ],

@@ -45,7 +45,8 @@ def stored_run_of(judgement: Judgement) -> StoredRun:
     run = judgement.run
     metrics = ((sample, run.metric(sample.metric)) for sample in run.samples)
     kept = tuple(sample for sample, metric in metrics if metric.exact and metric.margins)
-    return StoredRun(run=replace(run, samples=kept).with_result(None), figures=judgement.figures)
+    stored = replace(run, samples=kept, operators=None, roofline=None).with_result(None)
+    return StoredRun(run=stored, figures=judgement.figures)
 
 
 def compare_with_stored(

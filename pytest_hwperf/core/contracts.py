@@ -1,11 +1,14 @@
 """Protocols of scenarios, meters and stores, which parts satisfy without importing each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.records import Machine, Reading, StoredRun
+from pytest_hwperf.core.roofline import Work
 
 # What a meter covers: this process, the processors, boards; or nothing, where it is an estimate.
 Covered = Literal["process", "processors", "boards", "estimate"]
@@ -33,6 +36,33 @@ class Probabilities(Protocol):
 
     def probabilities(self, outputs: Any) -> Any | None:
         """Turn the outputs of one batch into probabilities, shape (n, k); None where the model has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallStage:
+    """A part of a predictor's call that can be made by itself."""
+
+    name: str  # "preprocess", "inference", "postprocess"
+    call: Callable[[Any], Any]  # takes a prepared batch, or what the stage before it has returned
+    is_after: bool = False  # whether it follows the timed call, and is no part of the latency
+
+
+@runtime_checkable
+class Staged(Protocol):
+    """What a predictor offers in addition, if its call may consist of stages."""
+
+    def stages(self) -> Sequence[CallStage]:
+        """Return the stages in their order; none where the call is one piece."""
+        ...
+
+
+@runtime_checkable
+class Compiling(Protocol):
+    """What a predictor offers in addition, if it compiles what it is called with."""
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the first call compiles, and tells nothing about the time of those after it."""
 
 
 class Scenario(Protocol):
@@ -86,6 +116,41 @@ class Arenas(Protocol):
     def arena_source(self) -> str:
         """Where they are from: "onnxruntime profile"."""
         ...
+
+
+@runtime_checkable
+class Profiled(Protocol):
+    """What a scenario offers in addition, if its runtime has a profiler of operators."""
+
+    def operators(self, X: Any, batch_size: int) -> ProfiledCalls:
+        """Run the model on the first rows of `X` under the profiler, in a session of its own.
+
+        Raises:
+            MeasurementError: the runtime gives no profile; says why.
+        """
+        ...
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """What a scenario offers in addition, if the operations of its model can be counted."""
+
+    def work(self, batch_size: int) -> Work:
+        """Count operations and bytes of a call of so many rows.
+
+        Raises:
+            MeasurementError: they cannot be counted; says why.
+        """
+        ...
+
+
+@runtime_checkable
+class Referring(Protocol):
+    """What a scenario offers in addition, if it is not compared with the usual reference."""
+
+    @property
+    def reference(self) -> str | None:
+        """Name of the scenario that its predictions are compared with; None for the usual one."""
 
 
 class ScenarioFactory(Protocol):

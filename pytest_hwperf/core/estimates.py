@@ -8,11 +8,12 @@ from functools import lru_cache
 from statistics import median
 from typing import TYPE_CHECKING
 
+from pytest_hwperf.core.early_stopping import CONFIDENCE, fewest_calls, rank_from_above
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.metrics import Better, Metric, metric_of
 from pytest_hwperf.core.ranks import nearest_rank, quantile
-from pytest_hwperf.core.records import Budget, Estimate, Figure, Run, Sample, Values, replace
-from pytest_hwperf.core.statements import Remark, state
+from pytest_hwperf.core.records import OF_A_LOAD, Budget, Estimate, Figure, Run, Sample, Values, replace
+from pytest_hwperf.core.statements import Kind, Remark, Statement, state
 from pytest_hwperf.core.structs import LARGEST
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 # 95 % that is reported: see docs/statistics.md.
 STOPPING_CONFIDENCE = 0.99
 REPORTED_CONFIDENCE = 0.90
+# Doubts about a load with which no budget passes.
+_VOIDING: frozenset[Kind] = frozenset({"no steady state", "backlog grows", "calls failed", "generator late"})
 
 
 def estimate(sample: Sample, statistic: str, *, confidence: float = REPORTED_CONFIDENCE) -> Estimate:
@@ -131,12 +134,20 @@ def _estimates(sample: Sample, statistics: Sequence[str], confidence: float) -> 
         raise MeasurementError(f"{sample.metric} has no values: measure at least one {sample.per}")
     ordered = np.sort(np.frombuffer(sample.values))
     _check(sample, ordered)
-    return [
+    found = [
         _estimate_weighted(sample, sample.weights, confidence)
         if statistic == "mean" and sample.weights
         else _estimate(sample, ordered, statistic, confidence)
         for statistic in statistics
     ]
+    voiding = tuple(one for one in sample.warnings if isinstance(one, Statement) and one.kind in _VOIDING)
+    return [_without_good_end(sample, one, voiding) for one in found] if voiding else found
+
+
+def _without_good_end(sample: Sample, estimate: Estimate, doubts: tuple[Statement, ...]) -> Estimate:
+    """Take away the bound by which a budget would pass; the other one may still fail it."""
+    end = "high" if metric_of(sample.metric).better == "lower" else "low"
+    return replace(estimate, **{end: None}, warnings=(*estimate.warnings, *doubts))
 
 
 def _estimate_weighted(sample: Sample, weights: Values, confidence: float) -> Estimate:
@@ -172,7 +183,8 @@ def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confi
         return _processes(ordered, confidence)
     if len(ordered) == 1 and metric.statistics == (statistic,):
         return _result(ordered, (float(ordered[0]), None, None), confidence, "single reading, no interval")
-    return _percentile(ordered, statistic, confidence)
+    percentile = _by_early_stopping if sample.per == OF_A_LOAD else _percentile
+    return percentile(ordered, statistic, confidence)
 
 
 def _mean_of(metric: Metric) -> "Callable[[NDArray[float64], float], Estimate]":
@@ -203,6 +215,22 @@ def _percentile(ordered: "NDArray[float64]", statistic: str, confidence: float) 
     )
     method = "nearest rank, order-statistic interval, this process only"
     return _result(ordered, bounds, confidence, method, *warnings)
+
+
+def _by_early_stopping(ordered: "NDArray[float64]", statistic: str, confidence: float) -> Estimate:
+    """Nearest rank with the bounds of early stopping, whose confidence is at least that asked for."""
+    n, confidence = len(ordered), max(confidence, 2 * CONFIDENCE - 1)
+    rank, low, _, warnings = _ranks(n, statistic, confidence)
+    q = float(quantile(statistic))
+    beyond, needed = rank_from_above(n, q), fewest_calls(q)
+    lacking = state("no bound", statistic=statistic, side="upper", level=100 * CONFIDENCE, needed=needed, n=n)
+    kept = [one for one in warnings if isinstance(one, Statement) and one.kind != "no bound"]
+    bounds = (
+        float(ordered[rank - 1]),
+        float(ordered[low - 1]) if low >= 1 else None,
+        float(ordered[n - beyond]) if beyond else None,
+    )
+    return _result(ordered, bounds, confidence, "nearest rank, early stopping", *kept, *([] if beyond else [lacking]))
 
 
 @lru_cache  # the tests of a run of pytest take equally many calls

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from pytest_hwperf.core.metrics import Better
+from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.records import Margin, Values
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.structs import Count, ErrorRate, Number, Record, Share, Size
@@ -118,6 +119,14 @@ class Evidence(Record, frozen=True, kw_only=True):
             raise ValueError("a hypothesis is there twice")
 
 
+class PairedProfiles(Record, frozen=True, kw_only=True):
+    """Where the time of a call goes on both sides, each in a fresh process of its own."""
+
+    measurement: Measurement
+    baseline: ProfiledCalls
+    candidate: ProfiledCalls
+
+
 class Gate(Record, frozen=True, kw_only=True):
     """A paired gate: what was rerun against what, and the evidence."""
 
@@ -128,3 +137,4 @@ class Gate(Record, frozen=True, kw_only=True):
     shared: Mapping[str, str]  # file of the candidate that the baseline was given → SHA-256
     seconds: Mapping[str, Size]  # where the time went: checkout, rehearsal, screen, confirm, processes
     warnings: tuple[str, ...] = ()
+    profiles: tuple[PairedProfiles, ...] = ()  # of measurements that were asked where their time goes

@@ -20,6 +20,7 @@ FEWEST_PROCESSES = 3  # a side: where their values agree, no more are needed
 PROCESSES: Mapping[Literal["memory", "cold"], int] = {"memory": 3, "cold": 5}  # of one measurement: peaks agree sooner
 
 _OF_DATA = frozenset({"data", "lengths"})  # conditions: their digest, and the mix of lengths of their rows
+_IN_A_ROW = "single_stream"  # condition `load` of calls that follow each other
 _LEAST_ENERGY = 0.05  # margin: a window's energy also depends on temperature and other load
 _FIXED: Mapping[Taken, Literal["example", "file"]] = {"examples": "example", "file": "file", "session": "file"}
 
@@ -62,6 +63,7 @@ class Facts(Record, frozen=True, kw_only=True):
     conditions: Mapping[str, str] = {}
     scenario: str = ""
     parts: tuple[str, ...] = ()  # metrics of what its calls consist of, such as the items of a stream
+    has_operators: bool = False  # whether its runtime can tell where the time of a call goes
 
 
 @dataclass(slots=True, kw_only=True)
@@ -246,7 +248,7 @@ def _ask(
             found.fixed_samples.extend(_fixed_sample(hypothesis, exact))
         elif metric.in_processes:
             found.processes.extend([hypothesis] * (margin.metric in test.metrics))
-        elif reciprocal := _reciprocal(margin, test.named):
+        elif then.get("load", _IN_A_ROW) == _IN_A_ROW and (reciprocal := _reciprocal(margin, test.named)):
             found.parts[key] = ("not comparable", state("reciprocal", other=reciprocal))
         elif metric.in_turns == "part":
             found.hypotheses.extend([hypothesis] * all(metric.name in one.parts for one in facts))

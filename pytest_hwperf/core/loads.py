@@ -5,34 +5,42 @@ latency counts from then, so that a stall is in the latency of every call that h
 """
 
 import math
+import re
 from array import array
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from fractions import Fraction
 from itertools import pairwise
 from typing import Literal, get_args
 
 from pytest_hwperf.core.budgets import nearest
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import Values
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
+from pytest_hwperf.core.ranks import quantile
+from pytest_hwperf.core.records import Budget, Values, replace
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.structs import Count, Record, Size
 
 LoadKind = Literal["single_stream", "multi_stream", "concurrency", "offline", "server"]
 
 WITHIN = 0.99  # share of the calls that keep the bound at a rate that can be served
-CONFIDENCE = 0.99  # of the bound that early stopping gives
 LONGEST_S = 3600.0  # that a load may last
 FASTEST_QPS = 1e6
 MOST_IN_FLIGHT = 1024
+MOST_WAITING = 256  # requests at once, unless the load says another number
 _LAGGING = 0.1  # of the bound, or of the median latency: more of it is the generator's own delay
 _OPEN: frozenset[LoadKind] = frozenset({"offline", "server"})
 _FIELDS: Mapping[LoadKind, tuple[str, ...]] = {
     "single_stream": ("seconds",),
-    "multi_stream": ("seconds", "rows"),
-    "concurrency": ("seconds", "in_flight"),
+    "multi_stream": ("rows", "seconds"),
+    "concurrency": ("in_flight", "seconds"),
     "offline": ("calls", "in_flight"),
     "server": ("qps", "seconds", "seed", "shape", "within_ms", "in_flight"),
 }
+_NEEDED: Mapping[LoadKind, tuple[str, str]] = {  # what has no default → an example
+    "server": ("qps", "the calls a second, such as qps=200"),
+    "concurrency": ("in_flight", "the calls at once, such as in_flight=4"),
+}
+_ALWAYS = frozenset({"qps", "seconds", "seed", "rows", "calls"})
 
 
 class Load(Record, frozen=True, kw_only=True):
@@ -43,19 +51,43 @@ class Load(Record, frozen=True, kw_only=True):
     seconds: Size = 2.0
     seed: Count = 1  # of the schedule
     shape: Size = 1.0  # of the gamma distribution of the gaps: 1 is Poisson, more is more regular, less is in bursts
-    in_flight: Count = 1  # calls at once, at most
+    in_flight: Count = 0  # calls at once, at most; 0: not given
     rows: Count = 8  # of a call of multi_stream
     calls: Count = 1000  # of offline, all due at once
     within_ms: Size = 0.0  # a call later than this is no good answer; 0: any is
+    most: Count = 0  # calls after which it ends, as a turn of a pair does; 0: when its time is over
+    url: str = ""  # to which requests are sent; "": calls are made in this process
 
     @property
     def is_open(self) -> bool:
         """Whether calls arrive without waiting for the ones before."""
         return self.kind in _OPEN
 
+    def at_once(self, *, waiting: bool) -> int:
+        """Return how many calls may run at once: one unless given.
+
+        Args:
+            waiting: whether calls only wait, as requests and other async ones do; those of an open load then are as
+                many as are due.
+        """
+        return self.in_flight or (MOST_WAITING if waiting and self.is_open else 1)
+
+    @property
+    def arrivals(self) -> str:
+        """Say how calls arrive, and from when their latency counts."""
+        return {
+            "single_stream": "calls one after the other",
+            "multi_stream": f"calls of {self.rows} rows one after the other",
+            "concurrency": f"a closed loop of {self.in_flight}, which hides queueing",
+            "offline": f"{self.calls} calls due at once",
+            "server": f"from a schedule of {self.qps:g}/s",
+        }[self.kind]
+
     def __str__(self) -> str:
+        """Say what decides its times: the address is no part of it."""
         told = {name: getattr(self, name) for name in _FIELDS[self.kind]}
-        return " ".join([self.kind, *(f"{name}={value:g}" for name, value in told.items())])
+        shown = (f"{name}={value:g}" for name, value in told.items() if name in _ALWAYS or value != _USUAL[name])
+        return " ".join([self.kind, *shown])
 
 
 class Served(Record, frozen=True, kw_only=True):
@@ -70,6 +102,11 @@ class Served(Record, frozen=True, kw_only=True):
     def latencies(self) -> Values:
         """Seconds from when each call was due."""
         return array("d", (end - due for due, end in zip(self.due, self.ended, strict=True)))
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all calls were due at one moment."""
+        return len(self.due) > 1 and self.due[0] == self.due[-1]
 
     @property
     def lag_s(self) -> float:
@@ -89,13 +126,36 @@ def parse_load(keywords: Mapping[str, object]) -> Load:
         hint = nearest(str(kind), get_args(LoadKind))
         raise UsageProblem(f"hwload: kind={kind!r} is no load.{hint} Allowed: {', '.join(get_args(LoadKind))}")
     fields = _FIELDS[kind]  # type: ignore[index] # one of its arguments, as was asked just now
-    if unknown := sorted({*keywords} - {"kind", *fields}):
-        hint = nearest(unknown[0], fields)
-        raise UsageProblem(f"hwload: {unknown[0]}= says nothing of a {kind} load.{hint} Allowed: {', '.join(fields)}")
-    values = {name: _number(name, value) for name, value in keywords.items() if name != "kind"}
-    if kind == "server" and not values.get("qps"):
-        raise UsageProblem("hwload: a server load needs qps=, the calls a second, such as qps=200")
-    return Load(kind=kind, **values)  # type: ignore[arg-type] # the same; counts are whole, as `_number` says
+    if unknown := sorted({*keywords} - {"kind", "url", *fields}):
+        hint, allowed = nearest(unknown[0], fields), ", ".join([*fields, "url"])
+        raise UsageProblem(f"hwload: {unknown[0]}= says nothing of a {kind} load.{hint} Allowed: {allowed}")
+    values = {name: _number(name, value) for name, value in keywords.items() if name not in ("kind", "url")}
+    needed, example = _NEEDED.get(kind, ("", ""))  # type: ignore[call-overload] # the same
+    if needed and not values.get(needed):
+        raise UsageProblem(f"hwload: a {kind} load needs {needed}=, {example}")
+    url = checked_address(keywords.get("url", ""))
+    return Load(kind=kind, url=url, **values)  # type: ignore[arg-type] # the same; counts are whole, as `_number` says
+
+
+def piece_of(load: Load, calls: int) -> Load:
+    """Return a load of so many calls, which begins as this one does: a turn in a pair, the same on both sides."""
+    return replace(load, most=calls, calls=calls, seconds=LONGEST_S)
+
+
+def checked_address(url: object) -> str:
+    """Return the address that requests are sent to, "" for none.
+
+    Raises:
+        UsageProblem: it is none.
+    """
+    if not isinstance(url, str) or not (url == "" or is_address(url)):
+        raise UsageProblem(f"hwload: url={url!r}: an address, such as http://127.0.0.1:8000/predict")
+    return url
+
+
+def is_address(text: object) -> bool:
+    """Whether something is an address that requests can be sent to."""
+    return isinstance(text, str) and re.fullmatch(r"https?://[^\s/?#]+([/?][^\s#]*)?", text) is not None
 
 
 _RANGES: Mapping[str, tuple[float, float]] = {
@@ -109,6 +169,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "within_ms": (1e-6, 1e9),
 }
 _WHOLE = frozenset({"seed", "in_flight", "rows", "calls"})
+_USUAL: Mapping[str, float] = {"shape": 1.0, "within_ms": 0.0, "in_flight": 0}
 
 
 def _number(name: str, value: object) -> float:
@@ -120,49 +181,16 @@ def _number(name: str, value: object) -> float:
     return value
 
 
-def fewest_calls(q: float, confidence: float = CONFIDENCE) -> int:
-    """Return how many calls a bound of the percentile `q` takes by early stopping.
+def bound_of(load: Load, budgets: Sequence[Budget]) -> float | None:
+    """Return the latency in s within which a call is a good answer: that of the load, else of the budgets.
 
-    References:
-        Reddi et al., MLPerf Inference Benchmark, ISCA 2020. Example: 64 for 0.90, 662 for 0.99.
+    Of several budgets on percentiles, the highest percentile's limit holds for most calls.
     """
-    n = 1
-    while not rank_from_above(n, q, confidence):
-        n += max(1, n // 1000)
-    while rank_from_above(n - 1, q, confidence):
-        n -= 1
-    return n
-
-
-def early_stopping(latencies: Sequence[float], q: float, confidence: float = CONFIDENCE) -> float | None:
-    """Return a bound that the percentile `q` keeps with this confidence: the t-th largest; None from too few calls.
-
-    Args:
-        latencies: in any order.
-        q: 0.99 for p99.
-        confidence: one-sided.
-
-    Returns:
-        The t-th largest latency, where t is the largest number of which binom.cdf(t, n, 1 - q) is at most
-        1 - confidence.
-    """
-    t = rank_from_above(len(latencies), q, confidence)
-    return sorted(latencies)[-t] if t else None
-
-
-@lru_cache(maxsize=1000)
-def rank_from_above(n: int, q: float, confidence: float = CONFIDENCE) -> int:
-    """Return the largest t with binom.cdf(t, n, 1 - q) <= 1 - confidence; 0 where there is none."""
-    from scipy.special import bdtr
-
-    low, high = 0, n  # cdf rises with t: at `high` it is 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if bdtr(middle, n, 1 - q) <= 1 - confidence:
-            low = middle
-        else:
-            high = middle
-    return low
+    if load.within_ms:
+        return load.within_ms / 1e3
+    limits = {quantile(one.statistic): one.limit for one in budgets if one.metric == MEDIAN_LATENCY[0]}
+    limits.pop(Fraction(0), None)
+    return limits[max(limits)] if limits else None
 
 
 def why_not_served(load: Load, served: Served) -> Statement | None:
@@ -182,17 +210,16 @@ def why_not_served(load: Load, served: Served) -> Statement | None:
     return None
 
 
-def why_unsure(load: Load, served: Served) -> Statement | None:
-    """Say why the generator itself, and not what it calls, may have made the latency; None where it did not."""
+def why_unsure(served: Served, within_s: float | None) -> Statement | None:
+    """Say why the generator itself, and not what it calls, may have made the latency; None where it did not.
+
+    Args:
+        served: by a load.
+        within_s: against which it would matter; None: the median latency.
+    """
     latencies = sorted(served.latencies)
-    allowed = _LAGGING * (load.within_ms / 1e3 or (latencies[len(latencies) // 2] if latencies else 0.0))
+    allowed = _LAGGING * (within_s or (latencies[len(latencies) // 2] if latencies else 0.0))
     return state("generator late", lag=served.lag_s, allowed=allowed) if served.lag_s > allowed else None
-
-
-def goodput(load: Load, served: Served) -> float:
-    """Return the calls a second that ended within the bound, over the whole span of the load."""
-    good = sum(one <= load.within_ms / 1e3 or not load.within_ms for one in served.latencies)
-    return good / max([load.seconds if load.kind == "server" else 0.0, *served.ended])
 
 
 def _waiting(served: Served) -> list[int]:

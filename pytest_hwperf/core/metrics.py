@@ -18,8 +18,11 @@ Taken = Literal["calls", "parts", "windows", "memory", "cold", "examples", "file
 # What a block of a pair's turns measures of it; "part": its median, as the side reports it; "window": nothing, so that
 # the energy meter takes a window of its own.
 InTurns = Literal["", "seconds", "rate", "CPU seconds", "part", "window"]
-# What the total of a window is divided by: its calls, their rows, or the seconds of the allotted cores.
-Spread = Literal["call", "row", "core second"]
+# What the total of a window is divided by: its calls, their rows, the seconds of the allotted cores, or its seconds.
+Spread = Literal["call", "row", "core second", "second"]
+
+LONGEST_STAGE = 60  # characters of its name
+_STAGE = "stage_"  # how the metric of a stage begins: `stage_preprocess`
 
 NO_REMEDY = "this measurement does not give it"
 
@@ -71,8 +74,8 @@ class Metric:
 
     @property
     def is_rate(self) -> bool:
-        """Whether it counts per second: the mean over equal counts is then the harmonic one."""
-        return self.unit == "1/s"
+        """Whether it counts per second in windows of equal counts: the mean is then the harmonic one."""
+        return self.unit == "1/s" and self.spread != "second"
 
     @property
     def in_processes(self) -> bool:
@@ -112,6 +115,9 @@ _items = partial(
     shown=("p50", "p95"),
     margins=(DefaultMargin(statistic="p50", size=0.02),),
     remedy=_STREAMS,
+)
+_stage = partial(
+    Metric, title="time of a stage of a call", unit="s", better="lower", taken="parts", statistics=("p50",)
 )
 _cold = partial(Metric, unit="s", better="lower", taken="cold")
 _memory = partial(Metric, unit="B", better="lower", exact=True, taken="memory", grows_with_batch=True)
@@ -202,6 +208,16 @@ _ROWS = (
         better="higher",
         budgets=(BudgetKeyword(keyword="throughput_min_sps", statistic="mean", factor=1.0),),
         remedy=_BATCHES,
+    ),
+    _windows(
+        name="goodput",
+        title="calls of a load per second that were completed within the latency asked for",
+        unit="1/s",
+        better="higher",
+        spread="second",
+        shown=("mean",),
+        budgets=(BudgetKeyword(keyword="goodput_min_qps", statistic="mean", factor=1.0),),
+        remedy="it needs a load: @pytest.mark.hwload(...)",
     ),
     _examples(
         name="accuracy",
@@ -320,8 +336,19 @@ STATISTICS = tuple(dict.fromkeys(statistic for metric in METRICS.values() for st
 
 
 def metric_of(name: str, better: Better = "lower") -> Metric:
-    """Return the known metric `name`, or one of the user's own of that name: unit 1, not exact."""
-    return METRICS.get(name) or Metric(name=name, better=better)
+    """Return the known metric `name`, that of a stage, or one of the user's own of that name: unit 1, not exact."""
+    known = METRICS.get(name)
+    return known or (_stage(name=name) if is_stage(name) else Metric(name=name, better=better))
+
+
+def stage_metric(stage: str) -> str:
+    """Return the name of the metric of one stage of a call: `stage_preprocess`."""
+    return f"{_STAGE}{stage}"
+
+
+def is_stage(metric: str) -> bool:
+    """Whether a metric is that of a stage."""
+    return metric.startswith(_STAGE)
 
 
 def taken_by(*ways: Taken) -> tuple[str, ...]:

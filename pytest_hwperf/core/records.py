@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from pytest_hwperf.core.metrics import METRICS, Better, Metric, Scale, metric_of
+from pytest_hwperf.core.operators import OperatorProfile
+from pytest_hwperf.core.roofline import Roofline
 from pytest_hwperf.core.statements import Difference, Kind, Remark, Statement, differing, state
 from pytest_hwperf.core.structs import Count, Number, Record, Share, Size
 
@@ -27,6 +29,8 @@ SCHEMA = 2  # of every record that is written; raised when a reader of the old s
 
 Key = tuple[str, str]  # metric and statistic
 R = TypeVar("R", bound=Record)
+
+OF_A_LOAD = "call of a load"  # a unit of replication: percentiles of such values have bounds by early stopping
 
 _SAME = 1e-9  # relative: apart from rounding
 
@@ -114,6 +118,8 @@ class Run(Record, frozen=True, kw_only=True, dict=True, gc=True):
     context: Mapping[str, str]  # for information: interference, model digest, provider …
     unmeasured: Mapping[str, Statement] = {}  # metric → why it was not measured
     directions: Mapping[str, Better] = {}  # the user's own metrics → what is better
+    roofline: Roofline | None = None  # work of a call and what limits it; None where it was not asked
+    operators: OperatorProfile | None = None  # where the time of a call goes; None where it was not asked
 
     @property
     def result(self) -> Any:
@@ -237,6 +243,7 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
     cause: Statement | None = None  # why there is no baseline, what made it not comparable, why it is undecided
     warnings: tuple[str, ...] = ()
     interference: Share | None = None  # share of the timed blocks that were preempted; None: not known
+    moved: Statement | None = None  # the operator that changed most; None where both sides' operators are not known
 
     @property
     def reason(self) -> str:

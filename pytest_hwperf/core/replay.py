@@ -7,6 +7,7 @@ from itertools import zip_longest
 
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Gate, Measurement, MeasurementKey
+from pytest_hwperf.core.explanations import explained
 from pytest_hwperf.core.paired import is_ratio, pair_value
 from pytest_hwperf.core.records import Budget, Comparison, Judgement, Policy, Verdict
 from pytest_hwperf.core.report import Report
@@ -30,7 +31,8 @@ class Recomputed:
 
 def recompute(report: Report) -> Recomputed:
     """Judge every figure, pair value, comparison and verdict of a report again; return what does not agree."""
-    settled = {asked.key: one for gate in report.gates for asked, one in decide(gate.evidence).items()}
+    gates = [explained(decide(gate.evidence), gate.profiles) for gate in report.gates]
+    settled = {key: one for decided in gates for key, one in decided.items()}
     found, agreeing, beyond = [line for gate in report.gates for line in _pair_values(gate)], 0, 0
     due = set(settled)
     for judgement in report.judgements:

@@ -18,7 +18,7 @@ from pytest_hwperf.core.units import counted, show, show_change, show_number
 Unmeasured = Literal[
     "said", "not given", "energy off", "energy takes seconds", "few windows", "no idle power",
     "idle power moved", "no reference", "part unmeasured", "other windows", "no embodied carbon",
-    "growth in steps", "never called", "traced", "no probabilities",
+    "growth in steps", "never called", "traced", "no probabilities", "no bound of goodput", "elsewhere",
     "does not convert", "no int8 form", "weight-only", "unchanged", "not int8",
 ]  # fmt: skip
 # Why there is nothing to compare, or why it is undecided.
@@ -41,7 +41,10 @@ Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
     "could have caught", "could have caught points", "slower than fp32",
-    "calls failed", "late calls", "backlog grows", "generator late",
+    "stages miss", "stages apart", "stage after",
+    "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
+    "no profiler", "work uncounted", "integer work", "no peaks",
+    "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "degrades",
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
@@ -68,6 +71,9 @@ _SENTENCES: Mapping[Kind, str] = {
     "few windows": "{windows:count window} of {shortest_s:s} or more fitted, {needed} needed: raise --hwperf-max-time",
     "no idle power": "no idle power: {why}",
     "idle power moved": "the idle machine drew {least} and {most} W before and after: more than 5 % apart",
+    "elsewhere": "requests are answered by another process: measure it there",
+    "no bound of goodput": "it needs a latency within which an answer is good: hwload(within_ms=...), or a budget on a "
+    "percentile of the latency",
     "no reference": "no reference scenario {reference}: {why}",
     "no probabilities": "{scenario} gives no probabilities",
     "does not convert": "{model} does not convert to {form} with {converter}: {why}",
@@ -156,6 +162,22 @@ _SENTENCES: Mapping[Kind, str] = {
     "could have caught": "could have caught a change {sign} {change:change}",
     "could have caught points": "could have caught a change {sign} {change:points}",
     "slower than fp32": "{test}: {scenario} takes {now:s}, {reference} {then:s} ({change:change})",
+    "stages miss": "stages sum to {sum:s} of {whole:s}",
+    "stages apart": "stages were timed in calls of their own, which took {whole:s} where those of latency took "
+    "{latency:s}",
+    "stage after": "{stage} follows the timed call and is no part of latency",
+    "too short to profile": "too short to profile: {latency:s} for {operators:count operator} and {rows:count row}, of "
+    "which the profiler's own cost of 5 µs an operator would be most: give batches of 256 rows, or calls above 20 µs "
+    "an operator",
+    "low coverage": "operators cover {coverage:.0%} of the call, less than {least:.0%}: their shares would say little",
+    "operator moved": "{operator} takes {candidate:s} of a call, {baseline:s} in the baseline: {share:.0%} of the "
+    "change",
+    "framework moved": "no operator moved more than what is outside of them: {share:.0%} of the change",
+    "work uncounted": "not counted are {kinds}, {share:.0%} of the operators: the work is more than the figures",
+    "integer work": "most of its work is on integers, and the peaks of this machine are those of float32",
+    "no peaks": "the peaks of this machine with {threads:count thread} are not known: hwperf doctor measures them",
+    "no profiler": "the runtime of {scenario} shows no operators",
+    "operators unknown": "operators of the {side} are not known: {why}",
     "turns preempted": "{percent:.0f} % of turns preempted",
     "calls failed": "{failed} of {calls} calls failed",
     "late calls": "{late} of {calls} calls later than {limit:s}",
@@ -183,6 +205,9 @@ _SENTENCES: Mapping[Kind, str] = {
     "workers stop alone": "under pytest-xdist a worker skips larger batches only after a miss that it measured itself",
     "memory lost": "the process that measures the memory at {point} was lost ({why}), and a larger batch takes more",
     "cut off": "interrupted: {rounds:count whole round} of {of} before it",
+    "no steady state": "no steady state: the last three of {windows:count window} differ by a factor of {ratio:.2f} in "
+    "{what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",
+    "degrades": "latency rose by {rise:s} over {seconds:s} of the load, where its median is {middle:s}",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
     "steal": "the host took {share:.0%} of the CPU time for others (steal)",
@@ -240,6 +265,11 @@ def state(kind: Kind, differences: tuple[Difference, ...] = (), /, **facts: str 
         numbers={name: float(fact) for name, fact in facts.items() if not isinstance(fact, str)},
         differences=differences,
     )
+
+
+def is_lacking(remark: Remark) -> bool:
+    """Whether a remark says that values are too few for a bound."""
+    return isinstance(remark, Statement) and remark.kind == "no bound"
 
 
 def said(text: object) -> Statement:

@@ -20,6 +20,8 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "1": ((1.0, ""),),
 }
 
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
 # For each base unit: its name in exports, where all numbers of a name share one unit, and how many make a base unit.
 EXPORT_UNITS: Mapping[str, tuple[str, float]] = {
     "s": ("ms", 1e3),
@@ -61,6 +63,12 @@ def show(value: float, unit: str) -> str:
     """Write a quantity in its best display unit, as `6.31 ms`."""
     factor, name = scale_for(unit, value)
     return f"{show_number(value / factor)} {name}".rstrip()
+
+
+def show_amount(value: float, unit: str) -> str:
+    """Write a large amount with a prefix, as `1.27 MB` or `93.2 GFLOP/s`."""
+    factor, prefix = next((one for one in _PREFIXES if value >= one[0]), (1.0, ""))
+    return f"{show_number(value / factor)} {prefix}{unit}"
 
 
 def show_limit(limit: float, unit: str, better: str) -> str:

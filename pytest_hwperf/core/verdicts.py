@@ -7,6 +7,7 @@ from pytest_hwperf.core.estimates import REPORTED_CONFIDENCE, clear_of, needed_f
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, Metric
 from pytest_hwperf.core.ranks import quantile
 from pytest_hwperf.core.records import (
+    OF_A_LOAD,
     Budget,
     BudgetOutcome,
     Comparison,
@@ -159,7 +160,8 @@ def _time_needed(run: Run, figure: Figure, outcome: BudgetOutcome) -> str:
     lacking = [
         w.numbers["needed"] for w in figure.estimate.warnings if isinstance(w, Statement) and w.kind == "no bound"
     ]
-    if outcome != "inconclusive" or not lacking or latency is None or figure.metric != latency.metric:
+    asked = latency is not None and figure.metric == latency.metric and latency.per != OF_A_LOAD
+    if outcome != "inconclusive" or not lacking or latency is None or not asked:
         return ""
     seconds = lacking[0] * sum(latency.values) / len(latency.values)
     return f"; {_calls_take(int(lacking[0]), latency.per, seconds)}"
@@ -219,6 +221,7 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
         str(comparison.caught(metric.better) or ""),
         str(comparison.disturbance or ""),
         comparison.reason,
+        str(comparison.moved or ""),
         comparison.how,
     ]
     return ", ".join(part for part in parts if part)

@@ -1,15 +1,20 @@
 """Answers of the pairs to everything that they were asked, also where they observed nothing."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
+from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, PairedProfiles
+from pytest_hwperf.core.explanations import explained
 from pytest_hwperf.core.hypotheses import PairedAnswers, Questions
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import Statement
 
 
 def answers_of(
-    evidence: Evidence, questions: Questions, dropped: Mapping[Hypothesis, Statement], met: Collection[Measurement]
+    evidence: Evidence,
+    questions: Questions,
+    dropped: Mapping[Hypothesis, Statement],
+    met: Collection[Measurement],
+    profiles: Sequence[PairedProfiles] = (),
 ) -> PairedAnswers:
     """Decide what was observed, and give the reason for everything else.
 
@@ -18,8 +23,9 @@ def answers_of(
         questions: that they were asked; hypotheses without a comparison are added to its parts.
         dropped: hypotheses that gave no value again and again, and why.
         met: measurements of the rehearsal.
+        profiles: where the time of a call goes, of some measurements.
     """
-    comparisons = {hypothesis.key: comparison for hypothesis, comparison in decide(evidence).items()}
+    comparisons = explained(decide(evidence), profiles)
     questions.parts.update({one.key: ("not comparable", why) for one, why in dropped.items()})
     silent = {key for one in evidence.hypotheses if (key := one.key) not in comparisons} - questions.parts.keys()
     questions.parts.update(dict.fromkeys(silent, ("inconclusive", evidence.stopped)))

@@ -31,7 +31,7 @@ def subject_of(spec: ModelSpec) -> "Subject":
     import numpy as np
 
     from pytest_hwperf.measure.subjects import subject_of_callable, subject_of_scenario
-    from pytest_hwperf.scenarios.onnx_file import onnx_file
+    from pytest_hwperf.scenarios.onnx_file import compared_file
 
     with np.load(spec.data, allow_pickle=False) as data:
         X, y = data["X"], data.get("y")
@@ -39,7 +39,7 @@ def subject_of(spec: ModelSpec) -> "Subject":
         function = function_of(spec.model)
         return subject_of_callable(function, (X,), {}, y_true=y, batch_size=spec.batch_size)
     # Whether outputs are labels is known only where there are some to hold them against.
-    scenario = replace(onnx_file(Path(spec.model), spec.threads), classifies=y is not None)
+    scenario = replace(compared_file(Path(spec.model), spec.threads), classifies=y is not None)
     return subject_of_scenario(scenario, X, y, spec.batch_size)
 
 

@@ -25,7 +25,7 @@ from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.sampling import Sampler
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, subject_of_callable, subject_of_scenario
-from pytest_hwperf.scenarios.onnx_file import onnx_file
+from pytest_hwperf.scenarios.onnx_file import compared_file
 from pytest_hwperf.scenarios.threads import limit_threads
 
 _PROCESSES = 3  # for the memory of a point
@@ -88,7 +88,7 @@ class ModelAtPoints:
 
     def _open(self, threads: int) -> Any:
         """Return the scenario of a file, whose session all batch sizes share."""
-        scenario = onnx_file(Path(self._model), threads)
+        scenario = compared_file(Path(self._model), threads)
         return dataclasses.replace(scenario, load=cache(scenario.load), classifies=False)
 
 

@@ -25,6 +25,7 @@ from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.answers import answers_of
 from pytest_hwperf.gate.processes import ProcessSampler
+from pytest_hwperf.gate.profiles import SideProfiler
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.repeats import repeat_alarms
 from pytest_hwperf.host.command_line import Command, PytestCommand
@@ -58,6 +59,7 @@ class GateRequest:
     share: Sequence[str] = ()  # globs of files that the baseline is given
     base_python: Interpreter | None = None  # of the baseline, None for this one
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
+    operators: bool = False  # whether both sides' operators are asked for, and not of regressions alone
     progress: Callable[[Progress], None] = field(default=lambda _: None)
 
 
@@ -116,7 +118,11 @@ def run_gate(request: GateRequest) -> GateResult:
         repeat_alarms(questions, request.alpha, again, in_time=lambda: monotonic() < until, why_late=late)
         sampler = ProcessSampler(partial(_commands_of, request, trees, caches), conductor.random, until, late)
         evidence = _measured(conductor, request, questions, sampler)
-    answers = answers_of(evidence, questions, conductor.dropped, {*trace.facts, *trace.uneven})
+        profiler = SideProfiler(commands=sampler.commands, until=until, asked=request.operators)
+        profiles = profiler.profiles(evidence, trace.facts)
+        if profiles:
+            conductor.seconds["operators"] = profiler.seconds
+    answers = answers_of(evidence, questions, conductor.dropped, {*trace.facts, *trace.uneven}, profiles)
     complete = completeness([test.node for test in request.tests], evidence, decide(evidence))
     if complete.is_empty:
         raise UsageProblem(_why_none(request, evidence, questions, conductor.seconds, trace.wall_s))
@@ -127,6 +133,7 @@ def run_gate(request: GateRequest) -> GateResult:
         evidence=evidence,
         shared=trees.shared,
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
+        profiles=tuple(profiles),
         warnings=(*trees.warnings, *filter(None, [unseen, same_code(trees, trace.files), _planted(request.plant)])),
     )
     return GateResult(gate=gate, answers=answers, changed=trees.changed, completeness=complete, gone=_gone(trace))

@@ -14,7 +14,7 @@ from pytest_hwperf.host.files import read_text
 # Runtimes whose version decides speed; read from their metadata, which imports nothing.
 _LIBRARIES = (
     *("numpy", "scipy", "scikit-learn", "onnx", "onnxruntime", "skl2onnx", "threadpoolctl"),
-    *("torch", "openvino", "xgboost", "lightgbm"),
+    *("torch", "openvino", "xgboost", "xgboost-cpu", "lightgbm", "onnxruntime-gpu", "ai-edge-litert"),
 )
 _THREADS = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),

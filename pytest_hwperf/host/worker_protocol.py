@@ -7,16 +7,21 @@ from typing import Literal
 
 from pytest_hwperf.core.errors import SerialisationError, WorkerError
 from pytest_hwperf.core.evidence import Side
+from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.records import Run
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Count, Number, Record
 from pytest_hwperf.host.files import replace_file
 
-PROTOCOL = 5  # both sides must speak the same: a worker may run another version of this package
+PROTOCOL = 6  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker
+# Set in a process of a pair: code that a runtime compiles may be taken from a process before it, since of a pair only
+# the calls after the first are compared. Other processes compile everything anew.
+SHARES_COMPILED = "HWPERF_SHARES_COMPILED"
 
-# Measure memory, time a cold start, name lines that allocate, make the whole measurement again, or be half of a pair.
-Role = Literal["memory", "cold", "sites", "run", "pair"]
+# Measure memory, time a cold start, name lines that allocate, profile the operators of a runtime, make the whole
+# measurement again, or be half of a pair.
+Role = Literal["memory", "cold", "sites", "operators", "run", "pair"]
 
 
 class ModelSpec(Record, frozen=True, kw_only=True):
@@ -66,6 +71,7 @@ class WorkerResult(Record, frozen=True, kw_only=True):
     sources: Mapping[str, str] = {}  # metric → what it was read from, where the role has several
     series: Mapping[str, list[Number]] = {}  # name → readings in their order, in base units
     sites: tuple[HeldMemory, ...] = ()  # of the role `sites`, the largest first
+    operators: ProfiledCalls | None = None  # of the role of that name
     protocol: int = PROTOCOL
 
 

@@ -17,4 +17,6 @@ def schedule(load: Load) -> Values:
     chance, due, now = random.Random(load.seed), array("d"), 0.0  # noqa: S311 - a schedule is no secret
     while (now := now + chance.gammavariate(load.shape, 1 / (load.qps * load.shape))) < load.seconds:
         due.append(now)
+        if len(due) == load.most:
+            break
     return due

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from time import perf_counter_ns
 
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.core.evidence import EnergyWindow
+from pytest_hwperf.core.loads import Served
 from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.statements import Statement, said, state
@@ -24,6 +26,9 @@ from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 ARENA = taken_by("session")
 PARITY = ("flip_rate", "probability_diff")  # what is taken against the reference
 
+Under = Callable[[Stream, int], Served]
+
+_SECOND = 1_000_000_000  # ns
 _ABOUT = 0.9  # of the reserved window: what the calls are expected to take is an estimate itself
 
 
@@ -37,6 +42,8 @@ class PairTarget:
     open_energy: Callable[[], Meter | None]
     plant: float = 0.0  # share of work that is planted into every call, for a self-check
     hold_collector: bool = False  # collect garbage before each block alone
+    under: Under | None = None  # makes so many calls under the load of their test; None: one after the other
+    _rate: float = 0.0  # calls a second of the latest block under a load
 
     def prepare(self) -> None:
         """Collect the garbage of the last block where the collector is held; plant the work of a self-check once."""
@@ -48,17 +55,32 @@ class PairTarget:
 
     def block(self, calls: int, batch: int) -> "array[int]":
         """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
+        if self.under is not None:
+            return self._block_under(self.under, calls, batch)
         if batch == 1:
             return array("q", map(int, untraced(partial(self.stream.times, calls, perf_counter_ns))))
         return untraced(lambda: array("q", (self.stream.batch(batch, perf_counter_ns) for _ in range(calls))))
 
+    def _block_under(self, under: Under, calls: int, batch: int) -> "array[int]":
+        """Let `calls` times `batch` calls arrive as their load says.
+
+        Of calls that are due at once, each waits for all before it: what is compared is the time between two ends.
+        """
+        served: Served = untraced(partial(under, self.stream, calls * batch))
+        ended = sorted(served.ended)
+        self._rate = len(ended) / ended[-1]
+        taken = [end - before for before, end in pairwise([0.0, *ended])] if served.at_once else served.latencies
+        sums = (sum(taken[first : first + batch]) for first in range(0, len(taken), batch))
+        return array("q", (round(seconds * _SECOND) for seconds in sums))
+
     def parts(self) -> dict[str, float]:
-        """Return metric → median in seconds, of the items of the streams in the latest block."""
+        """Return metric → median in seconds, of the items of the streams in the latest block; of a load, its rate."""
+        found = {"throughput": self._rate} if self.under is not None else {}
         items = self.stream.items
         if items is None:
-            return {}
+            return found
         items.settle()
-        return items.medians()
+        return {**found, **items.medians()}
 
     def exact(self) -> list[Sample]:
         """Return accuracy, flips, size and the arena's peaks."""
@@ -73,6 +95,8 @@ class PairTarget:
         Where the meter needs a longer window than the `seconds` that they take, nothing is called, and `needed_s` says
         how long, with a reserve for calls that have got faster.
         """
+        if self.under is not None:
+            return EnergyWindow(reason="energy is not compared under a load: name cpu_time instead")
         meter = self.open_energy()
         if meter is None or meter.covers == "estimate":
             return EnergyWindow(reason="energy is not measured here")
@@ -94,6 +118,7 @@ def ready_target(
     plant: float = 0.0,
     *,
     hold_collector: bool = False,
+    under: Under | None = None,
 ) -> Iterator[tuple[PairTarget, FirstCall]]:
     """Load a subject and call it once; yield what a conductor may ask, and that call.
 
@@ -110,7 +135,7 @@ def ready_target(
         stream = loaded.stream()
         first = stream.first(perf_counter_ns)
         with collection(held=hold_collector):
-            yield PairTarget(subject, loaded, stream, open_energy, plant, hold_collector), first
+            yield PairTarget(subject, loaded, stream, open_energy, plant, hold_collector, under), first
 
 
 def exact_samples(subject: Subject, predicted: Predictions | None) -> tuple[list[Sample], dict[str, Statement]]:

@@ -25,6 +25,7 @@ class SamplingLimits:
     batch_s: float = 100e-6  # one batch
     hold_collector: bool = False  # the garbage collector runs between calls alone; else as the program has set it
     single_calls: bool = False  # short calls too are timed one by one for their latency: for its tail
+    compiles: bool = False  # the first call compiles: a second one tells how long a call takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,17 +76,47 @@ class Sampler:
             MeasurementError: it returns NaN.
             Exception: whatever the measured function raises.
         """
+        measured = self._first()
+        with _repetition_explained(), collection(held=self._limits.hold_collector):
+            untraced(partial(self._repeat, measured, meters, enough, warmed))
+        return measured
+
+    def run(self, meters: Sequence[Meter], load: Callable[[RawSamples], int]) -> RawSamples:
+        """Warm up, then run a load as one window of calls.
+
+        Args:
+            meters: read at both ends of the load.
+            load: runs it, and returns how many calls it made; what it notes of them is its own.
+
+        Raises:
+            Exception: as `measure`.
+        """
+        measured = self._first()
+
+        def warmed_and_run() -> None:
+            _, doubt = self._warm_up(measured.first_call_s)
+            measured.warnings.extend(filter(None, [doubt]))
+            started = [meter.start() for meter in meters]
+            before = self._clock_ns()
+            calls = load(measured)
+            wall_s = self._seconds_since(before)
+            ended = [meter.end(start) for meter, start in zip(reversed(meters), reversed(started), strict=True)]
+            readings, items = tuple(reversed(ended)), self._settled_items()
+            measured.windows.append(Window(calls=calls, wall_s=wall_s, readings=readings, items=items))
+
+        with _repetition_explained(), collection(held=self._limits.hold_collector):
+            untraced(warmed_and_run)
+        return measured
+
+    def _first(self) -> RawSamples:
         first = self._stream.first(self._clock_ns)
         refuse_nan(first.value)
-        measured = RawSamples(
+        return RawSamples(
             result=first.value,
             first_call_s=first.seconds,
             length_s=self._stream.length_s,
             items=self._stream.items,
         )
-        with _repetition_explained(), collection(held=self._limits.hold_collector):
-            untraced(partial(self._repeat, measured, meters, enough, warmed))
-        return measured
 
     def _repeat(
         self,
@@ -107,6 +137,8 @@ class Sampler:
     def _warm_up(self, first_s: float) -> tuple[float, Statement | None]:
         """Call in blocks until three successive medians agree; return seconds per call, and what is to be doubted."""
         call_s, medians, limit_s = first_s, list[float](), self._limits.max_time_s / 2
+        if self._limits.compiles:  # the first call tells nothing about those after it
+            call_s = self._stream.times(1, self._clock_ns)[0] / _SECOND
         deadline = self._clock_ns() + round(limit_s * _SECOND)
         while self._clock_ns() + call_s * _SECOND < deadline:
             count = max(1, min(round(self._limits.block_s / call_s), 10_000)) if call_s else 10_000

@@ -124,6 +124,20 @@ class Stream:
                 made.close()  # else Python warns that it was never awaited
             raise
 
+    def run_here(self, work: Coroutine[Any, Any, None] | Callable[[], None]) -> None:
+        """Run a load of such calls where they are made: on their loop, or in its thread."""
+        if isinstance(work, Coroutine):
+            self._loop.run(work)
+        else:
+            self._loop.call(work)
+
+    def numbered(self) -> Callable[[int], Any]:
+        """Return what makes the n-th call of a load, in any thread; of async calls it returns what is awaited."""
+        function, inputs = self.function, self._inputs
+        if inputs is None:
+            return lambda _: function()
+        return lambda _: function(next(inputs))
+
     def forget(self) -> None:
         """Forget what was noted of single calls, as after a warm-up."""
         del self.length_s[:]

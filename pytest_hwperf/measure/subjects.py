@@ -4,21 +4,38 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Any
 
-from pytest_hwperf.core.contracts import Arenas, Predictor, Probabilities, Scenario
+from pytest_hwperf.core.contracts import (
+    Arenas,
+    CallStage,
+    Compiling,
+    Counted,
+    Predictor,
+    Probabilities,
+    Profiled,
+    Referring,
+    Scenario,
+    Staged,
+)
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.core.roofline import Work
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.measure.accuracy import Predictions, digest
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.inputs import sameness
 from pytest_hwperf.measure.lengths import lengths_of, mix_of
 from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
+from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows
+from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Stream
 
 REFERENCE = "onnx_fp32"  # the scenario that all others are compared with
 ORIGINAL = "sklearn_fp32"  # what the reference itself is compared with: with itself it would always agree
 _ORIGINAL_ROWS = 1024  # at least, in a call of the original: its rows do not depend on each other
+_OWN_ROWS = 64  # of a scenario that is compared with itself: its rows must not depend on how many there are
 _MOST_BATCHES = 1000  # of a callable without labels that are checked for NaN: it may have millions of rows
 
 
@@ -33,6 +50,8 @@ class LoadedSubject:
     predictions: Callable[[], Predictions | None] | None = None
     loop: Loop = field(default_factory=OwnLoop)  # on which async calls are awaited
     lengths: Sequence[int] | None = None  # of the inputs, where their rows differ in length
+    chain: Sequence[CallStage] = ()  # of which the function is made, where they can be called one by one
+    compiles: bool = False  # whether the first call compiles, and tells nothing about those after it
 
     def stream(self) -> Stream:
         """Return its calls, of which none has been made."""
@@ -58,18 +77,27 @@ class Subject:
     arena: Callable[[], Mapping[str, float]] | None = None  # peaks of the runtime's allocator; raises MeasurementError
     arena_source: str = ""
     doubt: Statement | None = None  # about the rows that it is measured on
+    profile: Callable[[], ProfiledCalls] | None = None  # of the runtime's operators; raises MeasurementError
+    work: Callable[[], Work] | None = None  # operations and bytes of a call; raises MeasurementError
+    stages: Stages | None = None  # that the call names itself
+    elsewhere: bool = False  # whether calls are answered by another process, whose memory and start nobody here sees
 
 
-def loader_of(subject: Subject) -> Callable[[], Callable[[], object]]:
-    """Return what loads the subject and gives its call, thread limits held."""
+def loader_of(subject: Subject, serve: Callable[[Stream], object] | None = None) -> Callable[[], Callable[[], object]]:
+    """Return what loads the subject and gives its call, thread limits held.
+
+    Args:
+        subject: what is loaded.
+        serve: the second call instead: it serves a whole load.
+    """
 
     def load() -> Callable[[], object]:
         loaded = subject.load_one()
-        stream = loaded.stream()
+        stream, made = loaded.stream(), count()
 
         def call() -> object:
             with loaded.scope():
-                return stream.first().value
+                return serve(stream) if serve and next(made) == 1 else stream.first().value
 
         return call
 
@@ -99,14 +127,15 @@ def subject_of_scenario(
     Raises:
         MeasurementError: `X` has no rows.
     """
-    rows = _row_count(X)
+    rows = count_rows(X)
     size = _checked_batch_size(batch_size, rows)
     loop = loop or OwnLoop()
     load = partial(_load_scenario, scenario, X, size, loop)
+    compared = reference_of(scenario)
     return Subject(
         scenario=scenario.name,
         load=load,
-        load_one=partial(_load_scenario, scenario, _cut(X, 0, size), size, loop),
+        load_one=partial(_load_scenario, scenario, cut_rows(X, 0, size), size, loop),
         rows=size,
         y_true=y_true if scenario.classifies else None,
         imports=scenario.imports,
@@ -114,19 +143,22 @@ def subject_of_scenario(
         context=scenario.context,
         model_bytes=scenario.model_bytes,
         size_source=scenario.size_source,
-        reference=reference_of(scenario.name) if reference else "",
-        reference_predictions=partial(_predictions_of, reference, X, size)
+        reference=compared if reference else "",
+        reference_predictions=partial(_predictions_of, reference, X, _rows_at_once(scenario.name, compared, size))
         if reference and scenario.classifies
         else None,
-        arena=partial(scenario.arena, _cut(X, 0, size), size) if isinstance(scenario, Arenas) else None,
+        arena=partial(scenario.arena, cut_rows(X, 0, size), size) if isinstance(scenario, Arenas) else None,
         arena_source=scenario.arena_source if isinstance(scenario, Arenas) else "",
         doubt=sameness(X),
+        profile=partial(scenario.operators, cut_rows(X, 0, size), size) if isinstance(scenario, Profiled) else None,
+        work=partial(scenario.work, size) if isinstance(scenario, Counted) else None,
     )
 
 
-def reference_of(scenario: str) -> str:
-    """Return the name of the scenario that a scenario's labels and probabilities are compared with."""
-    return ORIGINAL if scenario == REFERENCE else REFERENCE
+def reference_of(scenario: Scenario) -> str:
+    """Return the name of the scenario that a scenario's labels and probabilities are compared with: maybe its own."""
+    named = scenario.reference if isinstance(scenario, Referring) else None
+    return named or (ORIGINAL if scenario.name == REFERENCE else REFERENCE)
 
 
 def subject_of_callable(
@@ -158,14 +190,14 @@ def subject_of_callable(
         doubt = sameness(args[0]) if args else None
         return Subject(scenario="", load=load, load_one=load, rows=None, conditions=conditions, doubt=doubt)
     X, rest = args[0], args[1:]
-    rows = _row_count(X)
+    rows = count_rows(X)
     size = rows if batch_size is None else _checked_batch_size(batch_size, rows)
     call = _with_rest(function, rest, kwargs)
     load = partial(_load_callable, call, X, size, loop, labelled=y_true is not None)
     return Subject(
         scenario="",
         load=load,
-        load_one=partial(LoadedSubject, function=call, inputs=[_cut(X, 0, size)], loop=loop),
+        load_one=partial(LoadedSubject, function=call, inputs=[cut_rows(X, 0, size)], loop=loop),
         rows=size,
         y_true=y_true,
         conditions={**conditions, **_data_conditions(X, y_true, size), **mix_of(X)},
@@ -189,19 +221,26 @@ def _load_scenario(scenario: Scenario, X: Any, size: int, loop: Loop) -> LoadedS
         scope=predictor.scope,
         predictions=partial(_predict_all if scenario.classifies else _check_all, predictor, batches),
         loop=loop,
+        chain=predictor.stages() if isinstance(predictor, Staged) else (),
+        compiles=isinstance(predictor, Compiling) and predictor.compiles,
     )
 
 
+def _rows_at_once(scenario: str, compared: str, size: int) -> int:
+    """Return how many rows the reference predicts at once: as many as are measured, unless its rows are independent."""
+    if compared == ORIGINAL:
+        return max(size, _ORIGINAL_ROWS)
+    return max(size, _OWN_ROWS) if compared == scenario else size
+
+
 def _predictions_of(reference: Callable[[], Scenario], X: Any, size: int) -> Predictions:
-    scenario = reference()
-    predictor = scenario.load()
-    most = max(size, _ORIGINAL_ROWS) if scenario.name == ORIGINAL else size
+    predictor = reference().load()
     with predictor.scope():
-        return _predict_all(predictor, predictor.batches(X, most))
+        return _predict_all(predictor, predictor.batches(X, size))
 
 
 def _load_callable(call: Callable[..., Any], X: Any, size: int, loop: Loop, *, labelled: bool) -> LoadedSubject:
-    batches = [_cut(X, start, start + size) for start in range(0, _row_count(X), size)]
+    batches = [cut_rows(X, start, start + size) for start in range(0, count_rows(X), size)]
     inputs = _equal_batches(batches)
     return LoadedSubject(
         function=call,
@@ -219,7 +258,7 @@ def _value_of(call: Callable[..., Any], loop: Loop, batch: Any) -> Any:
 
 def _equal_batches(batches: Sequence[Any]) -> Sequence[Any]:
     """Leave out a shorter last batch: its calls would take another time."""
-    return batches[:-1] if len(batches) > 1 and len(batches[-1]) != len(batches[0]) else batches
+    return batches[:-1] if len(batches) > 1 and batch_rows(batches[-1]) != batch_rows(batches[0]) else batches
 
 
 def _predict_all(predictor: Predictor, batches: Sequence[Any]) -> Predictions:
@@ -255,9 +294,10 @@ def _call_all(call: Callable[..., Any], batches: Sequence[Any]) -> Predictions:
 
     outputs = [np.asarray(call(batch)) for batch in batches]
     for batch, output in zip(batches, outputs, strict=True):
-        if output.ndim == 0 or len(output) != len(batch):
+        rows = batch_rows(batch)
+        if output.ndim == 0 or len(output) != rows:
             given = "a single value" if output.ndim == 0 else f"{len(output)} predictions"
-            raise MeasurementError(f"the callable returned {given} for {len(batch)} rows: one label per row is needed")
+            raise MeasurementError(f"the callable returned {given} for {rows} rows: one label per row is needed")
     return Predictions(labels=np.concatenate(outputs))
 
 
@@ -270,23 +310,6 @@ def _check_first(call: Callable[..., Any], batches: Sequence[Any]) -> None:
         refuse_nan(output)
 
 
-def _row_count(X: Any) -> int:
-    try:
-        rows = len(X)
-    except TypeError:
-        raise UsageProblem(
-            f"the rows must have a length, as an array, a list or a data frame has; given: {type(X).__name__}"
-        ) from None
-    if rows == 0:
-        raise MeasurementError("the data has no rows: nothing can be measured on empty data")
-    return rows
-
-
-def _cut(X: Any, start: int, stop: int) -> Any:
-    """Take rows by position; brackets of a data frame may select by label."""
-    return X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]
-
-
 def _checked_batch_size(batch_size: object, rows: int) -> int:
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise UsageProblem(f"batch_size={batch_size!r}: a batch size is a whole number of rows from 1 on")
@@ -296,5 +319,5 @@ def _checked_batch_size(batch_size: object, rows: int) -> int:
 
 
 def _data_conditions(X: Any, y_true: Any | None, size: int) -> dict[str, str]:
-    parts = [X] if y_true is None else [X, y_true]
+    parts = [*arrays_of(X), *([] if y_true is None else [y_true])]
     return {"load": "single_stream", "batch_size": str(size), "data": digest(*parts)}

@@ -283,7 +283,7 @@ def _values(blocks: Sequence[Block], metric: str, statistic: str) -> Values:
     taken = metric_of(metric).in_turns
     if taken == "CPU seconds":
         return array("d", (block.cpu_s for block in blocks))
-    if taken == "part":
+    if taken == "part" or (taken == "rate" and all(metric in block.parts for block in blocks)):
         return array("d", (block.parts[metric] for block in blocks if metric in block.parts))
     if taken == "rate":
         return array("d", (1 / median(block.taken_s) for block in blocks))

@@ -31,6 +31,10 @@ _MARKERS = {
         "(batch_size=[1, 8, 32], threads=[1, 2], latency_p95_ms=10, stop=True, serving_batch=8, rate_sps=500): run the "
         "test once for each combination of the listed values, and name the best within the limits."
     ),
+    "hwload": (
+        '(kind="server", qps=200, seconds=2, seed=1, ...): measure under this load: single_stream, multi_stream, '
+        "concurrency, offline or server."
+    ),
 }
 
 

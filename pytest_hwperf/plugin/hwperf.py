@@ -4,7 +4,7 @@ import dataclasses
 import re
 from array import array
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from inspect import iscoroutine
 from typing import Any
@@ -15,13 +15,16 @@ from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.foreign_text import shortened
-from pytest_hwperf.core.metrics import METRICS, Better
+from pytest_hwperf.core.loads import is_address
+from pytest_hwperf.core.metrics import METRICS, Better, is_stage
 from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
 from pytest_hwperf.core.structs import LARGEST
 from pytest_hwperf.core.sweeps import BATCH
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop, TestLoop
+from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.plugin.labels import LONGEST_LABEL, checked_label, label_of_models
+from pytest_hwperf.plugin.loads import batch_size_under, subject_of_requests
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
@@ -38,6 +41,7 @@ class Hwperf:
         self._item = item
         self._session = session_of(item.config)
         self._test = test_of(item)
+        self._stages = Stages()
 
     @raised_at_the_call
     def __call__(
@@ -110,6 +114,17 @@ class Hwperf:
             return await loop.serve(partial(self._measured, subject, label))
         finally:
             self._test.there = None
+
+    def stage(self, name: str) -> AbstractContextManager[None]:
+        """Name a stage of the measured call: `with hwperf.stage("preprocess"): …`.
+
+        The timed calls pass through it untimed. Afterwards up to 200 further calls are made in which stages are timed;
+        each becomes a metric, `stage_preprocess`, and a footnote says where they miss the call as a whole by 10 %.
+
+        Args:
+            name: letters, digits and underscores; several contexts of one name in a call are one stage.
+        """
+        return self._stages.stage(name)
 
     @raised_at_the_call
     def record(self, name: str, value: float, *, better: Better, margin: str | None = None) -> None:
@@ -236,10 +251,19 @@ class Hwperf:
     ) -> Subject:
         self._check_time()
         self._check_label(label)
+        self._stages.names.clear()  # those of an earlier measurement
         if isinstance(target, ReadyScenario) and data["batch_size"] is None:
             data["batch_size"] = swept_value(self._item, BATCH)
-        subject = _subject(target, args, kwargs, loop, **data)
-        return dataclasses.replace(subject, conditions={**subject.conditions, "gc": self._session.settings.gc})
+        load = self._test.markers.load
+        data["batch_size"] = batch_size_under(load, data["batch_size"])
+        if (load is not None and load.url) or is_address(target):
+            _refuse_more(kwargs, data["y_true"])
+            subject = subject_of_requests(target, args, load, data["batch_size"] or 1, loop)
+        else:
+            subject = _subject(target, args, kwargs, loop, **data)
+        how = {"load": str(load)} if load else {}
+        conditions = {**subject.conditions, **how, "gc": self._session.settings.gc}
+        return dataclasses.replace(subject, conditions=conditions, stages=self._stages)
 
     def _measured(self, subject: Subject, label: str) -> Run:
         run = self._session.mode.measure(self._item, subject, label)
@@ -265,7 +289,8 @@ class Hwperf:
         for position, own in enumerate(self._test.runs):
             if own.label == run.label:
                 samples = (*run.samples, *own.samples)
-                self._test.runs[position] = replace(run, samples=samples, directions=own.directions)
+                directions = {**run.directions, **own.directions}
+                self._test.runs[position] = replace(run, samples=samples, directions=directions)
                 return
         self._test.runs.append(run)
 
@@ -339,11 +364,17 @@ def _subject(
     return subject_of_callable(target, args, kwargs, y_true=y_true, batch_size=batch_size, loop=loop)
 
 
+def _refuse_more(kwargs: Mapping[str, Any], y_true: Any | None) -> None:
+    if kwargs or y_true is not None:
+        raise UsageProblem("requests take rows, label= and batch_size= only: what a server answers is not compared")
+
+
 def _check_recorded(name: str, value: object, better: str) -> None:
     if len(name) > LONGEST_LABEL:
         raise UsageProblem(f"hwperf.record({shortened(name)}): a name has {LONGEST_LABEL} characters at most")
-    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name in METRICS:
-        taken = "is a built-in metric" if name in METRICS else "is no identifier"
+    built_in = name in METRICS or is_stage(name)
+    if built_in or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        taken = "is a built-in metric" if built_in else "is no identifier"
         raise UsageProblem(f"hwperf.record({name!r}): the name {taken}; choose another, such as 'rouge_l'")
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
         raise UsageProblem(

@@ -10,6 +10,7 @@ import pytest
 from pytest_hwperf import registry
 from pytest_hwperf.core.budgets import closest, closest_margins, parse_budgets, parse_margins
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.loads import parse_load
 from pytest_hwperf.plugin.session import Markers, session_of, test_of
 from pytest_hwperf.plugin.sweeps import point_of
 
@@ -32,6 +33,7 @@ def read_markers(item: pytest.Item) -> list[str]:
     budgets = closest([settings.budgets, *layers("hwbudget", parse_budgets)])
     own = layers("hwregression", parse_margins)
     named = [settings.margins, *own]
+    loads = layers("hwload", parse_load)
     if complaint := _missing_fixture(item):
         problems.append(f"{item.nodeid}: {complaint}")
     point, stop = point_of(item, budgets)
@@ -40,6 +42,7 @@ def read_markers(item: pytest.Item) -> list[str]:
         margins=closest_margins(named),
         named=tuple(margin for layer in named for margin in layer),
         own=tuple(margin for layer in own for margin in layer),
+        load=loads[-1] if loads else None,
         refusal=_unmeasurable(item),
         point=point,
         stop=stop,
@@ -69,7 +72,11 @@ def _parsed(mark: pytest.Mark, parse: Callable[[Mapping[str, object]], Any]) -> 
     return parse(mark.kwargs)
 
 
-_EXAMPLES = {"hwbudget": "hwbudget(latency_p95_ms=100)", "hwregression": 'hwregression(latency_p50="2%")'}
+_EXAMPLES = {
+    "hwbudget": "hwbudget(latency_p95_ms=100)",
+    "hwregression": 'hwregression(latency_p50="2%")',
+    "hwload": 'hwload(kind="server", qps=200, seconds=2)',
+}
 
 
 def _check_scenarios(mark: pytest.Mark) -> None:
@@ -90,8 +97,8 @@ def _missing_fixture(item: pytest.Item) -> str:
     if "hwperf" in fixtures or item.get_closest_marker("hwbudget"):
         return ""
     return (
-        "hwregression, hwscenarios or hwsweep: nothing of this test is measured; add the fixture hwperf and call it, "
-        "or give the test a hwbudget"
+        "hwregression, hwscenarios, hwsweep or hwload: nothing of this test is measured; add the fixture hwperf "
+        "and call it, or give the test a hwbudget"
     )
 
 

@@ -5,6 +5,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from statistics import median
 from typing import Literal
 
 import pytest
@@ -14,7 +15,7 @@ from pytest_hwperf.core.contracts import CountingMeter, Meter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.hypotheses import PROCESSES
-from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY, METRICS, Taken, taken_by
+from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY, MEDIAN_LATENCY, METRICS, Taken, taken_by
 from pytest_hwperf.core.ranks import is_tail
 from pytest_hwperf.core.records import Reading, Run, Sample, replace
 from pytest_hwperf.core.statements import Remark, Statement, said, state
@@ -23,19 +24,23 @@ from pytest_hwperf.core.verdicts import why_it_cannot_pass
 from pytest_hwperf.host.control_groups import control_groups
 from pytest_hwperf.host.interference import Interference, snapshot
 from pytest_hwperf.host.one_shot import ask
+from pytest_hwperf.host.peaks import read_peaks
 from pytest_hwperf.host.tracing import lasting_tracers, trace_conditions
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
+from pytest_hwperf.measure.operators import operator_profile, roofline
 from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.samples import item_samples, net_energy, samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
+from pytest_hwperf.measure.stages import StageTimes, stage_samples, time_chained, time_named
 from pytest_hwperf.measure.stream import FirstCall
-from pytest_hwperf.measure.subjects import Subject
+from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.inherited_options import command_for
+from pytest_hwperf.plugin.loads import UnderLoad
 from pytest_hwperf.plugin.session import called_there, session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.scenarios.threads import oversubscription
@@ -52,9 +57,23 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
     """
     run = measure_here(item, subject, label)
     for role in PROCESSES:
-        if _asks(item, taken_by(role)):
+        if subject.elsewhere:
+            run = _extended(run, (), dict.fromkeys(taken_by(role), state("elsewhere")))
+        elif _asks(item, taken_by(role)):
             run = _extended(run, *_ask_for(item, role, label))
-    return _extended(run, *arena_samples(subject)) if _asks(item, taken_by("memory", "session")) else run
+    if _asks(item, taken_by("memory", "session")):
+        run = _extended(run, *arena_samples(subject))
+    return _profiled(run, subject) if session_of(item.config).settings.operators else run
+
+
+def _profiled(run: Run, subject: Subject) -> Run:
+    """Add where the time of a call goes; nothing where no time was taken, or where there is no runtime to ask."""
+    latency = run.sample(MEDIAN_LATENCY[0])
+    if latency is None or not subject.scenario:
+        return run
+    call_s = median(latency.values)
+    profile, limits = operator_profile(subject, call_s), roofline(subject, call_s, read_peaks(run.machine))
+    return replace(run, operators=profile, roofline=limits)
 
 
 def repeat_runs(item: pytest.Item) -> list[list[Run]]:
@@ -130,27 +149,52 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             max_time_s=shared.settings.max_time_s,
             hold_collector=shared.settings.gc == "off",
             single_calls=_tail_is_asked(item),
+            compiles=loaded.compiles,
         )
-        sampler = Sampler(loaded.stream(), limits)
-        measured = sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
+        sampler = Sampler(stream := loaded.stream(), limits)
+        under = UnderLoad.of(item, subject, stream)
+        if under is None:
+            measured = sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
+        else:
+            measured = sampler.run(meters, under.run)
         context, disturbed = watch.end()
+        staged = _time_stages(subject, loaded, limits)
         predicted = loaded.predictions() if loaded.predictions else None
     crowd = oversubscription(subject.conditions.get("threads"), machine.cores, workers=shared.workers)
     known: list[Remark | None] = [subject.context.get("warning"), subject.doubt, shared.neighbours, crowd]
     warnings = (*(remark for remark in known if remark), *disturbed)
     idle.watch()
     samples, unmeasured = samples_of(measured, meters, rows=rows, cores=machine.cores, warnings=warnings)
+    if under is not None:
+        samples, unmeasured = under.samples(samples, unmeasured, rows)
     net, withheld = idle.taken_off(measured, samples, rows)
+    stages = stage_samples(staged, median(measured.latency_s), warnings) if staged else []
     exact, missing = exact_samples(subject, predicted)
     run = replace(
         run,
         scenario=subject.scenario,
-        samples=(*(sample for sample in samples if not (traced and sample.metric == _ONCE)), *net, *exact),
+        samples=(*(sample for sample in samples if not (traced and sample.metric == _ONCE)), *net, *exact, *stages),
+        directions={sample.metric: "lower" for sample in stages},
         conditions={**subject.conditions, **traced},
         context={**subject.context, **context, **shared.coefficients},
         unmeasured={**absent, **unmeasured, **withheld, **missing, **_traced_once(traced)},
     ).with_result(measured.result)
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
+
+
+def _time_stages(subject: Subject, loaded: LoadedSubject, limits: SamplingLimits) -> StageTimes | None:
+    """Time the stages of a call when its latency has been taken; None where it has none.
+
+    Raises:
+        UsageProblem: a stage without a usable name.
+    """
+    if loaded.chain and loaded.inputs:
+        return time_chained(loaded.chain, loaded.inputs, loaded.stream(), limits)
+    if subject.stages is None or not subject.stages.names:
+        return None
+    stream = loaded.stream()
+    stream.first()
+    return time_named(subject.stages, stream, limits)
 
 
 def _traced_once(traced: Mapping[str, str]) -> dict[str, Statement]:

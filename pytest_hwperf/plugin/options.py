@@ -229,6 +229,11 @@ _OPTIONS = (
         metavar="IDLE..BUSY|FILE",
     ),
     _Option(
+        "operators",
+        "Show where the time of a call goes within its runtime, by a profile in a session of its own.",
+        kind="bool",
+    ),
+    _Option(
         "serving-batch",
         "Rows that are served together: a measurement of other batches is warned of.",
         metavar="ROWS",
@@ -290,6 +295,7 @@ class Settings:
     energy: str
     watts: str  # "0.5..2.1" or the path of a file, "" for the table
     carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
+    operators: bool
     serving_batch: int  # rows, 0 where none is declared
     no_cache: bool
     artifacts: str

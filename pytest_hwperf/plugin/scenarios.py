@@ -76,7 +76,7 @@ def ready_scenarios(
             skips.append(Skip(test=test, scenario=name, cause=cause_of(reason)))
         else:
             found[name] = ReadyScenario(
-                name=name, scenario=scenario, X=X, y=y, reference=partial(converted, reference_of(name))
+                name=name, scenario=scenario, X=X, y=y, reference=partial(converted, reference_of(scenario))
             )
     return found, tuple(skips)
 

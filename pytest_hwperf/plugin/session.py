@@ -12,6 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_hwperf.core.contracts import Meter, Store
     from pytest_hwperf.core.evidence import Gate
+    from pytest_hwperf.core.loads import Load
     from pytest_hwperf.core.records import Budget, Comparison, Machine, Margin, Run, Skip
     from pytest_hwperf.core.statements import Statement
     from pytest_hwperf.core.sweeps import SweepPoint
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep")
+_MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep", "hwload")
 # Tried in this order; the last one always works, and is labelled an estimate.
 _ENERGY_SOURCES = ("rapl", "perf", "estimate")
 
@@ -165,6 +166,7 @@ class Markers:
     margins: tuple["Margin", ...] = ()  # of everything that is compared, defaults included
     named: tuple["Margin", ...] = ()  # those that the user named: their metrics are measured for them
     own: tuple["Margin", ...] = ()  # of these, the ones that markers name: an option or the ini names them for all
+    load: "Load | None" = None  # how calls arrive; None: each when the one before has ended, and nothing waits
     refusal: str = ""  # why nothing of the test can be measured, which fails it; "" where something can
     point: "SweepPoint | None" = None  # of a sweep, with the limits of its search and the budgets
     stop: bool = False  # whether larger batches than one that misses a limit are skipped

@@ -7,14 +7,24 @@ import re
 import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
+from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Run, replace
-from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_task, reply
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.host.worker_protocol import (
+    ENVIRONMENT,
+    SHARES_COMPILED,
+    WorkerResult,
+    WorkerTask,
+    decode_task,
+    reply,
+)
 from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
 from pytest_hwperf.pairs.messages import Ended, Ready
@@ -51,7 +61,7 @@ class OneShotWorker:
     judges = False
 
     def __init__(self, task: WorkerTask) -> None:
-        """Carry out `task`: `memory`, `cold`, `sites` or `run`."""
+        """Carry out `task`: any role but `pair`."""
         self._task = task
         self._replied = False
 
@@ -78,7 +88,7 @@ class OneShotWorker:
             pytest.skip(_REPLIED)
         if label != self._task.label:
             return call_once(item, subject, label)
-        reply(self._observe(item.config, subject), self._task)
+        reply(self._observe(item, subject), self._task)
         self._replied = True
         pytest.skip(_REPLIED)
 
@@ -90,12 +100,21 @@ class OneShotWorker:
             reply(WorkerResult(values={}, reasons={}, notes=[], runs=test_of(item).runs), self._task)
         return result
 
-    def _observe(self, config: pytest.Config, subject: Subject) -> WorkerResult:
-        load = loader_of(subject)
+    def _observe(self, item: pytest.Item, subject: Subject) -> WorkerResult:
+        from pytest_hwperf.gate.load import served_by
+
+        config = item.config
+        if subject.elsewhere:
+            why = str(state("elsewhere"))
+            return WorkerResult(values={}, reasons=dict.fromkeys(taken_by("memory", "cold"), why), notes=[], runs=[])
+        under = test_of(item).markers.load
+        load = loader_of(subject, partial(served_by, under) if under else None)
         if self._task.role == "cold":
             return measure_cold_start(subject.imports, load)
         if self._task.role == "sites":
             return self._sites(config, subject.imports, load)
+        if self._task.role == "operators":
+            return _operators(subject)
         from pytest_hwperf.meters.memory.meter import MemoryMeter
 
         probe = MemoryMeter(opening=lambda: session_of(config).peak_rss)
@@ -132,6 +151,7 @@ class PairWorker:
             WorkerError: it is gone.
         """
         self._turns = Turns.connect(task)
+        os.environ[SHARES_COMPILED] = "1"
         self._plant = task.plant
         self._errors: dict[str, str] = {}  # file that cannot be collected → why
         self._ended = SideOutcome(outcome="passed")
@@ -174,17 +194,36 @@ class PairWorker:
     def measure(self, item: pytest.Item, subject: Subject, label: str) -> Run:
         """Take turns at a measurement; the run that the body gets is that of a single call."""
         from pytest_hwperf.measure.pair_target import ready_target
+        from pytest_hwperf.plugin.loads import block_under
         from pytest_hwperf.plugin.measurement import run_of_one_call
 
         test = test_of(item)
         index, test.measurements = test.measurements, test.measurements + 1
         asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
         held = session_of(item.config).settings.gc == "off"
-        with ready_target(asked, energy, self._plant, hold_collector=held) as (target, first):
-            facts = Facts(conditions=dict(subject.conditions), scenario=subject.scenario, parts=first.parts)
+        under = block_under(test.markers.load)
+        with ready_target(asked, energy, self._plant, hold_collector=held, under=under) as (target, first):
+            facts = Facts(
+                conditions=dict(subject.conditions),
+                scenario=subject.scenario,
+                parts=first.parts,
+                has_operators=subject.profile is not None,
+            )
             here = Ready(node=item.nodeid, index=index, label=label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)
         return run_of_one_call(item, subject, label, first)
+
+
+def _operators(subject: Subject) -> WorkerResult:
+    from pytest_hwperf.core.errors import MeasurementError
+
+    found, reasons = None, {"operators": "its runtime shows no operators"}
+    if subject.profile is not None:
+        try:
+            found, reasons = subject.profile(), {}
+        except MeasurementError as error:
+            reasons = {"operators": str(error)}
+    return WorkerResult(values={}, reasons=reasons, notes=[], runs=[], operators=found)
 
 
 def _disable_memray(config: pytest.Config) -> None:

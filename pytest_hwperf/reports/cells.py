@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pytest_hwperf.core import metrics
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import Metric
-from pytest_hwperf.core.records import Budget, Comparison, Figure, Run, Verdict
+from pytest_hwperf.core.records import OF_A_LOAD, Budget, Comparison, Figure, Run, Verdict
+from pytest_hwperf.core.statements import is_lacking
 from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
 from pytest_hwperf.reports.entries import Entry
 
@@ -55,6 +56,8 @@ def _value_without_figure(run: Run, comparison: Comparison | None, metric: Metri
 def _value(figure: Figure, metric: Metric) -> str:
     """Write the value with its interval, alone where it has none or where every reading is the same."""
     value, low, high = figure.estimate.value, figure.estimate.low, figure.estimate.high
+    if figure.per == OF_A_LOAD and any(is_lacking(one) for one in figure.estimate.warnings):
+        return "n/a"
     if (low, high) in {(None, None), (value, value)}:
         return show(value, metric.unit)
     return show_interval(value, low, high, metric.unit)

@@ -78,7 +78,7 @@ def _comparison_notes(comparison: Comparison, run: Run, *, exact: bool) -> Itera
         yield Note(parts=parts, before="change by ", alike=not exact)
         yield from (Note(parts=(warning,), alike=True) for warning in comparison.change.warnings)
     caught = None if "limit" in numbers else comparison.caught(metric_of(run, comparison.metric).better)
-    for doubt in (comparison.disturbance, caught):
+    for doubt in (comparison.disturbance, caught, comparison.moved):
         if doubt is not None:
             yield Note(parts=(doubt,), alike=not exact)
 

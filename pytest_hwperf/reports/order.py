@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, STATISTICS
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, STATISTICS, is_stage
 from pytest_hwperf.core.records import Judgement, Key, Run, Skip, figure_of
 from pytest_hwperf.core.structs import Record
 
@@ -40,13 +40,14 @@ def families(judgements: Sequence[Judgement], skips: Sequence[Skip]) -> list[Fam
 
 
 def sorted_keys(keys: Iterable[Key]) -> list[Key]:
-    """Return each pair of metric and statistic once: known metrics in their order, then the users' by name."""
+    """Return each pair of metric and statistic once: known metrics in their order, stages as given, others by name."""
 
     def place(key: Key) -> tuple[int, str, int, str]:
         metric, statistic = key
-        return _METRICS.get(metric, len(_METRICS)), metric, _STATISTICS.get(statistic, len(_STATISTICS)), statistic
+        name = "" if is_stage(metric) else metric
+        return _METRICS.get(metric, len(_METRICS)), name, _STATISTICS.get(statistic, len(_STATISTICS)), statistic
 
-    return sorted(set(keys), key=place)
+    return sorted(dict.fromkeys(keys), key=place)
 
 
 def median_of(judgement: Judgement) -> float | None:

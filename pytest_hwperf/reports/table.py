@@ -25,6 +25,7 @@ from pytest_hwperf.reports.cells import cells_of, unit_of
 from pytest_hwperf.reports.counts import skip_counts, verdict_counts
 from pytest_hwperf.reports.entries import Entry, entries_of, named
 from pytest_hwperf.reports.footnotes import Footnotes, notes_of
+from pytest_hwperf.reports.operators import OperatorTable, operator_tables
 from pytest_hwperf.reports.order import Family, families, median_of, sorted_keys, title_of
 
 Detail = Literal["quiet", "normal", "verbose"]
@@ -98,6 +99,7 @@ class Table(Record, frozen=True, kw_only=True):
     columns: tuple[Column, ...]
     groups: tuple[Group, ...]
     footnotes: tuple[str, ...]  # the first has number 1
+    operators: tuple[OperatorTable, ...]  # of the measurements that were asked for them
     warnings: tuple[str, ...]  # of the whole run
     counts: tuple[str, ...]  # of all outcomes, shown or not: of budgets, of comparisons, of what was left out
     fails: bool
@@ -120,6 +122,7 @@ def rows(report: Report, *, detail: Detail = "normal") -> Table:
         columns=columns,
         groups=tuple(groups),
         footnotes=footnotes.texts(),
+        operators=operator_tables(report, every=detail == "verbose"),
         warnings=tuple(map(visible, report.warnings)),
         counts=(*verdict_counts(report), *skip_counts(report, listed=detail != "quiet")),
         fails=any(judgement.fails for judgement in report.judgements),

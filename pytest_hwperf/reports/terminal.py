@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import combinations
 
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.reports.operators import OperatorTable
 from pytest_hwperf.reports.table import Column, Detail, Group, Row, Section, Table, Tone, rows
 
 Style = Mapping[str, bool]  # markup as pytest's terminal writer takes it: {"red": True}
@@ -39,6 +40,7 @@ def render(report: Report, *, width: int, color: bool, detail: Detail = "normal"
     lines = [
         *_grid(table, width),
         *(line for i, note in enumerate(table.footnotes, 1) for line in _wrapped(f"[{i}] {note}", width)),
+        *(line for one in table.operators for line in _operators(one, width)),
         *(line for text in table.warnings for line in _wrapped(f"warning: {text}", width, _STYLES["doubtful"])),
     ]
     if table.partial:
@@ -66,6 +68,19 @@ def _grid(table: Table, width: int) -> list[Line]:
                 lines.append((text, _STYLES.get(row.tone, _PLAIN)))
                 lines += _wrapped(rest, width, indent=_ROW_INDENT + _INDENT)
     return lines
+
+
+def _operators(table: OperatorTable, width: int) -> list[Line]:
+    """Draw where the time of a call goes; the last column, the name of a node, moves below where it has no room."""
+    lines = [*_wrapped(table.title, width, _BOLD), *_wrapped(table.setting, width, indent=_INDENT)]
+    work = [line for text in table.work for line in _wrapped(text, width, indent=_INDENT)]
+    widths = [max(map(_cells, column)) for column in zip(*table.rows, strict=True)]
+    every = range(len(widths))
+    fits = not widths or _total(every, widths) <= width
+    for row in table.rows:
+        lines.append((_aligned(row, widths, every if fits else every[:-1]), _PLAIN))
+        lines += [] if fits else _wrapped(row[-1], width, indent=_ROW_INDENT + _INDENT)
+    return [*lines, *work]
 
 
 def _phrases(columns: Sequence[Column], row: Row, below: Sequence[int]) -> str:

@@ -4,20 +4,30 @@ import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
+from pytest_hwperf.core.errors import HwperfError, ScenarioUnavailable
 from pytest_hwperf.core.statements import state
+from pytest_hwperf.scenarios.boosting_converters import (
+    DOMAIN_VERSION,
+    libraries_of,
+    register_converters,
+    versions_of,
+)
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.converters import refusal, registered
-from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step, one_line
-from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all
+from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step, nested_estimators, one_line
+from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all, runtime_version
 from pytest_hwperf.scenarios.rows import digest_rows, evenly_spaced
+from pytest_hwperf.scenarios.torch_modules import TRIED_ROWS, FittedModule
+from pytest_hwperf.scenarios.torch_onnx import convert_module, module_key_parts
 
 CHECKED_ROWS = 512  # on which every conversion is compared with what it came from
 MATMUL_FORM = "MatMul"
 MATMUL_OPERATORS = ("Conv", "Gemm", "MatMul")  # what can be quantised
-_LIBRARIES = ("skl2onnx", "onnx", "onnxruntime", "scikit-learn", "numpy", "pytest-hwperf")
+_LIBRARIES = ("skl2onnx", "onnx", "scikit-learn", "numpy", "pytest-hwperf")
 _REVISION = 2  # of what is cached: raise it when a conversion here comes out differently
 # Without these the same model is written as MatMul and Add, which can be quantised.
 _AVOIDED = frozenset({"LinearClassifier", "LinearRegressor", "Scaler"})
@@ -32,7 +42,7 @@ Converter = Callable[[FittedEstimator, frozenset[str]], bytes]
 class Agreement:
     """Distance of outputs from those of a reference, on the same rows."""
 
-    symbol: str  # "|Δp|" of probabilities or "|Δ|" of values; "" for labels
+    symbol: str  # "|Δp|" of probabilities, "|Δscore|" of scores or "|Δ|" of values; "" for labels
     largest: float
     differing: int  # labels that differ
     gross: bool
@@ -45,8 +55,10 @@ class Agreement:
         return ", ".join(parts) + (f" on {self.n} rows" if self.symbol == "|Δ|" else "")
 
 
-def convert_estimator(fitted: FittedEstimator, rows: Any, convert: Converter | None = None) -> CachedModel:
-    """Return the FP32 ONNX form of an estimator, with `fitted.output` as its only output, from the cache if possible.
+def convert_estimator(
+    fitted: FittedEstimator | FittedModule, rows: Any, convert: Converter | None = None
+) -> CachedModel:
+    """Return the FP32 ONNX form of a model, with `fitted.output` as its only output, from the cache if possible.
 
     Its notes are `form`, `parity` with the estimator on evenly spaced rows, `providers`, and `warning` where the
     outputs disagree grossly.
@@ -55,21 +67,31 @@ def convert_estimator(fitted: FittedEstimator, rows: Any, convert: Converter | N
         ScenarioUnavailable: it does not convert, or gives outputs of another shape.
         MeasurementError: the same, by a converter of the project's own.
     """
-    checked = evenly_spaced(rows, CHECKED_ROWS)
+    if isinstance(fitted, FittedModule):
+        return convert_module(fitted, checked_rows(fitted, rows), partial(_module_parity, fitted))
+    checked = checked_rows(fitted, rows)
     key = key_of("fp32", *cache_key_parts(fitted, checked))
     return load_or_build(key, lambda: _build(fitted, checked, convert or convert_with_skl2onnx))
 
 
-def cache_key_parts(fitted: FittedEstimator, checked: Any) -> tuple[object, ...]:
+def checked_rows(fitted: FittedEstimator | FittedModule, rows: Any) -> Any:
+    """Return the rows, evenly spaced, on which a conversion is compared with what it came from."""
+    return evenly_spaced(rows, TRIED_ROWS if isinstance(fitted, FittedModule) else CHECKED_ROWS)
+
+
+def cache_key_parts(fitted: FittedEstimator | FittedModule, checked: Any) -> tuple[object, ...]:
     """Return everything that a conversion depends on; the rows belong to it, because the notes describe them."""
-    versions = [f"{name} {version(name)}" for name in _LIBRARIES]
+    if isinstance(fitted, FittedModule):
+        return module_key_parts(fitted, checked)
+    versions = [runtime_version(), *(f"{name} {version(name)}" for name in _LIBRARIES)]
     # The notes name the executed operators, which differ between architectures.
     versions.append(platform.machine())
+    versions.extend(versions_of(libraries_of(nested_estimators(fitted.model))))
     depends = (fitted.digest, fitted.width, fitted.output, sorted(_AVOIDED), digest_rows(checked))
     return (_REVISION, *depends, *versions, *registered())
 
 
-def agreement(fitted: FittedEstimator, outputs: Any, reference: Any) -> Agreement:
+def agreement(fitted: FittedEstimator | FittedModule, outputs: Any, reference: Any) -> Agreement:
     """Compare outputs with reference outputs of the same rows.
 
     Raises:
@@ -77,11 +99,11 @@ def agreement(fitted: FittedEstimator, outputs: Any, reference: Any) -> Agreemen
     """
     import numpy as np
 
-    if fitted.output != "probabilities":
+    if fitted.output not in {"probabilities", "scores"}:
         outputs, reference = fitted.labels(outputs), fitted.labels(reference)
     if np.shape(outputs) != np.shape(reference):
         shapes = f"{np.shape(outputs)} instead of {np.shape(reference)}"
-        raise refusal(fitted, f"{fitted.kind} converts, but gives outputs of shape {shapes}")
+        raise _refusal(fitted, f"{fitted.kind} converts, but gives outputs of shape {shapes}")
     n = len(reference)
     if fitted.output == "labels":
         differing = int((outputs != reference).sum())
@@ -91,8 +113,10 @@ def agreement(fitted: FittedEstimator, outputs: Any, reference: Any) -> Agreemen
         gross = not largest <= _GROSS_ERROR * float(np.abs(reference).max())  # so that NaN is gross
         return Agreement(symbol="|Δ|", largest=largest, differing=0, gross=gross, n=n)
     differing = int((fitted.labels(outputs) != fitted.labels(reference)).sum())
-    gross = differing > _GROSS_FLIPS * n or not largest <= _GROSS_PROBABILITY  # so that NaN is gross
-    return Agreement(symbol="|Δp|", largest=largest, differing=differing, gross=gross, n=n)
+    scores = fitted.output == "scores"
+    most = _GROSS_ERROR * float(np.abs(reference).max()) if scores else _GROSS_PROBABILITY
+    gross = differing > _GROSS_FLIPS * n or not largest <= most  # so that NaN is gross
+    return Agreement(symbol="|Δscore|" if scores else "|Δp|", largest=largest, differing=differing, gross=gross, n=n)
 
 
 def convert_with_skl2onnx(fitted: FittedEstimator, avoided: frozenset[str]) -> bytes:
@@ -106,7 +130,9 @@ def convert_with_skl2onnx(fitted: FittedEstimator, avoided: frozenset[str]) -> b
     # without probabilities does not even know the option.
     options = {id(last_step(fitted.model)): {"zipmap": False} if fitted.output == "probabilities" else {}}
     with warnings.catch_warnings(action="ignore"):  # of the converter about its own dependencies
-        model = skl2onnx.to_onnx(fitted.model, row, options=options, black_op=set(avoided) or None)
+        boosts = register_converters(nested_estimators(fitted.model))
+        opset = {"": skl2onnx.__max_supported_opset__, "ai.onnx.ml": DOMAIN_VERSION} if boosts else None
+        model = skl2onnx.to_onnx(fitted.model, row, options=options, black_op=set(avoided) or None, target_opset=opset)
         names = [output.name for output in model.graph.output]
         wanted = "probabilities" if fitted.output == "probabilities" else names[0]
         model = select_model_inputs_outputs(model, outputs=[wanted])
@@ -120,6 +146,15 @@ def operators_in(model: bytes) -> tuple[str, ...]:
     import onnx
 
     return tuple(dict.fromkeys(node.op_type for node in onnx.load_from_string(model).graph.node))
+
+
+def _refusal(fitted: FittedEstimator | FittedModule, sentence: str) -> HwperfError:
+    return ScenarioUnavailable(sentence) if isinstance(fitted, FittedModule) else refusal(fitted, sentence)
+
+
+def _module_parity(fitted: FittedModule, outputs: Any, reference: Any) -> tuple[str, bool]:
+    found = agreement(fitted, outputs, reference)
+    return str(found), found.gross
 
 
 def _build(fitted: FittedEstimator, checked: Any, convert: Converter) -> tuple[bytes, Mapping[str, str]]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from pytest_hwperf.core.errors import HwperfError, MeasurementError, ScenarioUnavailable
 from pytest_hwperf.core.statements import Statement
+from pytest_hwperf.scenarios.boosting_converters import LIBRARY as BOOSTING_CONVERTERS
 from pytest_hwperf.scenarios.estimators import FittedEstimator, last_step
 from pytest_hwperf.scenarios.sources import own_frame
 
@@ -45,7 +46,8 @@ def _foreign() -> list[tuple[str, Any]]:
         found = [*wrapped.items(), *pools._shape_calculator_pool.items()]  # noqa: SLF001 - there is no public way
     except (ImportError, AttributeError):
         return []
-    return [(alias, function) for alias, function in found if not _name(function).startswith(f"{_LIBRARY}.")]
+    known = (f"{_LIBRARY}.", f"{BOOSTING_CONVERTERS}.")  # the latter are registered here, for the models that need them
+    return [(alias, function) for alias, function in found if not _name(function).startswith(known)]
 
 
 def _own_converter(fitted: FittedEstimator) -> str:

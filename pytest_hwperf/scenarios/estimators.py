@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.scenarios.onnx_source import is_onnx
 from pytest_hwperf.scenarios.rows import matrix
 
-Output = Literal["probabilities", "labels", "values"]
+Output = Literal["probabilities", "scores", "labels", "values"]
 
 # Raised by third-party code (estimators, converters, quantisers) for a model that it cannot handle. Everything else,
 # such as a full disk or an interrupt, does not concern the model and passes on.
@@ -86,7 +87,8 @@ def inspect_estimator(model: Any, X: Any) -> FittedEstimator:
     Raises:
         UsageProblem: not an estimator, or not fitted.
         MeasurementError: `X` is no numeric matrix, or holds NaN that the estimator refuses.
-        ScenarioUnavailable: it does not take a float32 matrix, gives several labels per row, or cannot be serialised.
+        ScenarioUnavailable: it is an ONNX model, does not take a float32 matrix, gives several labels per row, or
+            cannot be serialised.
     """
     import numpy as np
 
@@ -111,6 +113,11 @@ def inspect_estimator(model: Any, X: Any) -> FittedEstimator:
     )
     fitted.rows(X)
     return fitted
+
+
+def is_module(model: Any) -> bool:
+    """Whether it is a PyTorch module; PyTorch is not imported for that."""
+    return any(kind.__module__ == "torch.nn.modules.module" and kind.__name__ == "Module" for kind in type(model).mro())
 
 
 def nested_estimators(model: Any) -> Iterator[Any]:
@@ -194,9 +201,16 @@ def _cut(problem: BaseException, most: int) -> str:
 
 
 def _require_estimator(model: Any) -> None:
+    if is_onnx(model):
+        raise ScenarioUnavailable("an ONNX model is no estimator: onnx_file measures it, or onnx_fp32 if it is FP32")
     name = model.__name__ if isinstance(model, type) else type(model).__name__
     if isinstance(model, type):
         raise UsageProblem(f"the model is the class {name}, not a fitted estimator: give {name}(…).fit(X, y)")
+    if is_module(model):
+        raise UsageProblem(
+            f"the model is a {name}, a PyTorch module, and this is a scenario of scikit-learn: name those of "
+            'modules, as hwscenarios("torch_fp32", "onnx_fp32")'
+        )
     if not (hasattr(model, "predict") and hasattr(model, "get_params")):
         raise UsageProblem(
             f"the model is a {name}, which is no scikit-learn estimator with predict: give a fitted estimator, or "

@@ -1,5 +1,7 @@
 """ONNX Runtime sessions with everything fixed that decides their speed."""
 
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS
 
 PROVIDER = "CPUExecutionProvider"
+_DISTRIBUTIONS = ("onnxruntime-gpu", "onnxruntime")  # the former is often installed over the latter
 _ERRORS_ONLY = 3  # ONNX Runtime's log severity; its warnings go to the file descriptor of standard error
 
 
@@ -23,13 +26,7 @@ def open_session(model: Path | bytes, threads: int, profile: Path | None = None)
     """
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    # A spinning pool burns twenty times the processor time of the calls themselves.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    options.log_severity_level = _ERRORS_ONLY
+    options = session_options(threads)
     if profile is not None:
         options.enable_profiling = True
         options.profile_file_prefix = str(profile)
@@ -37,6 +34,28 @@ def open_session(model: Path | bytes, threads: int, profile: Path | None = None)
     session = onnxruntime.InferenceSession(source, options, providers=[PROVIDER])
     check_providers(session.get_providers())
     return session
+
+
+def session_options(threads: int) -> Any:
+    """Return options with `threads` intra-op threads that do not spin, one inter-op thread and all optimisations."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    # A spinning pool burns twenty times the processor time of the calls themselves.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.log_severity_level = _ERRORS_ONLY
+    return options
+
+
+def runtime_version() -> str:
+    """Return the version of ONNX Runtime, whichever distribution has installed it; nothing is imported for it."""
+    for name in _DISTRIBUTIONS:
+        with suppress(PackageNotFoundError):
+            return f"{name} {version(name)}"
+    return "unknown"
 
 
 def check_providers(effective: list[str]) -> None:

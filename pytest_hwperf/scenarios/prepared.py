@@ -5,9 +5,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_hwperf.core.contracts import Predictor
+from pytest_hwperf.core.contracts import CallStage, Predictor
+from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.core.roofline import Work
 from pytest_hwperf.scenarios.estimators import FittedEstimator
 from pytest_hwperf.scenarios.rows import split_batches
+from pytest_hwperf.scenarios.torch_modules import FittedModule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +25,7 @@ class PreparedScenario:
     size_source: str
     classifies: bool
     load: Callable[[], Predictor]
+    reference: str | None = None  # name of the scenario that it is compared with; None for the usual one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,14 @@ class ArenaScenario(PreparedScenario):
     arena_source: str = "onnxruntime profile"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxScenario(ArenaScenario):
+    """A scenario of ONNX Runtime, whose profiler knows its operators."""
+
+    operators: Callable[[Any, int], ProfiledCalls]  # rows and batch size → where the time of a call goes
+    work: Callable[[int], Work]  # batch size → operations and bytes of a call
+
+
 class EstimatorPredictor:
     """A form of an estimator, ready to be called.
 
@@ -40,17 +52,24 @@ class EstimatorPredictor:
             (n, 1).
         fitted: the estimator.
         scope: limits threads while calls are made, where the runtime does not do so itself.
+        stages: of which `predict` consists, where they can be called one by one.
     """
 
     def __init__(
         self,
         predict: Callable[[Any], Any],
-        fitted: FittedEstimator,
+        fitted: FittedEstimator | FittedModule,
         scope: Callable[[], AbstractContextManager[object]] = nullcontext,
+        stages: Sequence[CallStage] = (),
     ) -> None:
+        self._stages = stages
         self.predict = predict
         self.scope = scope
         self._fitted = fitted
+
+    def stages(self) -> Sequence[CallStage]:
+        """Return the stages of a call, and what makes labels of its outputs; none where it is one piece."""
+        return [*self._stages, CallStage(name="postprocess", call=self.labels, is_after=True)] if self._stages else ()
 
     def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
         """Split `X` into C-contiguous float32 matrices of `batch_size` rows (the last may be shorter).

@@ -4,12 +4,18 @@ A graph alone does not show them: the runtime fuses, replaces and removes operat
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
+from pytest_hwperf.core.contracts import Predictor
 from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.scenarios.ort import open_session, run_all
 
@@ -32,11 +38,14 @@ FLOAT_OPERATORS = frozenset(
 )
 _ROWS = 256  # in a smaller batch the profiler's own cost of 5 µs per operator is most of what it shows
 _RUNS = 20
+_MOST_RUNS, _PROFILE_S = 101, 0.5  # of which the first is not used
+_KERNEL = "_kernel_time"  # what follows a node's name
 _ARENA_RUNS = 6  # the first one plans the memory of the later ones
 # Arguments of a node's event, in bytes, as ONNX Runtime 1.31 writes them.
 _ARENA = {"arena_in_use": "mem_in_use_peak", "arena_held": "mem_arena_held"}
 
 OpenProfiled = Callable[[Path], tuple[Any, Callable[[], object]]]  # path of a profile → session and a call of it
+_PredictorOf = Callable[[Any], Predictor]  # session → what calls it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +62,26 @@ def profile_operators(model: bytes, rows: Any) -> tuple[OperatorTime, ...]:
 
     Args:
         model: content of an ONNX file.
-        rows: float32, shape (n, d); repeated up to batches of 256 rows.
+        rows: shape (n, …); repeated up to batches of 256 rows.
     """
     import numpy as np
 
-    batch = np.resize(rows, (max(_ROWS, len(rows)), rows.shape[1]))
+    batch = np.resize(rows, (max(_ROWS, len(rows)), *rows.shape[1:]))
 
     def open_profiled(profile: Path) -> tuple[Any, Callable[[], object]]:
         session = open_session(model, threads=1, profile=profile)
         return session, lambda: run_all(session, batch, batch_size=len(batch))
 
     return parse_operators(_profile(open_profiled, _RUNS + 1))
+
+
+def profile_calls(open_profiled: OpenProfiled, rows: int) -> ProfiledCalls:
+    """Run a session of its own under the profiler; return the time of each node in a call of `rows` rows.
+
+    Raises:
+        MeasurementError: the profile is not whole.
+    """
+    return parse_calls(_profile(open_profiled, _MOST_RUNS, time_s=_PROFILE_S), rows)
 
 
 def profile_arena(open_profiled: OpenProfiled) -> Mapping[str, float]:
@@ -78,6 +96,39 @@ def profile_arena(open_profiled: OpenProfiled) -> Mapping[str, float]:
         MeasurementError: the profile does not contain them.
     """
     return parse_arena(_profile(open_profiled, _ARENA_RUNS))
+
+
+def arena_of(
+    model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: Any, batch_size: int
+) -> Mapping[str, float]:
+    """Return the peaks of the runtime's allocator in B, for the first `batch_size` rows of `X`.
+
+    Args:
+        model: an ONNX file or its content.
+        threads: of the session.
+        predictor_of: makes a predictor of a session.
+        X: rows.
+        batch_size: rows of a call.
+    """
+    return profile_arena(_profiled(model, threads, predictor_of, X, batch_size))
+
+
+def operators_of(
+    model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: Any, batch_size: int
+) -> ProfiledCalls:
+    """Return where the time of a call goes, for the first `batch_size` rows of `X`; arguments as of `arena_of`."""
+    return profile_calls(_profiled(model, threads, predictor_of, X, batch_size), batch_size)
+
+
+def _profiled(model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: Any, batch_size: int) -> OpenProfiled:
+    """Return what opens a session that writes its profile, and calls it with the first `batch_size` rows of `X`."""
+
+    def open_profiled(profile: Path) -> tuple[Any, Callable[[], object]]:
+        session = open_session(model, threads, profile=profile)
+        predictor = predictor_of(session)
+        return session, partial(predictor.predict, predictor.batches(X, batch_size)[0])
+
+    return open_profiled
 
 
 def parse_operators(profile: str) -> tuple[OperatorTime, ...]:
@@ -97,17 +148,47 @@ def parse_operators(profile: str) -> tuple[OperatorTime, ...]:
     return tuple(sorted(found, key=lambda one: -one.time))
 
 
+def parse_calls(profile: str, rows: int) -> ProfiledCalls:
+    """Take the nodes of the undisturbed runs of a profile: of all after the first, the half that took least.
+
+    Nodes within another one, as in the body of a loop, belong to it.
+
+    Raises:
+        MeasurementError: the profile is not whole, or holds fewer than two runs.
+    """
+    events = _events(profile)
+    runs = sorted((event["dur"], event["ts"]) for event in events if event["name"] == "model_run")
+    first = min((ts for _, ts in runs), default=0)
+    later = [(dur, ts) for dur, ts in runs if ts > first]
+    if not later:
+        raise MeasurementError("ONNX Runtime's profile holds no run after the first one")
+    kept = later[: (len(later) + 1) // 2]
+    calls: dict[tuple[str, str], int] = {}
+    times: dict[tuple[str, str], float] = {}
+    for event in _outer_kernels(events, kept):
+        key = event["name"].removesuffix(_KERNEL), event["args"]["op_name"]
+        calls[key] = calls.get(key, 0) + 1
+        times[key] = times.get(key, 0.0) + (event["dur"] + 0.5) * 1e-6  # as above
+    count = len(kept)
+    return ProfiledCalls(
+        source="onnxruntime profile",
+        operators=tuple(
+            ProfiledOperator(name=key[0], kind=key[1], calls=calls[key] / count, seconds=times[key] / count)
+            for key in calls
+        ),
+        call_s=sum(dur + 0.5 for dur, _ in kept) * 1e-6 / count,
+        calls=count,
+        rows=rows,
+    )
+
+
 def parse_arena(profile: str) -> Mapping[str, float]:
     """Return the largest arena of all nodes in a profile, in B.
 
     Raises:
         MeasurementError: no node has one: the arena is off, or the runtime is older.
     """
-    try:
-        events = json.loads(profile)
-    except ValueError as error:
-        raise MeasurementError(f"ONNX Runtime's profile is not whole: {error}") from error
-    nodes = [event["args"] for event in events if _is_kernel(event)]
+    nodes = [event["args"] for event in _events(profile) if _is_kernel(event)]
     found = {metric: [float(node[name]) for node in nodes if name in node] for metric, name in _ARENA.items()}
     missing = [_ARENA[metric] for metric, values in found.items() if not values]
     if missing:
@@ -123,15 +204,44 @@ def describe_operators(operators: Sequence[OperatorTime]) -> str:
     return ", ".join(f"{one.operator} {one.time / total * 100:.0f} %" for one in operators)
 
 
-def _profile(open_profiled: OpenProfiled, runs: int) -> str:
-    """Return the profile of so many runs, as JSON text."""
+def _profile(open_profiled: OpenProfiled, runs: int, time_s: float = math.inf) -> str:
+    """Return the profile of so many runs, as JSON text; of fewer, but at least `_RUNS`, where they take longer."""
     with workdir() as folder:
         session, call = open_profiled(folder / "profile")
-        for _ in range(runs):
+        until = monotonic() + time_s
+        for count in range(runs):
+            if count > _RUNS and monotonic() > until:
+                break
             call()
         return Path(session.end_profiling()).read_text(encoding="utf-8")
 
 
+def _events(profile: str) -> list[dict[str, Any]]:
+    try:
+        events: list[dict[str, Any]] = json.loads(profile)
+    except ValueError as error:
+        raise MeasurementError(f"ONNX Runtime's profile is not whole: {error}") from error
+    return events
+
+
+def _outer_kernels(
+    events: Sequence[dict[str, Any]], runs: Sequence[tuple[float, float]]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield the nodes of some runs, given as duration and start, that lie within no other node."""
+    nodes = sorted(filter(_is_kernel, events), key=lambda event: (event["ts"], -event["dur"]))
+    for dur, ts in runs:
+        end = ts
+        for event in nodes[bisect_left(nodes, ts, key=_start) : bisect_right(nodes, ts + dur, key=_start)]:
+            if event["ts"] >= end:
+                end = event["ts"] + event["dur"]
+                yield event
+
+
+def _start(event: Mapping[str, Any]) -> float:
+    start: float = event["ts"]
+    return start
+
+
 def _is_kernel(event: Mapping[str, Any]) -> bool:
     """Whether an event is the execution of a node."""
-    return event.get("cat") == "Node" and str(event["name"]).endswith("_kernel_time")
+    return event.get("cat") == "Node" and str(event["name"]).endswith(_KERNEL)

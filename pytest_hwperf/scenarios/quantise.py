@@ -13,18 +13,18 @@ from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.conversion import (
-    CHECKED_ROWS,
     MATMUL_FORM,
     MATMUL_OPERATORS,
     agreement,
     cache_key_parts,
+    checked_rows,
     convert_estimator,
     operators_in,
 )
-from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator, one_line
-from pytest_hwperf.scenarios.onnx import scenario_of
+from pytest_hwperf.scenarios.estimators import FittedEstimator, one_line
+from pytest_hwperf.scenarios.onnx import inspect_model, scenario_of
 from pytest_hwperf.scenarios.ort import open_session, rejection_errors, run_all
-from pytest_hwperf.scenarios.prepared import ArenaScenario
+from pytest_hwperf.scenarios.prepared import OnnxScenario
 from pytest_hwperf.scenarios.profiles import (
     FLOAT_OPERATORS,
     INTEGER_OPERATORS,
@@ -35,6 +35,8 @@ from pytest_hwperf.scenarios.profiles import (
 )
 from pytest_hwperf.scenarios.rows import count_shared, digest_rows, evenly_spaced, split_batches
 from pytest_hwperf.scenarios.threads import check_threads
+from pytest_hwperf.scenarios.torch_modules import FittedModule
+from pytest_hwperf.scenarios.torch_onnx import FORM as TORCH_FORM
 
 # Unsigned activations and signed weights, per tensor; the full range of weights, which processors without VNNI may
 # saturate. All of it stands in the conditions, because other choices make another model.
@@ -52,7 +54,7 @@ Quantiser = Callable[[bytes, Any | None], bytes]
 class Request:
     """An estimator to quantise, and its rows."""
 
-    fitted: FittedEstimator
+    fitted: FittedEstimator | FittedModule
     rows: Any  # rows of X, for checking
     calibration: Any | None  # rows for static ranges; None = ranges are taken during each call
 
@@ -70,7 +72,7 @@ class CalibrationReader:
         return None if batch is None else {self._input: batch}
 
 
-def onnx_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
+def onnx_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
     """Quantise to INT8: static where there are calibration rows, else dynamic.
 
     Raises:
@@ -81,7 +83,7 @@ def onnx_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: 
     return _scenario("onnx_int8", model, X, X_calibration, threads)
 
 
-def onnx_int8_dynamic(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
+def onnx_int8_dynamic(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
     """Quantise to INT8 with ranges of activations taken during each call; `X_calibration` is not used.
 
     Raises as `onnx_int8`.
@@ -90,7 +92,7 @@ def onnx_int8_dynamic(model: Any, *, X: Any, X_calibration: Any | None = None, t
     return _scenario("onnx_int8_dynamic", model, X, None, threads)
 
 
-def onnx_int8_static(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ArenaScenario:
+def onnx_int8_static(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
     """Quantise to INT8 with ranges of activations taken from `X_calibration`, and raise as `onnx_int8` does.
 
     Raises:
@@ -113,7 +115,7 @@ def quantise_estimator(request: Request, quantise: Quantiser | None = None) -> C
     Raises:
         ScenarioUnavailable: as `onnx_int8`.
     """
-    checked = evenly_spaced(request.rows, CHECKED_ROWS)
+    checked = checked_rows(request.fitted, request.rows)
     mode = "dynamic" if request.calibration is None else digest_rows(request.calibration)
     original = convert_estimator(request.fitted, request.rows)
     choices = (*_CHOICES.items(), MATMUL_OPERATORS, original.sha256)
@@ -125,7 +127,7 @@ def quantise_estimator(request: Request, quantise: Quantiser | None = None) -> C
     return stored
 
 
-def choose_rows(fitted: FittedEstimator, X: Any, X_calibration: Any) -> Any:
+def choose_rows(fitted: FittedEstimator | FittedModule, X: Any, X_calibration: Any) -> Any:
     """Return at most 512 rows of `X_calibration`, evenly spaced, a multiple of 32 where there are as many.
 
     Raises:
@@ -169,16 +171,21 @@ def quantise_with_ort(model: bytes, calibration: Any | None) -> bytes:
         return path.read_bytes()
 
 
-def _scenario(name: str, model: Any, X: Any, X_calibration: Any | None, threads: int) -> ArenaScenario:
+def _scenario(name: str, model: Any, X: Any, X_calibration: Any | None, threads: int) -> OnnxScenario:
     check_threads(threads)
-    fitted = inspect_estimator(model, X)
+    fitted = inspect_model(model, X, name)
     chosen = None if X_calibration is None else choose_rows(fitted, X, X_calibration)
     stored = quantise_estimator(Request(fitted=fitted, rows=fitted.rows(X), calibration=chosen))
-    precision = "int8 dynamic" if chosen is None else "int8 static"
+    return scenario_of(name, fitted, stored, threads, int8_conditions(chosen))
+
+
+def int8_conditions(calibration: Any | None) -> dict[str, str]:
+    """Return how a model was quantised, as conditions of a run."""
+    precision = "int8 dynamic" if calibration is None else "int8 static"
     own = {"precision": precision, **_CHOICES}
-    if chosen is not None:
-        own["calibration"] = f"{len(chosen)} rows, {digest_rows(chosen)}"
-    return scenario_of(name, fitted, stored, threads, own)
+    if calibration is not None:
+        own["calibration"] = f"{len(calibration)} rows, {digest_rows(calibration)}"
+    return own
 
 
 def _build(
@@ -201,7 +208,11 @@ def _build(
 
 
 def why_not_int8(
-    quantised: Sequence[OperatorTime], original: Sequence[OperatorTime], *, same_outputs: bool
+    quantised: Sequence[OperatorTime],
+    original: Sequence[OperatorTime],
+    *,
+    same_outputs: bool,
+    kinds: tuple[frozenset[str], frozenset[str]] = (INTEGER_OPERATORS, FLOAT_OPERATORS),
 ) -> Statement | None:
     """Return why a quantised model must not be called INT8; None where it may.
 
@@ -209,14 +220,15 @@ def why_not_int8(
         quantised: operators that the quantised model executes.
         original: operators that its FP32 form executes, in as many runs.
         same_outputs: whether both give exactly the same outputs.
+        kinds: names of operators that hold weights, in integers and in float.
     """
     executed = describe_operators(quantised)
     if weight_only := [one.operator for one in quantised if one.operator in WEIGHT_ONLY_OPERATORS]:
         return state("weight-only", operator=weight_only[0], executed=executed)
     if same_outputs and _counts(quantised) == _counts(original):
         return state("unchanged")
-    integer = _time(quantised, INTEGER_OPERATORS)
-    total = integer + _time(quantised, FLOAT_OPERATORS)
+    integer, floating = (_time(quantised, names) for names in kinds)
+    total = integer + floating
     share = integer / total if total else 0.0
     return None if share >= _LEAST_SHARE else state("not int8", share=share, least=_LEAST_SHARE, executed=executed)
 
@@ -229,14 +241,14 @@ def _time(operators: Iterable[OperatorTime], names: frozenset[str]) -> float:
     return sum(one.time for one in operators if one.operator in names)
 
 
-def _require_quantisable(fitted: FittedEstimator, model: bytes, form: str) -> None:
+def _require_quantisable(fitted: FittedEstimator | FittedModule, model: bytes, form: str) -> None:
     """Refuse a model whose weights are in operators that no quantiser knows."""
     kinds = operators_in(model)
     if not set(kinds) & set(MATMUL_OPERATORS):
         held = ", ".join(kind for kind in kinds if kind in FLOAT_OPERATORS)
         found = f"only {held}" if held else "no operator with weights"
         raise ScenarioUnavailable(state("no int8 form", why=f"{found} in the ONNX form of {fitted.kind}"))
-    if form != MATMUL_FORM:
+    if form not in {MATMUL_FORM, TORCH_FORM}:
         raise ScenarioUnavailable(state("no int8 form", why=f"{fitted.kind} has no MatMul form"))
 
 

@@ -4,6 +4,7 @@ from copy import deepcopy
 from functools import partial
 from typing import Any
 
+from pytest_hwperf.core.contracts import CallStage
 from pytest_hwperf.scenarios.estimators import (
     FittedEstimator,
     inspect_estimator,
@@ -47,7 +48,18 @@ def _load(fitted: FittedEstimator, threads: int) -> EstimatorPredictor:
         # It is fed arrays. With the names it would check and warn about them in every single call.
         vars(part).pop("feature_names_in_", None)
     call = model.predict_proba if fitted.output == "probabilities" else model.predict
-    return EstimatorPredictor(call, fitted, partial(limit_threads, threads))
+    return EstimatorPredictor(call, fitted, partial(limit_threads, threads), _stages(model, fitted.output))
+
+
+def _stages(model: Any, output: str) -> tuple[CallStage, ...]:
+    """Return the transformers of a pipeline as one stage and its last step as the other; none of other models."""
+    from sklearn.pipeline import Pipeline
+
+    if type(model) is not Pipeline or len(model.steps) == 1:  # a subclass may call its steps otherwise
+        return ()
+    last = last_step(model)
+    predict = last.predict_proba if output == "probabilities" else last.predict
+    return CallStage(name="preprocess", call=model[:-1].transform), CallStage(name="inference", call=predict)
 
 
 def _precision(fitted: FittedEstimator, X: Any) -> str:

@@ -4,7 +4,7 @@ import gc
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -18,6 +18,8 @@ _LIBRARIES = frozenset(
     {
         *("skl2onnx", "onnx", "onnxruntime", "sklearn", "numpy", "scipy", "joblib", "threadpoolctl"),
         *("google", "ml_dtypes", "flatbuffers", "sympy", "packaging", "pandas", "pytest_hwperf"),
+        *("xgboost", "lightgbm", "onnxmltools", "onnxconverter_common"),
+        *("torch", "torchgen", "functorch", "onnxscript", "onnx_ir", "mpmath"),
         *("_pytest", "pluggy"),  # which take part in each import
     }
 )
@@ -48,9 +50,8 @@ def recorded(build: Callable[[], R]) -> tuple[R, Mapping[str, str] | None]:
         if collects:
             gc.enable()
     finders = {getattr(finder, "__module__", "") for finder in sys.meta_path}  # they ran where something was imported
-    found = [_distribution(name) for name in {*ran.values()} - finders if not is_library(name)]
-    installed = [name for name in found if name]
-    return result, {name: _digest(name) for name in installed} if len(installed) == len(found) else None
+    found = _distributions(name for name in {*ran.values()} - finders if not is_library(name))
+    return result, None if found is None else {name: _digest(name) for name in found}
 
 
 def unchanged(libraries: Mapping[str, str]) -> bool:
@@ -80,18 +81,34 @@ def _frames(traceback: TracebackType | None) -> Iterator[TracebackType]:
         traceback = traceback.tb_next
 
 
-def _distribution(module: str) -> str:
-    """Return which distribution has installed the file of a module; "" for none, as where a project is editable."""
-    file = getattr(sys.modules.get(module), "__file__", None)
-    names = metadata.packages_distributions().get(module.partition(".")[0], ()) if file else ()
-    return next((name for name in names if _installs(name, os.path.realpath(str(file)))), "")
+def _distributions(modules: Iterable[str]) -> set[str] | None:
+    """Return which distributions have installed the files of modules; None where one is of no distribution.
+
+    A project that is installed as editable has installed none of its files.
+    """
+    found, installed = set[str](), dict[str, frozenset[str]]()
+    packages: Mapping[str, Sequence[str]] | None = None
+    for module in modules:
+        file = getattr(sys.modules.get(module), "__file__", None)
+        if not file:
+            return None
+        if packages is None:  # for hundreds of modules it is looked up once: it reads the lists of all distributions
+            packages = metadata.packages_distributions()
+        names = packages.get(module.partition(".")[0], ())
+        installed.update((name, _files(name)) for name in names if name not in installed)
+        name = next((name for name in names if os.path.realpath(str(file)) in installed[name]), "")
+        if not name:
+            return None
+        found.add(name)
+    return found
 
 
-def _installs(distribution: str, file: str) -> bool:
+def _files(distribution: str) -> frozenset[str]:
+    """Return the files that a distribution has installed."""
     found = metadata.distribution(distribution)
     if not found.read_text("RECORD"):
-        return False
-    return any(os.path.realpath(str(found.locate_file(path))) == file for path in found.files or ())
+        return frozenset()
+    return frozenset(os.path.realpath(str(found.locate_file(path))) for path in found.files or ())
 
 
 def _digest(distribution: str) -> str:

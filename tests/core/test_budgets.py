@@ -51,6 +51,7 @@ def test_every_keyword_of_the_public_interface_is_known() -> None:
         "cpu_time_max_ms",
         "cpu_max_percent",
         "energy_budget_mj",
+        "goodput_min_qps",
     } == set(BUDGET_KEYWORDS)
 
 

@@ -141,6 +141,13 @@ def test_latency_and_its_reciprocal_are_one_question(
     ) == worded(found.parts[HERE, metric, statistic])
 
 
+def test_under_a_load_latency_and_throughput_are_two_questions() -> None:
+    facts = Facts(conditions={"load": "server qps=200 seconds=2 seed=1"})
+    found = asked(asking(LATENCY, RATE, named=[RATE]), rehearsal(facts=dict.fromkeys(SIDES, facts)))
+
+    assert [LATENCY, RATE] == [one.margin for one in found.hypotheses]
+
+
 @pytest.mark.parametrize(
     ("energy", "size", "why"),
     [

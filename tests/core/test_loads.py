@@ -6,18 +6,21 @@ from array import array
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from statistics import mean, stdev
+from typing import Any
 
 import pytest
 
+from pytest_hwperf.core.budgets import parse_budgets
+from pytest_hwperf.core.early_stopping import early_stopping, fewest_calls
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.load_windows import rates, why_degrading, why_unsteady
 from pytest_hwperf.core.loads import (
     Load,
     Served,
-    early_stopping,
-    fewest_calls,
-    goodput,
+    bound_of,
     next_rate,
     parse_load,
+    piece_of,
     why_not_served,
     why_unsure,
 )
@@ -99,7 +102,7 @@ def test_a_rate_that_is_kept_is_served() -> None:
     times = served(load, lambda _: 0.001)
 
     assert why_not_served(load, times) is None
-    assert goodput(load, times) == pytest.approx(len(times.due) / 20, rel=1e-3)
+    assert mean(rates(times, 0.05)[0]) == pytest.approx(len(times.due) / 20, rel=1e-3)
 
 
 def test_late_calls_are_counted_and_no_good_answers() -> None:
@@ -108,7 +111,7 @@ def test_late_calls_are_counted_and_no_good_answers() -> None:
     late = sum(one > 0.05 for one in times.latencies)
 
     assert str(why_not_served(load, times)) == f"{late} of {len(times.due)} calls later than 50.0 ms"
-    assert goodput(load, times) == pytest.approx((len(times.due) - late) / 20, rel=1e-3)
+    assert mean(rates(times, 0.05)[0]) == pytest.approx((len(times.due) - late) / 20, rel=1e-3)
 
 
 def test_a_backlog_that_grows_is_said_without_a_bound() -> None:
@@ -130,17 +133,19 @@ def test_a_generator_that_is_late_is_doubted() -> None:
     times = served(SERVER, lambda _: 0.001)
     late = Served(due=times.due, issued=array("d", (due + 0.002 for due in times.due)), ended=times.ended)
 
-    assert why_unsure(SERVER, times) is None
+    assert why_unsure(times, None) is None
     assert late.lag_s == pytest.approx(0.002)
-    assert str(why_unsure(SERVER, late)).startswith("calls were issued up to 2.00 ms late by the generator")
+    assert why_unsure(late, within_s=0.05) is None
+    assert str(why_unsure(late, None)).startswith("calls were issued up to 2.00 ms late by the generator")
 
 
 def test_nothing_is_said_of_no_calls() -> None:
     none = Served(due=array("d"), issued=array("d"), ended=array("d"))
 
     assert why_not_served(SERVER, none) is None
-    assert why_unsure(SERVER, none) is None
-    assert goodput(SERVER, none) == 0
+    assert why_unsure(none, None) is None
+    assert why_degrading(SERVER, none) is None
+    assert str(why_unsteady(SERVER, none)).startswith("no steady state")
 
 
 @pytest.mark.parametrize("highest", [3.0, 70.0, 1234.0])
@@ -165,7 +170,10 @@ def test_where_nothing_is_served_the_search_ends() -> None:
 def test_a_load_says_what_it_is() -> None:
     load = parse_load({"kind": "server", "qps": 200, "seconds": 2, "seed": 1})
 
-    assert str(load) == "server qps=200 seconds=2 seed=1 shape=1 within_ms=0 in_flight=1"
+    assert str(load) == "server qps=200 seconds=2 seed=1"
+    assert str(parse_load({"kind": "server", "qps": 9, "within_ms": 5, "url": "http://a/b"})) == (
+        "server qps=9 seconds=2 seed=1 within_ms=5"
+    )
     assert load.is_open
     assert not parse_load({"kind": "concurrency", "in_flight": 4}).is_open
 
@@ -180,6 +188,12 @@ def test_a_load_says_what_it_is() -> None:
             {"kind": "server", "qps": 2, "rows": 3},
             "hwload: rows= says nothing of a server load.*Allowed: qps, seconds, *",
         ),
+        (
+            {"kind": "concurrency"},
+            "hwload: a concurrency load needs in_flight=, the calls at once, such as in_flight=4",
+        ),
+        ({"kind": "offline", "url": "ftp://a/b"}, "hwload: url='ftp://a/b': an address, such as http://127.0.0.1:*"),
+        ({"kind": "offline", "url": 5}, "hwload: url=5: an address, such as *"),
         ({"kind": "server", "qps": -2}, "hwload: qps=-2: a number from 0.001 to 1e+06"),
         ({"kind": "server", "qps": True}, "hwload: qps=True: a number from 0.001 to 1e+06"),
         ({"kind": "concurrency", "in_flight": 1.5}, "hwload: in_flight=1.5: a whole number from 1 to 1024"),
@@ -191,3 +205,101 @@ def test_a_bad_load_says_what_is_allowed(keywords: Mapping[str, object], said: s
         parse_load(keywords)
 
     pytest.LineMatcher([str(caught.value)]).fnmatch_lines([said])
+
+
+def closed(latencies: Callable[[int], float], seconds: float = 2.0) -> Served:
+    """Make calls one after the other."""
+    due, ended = array("d"), array("d")
+    now = 0.0
+    while now < seconds:
+        due.append(now)
+        now += latencies(len(due) - 1)
+        ended.append(now)
+    return Served(due=due, issued=due, ended=ended)
+
+
+LOOP = Load(kind="single_stream", seconds=2)
+
+
+def test_windows_of_one_pace_are_steady() -> None:
+    assert why_unsteady(LOOP, closed(lambda _: 0.001)) is None
+    assert why_unsteady(SERVER, served(SERVER, lambda _: 0.0005)) is None
+    assert why_unsteady(Load(kind="offline", calls=900), all_at_once(900)) is None
+
+
+def all_at_once(calls: int) -> Served:
+    due = array("d", [0.0] * calls)
+    return Served(due=due, issued=due, ended=array("d", (0.001 * (number + 1) for number in range(calls))))
+
+
+def test_a_load_that_slows_down_has_no_steady_state_and_says_by_how_much() -> None:
+    times = closed(lambda number: 0.001 * (1 + number / 1000))
+
+    assert str(why_unsteady(LOOP, times)).startswith("no steady state: the last three of 6 windows differ by a factor")
+    reason = why_degrading(LOOP, times)
+    assert reason is not None
+    assert reason.numbers["rise"] == pytest.approx(times.latencies[-1] - times.latencies[0], rel=0.1)
+
+
+def test_median_latency_is_asked_where_the_rate_is_that_of_the_schedule() -> None:
+    times = served(SERVER, lambda start: 0.0005 if start < 18 else 0.0007)
+
+    assert "median latency" in str(why_unsteady(SERVER, times))
+
+
+def test_an_empty_window_is_not_steady() -> None:
+    times = closed(lambda number: 1.5 if number == 600 else 0.001, seconds=2.2)
+
+    assert "completed calls" in str(why_unsteady(Load(kind="single_stream", seconds=2.2), times))
+
+
+def test_noise_is_no_degradation() -> None:
+    chance = random.Random(3)
+
+    assert why_degrading(LOOP, closed(lambda _: 0.001 * chance.uniform(0.8, 1.2))) is None
+    assert why_degrading(LOOP, closed(lambda number: 0.001 * (1 + number / 1e6))) is None  # steady, but too little
+
+
+def test_rates_of_windows_add_up_to_all_calls_over_the_whole_span() -> None:
+    times = served(SERVER, stalled)
+    values, counts = rates(times)
+
+    assert len(values) == len(counts) == 10
+    assert sum(counts) == len(times.due)
+    assert sum(counts) / sum(count / value for count, value in zip(counts, values, strict=True)) == pytest.approx(
+        len(times.due) / max(times.ended)
+    )
+
+
+def test_the_bound_is_that_of_the_load_else_of_the_highest_percentile() -> None:
+    budgets = parse_budgets({"latency_p50_ms": 5, "latency_p99_ms": 50, "latency_mean_ms": 6, "accuracy_min": 0.5})
+
+    assert bound_of(Load(kind="server", qps=5, within_ms=20), budgets) == 0.02
+    assert bound_of(SERVER, budgets) == 0.05
+    assert bound_of(SERVER, ()) is None
+
+
+def test_a_piece_begins_as_its_load_and_has_so_many_calls() -> None:
+    piece = piece_of(Load(kind="server", qps=500, seconds=0.01, seed=3), 25)
+
+    assert list(schedule(SERVER)[:25]) == list(schedule(piece))
+    assert len(schedule(piece_of(Load(kind="offline", calls=9), 4))) == 4
+
+
+@pytest.mark.parametrize(
+    ("load", "waiting", "most"),
+    [
+        (LOOP, False, 1),
+        (SERVER, False, 1),
+        (SERVER, True, 256),
+        (Load(kind="server", qps=1, in_flight=3), True, 3),
+        (Load(kind="concurrency", in_flight=4), True, 4),
+    ],
+)
+def test_calls_that_only_wait_are_as_many_as_are_due(load: Load, waiting: bool, most: int) -> None:
+    assert most == load.at_once(waiting=waiting)
+
+
+@pytest.mark.parametrize("kind", ["single_stream", "multi_stream", "concurrency", "offline", "server"])
+def test_every_load_says_how_calls_arrive(kind: Any) -> None:
+    assert Load(kind=kind).arrivals

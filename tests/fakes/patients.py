@@ -9,8 +9,10 @@ from fakes.powercap import calm
 
 from pytest_hwperf.cli.doctor.conditions import Threads
 from pytest_hwperf.cli.doctor.findings import Probes
+from pytest_hwperf.cli.doctor.peaks import KeptPeaks
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeterUnavailable
+from pytest_hwperf.core.roofline import PeakRate
 from pytest_hwperf.host.clocks import ClockPrecision
 from pytest_hwperf.host.system_state import read_system_state
 from pytest_hwperf.meters.energy.diagnosis import SystemAccess
@@ -44,6 +46,15 @@ class Sources:
         raise MeterUnavailable(f"There is no {name} here.")
 
 
+PEAKS = KeptPeaks(
+    rates=(
+        PeakRate(threads=1, flops_per_s=104e9, bytes_per_s=11.9e9),
+        PeakRate(threads=2, flops_per_s=146e9, bytes_per_s=13.4e9),
+    ),
+    kept="/home/user/.cache/pytest-hwperf/peaks/0123456789abcdef.json",
+)
+
+
 def patient(access: SystemAccess, *, threads: Threads = ONE_THREAD, environ: Mapping[str, str] | None = None) -> Probes:
     """A machine of two cores, with a clock that takes 50 ns, whose state psutil cannot read."""
     given = environ or {}
@@ -57,6 +68,7 @@ def patient(access: SystemAccess, *, threads: Threads = ONE_THREAD, environ: Map
         cpu_step=lambda: 1e-6,
         system=partial(read_system_state, load=refuse, cpu_times=refuse, swap=refuse),
         threads=lambda _: threads,
+        peaks=lambda _: PEAKS,
     )
 
 

@@ -49,6 +49,8 @@ def now_ns() -> int:
 def begin(patch: pytest.MonkeyPatch) -> None:
     """Let measurements of this process go by simulated time, and planted work too."""
     patch.setattr(measurement, "Sampler", partial(Sampler, clock_ns=now_ns))
+    for name in ("time_named", "time_chained"):
+        patch.setattr(measurement, name, partial(getattr(measurement, name), clock_ns=now_ns))
     patch.setattr(pair_target, "perf_counter_ns", now_ns)
     patch.setattr(pair_target, "planted", _planted)
 

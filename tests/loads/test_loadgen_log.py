@@ -2,8 +2,8 @@
 
 import pytest
 
+from pytest_hwperf.core.early_stopping import rank_from_above
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.loads import rank_from_above
 from pytest_hwperf.loads.loadgen_log import read_summary
 
 SINGLE = """\

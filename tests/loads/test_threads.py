@@ -4,9 +4,10 @@ import threading
 
 import pytest
 
-from pytest_hwperf.core.loads import Load
+from pytest_hwperf.core.loads import Load, piece_of
 from pytest_hwperf.loads.schedule import schedule
-from pytest_hwperf.loads.threads import Times, drive
+from pytest_hwperf.loads.threads import drive
+from pytest_hwperf.loads.times import Times
 
 
 def test_every_call_of_a_schedule_is_made_in_its_order() -> None:
@@ -63,22 +64,48 @@ def test_a_failed_call_is_counted_and_does_not_end_the_load() -> None:
     assert isinstance(times.error, KeyError)
 
 
-@pytest.mark.parametrize("load", [Load(kind="server", qps=1000, seconds=600), Load(kind="concurrency", seconds=600)])
-def test_an_interrupt_ends_it_and_keeps_what_was_measured(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("load", "waits"),
+    [
+        (Load(kind="server", qps=1000, seconds=60), "times.sleep"),
+        (Load(kind="server", qps=1000, seconds=60, in_flight=2), "times.sleep"),
+        (Load(kind="concurrency", in_flight=2, seconds=600), "threads.Future.result"),
+    ],
+)
+def test_an_interrupt_ends_it_and_keeps_what_was_measured(
+    load: Load, waits: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ctrl-C reaches the main thread: here while it waits for a call to be due, or for the loop to end."""
     times, called = Times(), threading.Event()
 
     def interrupt(*_: object) -> None:
-        if called.wait(30):
+        if called.wait(0.001 if load.at_once(waiting=False) == 1 else 30):
             raise KeyboardInterrupt
 
     def call(number: int) -> None:
         if number == 1:
             called.set()
 
-    waits = "sleep" if load.is_open else "Future.result"
-    monkeypatch.setattr(f"pytest_hwperf.loads.threads.{waits}", interrupt)
+    monkeypatch.setattr(f"pytest_hwperf.loads.{waits}", interrupt)
     with pytest.raises(KeyboardInterrupt):
         drive(load, call, times)
 
     assert times.served().due
+
+
+def test_what_waits_behind_another_call_is_no_lag_of_the_generator() -> None:
+    """Of calls due at once in one thread, each but the first waits for the one before."""
+    times = Times()
+    drive(Load(kind="offline", calls=50), lambda _: sum(range(20_000)), times)
+    served = times.served()
+
+    assert 0.0 == served.due[-1]
+    assert served.issued[-1] < served.ended[-1] / 2
+
+
+def test_a_piece_of_a_closed_loop_ends_after_its_calls() -> None:
+    made, times = list[int](), Times()
+    drive(piece_of(Load(kind="concurrency", in_flight=2, seconds=600), 11), made.append, times)
+
+    assert [*range(11)] == sorted(made)
+    assert 11 == times.made

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from array import array
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 
 from pytest_hwperf.core.errors import ScenarioUnavailable
 from pytest_hwperf.core.evidence import EnergyWindow
+from pytest_hwperf.core.loads import Served
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.measure.accuracy import Predictions
 from pytest_hwperf.measure.event_loop import OwnLoop
@@ -64,6 +66,34 @@ def test_the_collector_runs_in_the_turns_of_a_pair_unless_it_is_held(*, held: bo
         turn.block(3, 1)
 
     assert [True, *[not held] * 3] == states
+
+
+def under(times: Served) -> PairTarget:
+    """A target whose load has these times."""
+    turn = on_turn(lambda: None)
+    turn.under = lambda _stream, calls: served_first(times, calls)
+    return turn
+
+
+def served_first(times: Served, calls: int) -> Served:
+    return Served(due=times.due[:calls], issued=times.issued[:calls], ended=times.ended[:calls])
+
+
+def test_a_turn_under_a_load_gives_its_latencies_from_the_schedule_and_its_rate() -> None:
+    due, ended = array("d", [0.0, 1.0, 2.0, 4.0]), array("d", [0.5, 1.25, 3.0, 4.5])
+    turn = under(Served(due=due, issued=due, ended=ended))
+
+    assert [500_000_000, 250_000_000, 1_000_000_000, 500_000_000] == list(turn.block(4, 1))
+    assert {"throughput": 4 / 4.5} == turn.parts()
+    assert [750_000_000, 1_500_000_000] == list(turn.block(2, 2))
+    assert turn.energy(5, 10.0).reason.startswith("energy is not compared under a load")
+
+
+def test_of_calls_that_are_due_at_once_the_times_between_two_ends_are_compared() -> None:
+    due = array("d", [0.0] * 3)
+    turn = under(Served(due=due, issued=due, ended=array("d", [0.75, 0.25, 1.5])))
+
+    assert [250_000_000, 500_000_000, 750_000_000] == list(turn.block(3, 1))
 
 
 def test_calls_are_timed_one_by_one_or_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:

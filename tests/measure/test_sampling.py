@@ -1,6 +1,7 @@
 """Warm-up, windows and stopping on a fake clock: no wall clock decides here."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -119,6 +120,17 @@ def test_a_call_longer_than_the_time_is_made_once_after_the_first() -> None:
     assert list(map(str, measured.warnings)) == [
         "no warm-up: the first call took 10.0 s, and 1.00 s are kept for it: raise --hwperf-max-time"
     ]
+
+
+def test_after_a_call_that_compiles_a_second_one_tells_how_long_a_call_takes() -> None:
+    clock = FakeClock()
+    call = TimedCall(clock, 10_000 * MS, MS)
+    limits = replace(PACE, compiles=True)
+
+    measured = Sampler(Stream(call, None), limits, clock).measure([], at_once)
+
+    assert (10.0, []) == (measured.first_call_s, measured.warnings)
+    assert 0.05 == pytest.approx(measured.windows[0].wall_s)
 
 
 @pytest.mark.parametrize(

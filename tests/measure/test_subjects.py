@@ -146,7 +146,7 @@ def test_the_reference_is_itself_compared_with_the_original() -> None:
     """With itself it would always agree."""
     subject = subject_of_scenario(CertainScenario(), X, None, 4, FakeScenario)
 
-    assert ("sklearn_fp32", "onnx_fp32") == (reference_of("onnx_fp32"), reference_of("onnx_int8"))
+    assert ("sklearn_fp32", "onnx_fp32") == (reference_of(CertainScenario()), reference_of(FakeScenario()))
     assert subject.reference == "sklearn_fp32"
 
 

@@ -167,6 +167,13 @@ def test_items_of_a_stream_are_compared_by_the_medians_of_their_blocks() -> None
     assert {len(one.baseline) for one in found.observations} == {12}
 
 
+def test_the_rate_of_a_load_is_the_one_that_its_side_reports() -> None:
+    """That of calls in a row is one over their median."""
+    found, _ = interleaving(streaming({"throughput": 200.0}), streaming({"throughput": 100.0}), ("throughput", "mean"))
+
+    assert ({200.0}, {100.0}) == ({*only(found).baseline}, {*only(found).candidate})
+
+
 def test_a_stream_without_items_in_some_blocks_has_no_value() -> None:
     """Blocks of both sides are compared side by side."""
     found, _ = interleaving(streaming({"item": 0.1}), streaming(*[{"item": 0.1}] * 5, {}), ("item", "p50"))

@@ -1,6 +1,7 @@
 """Profiles: the executed operators decide what may be called INT8, and nodes report the peaks of the allocator."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +9,20 @@ import numpy as np
 import pytest
 from sklearn.neural_network import MLPClassifier
 
-from pytest_hwperf.core.contracts import Arenas
+from pytest_hwperf.core.contracts import Arenas, Profiled
 from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.operators import profile_of
 from pytest_hwperf.core.statements import state
+from pytest_hwperf.scenarios import profiles
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 from pytest_hwperf.scenarios.profiles import (
     OperatorTime,
     describe_operators,
     parse_arena,
+    parse_calls,
     parse_operators,
     profile_arena,
+    profile_calls,
 )
 from pytest_hwperf.scenarios.quantise import why_not_int8
 from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
@@ -191,3 +196,80 @@ def test_only_scenarios_of_that_runtime_offer_it(model: Any) -> None:
 def test_a_profile_that_is_not_whole_is_no_measurement() -> None:
     with pytest.raises(MeasurementError, match="profile is not whole"):
         parse_arena('[{"cat": "Node", "na')
+
+
+def model_run(ts: int, dur: int) -> dict[str, Any]:
+    return {"cat": "Session", "name": "model_run", "ts": ts, "dur": dur}
+
+
+def kernel(name: str, kind: str, ts: int, dur: int) -> dict[str, Any]:
+    return {"cat": "Node", "name": f"{name}_kernel_time", "ts": ts, "dur": dur, "args": {"op_name": kind}}
+
+
+def test_nodes_are_those_of_the_undisturbed_runs() -> None:
+    """Of three runs after the first, the two that took least; the node of the other one took 500 µs."""
+    events = [
+        *(kernel("a", "Gemm", 11, 900), model_run(10, 1000)),
+        *(kernel("a", "Gemm", 2001, 60), kernel("b", "Relu", 2062, 9), model_run(2000, 80)),
+        *(kernel("a", "Gemm", 3001, 500), kernel("b", "Relu", 3600, 9), model_run(3000, 700)),
+        *(kernel("a", "Gemm", 4001, 70), kernel("b", "Relu", 4072, 9), model_run(4000, 90)),
+    ]
+    found = parse_calls(json.dumps(events), rows=256)
+
+    assert [("a", "Gemm", 1.0), ("b", "Relu", 1.0)] == [(one.name, one.kind, one.calls) for one in found.operators]
+    assert pytest.approx([65.5e-6, 9.5e-6]) == [one.seconds for one in found.operators]  # half of what was cut
+    assert (2, 256, "onnxruntime profile") == (found.calls, found.rows, found.source)
+    assert pytest.approx(85.5e-6) == found.call_s
+
+
+def test_a_node_within_another_one_belongs_to_it() -> None:
+    """The body of a loop: its time would be counted twice. A node that begins as the one before ends is another."""
+    events = [
+        *(model_run(0, 50), model_run(100, 90)),
+        *(kernel("loop", "Loop", 101, 50), kernel("inner", "Add", 101, 20), kernel("inner", "Add", 125, 20)),
+        kernel("after", "Relu", 151, 10),
+    ]
+
+    assert ["loop", "after"] == [one.name for one in parse_calls(json.dumps(events), rows=1).operators]
+
+
+@pytest.mark.parametrize(
+    ("profile", "why"), [("[{", "is not whole"), (json.dumps([model_run(0, 9)]), "holds no run after the first")]
+)
+def test_a_profile_without_runs_is_refused(profile: str, why: str) -> None:
+    with pytest.raises(MeasurementError, match=f"ONNX Runtime's profile {why}"):
+        parse_calls(profile, rows=1)
+
+
+def test_slow_calls_are_profiled_fewer_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call takes a second: 21 runs are made, where a quick one is run 101 times."""
+    calls = list[int]()
+
+    class Session:
+        def end_profiling(self) -> str:
+            return str(self.path)
+
+        def __init__(self, path: Path) -> None:
+            path.write_text(json.dumps([model_run(0, 9), model_run(10, 9)]), encoding="utf-8")
+            self.path = path
+
+    for second, expected in ((1.0, 21), (0.0, 101)):
+        calls.clear()
+        monkeypatch.setattr(profiles, "monotonic", lambda second=second: second * len(calls))
+        profile_calls(lambda path: (Session(path), lambda: calls.append(1)), rows=1)
+        assert expected == len(calls)
+
+
+def test_matrix_products_lead_in_a_wide_network() -> None:
+    """Two hidden layers of 512, 256 rows a call; shares add up to what the operators cover."""
+    X = np.random.default_rng(0).normal(size=(256, 50)).astype("float32")
+    with warnings.catch_warnings(action="ignore"):
+        model = MLPClassifier((512, 512), max_iter=1, random_state=0).fit(X, X[:, 0] > 0)
+    scenario = onnx_fp32(model, X=X)
+    assert isinstance(scenario, Profiled)
+    found = profile_of(scenario.operators(X, 256), 1e-3)
+
+    assert found.withheld is None
+    assert found.operators[0].kind in {"FusedGemm", "Gemm", "MatMul"}
+    assert 0.5 < found.operators[0].share
+    assert pytest.approx(found.coverage) == sum(one.share for one in found.operators)

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from pytest_hwperf.core.contracts import Scenario, ScenarioFactory
+from pytest_hwperf.core.contracts import Scenario, ScenarioFactory, Staged
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.scenarios.estimators import inspect_estimator, last_step, one_line
 from pytest_hwperf.scenarios.sklearn_native import sklearn_fp32
@@ -242,3 +242,37 @@ def test_the_first_of_several_foreign_errors_is_named() -> None:
     assert one_line(problem).startswith("ValueError: no node with attributes 0.1, ")
     assert one_line(problem).endswith("… from TypeError: expected an int, got a boolean")
     assert 60 == len(one_line(problem, most=60))
+
+
+def test_a_pipeline_has_stages_that_make_its_call() -> None:
+    """Transformers, then the last step; what makes labels of its outputs follows the call."""
+    train, X, y, _ = breast_cancer()
+    model = make_pipeline(StandardScaler(), FunctionTransformer(), LogisticRegression()).fit(train, y)
+    predictor = sklearn_fp32(model, X=X).load()
+    assert isinstance(predictor, Staged)
+    batch = predictor.batches(X, 8)[0]
+    first, second, last = predictor.stages()
+    outputs = second.call(first.call(batch))
+
+    assert ["preprocess", "inference", "postprocess"] == [first.name, second.name, last.name]
+    assert [False, False, True] == [first.is_after, second.is_after, last.is_after]
+    assert np.array_equal(predictor.predict(batch), outputs)
+    assert np.array_equal(model.predict(X[:8]), last.call(outputs))
+
+
+def test_a_pipeline_without_probabilities_has_stages_too() -> None:
+    train, X, y, _ = breast_cancer()
+    predictor = sklearn_fp32(make_pipeline(StandardScaler(), LinearRegression()).fit(train, y), X=X).load()
+    assert isinstance(predictor, Staged)
+    batch = predictor.batches(X, 8)[0]
+    first, second, _ = predictor.stages()
+
+    assert np.array_equal(predictor.predict(batch), second.call(first.call(batch)))
+
+
+def test_an_estimator_in_one_piece_has_no_stages() -> None:
+    """Nor has a pipeline of one step."""
+    X, last = data_of("logistic")[1], last_step(fitted("logistic"))
+    predictors = [sklearn_fp32(model, X=X).load() for model in (last, make_pipeline(last))]
+
+    assert [(), ()] == [predictor.stages() for predictor in predictors if isinstance(predictor, Staged)]

@@ -41,7 +41,11 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         help="energy (measured, not the estimate), memory, cpu, clock, or a source of energy such as rapl; repeatable",
     )
     doctor.add_argument(
-        "--seconds", type=float, default=20.0, metavar="N", help="for the noise reading, 0 for none; default: 20"
+        "--seconds",
+        type=float,
+        default=20.0,
+        metavar="N",
+        help="for the noise reading, 0 for none and no peaks; default: 20",
     )
     doctor.set_defaults(run=run)
 
@@ -57,9 +61,10 @@ def run(
     required = parse_required(options.require)
     if not 0 <= options.seconds <= _AN_HOUR_S:
         raise UsageProblem(f"--seconds={options.seconds:g}: a number from 0 up to an hour, such as 20")
-    found = collect_findings(probes or Probes())
+    probes = probes or Probes()
+    found = collect_findings(probes)
     if options.seconds:
-        found = replace(found, noise=(noise or _noise)(options.seconds))
+        found = replace(found, peaks=probes.peaks(found.machine), noise=(noise or _noise)(options.seconds))
     if options.json:
         say_lines(json.dumps(plain_data(found, required), indent=1, allow_nan=False))  # which escapes all but ASCII
     else:

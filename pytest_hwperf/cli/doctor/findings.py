@@ -21,6 +21,7 @@ from pytest_hwperf.cli.doctor.abilities import (
 )
 from pytest_hwperf.cli.doctor.conditions import Conditions, Threads, facts_of, read_conditions, read_threads
 from pytest_hwperf.cli.doctor.noise import Noise
+from pytest_hwperf.cli.doctor.peaks import KeptPeaks, keep_peaks
 from pytest_hwperf.core.records import Machine
 from pytest_hwperf.host.clocks import ClockPrecision, cpu_time_step, observe_clock
 from pytest_hwperf.host.machine import count_usable_cores, describe_machine
@@ -45,6 +46,7 @@ class Probes:
     cpu_step: Callable[[], float | None] = cpu_time_step
     system: Callable[[str], SystemState] = read_system_state
     threads: Callable[[Mapping[str, str]], Threads] = read_threads
+    peaks: Callable[[Machine], KeptPeaks] = keep_peaks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,7 @@ class Findings:
     clock: CallClock
     conditions: Conditions
     noise: Noise | None = None  # None = not read
+    peaks: KeptPeaks | None = None  # None = not measured
 
     @property
     def abilities(self) -> dict[str, bool]:
@@ -120,7 +123,16 @@ def plain_data(found: Findings, required: Sequence[str]) -> dict[str, Any]:
         "conditions": _plain_conditions(found.conditions),
         "judgements": {fact.key: fact.judgement for fact in facts_of(found.conditions) if fact.judgement},
         "noise": None if found.noise is None else asdict(found.noise),
+        "peaks": None if found.peaks is None else _plain_peaks(found.peaks),
     }
+
+
+def _plain_peaks(found: KeptPeaks) -> dict[str, Any]:
+    rates = [
+        {"threads": rate.threads, "flops_per_s": rate.flops_per_s, "bytes_per_s": rate.bytes_per_s}
+        for rate in found.rates
+    ]
+    return {"rates": rates, "file": found.kept or None, "reason": found.reason}
 
 
 def _plain_conditions(found: Conditions) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pytest_hwperf.cli.doctor.abilities import CallClock, CpuTime, Memory, Sourc
 from pytest_hwperf.cli.doctor.conditions import facts_of
 from pytest_hwperf.cli.doctor.findings import Findings
 from pytest_hwperf.cli.doctor.noise import render_noise
+from pytest_hwperf.cli.doctor.peaks import render_peaks
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.units import counted
 
@@ -38,6 +39,9 @@ def render(found: Findings, width: int) -> Iterator[str]:
     yield from ("", "What makes timings noisy")
     facts = facts_of(found.conditions)
     yield from table([_line(fact.label, fact.value, filter(None, [fact.judgement])) for fact in facts], width)
+    if found.peaks is not None:
+        yield from ("", "Peaks, by which --hwperf-operators says what limits a call")
+        yield from table([_line(*line) for line in render_peaks(found.peaks)], width)
     if found.noise is not None:
         yield from ("", "Noise now")
         for text in render_noise(found.noise):

@@ -25,7 +25,10 @@ from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 from pytest_hwperf.pairs.conductor import Progress
 
 USAGE = 4
-HEADINGS = ["Energy", "RAPL zones", "Memory and time", "What makes timings noisy", "Noise now"]
+HEADINGS = [
+    *("Energy", "RAPL zones", "Memory and time", "What makes timings noisy"),
+    *("Peaks, by which --hwperf-operators says what limits a call", "Noise now"),
+]
 
 
 def options(*, json: bool = False, require: tuple[str, ...] = (), seconds: float = 0.0) -> Namespace:
@@ -178,7 +181,7 @@ def test_the_data_have_stable_keys_with_units(server: Probes, capsys: pytest.Cap
     assert ("pytest-hwperf doctor", 1) == (found["what"], found["schema"])
     assert {
         *("what", "schema", "machine", "abilities", "required", "energy", "rapl_zones", "memory", "cpu_time", "clock"),
-        *("conditions", "judgements", "noise"),
+        *("conditions", "judgements", "noise", "peaks"),
     } == found.keys()
     assert {
         *("available", "measured", "covers", "metric", "label", "tick_s", "shortest_window_s", "warnings", "reason"),

@@ -1,0 +1,241 @@
+"""`hwperf load`: a load on an address, a function or an ONNX file, and the highest rate that is served in time."""
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pytest_hwperf.cli.output import say
+from pytest_hwperf.cli.progress import ProgressLine, clear_progress
+from pytest_hwperf.cli.rows_file import read_data
+from pytest_hwperf.cli.ticker import ticking
+from pytest_hwperf.core.budgets import parse_budget_lines
+from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.estimates import figures
+from pytest_hwperf.core.loads import Load, Served, bound_of, is_address, parse_load
+from pytest_hwperf.core.records import Budget, Judgement, Policy, Run, replace
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.units import counted, show
+from pytest_hwperf.core.verdicts import judge
+from pytest_hwperf.gate.load import carrier_of, run_load
+from pytest_hwperf.gate.load_target import headers_of, subject_of_target, warmed_up
+from pytest_hwperf.gate.peak import PeakSearch, Try
+from pytest_hwperf.host.files import replace_file
+from pytest_hwperf.host.machine import describe_machine
+from pytest_hwperf.loads.http import Request
+from pytest_hwperf.loads.samples import doubts_of, load_samples
+from pytest_hwperf.loads.times import Times
+from pytest_hwperf.measure.event_loop import Loop, OwnLoop
+from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.measure.subjects import Subject
+from pytest_hwperf.reports import json_file, terminal
+
+OK, NOT_SERVED, UNDECIDED, INTERRUPTED = 0, 1, 3, 130
+_PERCENTILE = 0.95  # of a peak rate
+_FIRST_QPS = 100.0
+
+
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command and its options."""
+    load = commands.add_parser(
+        "load",
+        help="put a load on an address, a function or an ONNX file",
+        description="Send calls as a load says and show how they were served. Exit code 0: every budget is kept; 1: "
+        "one is not, calls failed, or no rate is served in time; 3: undecided; 4: usage. Put a load on your own "
+        "servers only.",
+    )
+    load.add_argument("target", metavar="TARGET", help="http://…, module:function, or an ONNX file")
+    load.add_argument("--kind", default="server", metavar="KIND", help="of load; default: server")
+    numbers = {"qps": float, "seconds": float, "seed": int, "shape": float, "in-flight": int, "rows": int, "calls": int}
+    for name, kind in numbers.items():
+        load.add_argument(f"--{name}", type=kind, metavar=name.upper().replace("-", "_"), help="as in hwload(...)")
+    load.add_argument("--within-ms", type=float, metavar="MS", help="a later answer is no good one")
+    load.add_argument("--find-peak", action="store_true", help="search the highest rate whose p95 is within --p95-ms")
+    load.add_argument("--p95-ms", type=float, metavar="MS", help="bound of --find-peak")
+    load.add_argument("--budget", action="append", default=[], metavar="KEYWORD=LIMIT", help="as in hwbudget(...)")
+    load.add_argument("--data", metavar="FILE", help=".npz with X, .npy, or .csv; rows of the calls")
+    load.add_argument("--batch-size", type=int, default=1, metavar="ROWS", help="rows per call; default: 1")
+    load.add_argument("--threads", type=int, default=1, metavar="N", help="of ONNX Runtime; default: 1")
+    load.add_argument("--body", metavar="TEXT|@FILE", help="of each request, instead of --data")
+    load.add_argument("--header", action="append", default=[], metavar="NAME: VALUE", help="of each request")
+    load.add_argument("--method", metavar="METHOD", help="of each request; default: POST with a body, else GET")
+    load.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS", help="of a request; default: 10")
+    load.add_argument("--json", metavar="FILE", help="write the report as JSON")
+    load.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the load, show what became of it, and return the exit code."""
+    load, budgets = _load_of(options), parse_budget_lines(options.budget)
+    with closing(OwnLoop()) as loop, warmed_up(subject := _subject(options, load, loop)) as stream:
+        shown = _Shown(options=options, subject=subject, stream=stream, budgets=budgets)
+        return shown.peak(load) if options.find_peak else shown.one(load)
+
+
+def _load_of(options: argparse.Namespace) -> Load:
+    """Return the load of the options."""
+    names = ("qps", "seconds", "seed", "shape", "in_flight", "rows", "calls", "within_ms")
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    if options.find_peak:
+        if options.p95_ms is None or options.p95_ms <= 0 or options.kind != "server":
+            raise UsageProblem("--find-peak takes a server load and the bound of its p95, such as --p95-ms=20")
+        given.setdefault("qps", _FIRST_QPS)
+    try:
+        return parse_load({"kind": options.kind, **given})
+    except UsageProblem as problem:
+        raise UsageProblem(str(problem).replace("hwload: ", "").replace("=, ", ", ")) from problem
+
+
+def _subject(options: argparse.Namespace, load: Load, loop: Loop) -> Subject:
+    """Return the target as something to measure."""
+    requests = is_address(options.target)
+    if not requests and (options.header or options.method or options.body is not None):
+        raise UsageProblem(
+            "--body, --header and --method are of requests: give an address, such as http://127.0.0.1:8000"
+        )
+    if options.body is not None and options.data:
+        raise UsageProblem("--body and --data are both what is sent: give one")
+    X = read_data(options.data, None)[0] if options.data else _body(options.body)
+    request = Request(
+        url=options.target,
+        method=options.method or ("GET" if X is None else "POST"),
+        headers=headers_of(options.header),
+        timeout_s=options.timeout,
+    )
+    rows = load.rows if load.kind == "multi_stream" else options.batch_size
+    return subject_of_target(request, X, load, loop, batch_size=rows, threads=options.threads)
+
+
+def _body(text: str | None) -> Any:
+    if text is None or not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_bytes()
+    except OSError as error:
+        raise UsageProblem(f"--body={text}: {error.strerror}") from error
+
+
+@dataclass(slots=True, kw_only=True)
+class _Shown:
+    """Loads on one target, and what is shown of them."""
+
+    options: argparse.Namespace
+    subject: Subject
+    stream: Stream
+    budgets: tuple[Budget, ...]
+    times: Times = field(default_factory=Times)  # of the load that runs
+    line: ProgressLine = field(default_factory=ProgressLine)
+
+    def one(self, load: Load) -> int:
+        """Run one load."""
+        partial_run = False
+        try:
+            served = self.served(load)
+        except KeyboardInterrupt:
+            served, partial_run = self.times.served(), True
+        clear_progress()
+        return self.report(load, served, partial_run=partial_run)
+
+    def peak(self, load: Load) -> int:
+        """Search the highest rate."""
+        search = PeakSearch(load=load, q=_PERCENTILE, within_s=self.options.p95_ms / 1e3, run=self.served)
+        found, interrupted = None, False
+        try:
+            found = search.search()
+        except KeyboardInterrupt:
+            interrupted = True
+        clear_progress()
+        for one in search.tries:
+            say(_tried(one))
+        if interrupted:
+            say("interrupted: the rates above are all that were tried")
+            return INTERRUPTED
+        if found is None:
+            say(f"no rate is served with its p95 within {self.options.p95_ms:g} ms")
+            return NOT_SERVED
+        say(f"peak: {found.load.qps:.4g} calls a second with p95 within {self.options.p95_ms:g} ms, confirmed")
+        self.report(found.load, found.served, partial_run=False)
+        return OK
+
+    def served(self, load: Load) -> Served:
+        """Run a load with a line that shows how far it is.
+
+        Raises:
+            MeasurementError: no call of it succeeded.
+        """
+        self.times = Times()
+        with ticking(partial(self._progress, load)):
+            run_load(load, self.stream, self.times)
+        if self.times.error is not None and not (self.subject.elsewhere and self.times.made > self.times.failed):
+            failed = f"{self.times.failed} of {self.times.made} calls failed"
+            raise MeasurementError(f"{failed}: {type(self.times.error).__name__}: {self.times.error}")
+        return self.times.served()
+
+    def _progress(self, load: Load, seconds: float) -> None:
+        whole = load.seconds if load.kind != "offline" else 0.0
+        share = min(1.0, seconds / whole) if whole else min(1.0, self.times.made / load.calls)
+        left = f", {max(0.0, whole - seconds):.0f} s left" if whole else ""
+        self.line.show(f"{load}: {10 * int(10 * share)} %", f", {counted(self.times.made, 'call')}{left}")
+
+    def report(self, load: Load, served: Served, *, partial_run: bool) -> int:
+        """Show the table, write the JSON, and return the exit code."""
+        if not served.due:
+            say("interrupted before a call was over")
+            return INTERRUPTED
+        run = self._run(load, served)
+        found = figures(run)
+        judgement = Judgement(run=run, figures=found, verdicts=judge(run, found, (), self.budgets, Policy()))
+        report = Report(
+            machine=run.machine,
+            revision="",
+            started_at=run.started_at,
+            baseline="",
+            judgements=(judgement,),
+            partial=partial_run,
+        )
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
+        for text, _ in terminal.render(replace(report, partial=False), width=width, color=False):
+            say(text)
+        if partial_run:
+            say("interrupted: these are the calls that were over")
+        if self.options.json:
+            replace_file(Path(self.options.json), json_file.render(report))
+        doubts = [doubt.kind for doubt in doubts_of(load, served, bound_of(load, self.budgets))]
+        return INTERRUPTED if partial_run else _exit_code(judgement, served, doubts)
+
+    def _run(self, load: Load, served: Served) -> Run:
+        source = f"perf_counter: {load.arrivals}, {carrier_of(load, self.stream)}"
+        within_s, rows = bound_of(load, self.budgets), self.subject.rows
+        samples = load_samples(load, served, source, rows=rows, within_s=within_s, warnings=())
+        return Run(
+            test=self.options.target,
+            label="",
+            scenario="",
+            machine=describe_machine(),
+            revision="",
+            started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            samples=tuple(samples),
+            conditions={**self.subject.conditions, "load": str(load)},
+            context={},
+        )
+
+
+def _exit_code(judgement: Judgement, served: Served, doubts: Sequence[str]) -> int:
+    """Return 1 where a budget is not kept or calls failed, 3 where that is not known, else 0."""
+    outcomes = {verdict.outcome for verdict in judgement.verdicts}
+    if served.failed or "failed" in outcomes:
+        return NOT_SERVED
+    undecided = outcomes - {"passed"} or set(doubts) - {"degrades"}
+    return UNDECIDED if undecided else OK
+
+
+def _tried(one: Try) -> str:
+    kept = "confirmed" if one.kept and one.confirms else "served" if one.kept else "not served"
+    bound = "too few calls" if one.bound_s is None else f"p95 within {show(one.bound_s, 's')}"
+    return f"{one.load.qps:.4g}/s: {kept}, {bound}, {counted(len(one.served.due), 'call')}"

@@ -1,0 +1,129 @@
+"""Operators of a model: where the time of a call goes within its runtime, and which of them moved."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.structs import Count, Record, Share, Size
+
+LEAST_COVERAGE = 0.8  # of a call: below it the profile says too little about the rest
+_LARGE_BATCH = 256  # rows from which on the profiler's own cost does not matter
+_LONG_OPERATOR_S = 20e-6  # mean of a call's operators from which on it does not: it costs 4 to 6 µs each
+
+
+class ProfiledOperator(Record, frozen=True, kw_only=True):
+    """One node of a model as its runtime executes it, under the profiler."""
+
+    name: str  # of the node, "" where the runtime gives none
+    kind: str  # of operator, as the runtime calls it: "FusedGemm", "aten::linear"
+    calls: Size  # executions in a call of the model
+    seconds: Size  # of them together, in a call of the model
+
+
+class ProfiledCalls(Record, frozen=True, kw_only=True):
+    """What the profiler of a runtime shows of a model, in a session of its own."""
+
+    source: str  # "onnxruntime profile", "torch profile"
+    operators: tuple[ProfiledOperator, ...]
+    call_s: Size  # mean of a call under the profiler
+    calls: Count  # that were profiled
+    rows: Count  # of a call
+
+
+class Operator(Record, frozen=True, kw_only=True):
+    """One operator's part of a call that nothing profiles."""
+
+    name: str
+    kind: str
+    calls: Size
+    share: Share  # of the call
+    seconds: Size  # that share of the call's median
+
+
+class OperatorProfile(Record, frozen=True, kw_only=True):
+    """Where the time of a call goes: the shares of the profile, scaled to the median of calls without a profiler."""
+
+    source: str
+    calls: Count  # that were profiled
+    latency_s: Size  # median of a call without a profiler
+    coverage: Share  # of the call, by all operators; the rest is the runtime's own work
+    operators: tuple[Operator, ...] = ()  # the slowest first; none where they are withheld
+    withheld: Statement | None = None  # why no shares are given
+
+    @property
+    def framework_s(self) -> float:
+        """Seconds of a call that no operator takes."""
+        return (1 - self.coverage) * self.latency_s
+
+
+def profile_of(profiled: ProfiledCalls, latency_s: float) -> OperatorProfile:
+    """Scale a profile to calls without a profiler, or say why it tells nothing about them.
+
+    Args:
+        profiled: of the same model and batch.
+        latency_s: median of a call without a profiler, in s.
+    """
+    total = sum(one.seconds for one in profiled.operators)
+    whole = max(profiled.call_s, total)  # durations are cut to whole microseconds: a sum may be above the call's
+    coverage = total / whole if whole else 0.0
+    withheld = _why_withheld(profiled, latency_s, coverage)
+    shares = ((one, one.seconds / whole if whole else 0.0) for one in profiled.operators)
+    operators = tuple(
+        Operator(name=one.name, kind=one.kind, calls=one.calls, share=share, seconds=share * latency_s)
+        for one, share in sorted(shares, key=lambda found: -found[1])
+    )
+    return OperatorProfile(
+        source=profiled.source,
+        calls=profiled.calls,
+        latency_s=latency_s,
+        coverage=coverage,
+        operators=() if withheld else operators,
+        withheld=withheld,
+    )
+
+
+def _why_withheld(profiled: ProfiledCalls, latency_s: float, coverage: float) -> Statement | None:
+    executed = sum(one.calls for one in profiled.operators)
+    if profiled.rows < _LARGE_BATCH and latency_s <= _LONG_OPERATOR_S * executed:
+        return state("too short to profile", latency=latency_s, operators=executed, rows=profiled.rows)
+    if coverage < LEAST_COVERAGE:
+        return state("low coverage", coverage=coverage, least=LEAST_COVERAGE)
+    return None
+
+
+def by_kind(operators: Iterable[Operator]) -> Mapping[str, float]:
+    """Return the seconds of each kind of operator in a call, the slowest first."""
+    found: dict[str, float] = {}
+    for one in operators:
+        found[one.kind] = found.get(one.kind, 0.0) + one.seconds
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def moved_most(baseline: OperatorProfile, candidate: OperatorProfile) -> Statement:
+    """Name the kind of operator whose time has moved most in the direction of the whole change, with its share of it.
+
+    Nodes have other names after another conversion, so that kinds are compared; the node is named where the kind has
+    one only.
+    """
+    for side, profile in (("baseline", baseline), ("candidate", candidate)):
+        if profile.withheld:
+            return state("operators unknown", side=side, why=str(profile.withheld))
+    change = candidate.latency_s - baseline.latency_s
+    then, now = by_kind(baseline.operators), by_kind(candidate.operators)
+    sign = 1.0 if change >= 0 else -1.0
+    moves = {kind: sign * (now.get(kind, 0.0) - then.get(kind, 0.0)) for kind in (*then, *now)}
+    kind = max(moves, key=moves.__getitem__, default="")
+    own = sign * (candidate.framework_s - baseline.framework_s)
+    if not kind or moves[kind] <= max(0.0, own):
+        return state("framework moved", share=own / abs(change) if change else 0.0)
+    return state(
+        "operator moved",
+        operator=_named(kind, candidate.operators if kind in now else baseline.operators),
+        baseline=then.get(kind, 0.0),
+        candidate=now.get(kind, 0.0),
+        share=moves[kind] / abs(change) if change else 0.0,
+    )
+
+
+def _named(kind: str, operators: Sequence[Operator]) -> str:
+    names = [one.name for one in operators if one.kind == kind]
+    return f"{kind} ({names[0]})" if len(names) == 1 and names[0] else kind

@@ -1,0 +1,258 @@
+"""Work of a call, counted from the graph of its model, and what limits it: arithmetic, memory or neither.
+
+References:
+    Williams, Waterman & Patterson, Roofline: an insightful visual performance model, CACM 52 (2009).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Literal
+
+from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.structs import Count, Number, Record, Size
+
+Bound = Literal["compute", "memory", "overhead"]
+
+_EXPLAINED = 1 / 3  # of a call: where its work at the peaks of the machine would take less, something else limits it
+_NAMED = 5  # kinds of operators in a sentence
+
+
+class Tensor(Record, frozen=True, kw_only=True):
+    """A value in a graph."""
+
+    shape: tuple[Count, ...]
+    width: Size  # B of an element
+    constant: bool = False  # whether it is part of the model, as weights are
+
+    @property
+    def elements(self) -> int:
+        """How many numbers it holds."""
+        return prod(self.shape)
+
+    @property
+    def size(self) -> float:
+        """Bytes."""
+        return self.elements * self.width
+
+
+class GraphNode(Record, frozen=True, kw_only=True):
+    """One operator of a graph."""
+
+    kind: str  # as the format calls it: "MatMul"
+    inputs: tuple[Tensor | None, ...]  # None: left out, or of unknown shape
+    outputs: tuple[Tensor | None, ...]
+    numbers: Mapping[str, tuple[Number, ...]] = {}  # attributes
+
+
+class Graph(Record, frozen=True, kw_only=True):
+    """A model as it is stored, with the shapes of one call."""
+
+    nodes: tuple[GraphNode, ...]
+    moved: tuple[Tensor, ...]  # weights, inputs and outputs, each once
+    unknown: tuple[str, ...] = ()  # names of inputs and outputs without a known shape
+
+
+class Work(Record, frozen=True, kw_only=True):
+    """What a call has to do at least."""
+
+    flops: Size  # operations on floats; a multiplication with addition is two
+    integer_ops: Size = 0.0  # the same on integers, in matrix products and convolutions
+    moved_bytes: Size  # weights, inputs and outputs, each moved once
+    nodes: Count
+    uncounted: Mapping[str, Count] = {}  # kind of operator → nodes whose operations are not known
+
+
+class PeakRate(Record, frozen=True, kw_only=True):
+    """What this machine reaches with so many threads."""
+
+    threads: Count
+    flops_per_s: Size  # float32 matrix product
+    bytes_per_s: Size  # triad a = b + s·c, three arrays counted
+
+
+class Peaks(Record, frozen=True, kw_only=True):
+    """Measured peaks of a machine."""
+
+    rates: tuple[PeakRate, ...]
+
+    def of(self, threads: int) -> PeakRate | None:
+        """Return the rates of so many threads, None where they were not measured."""
+        return next((rate for rate in self.rates if rate.threads == threads), None)
+
+
+class Roofline(Record, frozen=True, kw_only=True):
+    """What a call does in its time, and what limits it."""
+
+    work: Work
+    latency_s: Size  # median of a call
+    intensity: Size | None  # FLOP/B; None where nothing is moved
+    flops_per_s: Size
+    bytes_per_s: Size  # estimate of the memory bandwidth: bytes moved once over the median of a call
+    peak: PeakRate | None = None  # None: not measured for these threads
+    explained: Size | None = None  # share of a call that its work would take at the peak
+    bound: Bound | None = None
+    withheld: Statement | None = None  # why there is no verdict
+
+
+def count_work(graph: Graph) -> Work:
+    """Count the operations and bytes of a call; what cannot be counted is named, never taken as nothing."""
+    flops = integer_ops = 0.0
+    uncounted: dict[str, int] = {}
+    integer = _INTEGER | (_QUANTISED if any(node.kind == "QuantizeLinear" for node in graph.nodes) else frozenset())
+    for node in graph.nodes:
+        counter = _COUNTERS.get(node.kind)
+        found = counter(node) if counter else None
+        if found is None:
+            uncounted[node.kind] = uncounted.get(node.kind, 0) + 1
+        elif node.kind in integer:
+            integer_ops += found
+        else:
+            flops += found
+    for name in graph.unknown:
+        uncounted[name] = uncounted.get(name, 0) + 1
+    return Work(
+        flops=flops,
+        integer_ops=integer_ops,
+        moved_bytes=sum(tensor.size for tensor in graph.moved),
+        nodes=len(graph.nodes),
+        uncounted=uncounted,
+    )
+
+
+def roofline_of(work: Work, latency_s: float, peak: PeakRate | None, threads: int) -> Roofline:
+    """Relate the work of a call to its time, and judge what limits it by the peaks of the machine.
+
+    Example:
+        With 100 GFLOP/s and 10 GB/s, 1 GFLOP and 1 MB take at least 10 ms and 0.1 ms: a call of 15 ms is
+        compute-bound, since its arithmetic at the peak explains two thirds of it; one of 40 ms is overhead-bound.
+    """
+    operations = work.flops + work.integer_ops
+    explained, bound = None, None
+    withheld = _why_withheld(work, peak, threads)
+    if peak and not withheld and latency_s:
+        compute_s, memory_s = operations / peak.flops_per_s, work.moved_bytes / peak.bytes_per_s
+        explained = max(compute_s, memory_s) / latency_s
+        bound = _bound(compute_s, memory_s, explained)
+    return Roofline(
+        work=work,
+        latency_s=latency_s,
+        intensity=operations / work.moved_bytes if work.moved_bytes else None,
+        flops_per_s=operations / latency_s if latency_s else 0.0,
+        bytes_per_s=work.moved_bytes / latency_s if latency_s else 0.0,
+        peak=peak,
+        explained=explained,
+        bound=bound,
+        withheld=withheld,
+    )
+
+
+def _bound(compute_s: float, memory_s: float, explained: float) -> Bound:
+    if explained < _EXPLAINED:
+        return "overhead"
+    return "compute" if compute_s >= memory_s else "memory"
+
+
+def _why_withheld(work: Work, peak: PeakRate | None, threads: int) -> Statement | None:
+    if work.uncounted:
+        kinds = [f"{kind} ({count})" for kind, count in work.uncounted.items()]
+        more = [f"{len(kinds) - _NAMED} further kinds"] if len(kinds) > _NAMED else []
+        nodes = sum(work.uncounted.values())
+        shown = ", ".join([*kinds[:_NAMED], *more])
+        return state("work uncounted", kinds=shown, nodes=nodes, share=nodes / max(work.nodes, nodes))
+    if work.integer_ops > work.flops:
+        return state("integer work")
+    return None if peak else state("no peaks", threads=threads)
+
+
+def _first(tensors: Sequence[Tensor | None], index: int = 0) -> Tensor | None:
+    return tensors[index] if index < len(tensors) else None
+
+
+def _product(a: int, b: int) -> Callable[[GraphNode], float | None]:
+    """Return the counter of a matrix product of the inputs at these positions."""
+
+    def count(node: GraphNode) -> float | None:
+        left, right, made = _first(node.inputs, a), _first(node.inputs, b), _first(node.outputs)
+        return None if not (left and left.shape and right and made) else 2.0 * made.elements * left.shape[-1]
+
+    return count
+
+
+def _gemm(node: GraphNode) -> float | None:
+    """A·B, scaled and added to C where there is one."""
+    left, made = _first(node.inputs), _first(node.outputs)
+    if not (left and made and left.shape):
+        return None
+    inner = left.shape[0] if node.numbers.get("transA") == (1,) else left.shape[-1]
+    added = made.elements if _first(node.inputs, 2) else 0
+    return 2.0 * made.elements * inner + added
+
+
+def _convolution(weights: int, bias: int) -> Callable[[GraphNode], float | None]:
+    """Return the counter of a convolution whose weights have the shape (out, in / groups, kernel…)."""
+
+    def count(node: GraphNode) -> float | None:
+        kernel, made = _first(node.inputs, weights), _first(node.outputs)
+        if not (kernel and made):
+            return None
+        added = made.elements if _first(node.inputs, bias) else 0
+        return 2.0 * made.elements * prod(kernel.shape[1:]) + added
+
+    return count
+
+
+def _pool(node: GraphNode) -> float | None:
+    made, kernel = _first(node.outputs), node.numbers.get("kernel_shape")
+    return made.elements * prod(kernel) if made and kernel else None
+
+
+def _linear(node: GraphNode) -> float | None:
+    """A linear model of `ai.onnx.ml`: its coefficients, times the rows."""
+    rows, coefficients = _first(node.inputs), node.numbers.get("coefficients")
+    return 2.0 * rows.shape[0] * len(coefficients) if rows and rows.shape and coefficients else None
+
+
+def _each(tensors: Literal["inputs", "outputs"], operations: float) -> Callable[[GraphNode], float | None]:
+    """Return the counter of so many operations for each element of the first input or output."""
+
+    def count(node: GraphNode) -> float | None:
+        tensor = _first(getattr(node, tensors))
+        return tensor.elements * operations if tensor else None
+
+    return count
+
+
+def _nothing(_: GraphNode) -> float:
+    """Count what only moves numbers, and computes none."""
+    return 0.0
+
+
+_INTEGER = frozenset({"ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"})
+_QUANTISED = frozenset({"Conv", "Gemm", "MatMul"})  # computed in integers where what they take is quantised
+_ONE = """Abs Add And BitShift Ceil Clip Cos Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid
+HardSwish IsNaN LeakyRelu Less LessOrEqual Log Max Min Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Sigmoid
+Sign Sin Softplus Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu Where Xor"""
+_MOVED = """ArrayFeatureExtractor Cast CastLike Concat Constant ConstantOfShape Dropout Expand Flatten Gather
+GatherElements GatherND Identity Pad Reshape Shape Slice Split Squeeze Tile Transpose Unsqueeze"""
+_REDUCED = "ArgMax ArgMin GlobalAveragePool GlobalMaxPool ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum"
+# Of an element: one operation, whether an addition or an exponential; softmax: maximum, difference, exponential, sum,
+# quotient; a normalisation by stored moments: difference, product, scale, shift; one by its own moments twice that.
+_COUNTERS: Mapping[str, Callable[[GraphNode], float | None]] = {
+    **dict.fromkeys(("MatMul", "MatMulInteger"), _product(0, 1)),
+    "QLinearMatMul": _product(0, 3),
+    "Gemm": _gemm,
+    "Conv": _convolution(1, 2),
+    "ConvInteger": _convolution(1, 9),
+    "QLinearConv": _convolution(3, 8),
+    **dict.fromkeys(("AveragePool", "MaxPool"), _pool),
+    **dict.fromkeys(("LinearClassifier", "LinearRegressor"), _linear),
+    **dict.fromkeys(_ONE.split(), _each("outputs", 1)),
+    **dict.fromkeys(_REDUCED.split(), _each("inputs", 1)),
+    **dict.fromkeys(("ReduceL2", "ReduceSumSquare", "ReduceL1", "DequantizeLinear", "Scaler"), _each("inputs", 2)),
+    **dict.fromkeys(("QuantizeLinear", "Normalizer"), _each("inputs", 3)),
+    "DynamicQuantizeLinear": _each("inputs", 5),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), _each("outputs", 5)),
+    "BatchNormalization": _each("outputs", 4),
+    **dict.fromkeys(("InstanceNormalization", "LayerNormalization"), _each("outputs", 8)),
+    **dict.fromkeys(_MOVED.split(), _nothing),
+}

@@ -1,0 +1,116 @@
+"""What a load is sent to: an address, module:function, or an ONNX file."""
+
+import importlib
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pytest_hwperf.core.errors import HwperfError, UsageProblem
+from pytest_hwperf.core.loads import Load, is_address
+from pytest_hwperf.gate.model_worker import is_function
+from pytest_hwperf.loads.http import Client, Request, bodies_of, headers_for, without_port
+from pytest_hwperf.measure.event_loop import Loop
+from pytest_hwperf.measure.plan import SamplingLimits
+from pytest_hwperf.measure.sampling import Sampler
+from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.measure.subjects import LoadedSubject, Subject, subject_of_callable, subject_of_scenario
+from pytest_hwperf.scenarios.onnx_file import compared_file
+
+_WARM_UP_S = 1.0
+
+
+def subject_of_address(request: Request, X: Any, load: Load, rows: int, loop: Loop) -> Subject:
+    """Return requests as something to measure.
+
+    Args:
+        request: what each has in common.
+        X: rows, or bodies as texts or bytes; None sends no body.
+        load: whose connections are needed.
+        rows: of a request.
+        loop: on which they are awaited.
+
+    Raises:
+        UsageProblem: rows that cannot be sent, or httpx is not installed.
+    """
+    bodies = [b""] if X is None else bodies_of(X, rows)
+    if not bodies:
+        raise UsageProblem(f"{len(X)} rows are no request of {rows}: give more rows, or a smaller batch_size=")
+    raw = X is not None and isinstance(X if isinstance(X, str | bytes) else X[0], str | bytes)
+    headers = headers_for(bodies, request.headers, raw=raw or X is None)
+    client = Client(
+        Request(url=request.url, method=request.method, headers=headers, timeout_s=request.timeout_s),
+        load.at_once(waiting=True),
+    )
+    ready = partial(LoadedSubject, function=client.send, inputs=bodies, scope=partial(client.opened, loop), loop=loop)
+    return Subject(
+        scenario="",
+        load=ready,
+        load_one=ready,
+        rows=None if raw or X is None else rows,
+        conditions={"load": str(load), "url": without_port(request.url)},
+        elsewhere=True,
+    )
+
+
+def subject_of_target(request: Request, X: Any, load: Load, loop: Loop, *, batch_size: int, threads: int) -> Subject:
+    """Return what the user typed, the address of the request, as something to measure.
+
+    Raises:
+        UsageProblem: it is nothing of the kind; says what is allowed.
+    """
+    target = request.url
+    if is_address(target):
+        return subject_of_address(request, X, load, batch_size, loop)
+    if is_function(target):
+        function, size = _function(target), None if X is None else batch_size
+        given = () if X is None else (X,)
+        return subject_of_callable(function, given, {}, y_true=None, batch_size=size, loop=loop)
+    if X is None:
+        raise UsageProblem(f"{target}: an ONNX file needs rows, --data=FILE. Other targets: module:function, http://…")
+    return subject_of_scenario(replace(compared_file(Path(target), threads), classifies=False), X, None, batch_size)
+
+
+@contextmanager
+def warmed_up(subject: Subject) -> Iterator[Stream]:
+    """Load a subject, call it until it is steady, and yield its calls.
+
+    Raises:
+        UsageProblem: it cannot be called.
+    """
+    loaded = subject.load()
+    with loaded.scope():
+        stream = loaded.stream()
+        try:
+            Sampler(stream, SamplingLimits(max_time_s=_WARM_UP_S)).run((), lambda _: 1)
+        except HwperfError:
+            raise
+        except Exception as error:  # whatever a third-party model raises is the reason to report
+            raise UsageProblem(f"the target cannot be called: {type(error).__name__}: {error}") from error
+        yield stream
+
+
+def _function(target: str) -> Any:
+    module, _, name = target.rpartition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # the module is searched in the current folder first
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UsageProblem(f"{target} cannot be imported: {error}") from error
+
+
+def headers_of(lines: list[str]) -> Mapping[str, str]:
+    """Return `Name: value` lines as headers.
+
+    Raises:
+        UsageProblem: another form.
+    """
+    pairs = [line.partition(":") for line in lines]
+    for line, (name, colon, _) in zip(lines, pairs, strict=True):
+        if not (colon and name.strip()):
+            raise UsageProblem(f"--header={line!r}: write NAME: VALUE, such as --header='Authorization: Bearer …'")
+    return {name.strip(): value.strip() for name, _, value in pairs}

@@ -1,0 +1,58 @@
+"""Profiles of both sides, each in a fresh process: of measurements that got slower, or that were asked about."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from time import monotonic
+
+from pytest_hwperf.core.errors import HwperfError
+from pytest_hwperf.core.evidence import Evidence, Measurement, PairedProfiles, Side
+from pytest_hwperf.core.hypotheses import SIDES, Facts
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
+from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.one_shot import ask
+from pytest_hwperf.host.worker_protocol import WorkerTask
+
+_MOST = 5  # measurements that are profiled without being asked about: each takes two processes
+
+
+@dataclass(slots=True, kw_only=True)
+class SideProfiler:
+    """Asks fresh processes of both sides where the time of a call goes."""
+
+    commands: Callable[[str], Mapping[Side, Command]]  # node id → how each side runs the file of that test
+    until: float  # instant of `monotonic` at which the process is ended that runs then
+    asked: bool  # whether the operators of every measurement were asked for, and not of regressions alone
+    seconds: float = 0.0  # spent so far
+
+    def profiles(self, evidence: Evidence, facts: Mapping[Measurement, Mapping[Side, Facts]]) -> list[PairedProfiles]:
+        """Return the profiles of all measurements that are to be explained, as long as there is time."""
+        began, found = monotonic(), list[PairedProfiles]()
+        for measurement in self._chosen(evidence, facts):
+            if monotonic() >= self.until or (len(found) == _MOST and not self.asked):
+                break
+            sides = [self._profile(measurement, side) for side in SIDES]
+            if sides[0] is not None and sides[1] is not None:
+                found.append(PairedProfiles(measurement=measurement, baseline=sides[0], candidate=sides[1]))
+        self.seconds = monotonic() - began
+        return found
+
+    def _chosen(self, evidence: Evidence, facts: Mapping[Measurement, Mapping[Side, Facts]]) -> Iterator[Measurement]:
+        """Yield the measurements whose median was compared, and whose runtime knows operators on both sides."""
+        for hypothesis, comparison in decide(evidence).items():
+            here = hypothesis.measurement
+            known = hypothesis.margin.key == MEDIAN_LATENCY and comparison.change is not None
+            if known and (self.asked or comparison.outcome == "regressed"):
+                sides = facts.get(here, {})
+                if len(sides) == len(SIDES) and all(one.has_operators for one in sides.values()):
+                    yield here
+
+    def _profile(self, measurement: Measurement, side: Side) -> ProfiledCalls | None:
+        """Return the profile of one side; None where its process gives none, for the verdict stands without it."""
+        task = WorkerTask(role="operators", node=measurement.test, label=measurement.label)
+        try:
+            (result,) = ask(task, [self.commands(measurement.test)[side]], until=self.until)
+        except HwperfError:
+            return None
+        return result.operators

@@ -1,0 +1,85 @@
+"""A load whose calls only wait, as requests do: tasks of an event loop, issued by a thread that sleeps to the point.
+
+A loop's own timers are a millisecond late, which the schedule of a server load would show.
+"""
+
+import math
+import threading
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+from typing import Any
+
+from pytest_hwperf.core.loads import Load
+from pytest_hwperf.loads.schedule import schedule
+from pytest_hwperf.loads.times import Times, wait_until
+
+Call = Callable[[int], Awaitable[object]]  # makes the n-th call of a load, from 0
+
+
+async def drive_tasks(load: Load, call: Call, times: Times) -> None:
+    """Make the calls of a load on the running loop of asyncio, at most `in_flight` at once, and wait for the last.
+
+    A call counts as issued when it begins: where as many as may run at once do, the load waits for itself.
+
+    Args:
+        load: when they are due.
+        call: makes one.
+        times: filled while the load runs.
+    """
+    import asyncio
+
+    began, free = perf_counter(), asyncio.Semaphore(load.at_once(waiting=True))
+
+    async def make(number: int, due: float | None = None) -> None:
+        async with free:
+            issued = perf_counter() - began
+            try:
+                await call(number)
+            except Exception as error:  # noqa: BLE001 - whatever fails a call is counted, and the load goes on
+                times.note_failure(error)
+            else:
+                times.note(number, issued if due is None else due, issued, perf_counter() - began)
+
+    async def follow(first: int, step: int) -> None:
+        number = first
+        while perf_counter() - began < load.seconds and number < (load.most or math.inf):
+            await make(number)
+            number += step
+
+    if load.is_open:
+        await _issued(load, make, began)
+    else:
+        at_once = load.at_once(waiting=True)
+        await asyncio.gather(*(follow(first, at_once) for first in range(at_once)))
+
+
+async def _issued(load: Load, make: Callable[[int, float], Any], began: float) -> None:
+    """Begin each call when it is due, and wait for all; nothing is left running where this is cancelled."""
+    import asyncio
+
+    loop, stop, tasks = asyncio.get_running_loop(), threading.Event(), set[asyncio.Task[None]]()
+    over = asyncio.Event()
+
+    def begin(number: int, due: float) -> None:
+        if not stop.is_set():
+            task = loop.create_task(make(number, due))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    def issue() -> None:
+        for number, due in enumerate(schedule(load)):
+            wait_until(began + due)
+            if stop.is_set():
+                return
+            loop.call_soon_threadsafe(begin, number, due)
+        loop.call_soon_threadsafe(over.set)
+
+    threading.Thread(target=issue, daemon=True, name="hwperf-load").start()
+    try:
+        await over.wait()
+        while tasks:
+            await asyncio.wait(tasks)
+    finally:
+        stop.set()
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,112 @@
+"""The load of a test: the marker `hwload` on what the fixture `hwperf` measures."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.loads import Load, Served, bound_of, piece_of
+from pytest_hwperf.core.records import Budget, Sample
+from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.gate.load import carrier_of, served_by
+from pytest_hwperf.gate.load_target import subject_of_address
+from pytest_hwperf.loads.http import Request
+from pytest_hwperf.loads.samples import load_samples
+from pytest_hwperf.measure.event_loop import Loop
+from pytest_hwperf.measure.samples import CLOCK
+from pytest_hwperf.measure.sampling import RawSamples
+from pytest_hwperf.measure.stream import Stream
+from pytest_hwperf.measure.subjects import Subject
+from pytest_hwperf.plugin.session import test_of
+
+_SLOWEST_QPS = 5  # of a server load in pairs
+_OWN = frozenset({"latency", "throughput", "sample_throughput"})  # what a load says otherwise than calls in a row
+
+
+def batch_size_under(load: Load | None, batch_size: int | None) -> int | None:
+    """Return the rows of a call: those of a multi_stream load, else as given.
+
+    Raises:
+        UsageProblem: both are given, and differ.
+    """
+    if load is None or load.kind != "multi_stream":
+        return batch_size
+    if batch_size not in (None, load.rows):
+        raise UsageProblem(
+            f"batch_size={batch_size}, and hwload(kind='multi_stream', rows={load.rows}): give the rows of a call once"
+        )
+    return load.rows
+
+
+def block_under(load: Load | None) -> Callable[[Stream, int], Served] | None:
+    """Return what makes the calls of a turn in a pair: a piece of the load, from its beginning, as on the other side.
+
+    Raises:
+        MeasurementError: calls come so slowly that a turn would take longer than the conductor waits.
+    """
+    if load is None:
+        return None
+    if load.kind == "server" and load.qps < _SLOWEST_QPS:
+        raise MeasurementError(
+            f"hwload(qps={load.qps:g}): a turn of a pair has some 20 calls, which takes too long at this rate; "
+            f"{_SLOWEST_QPS} calls a second are the fewest"
+        )
+    return lambda stream, calls: served_by(piece_of(load, calls), stream)
+
+
+def subject_of_requests(target: object, args: Sequence[object], load: Load | None, size: int, loop: Loop) -> Subject:
+    """Return requests to an address as what is measured: that of the marker, or of `hwperf(address, X)`.
+
+    Raises:
+        UsageProblem: no load, or more than the rows.
+    """
+    given = [target, *args] if load is not None and load.url else [*args]
+    address = load.url if load is not None and load.url else str(target)
+    if load is None or len(given) > 1:
+        raise UsageProblem(
+            "requests need a load and rows: @pytest.mark.hwload(kind='server', qps=50, seconds=2, url='http://…') with "
+            "hwperf(X), or without url= hwperf('http://…', X)"
+        )
+    return subject_of_address(Request(url=address), given[0] if given else None, load, size, loop)
+
+
+@dataclass(slots=True, kw_only=True)
+class UnderLoad:
+    """One measurement under the load of its test."""
+
+    load: Load
+    budgets: Sequence[Budget]
+    stream: Stream
+    elsewhere: bool
+    served: list[Served] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, item: pytest.Item, subject: Subject, stream: Stream) -> "UnderLoad | None":
+        """Return the load on a test's calls; None where they are made in a row."""
+        load, budgets = test_of(item).markers.load, test_of(item).markers.budgets
+        return cls(load=load, budgets=budgets, stream=stream, elsewhere=subject.elsewhere) if load else None
+
+    def run(self, measured: RawSamples) -> int:
+        """Run the load; return how many calls it served."""
+        served = served_by(self.load, self.stream, elsewhere=self.elsewhere)
+        self.served.append(served)
+        measured.latency_s.extend(served.latencies)
+        return len(served.due)
+
+    def samples(
+        self, others: Sequence[Sample], unmeasured: Mapping[str, Statement], rows: int | None
+    ) -> tuple[tuple[Sample, ...], dict[str, Statement]]:
+        """Return the samples of the load with those that meters took, and why others are missing."""
+        within_s, (served,) = bound_of(self.load, self.budgets), self.served
+        noted = next((one.warnings for one in others if one.metric == "throughput"), ())
+        found = load_samples(
+            self.load,
+            served,
+            f"{CLOCK}: {self.load.arrivals}, {carrier_of(self.load, self.stream)}",
+            rows=rows,
+            within_s=within_s,
+            warnings=noted,
+        )
+        missing = {"goodput": state("no bound of goodput")} if within_s is None else {}
+        return (*found, *(one for one in others if one.metric not in _OWN)), {**unmeasured, **missing}

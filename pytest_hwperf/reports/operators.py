@@ -1,0 +1,106 @@
+"""Where the time of calls goes: a table of operators for each measurement that was asked about them."""
+
+from collections.abc import Iterator, Sequence
+
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.operators import Operator, OperatorProfile
+from pytest_hwperf.core.records import Run
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.roofline import Roofline
+from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.units import counted, show, show_amount, show_number
+from pytest_hwperf.reports.order import title_of
+
+FRAMEWORK = "framework"  # the row of what no operator takes
+_COLUMNS = ("operator", "calls", "share", "time", "node")
+_MOST = 8  # operators that are listed, unless all are asked for
+_BEYOND = {  # why a call may be faster than the peaks
+    "memory": "what it moves comes from caches, which are faster than memory",
+    "compute": "its runtime is faster than the product of numpy that was measured",
+    "overhead": "",
+}
+_LONGEST_NODE = 40  # characters; its end tells nodes apart
+
+
+class OperatorTable(Record, frozen=True, kw_only=True):
+    """The operators of one measurement."""
+
+    title: str  # test, label and scenario
+    setting: str  # what the shares are of and where they are from, or why there are none
+    rows: tuple[tuple[str, ...], ...]  # their head first; none where the shares are withheld
+    work: tuple[str, ...] = ()  # what a call does and what limits it; () where that is not known
+
+
+def operator_tables(report: Report, *, every: bool) -> tuple[OperatorTable, ...]:
+    """Return a table for each measurement with a profile.
+
+    Args:
+        report: the whole run.
+        every: whether all operators are listed, and not the slowest alone.
+    """
+    runs = [judgement.run for judgement in report.judgements]
+    return tuple(_table(run, run.operators, every=every) for run in runs if run.operators is not None)
+
+
+def _table(run: Run, profile: OperatorProfile, *, every: bool) -> OperatorTable:
+    own = run.scenario not in title_of(run)
+    title = " ".join(filter(None, ["operators of", title_of(run), run.scenario if own else ""]))
+    if profile.withheld:
+        source = f" ({profile.source})" if profile.source else ""
+        why = visible(f"withheld: {profile.withheld}{source}")
+        return OperatorTable(title=visible(title), setting=why, rows=(), work=_work(run.roofline))
+    setting = (
+        f"{profile.coverage:.0%} of {show(profile.latency_s, 's')} a call; {profile.source}, "
+        f"n={counted(profile.calls, 'call')}, scaled to the median without a profiler"
+    )
+    shown = profile.operators if every else profile.operators[:_MOST]
+    rows = (_COLUMNS, *map(_row, shown), *_rest(profile.operators[len(shown) :]), _framework(profile))
+    cells = tuple(tuple(map(visible, row)) for row in rows)
+    return OperatorTable(title=visible(title), setting=visible(setting), rows=cells, work=_work(run.roofline))
+
+
+def _row(one: Operator) -> tuple[str, ...]:
+    node = one.name if len(one.name) <= _LONGEST_NODE else f"…{one.name[1 - _LONGEST_NODE :]}"
+    return one.kind, f"{one.calls:.6g}", f"{one.share:.1%}", show(one.seconds, "s"), node
+
+
+def _rest(left_out: Sequence[Operator]) -> Iterator[tuple[str, ...]]:
+    """Yield a row for those that are not listed."""
+    if left_out:
+        calls, share = sum(one.calls for one in left_out), sum(one.share for one in left_out)
+        seconds = show(sum(one.seconds for one in left_out), "s")
+        yield counted(len(left_out), "other"), f"{calls:.6g}", f"{share:.1%}", seconds, ""
+
+
+def _framework(profile: OperatorProfile) -> tuple[str, ...]:
+    return FRAMEWORK, "", f"{1 - profile.coverage:.1%}", show(profile.framework_s, "s"), ""
+
+
+def _work(found: Roofline | None) -> tuple[str, ...]:
+    """Say what a call does at least, how fast that is, and what limits it."""
+    if found is None:
+        return ()
+    work = found.work
+    operations = ((work.flops, "FLOP"), (work.integer_ops, "OP on integers"))
+    counted_of = [show_amount(value, unit) for value, unit in operations if value] or ["no operation"]
+    least = "at least " if work.uncounted else ""
+    intensity = f"{show_number(found.intensity)} FLOP/B; " if found.intensity is not None else ""
+    rates = f"{show_amount(found.flops_per_s, 'FLOP/s')} and {show_amount(found.bytes_per_s, 'B/s')}"
+    return (
+        visible(
+            f"a call: {least}{' and '.join(counted_of)}, {show_amount(work.moved_bytes, 'B')} (weights + inputs + "
+            f"outputs, each moved once); {intensity}over its median {rates}"
+        ),
+        visible(_verdict(found)),
+    )
+
+
+def _verdict(found: Roofline) -> str:
+    if found.bound is None or found.peak is None or found.explained is None:
+        return f"what limits it is not known: {found.withheld}"
+    peak = found.peak
+    peaks = f"{show_amount(peak.flops_per_s, 'FLOP/s')} and {show_amount(peak.bytes_per_s, 'B/s')}"
+    threads = counted(peak.threads, "thread")
+    took = f"at the peaks of this machine ({peaks}, {threads}) it would take {found.explained:.0%} of its time"
+    beyond = f": {_BEYOND[found.bound]}" if found.explained > 1 else ""
+    return f"{found.bound}-bound: {took}{beyond}"

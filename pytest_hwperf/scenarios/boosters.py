@@ -1,0 +1,90 @@
+"""What XGBoost and LightGBM have in common: an estimator whose own booster is called, with its threads set."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+from pytest_hwperf.core.errors import ScenarioUnavailable
+from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator, inspect_estimator
+from pytest_hwperf.scenarios.prepared import EstimatorPredictor, PreparedScenario
+from pytest_hwperf.scenarios.rows import evenly_spaced
+from pytest_hwperf.scenarios.threads import check_threads, limit_threads
+
+_CHECKED_ROWS = 64
+_SAME = 1e-6  # of the largest output: both sides compute the same sums
+
+Call = Callable[[Any], Any]  # rows → probabilities (n, k), or values (n,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoosterRuntime:
+    """One of the libraries."""
+
+    name: str  # of the scenario
+    module: str  # which is also the name of the extra
+    title: str  # for sentences
+    calls: Callable[[FittedEstimator, int], Mapping[str, Call]]  # ways to call a new copy with so many threads, by name
+    size: Callable[[Any], int]  # serialised size of an estimator in B
+    size_source: str
+
+
+def booster_scenario(runtime: BoosterRuntime, model: Any, X: Any, threads: int) -> PreparedScenario:
+    """Prepare an estimator of the library, by the first of its calls that gives what the estimator itself gives.
+
+    Raises:
+        UsageProblem: not an estimator, not fitted, or no whole number of threads.
+        MeasurementError: `X` is no numeric matrix that the estimator takes.
+        ScenarioUnavailable: an estimator of another library, or the library is missing.
+    """
+    check_threads(threads)
+    if find_spec(runtime.module) is None:
+        raise ScenarioUnavailable(f"{runtime.title} is not installed: pip install pytest-hwperf[{runtime.module}]")
+    fitted = inspect_estimator(model, X)
+    if type(model).__module__.partition(".")[0] != runtime.module:
+        raise ScenarioUnavailable(
+            f"{fitted.kind} is no estimator of {runtime.title}; sklearn_fp32 measures it, also with one inside"
+        )
+    call = _choose(runtime, fitted, X)
+    return PreparedScenario(
+        name=runtime.name,
+        imports=(runtime.module,),
+        conditions={"threads": str(threads), "precision": "float32", "output": fitted.output, "call": call},
+        context={"model": fitted.digest},
+        model_bytes=runtime.size(model),
+        size_source=runtime.size_source,
+        classifies=fitted.classes is not None,
+        load=lambda: EstimatorPredictor(runtime.calls(fitted, threads)[call], fitted, partial(limit_threads, threads)),
+    )
+
+
+def with_both_classes(positive: Any) -> Any:
+    """Return probabilities of two classes, shape (n, 2), of those of the second, shape (n,)."""
+    import numpy as np
+
+    return np.column_stack((1 - positive, positive))
+
+
+def _choose(runtime: BoosterRuntime, fitted: FittedEstimator, X: Any) -> str:
+    """Return the first call that agrees with the estimator; the last one is the estimator's own."""
+    import numpy as np
+
+    rows = evenly_spaced(fitted.rows(X), _CHECKED_ROWS)
+    expected = np.asarray(fitted.predict(rows))
+    calls = runtime.calls(fitted, 1)
+    return next(name for name, call in calls.items() if name == [*calls][-1] or _agrees(call, rows, expected))
+
+
+def _agrees(call: Call, rows: Any, expected: Any) -> bool:
+    """Whether a booster says what its estimator says; with some objectives it says something else, or nothing."""
+    import numpy as np
+
+    try:
+        found = np.asarray(call(rows))
+    except ESTIMATOR_ERRORS:
+        return False
+    if found.shape != expected.shape:
+        return False
+    error = np.abs(found.astype(np.float64) - expected).max()
+    return bool(error <= _SAME * max(1.0, float(np.abs(expected).max())))

@@ -1,0 +1,158 @@
+"""ONNX models as users give them: files, which may come from anyone, with weights beside them; or models in memory."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.host.files import is_file
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxSource:
+    """An ONNX model that was read once and checked."""
+
+    model: Path | bytes  # what a session is opened on
+    name: str  # for sentences
+    sha256: str  # of the file and of the weights beside it
+    bytes: int  # of both
+    weights: tuple[str, ...]  # types of the tensors in the graph, such as ("FLOAT", "INT64")
+
+
+def is_onnx(model: object) -> bool:
+    """Whether a model is an ONNX file or an ONNX model in memory, as far as its name or type tells."""
+    if isinstance(model, str | os.PathLike):
+        return Path(model).suffix == ".onnx"
+    kind = type(model)
+    return kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx"
+
+
+def read_source(model: Any) -> OnnxSource:
+    """Read an ONNX file, or a model in memory, without its external weights.
+
+    Raises:
+        UsageProblem: no such file, no ONNX model, or weights that are missing or outside of the file's folder.
+    """
+    if not isinstance(model, str | os.PathLike):
+        return _in_memory(model)
+    path = Path(model)
+    if not is_file(path):
+        raise UsageProblem(f"{path} is no file: give an ONNX file")
+    proto = _parsed(path)
+    beside = _external_files(proto, path)
+    digest = hashlib.sha256()
+    for file in (path, *beside):
+        with file.open("rb") as content:
+            while block := content.read(_BLOCK):
+                digest.update(block)
+    return OnnxSource(
+        model=path,
+        name=str(path),
+        sha256=digest.hexdigest(),
+        bytes=sum(file.stat().st_size for file in (path, *beside)),
+        weights=_types(proto),
+    )
+
+
+def _in_memory(proto: Any) -> OnnxSource:
+    outside = [_location(tensor) for tensor in _tensors(proto) if _location(tensor) is not None]
+    if outside:
+        raise UsageProblem(
+            f"the ONNX model in memory names weights in files ({outside[0]}): give the Path of its file instead"
+        )
+    content = proto.SerializeToString(deterministic=True)
+    return OnnxSource(
+        model=content,
+        name="the ONNX model",
+        sha256=hashlib.sha256(content).hexdigest(),
+        bytes=len(content),
+        weights=_types(proto),
+    )
+
+
+def _parsed(path: Path) -> Any:
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        proto = onnx.load(str(path), load_external_data=False)
+    except DecodeError as error:
+        raise UsageProblem(f"{path} is no ONNX model: {error}") from error
+    if not proto.HasField("graph"):
+        raise UsageProblem(f"{path} is no ONNX model: it has no graph")
+    return proto
+
+
+def _external_files(proto: Any, path: Path) -> tuple[Path, ...]:
+    """Return the files of weights beside a model, each once.
+
+    A file of a stranger may name any file of this account: only those in the model's own folder are read.
+    """
+    folder = path.parent.resolve()
+    locations = sorted({location for tensor in _tensors(proto) if (location := _location(tensor)) is not None})
+    found = []
+    for location in locations:
+        file = folder / location
+        if Path(location).is_absolute() or not file.resolve().is_relative_to(folder):
+            raise UsageProblem(
+                f"{path} has weights outside of its folder ({location}): only files in {folder} and below are read"
+            )
+        if not is_file(file):
+            raise UsageProblem(f"{path} has its weights in {location}, and there is no such file in {folder}")
+        found.append(file)
+    return tuple(found)
+
+
+def _location(tensor: Any) -> str | None:
+    """Return the file that an external tensor is in, None for one that is in the model."""
+    if tensor.data_location != tensor.EXTERNAL:
+        return None
+    return next((str(entry.value) for entry in tensor.external_data if entry.key == "location"), "")
+
+
+def _types(proto: Any) -> tuple[str, ...]:
+    import onnx
+
+    return tuple(sorted({onnx.TensorProto.DataType.Name(tensor.data_type) for tensor in _tensors(proto)}))
+
+
+def _tensors(proto: Any) -> Iterator[Any]:
+    for graph in _graphs(proto):
+        yield from graph.initializer
+        yield from _parts(graph.sparse_initializer)
+    nodes = [*(node for graph in _graphs(proto) for node in graph.node), *_of_functions(proto)]
+    for attribute in (one for node in nodes for one in node.attribute):
+        yield from ([attribute.t] if attribute.HasField("t") else [])
+        yield from attribute.tensors
+        yield from _parts([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else [])
+        yield from _parts(attribute.sparse_tensors)
+
+
+def _parts(sparse: Sequence[Any]) -> Iterator[Any]:
+    for one in sparse:
+        yield from (one.values, one.indices)
+
+
+def _graphs(proto: Any) -> Iterator[Any]:
+    """Yield the graph of a model and every graph inside it."""
+    pending = [proto.graph, *(part for one in proto.training_info for part in (one.initialization, one.algorithm))]
+    pending.extend(_inner(_of_functions(proto)))
+    while pending:
+        graph = pending.pop()
+        yield graph
+        pending.extend(_inner(graph.node))
+
+
+def _inner(nodes: Any) -> Iterator[Any]:
+    for attribute in (one for node in nodes for one in node.attribute):
+        yield from ([attribute.g] if attribute.HasField("g") else [])
+        yield from attribute.graphs
+
+
+def _of_functions(proto: Any) -> list[Any]:
+    return [node for function in proto.functions for node in function.node]

@@ -1,0 +1,190 @@
+"""PyTorch on the processor, compiled by `torch.compile`: each of its modes is a scenario.
+
+Compiling is part of the first call. It takes 10 to 30 s where nothing has been compiled before, and 2 to 4 s where
+compiled code lies on disk, so that the folder of compiled code belongs to the measurement: it is empty when a process
+begins. Only the processes of pairs, of which no first call is compared, find what those before them have compiled.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
+from pytest_hwperf.host.files import new_folder
+from pytest_hwperf.host.worker_protocol import SHARES_COMPILED
+from pytest_hwperf.scenarios.cache import folder
+from pytest_hwperf.scenarios.prepared import PreparedScenario
+from pytest_hwperf.scenarios.threads import check_threads
+from pytest_hwperf.scenarios.torch_eager import (
+    ModuleForm,
+    ModulePredictor,
+    inferring,
+    matmul_precision,
+    scenario_of_module,
+    torch_threads,
+)
+from pytest_hwperf.scenarios.torch_modules import FittedModule, copy_of, inspect_module
+
+_CACHE = "TORCHINDUCTOR_CACHE_DIR"
+_COMPILER = "CXX"
+_USUAL_COMPILER = "g++"  # of PyTorch on Linux
+_IMPORTS = ("torch", "pytest_hwperf.scenarios.torch_compiler")
+_MOST_SHAPES = 64  # compiled for one module; beyond its own limit of 8 PyTorch goes on without compiling
+
+
+class CountingCompiler:
+    """PyTorch's own compiler in one mode, which counts what it has compiled.
+
+    Each one is another compiler to PyTorch, so that no model reuses what an earlier one has compiled in this process.
+    """
+
+    def __init__(self, mode: str, compiler: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        self.graphs = 0
+        self._mode, self._compiler, self._options = mode, compiler, dict(options)
+
+    def __call__(self, graph: Any, inputs: Any) -> Any:
+        """Compile one graph."""
+        self.graphs += 1
+        return self._compiler(graph, inputs, config_patches=self._options)
+
+    def require_compiled(self, kind: str) -> None:
+        """Refuse to call a module compiled of which nothing is.
+
+        Raises:
+            MeasurementError: no graph was compiled.
+        """
+        if not self.graphs:
+            raise MeasurementError(
+                f"torch.compile has compiled nothing of {kind}, which ran as it is: unset TORCHDYNAMO_DISABLE and "
+                "TORCH_COMPILE_DISABLE, and take torch.compiler.disable off its forward, or name torch_fp32"
+            )
+
+
+def torch_compile(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+    """Prepare a module for `torch.compile` in its default mode; `X` shows its input, `X_calibration` is not used.
+
+    Raises as `torch_fp32`.
+
+    Raises:
+        ScenarioUnavailable: there is no C++ compiler.
+    """
+    del X_calibration
+    return _scenario("torch_compile", "default", model, X, threads)
+
+
+def torch_compile_reduce_overhead(
+    model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1
+) -> PreparedScenario:
+    """Prepare a module for `torch.compile(mode="reduce-overhead")`: CUDA graphs, of which a processor has none.
+
+    Raises as `torch_compile`.
+    """
+    del X_calibration
+    return _scenario("torch_compile_reduce_overhead", "reduce-overhead", model, X, threads)
+
+
+def torch_compile_max_autotune(
+    model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1
+) -> PreparedScenario:
+    """Prepare a module for `torch.compile(mode="max-autotune")`, which times several kernels while it compiles.
+
+    Raises as `torch_compile`.
+    """
+    del X_calibration
+    return _scenario("torch_compile_max_autotune", "max-autotune", model, X, threads)
+
+
+def missing_compiler(environment: Mapping[str, str], which: Callable[[str], str | None] = shutil.which) -> str:
+    """Return why nothing can be compiled here, "" where it can."""
+    compiler = environment.get(_COMPILER, "").strip() or _USUAL_COMPILER
+    if which(compiler):
+        return ""
+    return f"no C++ compiler {compiler}, which torch.compile needs: install one, or name one in {_COMPILER}"
+
+
+def _scenario(name: str, mode: str, model: Any, X: Any, threads: int) -> PreparedScenario:
+    check_threads(threads)
+    fitted = inspect_module(model, X, name)
+    if reason := missing_compiler(os.environ):
+        raise ScenarioUnavailable(reason)
+    graphs = {"CUDA graphs": "none on a processor"} if mode != "default" else {}
+    form = ModuleForm(
+        name=name,
+        form="compiled",
+        precision=matmul_precision(),
+        conditions={"mode": mode, "shapes": "static"},
+        context={"compiled code": "none at the start", **graphs},
+        load=partial(_load, fitted, threads, mode),
+        imports=_IMPORTS,
+    )
+    return scenario_of_module(fitted, threads, form)
+
+
+def _load(fitted: FittedModule, threads: int, mode: str) -> ModulePredictor:
+    import torch
+
+    with _own_warnings_hidden():
+        inductor = torch._dynamo.lookup_backend("inductor")  # noqa: SLF001 - as the documentation of backends names it
+        compiler = CountingCompiler(mode, inductor, torch._inductor.list_mode_options(mode))  # noqa: SLF001 - the same
+        # One specialisation for each batch size: after a second size PyTorch would run code for any size instead, and
+        # the calls timed before and after the predictions would not be the same.
+        compiled = torch.compile(copy_of(fitted), backend=compiler, dynamic=False)
+    scope = partial(_compiling, fitted.kind, threads, compiler)
+    return ModulePredictor(inferring(compiled), fitted, scope, compiles=True)
+
+
+@contextmanager
+def _compiling(kind: str, threads: int, compiler: CountingCompiler) -> Iterator[None]:
+    """Hold what decides how a call compiles; afterwards refuse a module of which nothing was compiled."""
+    import torch
+
+    limits = {"recompile_limit": _MOST_SHAPES, "fail_on_recompile_limit_hit": True}
+    with (
+        torch_threads(threads),
+        _environment(_CACHE, str(compiled_code())),
+        torch._dynamo.config.patch(limits),  # noqa: SLF001 - its public name is for other settings
+        _own_warnings_hidden(),
+    ):
+        yield
+    compiler.require_compiled(kind)
+
+
+@contextmanager
+def _own_warnings_hidden() -> Iterator[None]:
+    """Hide what PyTorch says about its own parts; what a module says is shown."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"torch\.")
+        yield
+
+
+def compiled_code() -> Path:
+    """Return the folder of compiled code: of this process, or of all processes of one side of the pairs."""
+    return folder().with_name("compiled") if SHARES_COMPILED in os.environ else _own_folder()
+
+
+@cache
+def _own_folder() -> Path:
+    """Return an empty folder that lasts as long as this process."""
+    place = new_folder(Path(tempfile.gettempdir()), "hwperf-compiled")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before

@@ -1,0 +1,159 @@
+"""PyTorch on the processor, eager: the module as it is, and what its other forms share with it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pytest_hwperf.scenarios.prepared import PreparedScenario
+from pytest_hwperf.scenarios.rows import split_batches
+from pytest_hwperf.scenarios.threads import check_threads
+from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, copy_of, inspect_module, size_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleForm:
+    """What is particular to one form of a module."""
+
+    name: str
+    form: str  # "eager", "compiled"
+    precision: str
+    conditions: Mapping[str, str]
+    context: Mapping[str, str]
+    load: Callable[[], "ModulePredictor"]
+    imports: tuple[str, ...] = ("torch",)
+
+
+class ModulePredictor:
+    """A form of a module, ready to be called.
+
+    Args:
+        predict: the timed call: takes a tensor, and returns one on the host.
+        fitted: the module.
+        scope: what is held while calls are made.
+        compiles: whether the first call compiles.
+    """
+
+    def __init__(
+        self,
+        predict: Callable[[Any], Any],
+        fitted: FittedModule,
+        scope: Callable[[], AbstractContextManager[object]],
+        *,
+        compiles: bool = False,
+    ) -> None:
+        self.predict = predict
+        self.compiles = compiles
+        self.scope = scope
+        self._fitted = fitted
+
+    def batches(self, X: Any, batch_size: int) -> Sequence[Any]:
+        """Split `X` into tensors of `batch_size` rows (the last may be shorter).
+
+        Raises:
+            MeasurementError: no rows, not numeric, rows of another shape or type, or a batch size below 1.
+        """
+        import torch
+
+        return split_batches(torch.from_numpy(self._fitted.rows(X)), batch_size)
+
+    def labels(self, outputs: Any) -> Any:
+        """Return labels or values."""
+        return self._fitted.labels(outputs)
+
+    def probabilities(self, outputs: Any) -> Any | None:
+        """Return probabilities of shape (n, k); None where the module's outputs are none."""
+        import numpy as np
+
+        return np.asarray(outputs) if self._fitted.output == "probabilities" else None
+
+
+def torch_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+    """Prepare a module as it is, in evaluation and inference mode; `X` shows its input, `X_calibration` is not used.
+
+    Raises:
+        UsageProblem: no module, or one that does not take rows of `X`; no whole number of threads.
+        MeasurementError: `X` is not numeric, or there is not one row of outputs for each of its rows.
+        ScenarioUnavailable: it is not in float32, or cannot be copied.
+    """
+    del X_calibration
+    check_threads(threads)
+    fitted = inspect_module(model, X, TORCH_REFERENCE)
+    return scenario_of_module(
+        fitted,
+        threads,
+        ModuleForm(
+            name=TORCH_REFERENCE,
+            form="eager",
+            precision=matmul_precision(),
+            conditions={},
+            context={},
+            load=partial(_load, fitted, threads),
+        ),
+    )
+
+
+def scenario_of_module(
+    fitted: FittedModule, threads: int, form: ModuleForm, size: int | None = None
+) -> PreparedScenario:
+    """Return one form of a module as a scenario; `size` in B, where it is not that of the module."""
+    import torch
+
+    return PreparedScenario(
+        name=form.name,
+        imports=form.imports,
+        conditions={
+            "threads": str(threads),
+            "inter_op_threads": str(torch.get_num_interop_threads()),
+            "form": form.form,
+            "precision": form.precision,
+            "output": fitted.output,
+            **form.conditions,
+        },
+        context={"model": fitted.digest[:16], **form.context},
+        model_bytes=size_of(fitted.model) if size is None else size,
+        size_source="torch.save",
+        classifies=fitted.classes is not None,
+        load=form.load,
+        reference=TORCH_REFERENCE,
+    )
+
+
+def matmul_precision() -> str:
+    """Return in what the processor multiplies float32 matrices: the program may have allowed less than float32."""
+    import torch
+
+    chosen = str(torch.backends.mkldnn.matmul.fp32_precision)
+    return "float32" if chosen in {"none", "ieee"} else f"float32, matrix products in {chosen}"
+
+
+def inferring(module: Any) -> Callable[[Any], Any]:
+    """Return the timed call of a module: each call enters inference mode, as that of a server does in its thread."""
+    import torch
+
+    inference_mode = torch.inference_mode
+
+    def predict(batch: Any) -> Any:
+        with inference_mode():
+            return module(batch)
+
+    return predict
+
+
+@contextmanager
+def torch_threads(threads: int) -> Iterator[None]:
+    """Let PyTorch use so many threads within an operator, and give it back its own number."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _load(fitted: FittedModule, threads: int) -> ModulePredictor:
+    """Copy the module: a fresh process would use memory of its own for it."""
+    return ModulePredictor(inferring(copy_of(fitted)), fitted, partial(torch_threads, threads))

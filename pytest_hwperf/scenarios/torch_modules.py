@@ -1,0 +1,285 @@
+"""The interface of a PyTorch module, found by trying it on rows of the data."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, Output, is_module, one_line
+from pytest_hwperf.scenarios.rows import evenly_spaced
+
+TORCH_REFERENCE = "torch_fp32"  # what all scenarios of a module are compared with
+TRIED_ROWS = 64  # on which a module is tried, and its other forms are compared with it
+_SUM_TOLERANCE = 1e-3  # of a row of probabilities, in float32
+_ROWS_AND_CLASSES = 2  # axes of scores
+_PLAIN = (bool, int, float, str, type(None))  # attributes that belong to the structure of a module
+_EXTRA = "pip install pytest-hwperf[torch]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedModule:
+    """A trained module and its interface."""
+
+    model: Any  # torch.nn.Module
+    output: Output  # "scores": one for each class, which are no probabilities
+    classes: Any | None  # shape (k,): positions of the scores; None for what does not classify
+    shape: tuple[int, ...]  # of a row
+    dtype: str  # of a row: "float32", "int64" or "bool"
+    digest: str  # over weights and structure
+
+    @property
+    def kind(self) -> str:
+        """Name of the module's class, for sentences."""
+        return type(self.model).__name__
+
+    def rows(self, X: Any) -> Any:
+        """Turn `X` into the array that the module is fed.
+
+        Raises:
+            MeasurementError: not numeric, or rows of another shape or type than those that it was prepared for.
+        """
+        rows = module_rows(X)
+        if (rows.shape[1:], str(rows.dtype)) != (self.shape, self.dtype):
+            raise MeasurementError(
+                f"the rows of X are {rows.dtype} of shape {rows.shape[1:]}, and {self.kind} was prepared for "
+                f"{self.dtype} of shape {self.shape}"
+            )
+        return rows
+
+    def predict(self, rows: Any) -> Any:
+        """Return the outputs of the module itself as an array."""
+        return predict_eagerly(self.model, rows)
+
+    def labels(self, outputs: Any) -> Any:
+        """Turn outputs of any runtime into labels, or into values for what does not classify."""
+        import numpy as np
+
+        values = np.asarray(outputs)
+        return values.argmax(axis=1) if self.output in {"probabilities", "scores"} else values
+
+
+def inspect_module(model: Any, X: Any, scenario: str) -> FittedModule:
+    """Try a module on rows of `X` in evaluation mode and return its interface; its own mode is put back.
+
+    Args:
+        model: a `torch.nn.Module` in float32.
+        X: rows.
+        scenario: for sentences.
+
+    Raises:
+        UsageProblem: it is no module, or it does not take rows of X.
+        MeasurementError: `X` is not numeric, or there is not one row of outputs for each of its rows.
+        ScenarioUnavailable: PyTorch is not installed, or it computes in another type than float32.
+    """
+    require_torch(scenario)
+    _require_module(model, scenario)
+    _require_float32(model, scenario)
+    rows = module_rows(X)
+    tried = evenly_spaced(rows, TRIED_ROWS)
+    try:
+        outputs = _only_tensor(model, predict_eagerly(model, tried))
+    except ESTIMATOR_ERRORS as problem:
+        raise UsageProblem(
+            f"{type(model).__name__} does not take rows of X, {rows.dtype} of shape {rows.shape[1:]} "
+            f"({one_line(problem)}): give X in the shape and type that the module takes"
+        ) from problem
+    if outputs.ndim == 0 or len(outputs) != len(tried):
+        raise MeasurementError(
+            f"{type(model).__name__} gives outputs of shape {outputs.shape} for {len(tried)} rows: one row of outputs "
+            "is needed for each row of X"
+        )
+    output, classes = output_of(outputs)
+    return FittedModule(
+        model=model,
+        output=output,
+        classes=classes,
+        shape=rows.shape[1:],
+        dtype=str(rows.dtype),
+        digest=digest_module(model),
+    )
+
+
+def output_of(outputs: Any) -> tuple[Output, Any | None]:
+    """Return what the outputs of a module are, and their classes.
+
+    A module that returns whole numbers of shape (n,) gives labels. One that returns a matrix of two or more columns is
+    a classifier, whose label is the position of the largest: the columns are probabilities if they are not negative and
+    each row sums to one, else scores. Anything else are values.
+
+    Args:
+        outputs: array, of some rows.
+    """
+    import numpy as np
+
+    values = np.asarray(outputs)
+    if values.ndim == 1 and values.dtype.kind in "iub":
+        return "labels", np.unique(values)
+    if values.ndim != _ROWS_AND_CLASSES or values.shape[1] == 1 or values.dtype.kind != "f":
+        return "values", None
+    sums = np.abs(values.sum(axis=1, dtype=np.float64) - 1)
+    probable = bool((values >= 0).all() and (sums <= _SUM_TOLERANCE).all())
+    return "probabilities" if probable else "scores", np.arange(values.shape[1])
+
+
+def module_rows(X: Any) -> Any:
+    """Turn `X` into a C-contiguous array of any shape, rows first: numbers as float32, whole ones as int64.
+
+    Raises:
+        MeasurementError: no rows, or not numeric.
+    """
+    import numpy as np
+
+    given = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
+    kinds = {"f": np.float32, "O": np.float32, "i": np.int64, "u": np.int64, "b": np.bool_}
+    try:
+        rows = np.require(given, dtype=kinds[given.dtype.kind], requirements=("C", "W"))
+    except (KeyError, TypeError, ValueError) as problem:
+        raise MeasurementError(
+            f"X holds values that are not numbers (dtype {given.dtype}): a module is fed an array of numbers, so "
+            "encode text first, or measure the model as a plain callable"
+        ) from problem
+    if rows.ndim == 0 or len(rows) == 0:
+        raise MeasurementError("X has no rows: nothing can be measured on empty data")
+    return rows
+
+
+def predict_eagerly(module: Any, rows: Any) -> Any:
+    """Return what a module returns for an array of rows, in evaluation mode, as an array on the host.
+
+    Something else than a tensor is returned as it is.
+    """
+    import torch
+
+    place = next((one.device for one in module.parameters()), torch.device("cpu"))
+    with evaluating(module), torch.inference_mode():
+        made = module(torch.from_numpy(rows).to(place))
+        return made.cpu().numpy() if isinstance(made, torch.Tensor) else made
+
+
+@contextmanager
+def evaluating(module: Any) -> Iterator[None]:
+    """Switch a module and its parts to evaluation mode, and each back to its own."""
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+def copy_of(fitted: FittedModule) -> Any:
+    """Copy a module, on the processor and in evaluation mode: the user's own is never changed.
+
+    Raises:
+        ScenarioUnavailable: it cannot be copied.
+    """
+    try:
+        return deepcopy(fitted.model).cpu().eval()
+    except ESTIMATOR_ERRORS as problem:
+        raise ScenarioUnavailable(
+            f"{fitted.kind} cannot be copied ({one_line(problem)}), and a scenario never changes your own module: "
+            "measure it as a plain callable"
+        ) from problem
+
+
+def digest_module(module: Any) -> str:
+    """Hash weights, buffers, structure and the bytecode of each `forward`; nothing is pickled."""
+    import torch
+
+    total = hashlib.sha256()
+    for name, part in module.named_modules():
+        kind, plain = type(part), {key: value for key, value in vars(part).items() if isinstance(value, _PLAIN)}
+        plain.pop("training", None)
+        total.update(
+            f"{name}|{kind.__module__}.{kind.__qualname__}|{part.extra_repr()}|{sorted(plain.items())}".encode()
+        )
+        total.update(_bytecode(kind))
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        total.update(f"{name}|{tensor.dtype}|{tuple(tensor.shape)}".encode())
+        total.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return total.hexdigest()[:32]
+
+
+class SizeCounter:
+    """A file that keeps nothing but its size."""
+
+    def __init__(self) -> None:
+        self.written = 0
+
+    def write(self, block: Any) -> int:
+        """Take a block of bytes."""
+        size = memoryview(block).nbytes
+        self.written += size
+        return size
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+
+def size_of(module: Any) -> int:
+    """Return the bytes of a module's state as `torch.save` writes it."""
+    import torch
+
+    file = SizeCounter()
+    torch.save(module.state_dict(), file)
+    return file.written
+
+
+def require_torch(scenario: str) -> None:
+    """Refuse a scenario of PyTorch where it is not installed.
+
+    Raises:
+        ScenarioUnavailable: says how to install it.
+    """
+    try:
+        import torch  # noqa: F401 - to see that it can be
+    except ImportError as missing:
+        raise ScenarioUnavailable(f"{scenario} needs PyTorch ({missing}): {_EXTRA}") from missing
+
+
+def _bytecode(kind: type) -> bytes:
+    code = getattr(getattr(kind, "forward", None), "__code__", None)
+    if not isinstance(code, CodeType):
+        return b""
+    constants = [one for one in code.co_consts if not isinstance(one, CodeType)]  # whose text has an address
+    return code.co_code + repr((code.co_names, constants)).encode()
+
+
+def _require_module(model: Any, scenario: str) -> None:
+    name = model.__name__ if isinstance(model, type) else type(model).__name__
+    if isinstance(model, type):
+        raise UsageProblem(f"the model is the class {name}, not a trained module: give an instance, as {name}(…) makes")
+    if not is_module(model):
+        raise UsageProblem(
+            f"the model is a {name}, and {scenario} takes a torch.nn.Module: give one, or name scenarios of {name}"
+        )
+    if hasattr(model, "_orig_mod"):
+        raise UsageProblem(
+            f"the model is compiled already, so that {scenario} would not be what its name says: give the module "
+            "itself, and name torch_compile"
+        )
+
+
+def _only_tensor(model: Any, made: Any) -> Any:
+    if not hasattr(made, "ndim"):
+        raise UsageProblem(
+            f"{type(model).__name__} returns a {type(made).__name__}, and scenarios take one tensor: wrap it in a "
+            "module whose forward returns the tensor, or measure it as a plain callable"
+        )
+    return made
+
+
+def _require_float32(model: Any, scenario: str) -> None:
+    import torch
+
+    kinds = {str(one.dtype).removeprefix("torch.") for one in model.parameters() if one.is_floating_point()}
+    if others := sorted(kinds - {str(torch.float32).removeprefix("torch.")}):
+        raise ScenarioUnavailable(
+            f"the weights of {type(model).__name__} are {', '.join(others)}, and {scenario} is about a float32 module: "
+            "give a copy in float32 (copy.deepcopy(model).float()), or measure it as a plain callable"
+        )

@@ -1,0 +1,115 @@
+"""A PyTorch module as an ONNX model with any number of rows, checked against the module and kept for the next time."""
+
+import contextlib
+import io
+import logging
+import platform
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from pytest_hwperf.core.errors import ScenarioUnavailable
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
+from pytest_hwperf.scenarios.estimators import one_line
+from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all
+from pytest_hwperf.scenarios.rows import digest_rows
+from pytest_hwperf.scenarios.torch_modules import FittedModule, evaluating
+
+FORM = "torch.onnx"
+_LIBRARIES = ("torch", "onnxscript", "onnx", "onnxruntime", "numpy", "pytest-hwperf")
+_REVISION = 1  # of what is cached: raise it when a conversion here comes out differently
+_INPUT, _OUTPUT = "rows", "outputs"
+
+Exporter = Callable[[FittedModule, Any], bytes]
+Parity = Callable[[Any, Any], tuple[str, bool]]  # outputs, the module's own → how far they are apart, whether grossly
+
+
+def convert_module(fitted: FittedModule, checked: Any, parity: Parity, export: Exporter | None = None) -> CachedModel:
+    """Return the FP32 ONNX form of a module, from the cache if possible.
+
+    Its notes are those of a converted estimator: `form`, `parity`, `providers`, and `warning` where outputs disagree
+    grossly.
+
+    Args:
+        fitted: the module.
+        checked: rows, on which both are compared.
+        parity: compares outputs.
+        export: converts, if not PyTorch itself.
+
+    Raises:
+        ScenarioUnavailable: onnxscript is not installed, it does not convert, or gives outputs of another shape.
+    """
+    if export is None:
+        _require_onnxscript()
+    key = key_of("torch", *module_key_parts(fitted, checked))
+    return load_or_build(key, lambda: _build(fitted, checked, parity, export or export_with_torch))
+
+
+def module_key_parts(fitted: FittedModule, checked: Any) -> tuple[object, ...]:
+    """Return everything that a conversion depends on."""
+    versions = [f"{name} {version(name)}" for name in _LIBRARIES]
+    return (_REVISION, fitted.digest, fitted.output, digest_rows(checked), platform.machine(), *versions)
+
+
+def export_with_torch(fitted: FittedModule, checked: Any) -> bytes:
+    """Write the module as ONNX by PyTorch's exporter, the number of rows left open."""
+    import numpy as np
+    import torch
+
+    two = torch.from_numpy(np.resize(checked, (2, *fitted.shape)))  # of one row the exporter makes a constant
+    with evaluating(fitted.model), _quiet():
+        program = torch.onnx.export(
+            fitted.model,
+            (two,),
+            dynamo=True,
+            dynamic_shapes=({0: torch.export.Dim("n")},),
+            input_names=[_INPUT],
+            output_names=[_OUTPUT],
+            verbose=False,
+        )
+    model = program.model_proto
+    model.graph.ClearField("value_info")  # of weights too, which a quantiser replaces by others
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def _build(fitted: FittedModule, checked: Any, parity: Parity, export: Exporter) -> tuple[bytes, Mapping[str, str]]:
+    try:
+        model = export(fitted, checked)
+    except rejection_errors() as problem:
+        facts = {"model": fitted.kind, "form": "ONNX", "converter": f"torch.onnx {version('torch')}"}
+        raise ScenarioUnavailable(state("does not convert", **facts, why=one_line(problem))) from problem
+    try:
+        outputs = run_all(open_session(model, threads=1), checked)
+    except rejection_errors() as problem:
+        sentence = f"{fitted.kind} converts, but ONNX Runtime does not run it: {one_line(problem)}"
+        raise ScenarioUnavailable(sentence) from problem
+    distance, gross = parity(outputs, fitted.predict(checked))
+    notes = {"form": FORM, "parity": f"{distance} from PyTorch", "providers": PROVIDER}
+    if gross:
+        notes["warning"] = f"the ONNX form disagrees with PyTorch: {distance}"
+    return model, notes
+
+
+def _require_onnxscript() -> None:
+    try:
+        version("onnxscript")
+    except PackageNotFoundError as missing:
+        raise ScenarioUnavailable(
+            "the ONNX form of a module needs onnxscript: pip install pytest-hwperf[torch]"
+        ) from missing
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide what the exporter says of its steps, and of packages that it does without."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logger.setLevel(level)

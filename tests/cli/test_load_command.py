@@ -1,0 +1,145 @@
+"""`hwperf load`: what it is given, what it shows, and how it ends."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pytest_hwperf.cli import USAGE, load, main
+from pytest_hwperf.cli.load import INTERRUPTED, NOT_SERVED, OK, UNDECIDED
+from pytest_hwperf.core.loads import Load
+from pytest_hwperf.loads.schedule import schedule
+from pytest_hwperf.loads.times import Times
+
+CALL = """
+import threading
+def call(rows=None): pass
+def broken(): 1 / 0
+def fails(): 1 / (threading.current_thread() is threading.main_thread())
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "loaded_here.py").write_text(CALL, encoding="utf-8")
+    np.save(tmp_path / "rows.npy", np.zeros((8, 2)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("pytest_hwperf.gate.load_target._WARM_UP_S", 0.02)
+
+
+@pytest.mark.parametrize(
+    ("options", "arrivals"),
+    [
+        (["--qps=2000", "--seconds=0.05"], "from a schedule of 2000/s"),
+        (["--kind=single_stream", "--seconds=0.02", "--data=rows.npy", "--batch-size=2"], "calls one after the other"),
+        (["--kind=concurrency", "--in-flight=2", "--seconds=0.02"], "a closed loop of 2"),
+        (["--kind=offline", "--calls=50"], "50 calls due at once"),
+        (["--kind=multi_stream", "--rows=4", "--seconds=0.02", "--data=rows.npy"], "calls of 4 rows"),
+    ],
+)
+def test_every_kind_of_load_is_shown_as_a_table(
+    options: list[str], arrivals: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["load", "loaded_here:call", *options]) in (OK, UNDECIDED)
+
+    shown = capsys.readouterr().out
+    assert arrivals in " ".join(shown.split())
+    assert "latency p50" in shown
+    assert "throughput" in shown
+
+
+@pytest.mark.parametrize(("limit", "code"), [("1e-9", NOT_SERVED), ("1e6", None)])
+def test_budgets_decide_the_exit_code_and_the_report_is_written(limit: str, code: int | None) -> None:
+    arguments = ["--kind=single_stream", "--seconds=0.02", f"--budget=latency_p50_ms={limit}", "--json=out.json"]
+    ended = main(["load", "loaded_here:call", *arguments])
+    (judgement,) = json.loads(Path("out.json").read_text(encoding="utf-8"))["report"]["judgements"]
+
+    assert ended in ([code] if code is not None else [OK, UNDECIDED])
+    assert {"loaded_here:call"} == {judgement["run"]["test"]}
+    assert judgement["verdicts"]
+
+
+def test_the_highest_rate_is_searched_and_confirmed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server that takes a millisecond a call, without a clock."""
+
+    def run(asked: Load, _stream: Any, times: Times) -> None:
+        free = 0.0
+        for number, due in enumerate(schedule(asked)):
+            free = max(free, due) + 0.001
+            times.note(number, due, due, free)
+
+    monkeypatch.setattr(load, "run_load", run)
+
+    assert OK == main(["load", "loaded_here:call", "--find-peak", "--p95-ms=5", "--seconds=10"])
+    shown = capsys.readouterr().out
+    (peak,) = re.findall(r"^peak: (\S+) calls a second with p95 within 5 ms, confirmed$", shown, re.MULTILINE)
+    assert 600 < float(peak) < 850  # an M/D/1 queue keeps it up to a utilisation of about three quarters
+    assert "800/s: not served" in shown
+    assert USAGE == main(["load", "loaded_here:call", "--find-peak", "--p95-ms=0.5", "--qps=100"])
+    assert "nothing is served within 0.5 ms even at " in capsys.readouterr().err
+
+
+def test_ctrl_c_shows_the_calls_that_were_over(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_load: Any, _stream: Any, times: Times) -> None:
+        for number in range(200):
+            times.note(number, number / 100, number / 100, number / 100 + 0.001)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(load, "run_load", interrupted)
+
+    assert INTERRUPTED == main(["load", "loaded_here:call", "--qps=100", "--json=out.json"])
+    shown = capsys.readouterr().out
+    assert "200 calls" in shown
+    assert "interrupted: these are the calls that were over" in shown
+    assert json.loads(Path("out.json").read_text(encoding="utf-8"))["report"]["partial"]
+
+
+def test_ctrl_c_before_any_call_and_during_a_search(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(load, "run_load", interrupted)
+
+    assert INTERRUPTED == main(["load", "loaded_here:call", "--qps=100"])
+    assert "interrupted before a call was over" in capsys.readouterr().out
+    assert INTERRUPTED == main(["load", "loaded_here:call", "--find-peak", "--p95-ms=5"])
+    assert "interrupted: the rates above are all that were tried" in capsys.readouterr().out
+
+
+def test_calls_that_fail_are_an_error_that_names_the_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert USAGE == main(["load", "loaded_here:fails", "--kind=offline", "--calls=40", "--in-flight=2"])
+    assert "40 of 40 calls failed: ZeroDivisionError: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["loaded_here:call"], "a server load needs qps, the calls a second, such as qps=200"),
+        (["loaded_here:call", "--kind=servr"], "kind='servr' is no load. Did you mean 'server'?"),
+        (["loaded_here:call", "--find-peak"], "--find-peak takes a server load and the bound of its p95"),
+        (["loaded_here:none", "--qps=1"], "loaded_here:none cannot be imported"),
+        (["loaded_here:broken", "--qps=1"], "the target cannot be called: ZeroDivisionError: division by zero"),
+        (["model.onnx", "--qps=1"], "an ONNX file needs rows, --data=FILE"),
+        (["model.onnx", "--qps=1", "--data=rows.npy"], "model.onnx is no file"),
+        (["loaded_here:call", "--qps=1", "--body=x"], "--body, --header and --method are of requests"),
+        (["http://127.0.0.1:9", "--qps=1", "--body=x", "--data=rows.npy"], "both what is sent: give one"),
+        (["http://127.0.0.1:9", "--qps=1", "--body=@none"], "--body=@none: No such file"),
+        (["http://127.0.0.1:9", "--qps=1", "--header=none"], "write NAME: VALUE"),
+        (["loaded_here:call", "--qps=1", "--budget=latncy_p95_ms=1"], "Did you mean 'latency_p95_ms'?"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_usage_error(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert USAGE == main(["load", *arguments])
+    assert said in capsys.readouterr().err

@@ -1,0 +1,81 @@
+"""What the pairs have decided, with the operator that moved."""
+
+from random import Random
+
+import pytest
+from fakes import gates
+from fakes import records as fake
+
+from pytest_hwperf.core.estimates import figures
+from pytest_hwperf.core.evidence import Gate, PairedProfiles
+from pytest_hwperf.core.explanations import explained
+from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
+from pytest_hwperf.core.records import Judgement, Policy, replace
+from pytest_hwperf.core.replay import recompute
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.core.verdicts import explain, judge
+from pytest_hwperf.reports.table import rows
+
+SLOWER = gates.hypothesis(0)
+
+
+def profiled(**microseconds: float) -> ProfiledCalls:
+    return ProfiledCalls(
+        source="fake profile",
+        operators=tuple(
+            ProfiledOperator(name=f"{kind}_0", kind=kind, calls=1, seconds=us * 1e-6)
+            for kind, us in microseconds.items()
+        ),
+        call_s=sum(microseconds.values()) * 1e-6,
+        calls=50,
+        rows=256,
+    )
+
+
+PROFILES = PairedProfiles(
+    measurement=SLOWER.measurement, baseline=profiled(Gemm=900), candidate=profiled(Gemm=900, Erf=270)
+)
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    """A build whose first test got 30 % slower by a planted operator; the second is equal."""
+    evidence = gates.build([0.3, 0.0], Random(1))
+    run = fake.run(test=SLOWER.measurement.test)
+    comparisons = explained(decide(evidence), [PROFILES])
+    verdicts = judge(run, figures(run), [comparisons[SLOWER.key]], (), Policy())
+    gate = Gate(against="HEAD", revision="", seed=1, evidence=evidence, shared={}, seconds={}, profiles=(PROFILES,))
+    judgement = Judgement(run=run, figures=figures(run), verdicts=verdicts)
+    return replace(fake.empty_report(), judgements=(judgement,), gates=(gate,))
+
+
+def test_the_comparison_names_the_planted_operator(report: Report) -> None:
+    """All of the change: 30 % of 1 ms. In the line of the failure, and below the table."""
+    (verdict,) = report.judgements[0].verdicts
+
+    assert "regressed" == verdict.outcome
+    assert "Erf (Erf_0) takes 300 µs of a call, 0 s in the baseline: 100% of the change" in explain(verdict)
+    assert any("Erf (Erf_0) takes" in note for note in rows(report).footnotes)
+
+
+def test_the_verdict_is_the_same_when_computed_again(report: Report) -> None:
+    again = recompute(report)
+
+    assert ((), 1) == (again.disagreements, again.agreeing)
+
+
+def test_an_operator_that_was_written_over_is_noticed(report: Report) -> None:
+    (gate,) = report.gates
+    other = replace(gate, profiles=(replace(PROFILES, candidate=profiled(Gemm=900, Tanh=270)),))
+
+    assert any(".moved" in line for line in recompute(replace(report, gates=(other,))).disagreements)
+
+
+def test_what_was_not_profiled_has_no_operator() -> None:
+    """Nor has a measurement that the pairs have not decided."""
+    decided = decide(gates.build([0.3, 0.0], Random(1)))
+    elsewhere = replace(PROFILES, measurement=gates.hypothesis(7).measurement)
+
+    assert all(one.moved is None for one in explained(decided, [elsewhere]).values())
+    assert {hypothesis.key for hypothesis in decided} == explained(decided, [elsewhere]).keys()

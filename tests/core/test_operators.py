@@ -1,0 +1,135 @@
+"""Operator shares: scaled to calls without a profiler, withheld where they would mislead, compared by kind."""
+
+import pytest
+
+from pytest_hwperf.core.operators import (
+    OperatorProfile,
+    ProfiledCalls,
+    ProfiledOperator,
+    by_kind,
+    moved_most,
+    profile_of,
+)
+from pytest_hwperf.core.statements import state
+
+LONG_S = 1e-3
+
+
+def profiled(*operators: tuple[str, float], call_us: float = 1000, rows: int = 256, names: str = "") -> ProfiledCalls:
+    """Write operators as kind, microseconds; each node is called like its kind, with a suffix where one is given."""
+    return ProfiledCalls(
+        source="fake profile",
+        operators=tuple(
+            ProfiledOperator(name=f"{kind.lower()}{names}", kind=kind, calls=1, seconds=us * 1e-6)
+            for kind, us in operators
+        ),
+        call_s=call_us * 1e-6,
+        calls=20,
+        rows=rows,
+    )
+
+
+def profile(*operators: tuple[str, float], latency_us: float = 1000, call_us: float = 1000) -> OperatorProfile:
+    return profile_of(profiled(*operators, call_us=call_us), latency_us * 1e-6)
+
+
+def test_shares_are_of_the_profiled_call_and_seconds_of_the_unprofiled_one() -> None:
+    """600 and 300 of 1000 µs under the profiler, where a call takes 500 µs without it."""
+    found = profile(("Softmax", 300), ("Gemm", 600), latency_us=500)
+
+    assert ["Gemm", "Softmax"] == [one.kind for one in found.operators]
+    assert pytest.approx([0.6, 0.3]) == [one.share for one in found.operators]
+    assert pytest.approx([300e-6, 150e-6]) == [one.seconds for one in found.operators]
+    assert pytest.approx([0.9, 50e-6]) == [found.coverage, found.framework_s]
+    assert pytest.approx(found.coverage) == sum(one.share for one in found.operators)
+    assert ("fake profile", 20, None) == (found.source, found.calls, found.withheld)
+
+
+def test_operators_cannot_take_more_than_the_call() -> None:
+    """Durations are rounded: their sum may be above that of the call."""
+    found = profile(("Gemm", 1010))
+
+    assert (1.0, 1.0, 0.0) == (found.coverage, found.operators[0].share, found.framework_s)
+
+
+@pytest.mark.parametrize(("us", "withheld"), [(801, False), (799, True)])
+def test_shares_below_four_fifths_of_the_call_are_withheld(us: float, *, withheld: bool) -> None:
+    found = profile(("Gemm", us))
+
+    assert withheld == (found.operators == ())
+    assert (state("low coverage", coverage=us / 1000, least=0.8) if withheld else None) == found.withheld
+
+
+@pytest.mark.parametrize(
+    ("rows", "latency_us", "withheld"), [(256, 1, False), (255, 40, True), (255, 41, False), (1, 40, True)]
+)
+def test_short_calls_of_small_batches_are_not_profiled(rows: int, latency_us: float, *, withheld: bool) -> None:
+    """Two operators: calls have to take more than 40 µs, or batches to have 256 rows."""
+    found = profile_of(profiled(("Gemm", 700), ("Softmax", 200), rows=rows), latency_us * 1e-6)
+
+    assert withheld == (found.withheld is not None)
+    assert not withheld or str(found.withheld).startswith("too short to profile: 40.0 µs for 2 operators and")
+
+
+def test_a_model_without_operators_has_no_coverage() -> None:
+    found = profile_of(profiled(call_us=0), LONG_S)
+
+    assert (0.0, ()) == (found.coverage, found.operators)
+    assert found.withheld is not None
+
+
+def test_nodes_of_a_kind_are_summed_the_slowest_first() -> None:
+    found = by_kind(profile(("Add", 300), ("Gemm", 350), ("Add", 250)).operators)
+
+    assert {"Add": pytest.approx(550e-6), "Gemm": pytest.approx(350e-6)} == found
+    assert ["Add", "Gemm"] == [*found]
+
+
+def test_the_operator_that_moved_most_is_named_with_its_share() -> None:
+    """The call takes 400 µs longer, 300 of them in the new Erf."""
+    before = profile(("Gemm", 800), ("Relu", 200))
+    after = profile(("Gemm", 850), ("Relu", 250), ("Erf", 300), latency_us=1400, call_us=1400)
+    moved = moved_most(before, after)
+
+    assert str(moved) == "Erf (erf) takes 300 µs of a call, 0 s in the baseline: 75% of the change"
+
+
+def test_an_operator_that_is_gone_made_the_call_faster() -> None:
+    before = profile(("Gemm", 850), ("Relu", 250), ("Erf", 300), latency_us=1400, call_us=1400)
+    after = profile(("Gemm", 800), ("Relu", 200))
+
+    assert str(moved_most(before, after)).startswith("Erf (erf) takes 0 s of a call, 300 µs in the baseline: 75%")
+
+
+def test_several_nodes_of_a_kind_are_named_by_it_alone() -> None:
+    before, after = (profile_of(profiled(("Gemm", us), ("Gemm", us)), 2 * us * 1e-6) for us in (500, 600))
+
+    assert str(moved_most(before, after)).startswith("Gemm takes 1.20 ms of a call, 1.00 ms in the baseline")
+
+
+def test_what_is_outside_of_operators_may_have_moved() -> None:
+    """Nine tenths of a call are operators on both sides; of 200 µs more, 160 are outside of them."""
+    before = profile(("Gemm", 1000))
+    after = profile(("Gemm", 1040), latency_us=1200, call_us=1200)
+
+    assert str(moved_most(before, after)).endswith("outside of them: 80% of the change")
+
+
+def test_nothing_moved() -> None:
+    same = profile(("Gemm", 900))
+
+    assert state("framework moved", share=0.0) == moved_most(same, same)
+
+
+@pytest.mark.parametrize("side", ["baseline", "candidate"])
+def test_what_is_withheld_of_one_side_is_said(side: str) -> None:
+    known, unknown = profile(("Gemm", 900)), profile(("Gemm", 500))
+    moved = moved_most(unknown, known) if side == "baseline" else moved_most(known, unknown)
+
+    assert str(moved).startswith(f"operators of the {side} are not known: operators cover 50% of the call")
+
+
+def test_a_side_without_operators_moves_nothing() -> None:
+    empty = OperatorProfile(source="fake", calls=1, latency_s=LONG_S, coverage=1.0)
+
+    assert state("framework moved", share=0.0) == moved_most(empty, empty)

@@ -1,0 +1,57 @@
+"""NVIDIA GPUs, as their driver shows them in /proc."""
+
+from pathlib import Path
+
+import pytest
+
+from pytest_hwperf.host.nvidia import find_nvidia_gpus
+
+VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  560.35.03  Release Build  (root@)"
+
+
+def machine(root: Path, *models: str) -> Path:
+    folder = root / "proc" / "driver" / "nvidia"
+    for number, model in enumerate(models):
+        place = folder / "gpus" / f"0000:0{number}:00.0"
+        place.mkdir(parents=True)
+        place.joinpath("information").write_text(f"Model: \t\t {model}\nIRQ:   \t\t 16\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.joinpath("version").write_text(f"{VERSION}\nGCC version:  gcc version 12.2.0\n")
+    return root
+
+
+def test_models_and_driver_are_those_of_the_driver(tmp_path: Path) -> None:
+    found = find_nvidia_gpus({}, machine(tmp_path, "NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"))
+
+    assert 2 == len(found.models)
+    assert ("NVIDIA H100 80GB HBM3", "560.35.03", "") == (found.name, found.driver, found.why_none)
+
+
+def test_which_of_different_ones_is_used_is_not_known(tmp_path: Path) -> None:
+    assert "NVIDIA A100 or Tesla T4" == find_nvidia_gpus({}, machine(tmp_path, "Tesla T4", "NVIDIA A100")).name
+
+
+def test_one_without_a_name_is_one(tmp_path: Path) -> None:
+    root = machine(tmp_path, "x")
+    next(root.rglob("information")).write_text("")
+
+    assert ("NVIDIA GPU",) == find_nvidia_gpus({}, root).models
+
+
+@pytest.mark.parametrize("hidden", ["", "-1", " -1,0", "NoDevFiles"])
+def test_the_environment_may_hide_all(tmp_path: Path, hidden: str) -> None:
+    found = find_nvidia_gpus({"CUDA_VISIBLE_DEVICES": hidden}, machine(tmp_path, "Tesla T4"))
+
+    assert () == found.models
+    assert f"CUDA_VISIBLE_DEVICES={hidden!r} hides all of them" == found.why_none
+
+
+def test_a_chosen_one_is_one(tmp_path: Path) -> None:
+    assert ("Tesla T4",) == find_nvidia_gpus({"CUDA_VISIBLE_DEVICES": "0"}, machine(tmp_path, "Tesla T4")).models
+
+
+def test_a_machine_without_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    found = find_nvidia_gpus({}, tmp_path)
+
+    assert ((), "") == (found.models, found.driver)
+    assert f"there is none in {tmp_path}/proc/driver/nvidia/gpus" == found.why_none

@@ -1,0 +1,48 @@
+"""Requests of a load: their bodies, headers and address; no client is needed."""
+
+import numpy as np
+import pytest
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.gate.load_target import headers_of
+from pytest_hwperf.loads.http import bodies_of, headers_for, without_port
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "bodies"),
+    [
+        (np.arange(6).reshape(3, 2), 1, [b"[[0, 1]]", b"[[2, 3]]", b"[[4, 5]]"]),
+        (np.arange(6).reshape(3, 2), 2, [b"[[0, 1], [2, 3]]"]),  # a shorter last request would take another time
+        ([{"text": "a"}, {"text": "b"}], 1, [b'[{"text": "a"}]', b'[{"text": "b"}]']),
+        (["one", "two"], 1, [b"one", b"two"]),
+        (b"raw", 1, [b"raw"]),
+        (np.zeros((0, 2)), 1, []),
+    ],
+)
+def test_rows_are_json_and_texts_are_sent_as_they_are(rows: object, size: int, bodies: list[bytes]) -> None:
+    assert bodies == bodies_of(rows, size)
+
+
+def test_rows_that_json_does_not_take_are_a_usage_error() -> None:
+    with pytest.raises(UsageProblem, match="rows of requests are numbers, texts, bytes or what JSON takes"):
+        bodies_of([{1, 2}], 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "raw", "sent"),
+    [
+        ({}, False, {"content-type": "application/json"}),
+        ({"Content-Type": "text/csv"}, False, {"Content-Type": "text/csv"}),
+        ({"a": "b"}, True, {"a": "b"}),
+    ],
+)
+def test_json_is_said_to_be_json(given: dict[str, str], raw: bool, sent: dict[str, str]) -> None:
+    assert sent == headers_for([b"[[1]]"], given, raw=raw)
+
+
+def test_headers_are_given_as_lines() -> None:
+    assert {"Authorization": "Bearer a:b", "X": ""} == headers_of(["Authorization: Bearer a:b", "X:"])
+
+
+def test_a_server_under_test_has_another_port_every_time() -> None:
+    assert "http://127.0.0.1/predict" == without_port("http://127.0.0.1:8123/predict?a=b")

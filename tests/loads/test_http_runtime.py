@@ -1,0 +1,119 @@
+"""Requests that are really sent, over loopback, to a server of this process."""
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.loads import Load
+from pytest_hwperf.gate.load import served_by
+from pytest_hwperf.gate.load_target import subject_of_address
+from pytest_hwperf.loads.http import Request
+from pytest_hwperf.measure.event_loop import OwnLoop
+
+pytestmark = pytest.mark.runtime
+LOAD = Load(kind="server", qps=300, seconds=0.2)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers with the sums of the rows; `/busy` refuses every other request."""
+
+    protocol_version = "HTTP/1.1"
+    seen = 0
+
+    def do_POST(self) -> None:
+        rows = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        Handler.seen += 1
+        answer = json.dumps([sum(row) for row in rows]).encode()
+        self.send_response(503 if self.path == "/busy" and Handler.seen % 2 == 0 else 200)
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        """Be quiet."""
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    pytest.importorskip("httpx", reason="needs the extra http")
+    Handler.seen = 0
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def loop() -> Iterator[OwnLoop]:
+    with closing(OwnLoop()) as found:
+        yield found
+
+
+def test_every_request_of_a_schedule_is_answered(address: str, loop: OwnLoop) -> None:
+    subject = subject_of_address(Request(url=f"{address}/predict"), np.ones((4, 3)), LOAD, 2, loop)
+    loaded = subject.load()
+    with loaded.scope():
+        stream = loaded.stream()
+        first = stream.first()
+        served = served_by(LOAD, stream, elsewhere=True)
+
+    assert b"[3.0, 3.0]" == first.value
+    assert Handler.seen == len(served.due) + 1
+    assert served.failed == 0
+    assert subject.conditions == {"load": str(LOAD), "url": "http://127.0.0.1/predict"}
+
+
+def test_what_is_refused_is_counted_as_failed_and_never_as_served(address: str, loop: OwnLoop) -> None:
+    loaded = subject_of_address(Request(url=f"{address}/busy"), np.ones((4, 3)), LOAD, 1, loop).load()
+    with loaded.scope():
+        stream = loaded.stream()
+        stream.first()
+        served = served_by(LOAD, stream, elsewhere=True)
+
+    assert Handler.seen == len(served.due) + served.failed + 1
+    assert abs(len(served.due) - served.failed) <= 1
+
+
+@pytest.mark.parametrize(
+    ("path", "said"), [(":1/none", "ConnectError"), ("/busy", "POST http://127.0.0.1:*/busy: 503 *3.0*")]
+)
+def test_a_request_that_fails_says_why(address: str, loop: OwnLoop, path: str, said: str) -> None:
+    url = "http://127.0.0.1:1/none" if path.startswith(":") else address + path
+    Handler.seen = 1
+    loaded = subject_of_address(Request(url=url), np.ones((1, 3)), LOAD, 1, loop).load()
+    with loaded.scope(), pytest.raises(MeasurementError) as caught:
+        loaded.stream().first()
+
+    pytest.LineMatcher([str(caught.value)]).fnmatch_lines([f"*{said}*"])
+
+
+def test_rows_that_are_no_whole_request_are_a_usage_error(address: str, loop: OwnLoop) -> None:
+    with pytest.raises(UsageProblem, match="2 rows are no request of 3"):
+        subject_of_address(Request(url=address), np.ones((2, 3)), LOAD, 3, loop)
+
+
+def test_a_test_under_a_load_of_requests(address: str, pytester: pytest.Pytester) -> None:
+    """The address is in the marker, or where it is known at run time only, in the call."""
+    pytester.makepyfile(
+        f"""
+        import pytest
+        @pytest.mark.hwload(kind="server", qps=300, seconds=0.1, url="{address}/predict")
+        @pytest.mark.hwbudget(latency_p50_ms=1000, memory_max_mb=1)
+        def test_marked(hwperf): hwperf([[1, 2]])
+        @pytest.mark.hwload(kind="concurrency", in_flight=2, seconds=0.1)
+        def test_called(hwperf): assert hwperf("{address}/predict", [[1, 2]]).result == b"[3]"
+        def test_without(hwperf): hwperf("{address}/predict", [[1, 2]])
+        """
+    )
+    result = pytester.runpytest_inprocess("--hwperf-max-time=0.02", "--hwperf-energy=off")
+
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["UNMEASURED  memory p50*: requests are answered by another process: measure it there"])
+    result.stdout.fnmatch_lines(["*UsageProblem: requests need a load and rows: @pytest.mark.hwload(*"])

@@ -1,0 +1,85 @@
+"""A load of tasks on an event loop makes the calls that it was asked for; nothing is left running where it ends."""
+
+import asyncio
+
+import pytest
+
+from pytest_hwperf.core.loads import Load, piece_of
+from pytest_hwperf.loads.schedule import schedule
+from pytest_hwperf.loads.tasks import drive_tasks
+from pytest_hwperf.loads.times import Times
+
+
+def test_every_call_of_a_schedule_is_made() -> None:
+    load, times, made = Load(kind="server", qps=2000, seconds=0.03, seed=1), Times(), list[int]()
+
+    async def call(number: int) -> None:
+        await asyncio.sleep(0)
+        made.append(number)
+
+    asyncio.run(drive_tasks(load, call, times))
+    served = times.served()
+
+    assert schedule(load) == served.due
+    assert [*range(len(served.due))] == sorted(made)
+    assert all(
+        due <= issued <= ended for due, issued, ended in zip(served.due, served.issued, served.ended, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("load", "most"),
+    [
+        (Load(kind="offline", calls=20, in_flight=3), 3),
+        (Load(kind="offline", calls=20), 20),
+        (piece_of(Load(kind="concurrency", in_flight=2), 21), 2),
+        (piece_of(Load(kind="single_stream"), 20), 1),
+    ],
+)
+def test_at_most_so_many_calls_run_at_once(load: Load, most: int) -> None:
+    running, seen, times = set[int](), list[int](), Times()
+
+    async def call(number: int) -> None:
+        running.add(number)
+        seen.append(len(running))
+        while len(seen) < most:  # noqa: ASYNC110 - as many as may are let begin before any ends
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        running.remove(number)
+
+    asyncio.run(drive_tasks(load, call, times))
+
+    assert most == max(seen)
+    assert len(times.served().due) >= 20
+
+
+def test_a_failed_call_is_counted_and_does_not_end_the_load() -> None:
+    async def call(number: int) -> None:
+        if number == 3:
+            raise KeyError(number)
+
+    times = Times()
+    asyncio.run(drive_tasks(Load(kind="offline", calls=10), call, times))
+
+    assert (1, 9) == (times.failed, len(times.served().due))
+
+
+def test_an_interrupt_ends_it_and_keeps_what_was_measured() -> None:
+    times, first = Times(), asyncio.Event()
+
+    async def call(number: int) -> None:
+        if number:
+            first.set()
+            await asyncio.sleep(60)
+
+    async def interrupted() -> None:
+        work = asyncio.ensure_future(drive_tasks(Load(kind="server", qps=1000, seconds=60), call, times))
+        await first.wait()
+        await asyncio.sleep(0)
+        work.cancel()
+        await work
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(interrupted())
+
+    assert times.served().due

@@ -1,0 +1,125 @@
+"""`--hwperf-operators`: where the time of a call goes, asked of the runtime when the latency has been taken."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.host.worker_protocol import WorkerTask, decode_result
+from pytest_hwperf.plugin.worker import OneShotWorker
+
+QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-json=report.json")
+TEST = """
+from contextlib import nullcontext
+from fakes.simulated_time import spend
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
+from pytest_hwperf.plugin.scenarios import ReadyScenario
+
+class Predictor:
+    scope = nullcontext
+    def batches(self, X, size): return [X]
+    def predict(self, batch):
+        spend(1000)
+        return 1.0
+    def labels(self, outputs): return outputs
+
+class Plain:
+    name, imports, conditions, context = "plain", (), {}, {}
+    model_bytes, size_source, classifies = 1, "file", False
+    def load(self): return Predictor()
+
+class Profiled(Plain):
+    name = "profiled"
+    def operators(self, X, batch_size):
+        gemm = ProfiledOperator(name="layer", kind="Gemm", calls=1, seconds=9e-3)
+        return ProfiledCalls(source="fake profile", operators=(gemm,), call_s=1e-2, calls=9, rows=batch_size)
+
+class Broken(Plain):
+    name = "broken"
+    def operators(self, X, batch_size): raise MeasurementError("its profile is torn")
+
+def test_it(hwperf):
+    for scenario in (Plain(), Profiled(), Broken()):
+        ready = ReadyScenario(name=scenario.name, scenario=scenario, X=[1, 2], y=None, reference=Plain)
+        run = hwperf(ready, batch_size=2, label=scenario.name)
+        assert run.result == 1.0
+    hwperf(spend, 10, label="callable")
+"""
+NODE = "test_it.py::test_it"
+
+
+def run(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, dict[str, Any]]:
+    """Return the run, and of each label what the JSON report holds."""
+    pytester.makepyfile(test_it=TEST)
+    result = pytester.runpytest_inprocess(*QUICK, *options)
+    result.assert_outcomes(passed=1)
+    written = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))["report"]["judgements"]
+    return result, {one["run"]["label"]: one["run"]["operators"] for one in written}
+
+
+def test_operators_are_scaled_to_the_measured_median(pytester: pytest.Pytester) -> None:
+    """90 % of a call of 1 ms, whatever the calls under the profiler took."""
+    result, written = run(pytester, "--hwperf-operators")
+
+    result.stdout.fnmatch_lines(
+        [
+            f"operators of {NODE} plain",
+            "  withheld: the runtime of plain shows no operators",
+            f"operators of {NODE} profiled",
+            "  90% of * a call; fake profile, n=9 calls, scaled to the median without a profiler",
+            "    Gemm  *90.0%*s * layer",
+            "    framework*10.0%*s",
+            f"operators of {NODE} broken",
+            "  withheld: its profile is torn",
+        ]
+    )
+    assert written["callable"] is None
+    assert 9e-4 == pytest.approx(written["profiled"]["operators"][0]["seconds"], rel=0.05)
+
+
+@pytest.mark.parametrize("ini", [False, True])
+def test_nothing_is_profiled_unasked(pytester: pytest.Pytester, *, ini: bool) -> None:
+    if ini:
+        pytester.makeini("[pytest]\nhwperf_operators = true")
+    result, written = run(pytester)
+
+    assert ini == (written["profiled"] is not None)
+    assert ini == ("operators of" in result.stdout.str())
+
+
+def test_a_baseline_keeps_no_operators(pytester: pytest.Pytester) -> None:
+    run(pytester, "--hwperf-operators", "--hwperf-save")
+    stored = [path.read_text(encoding="utf-8") for path in (pytester.path / ".hwperf").rglob("*.jsonl")]
+
+    assert stored
+    assert not any("fake profile" in text for text in stored)
+
+
+def answer(tmp_path: Path, item: pytest.Item, profile: Any) -> tuple[ProfiledCalls | None, Any]:
+    """Return what a fresh process replies whose measurement has this profile."""
+    reply = tmp_path / "reply.json"
+    task = WorkerTask(role="operators", node=item.nodeid, reply_to=str(reply))
+    subject: Any = SimpleNamespace(profile=profile)
+    with pytest.raises(pytest.skip.Exception):
+        OneShotWorker(task).measure(item, subject, "")
+    result = decode_result(reply.read_bytes())
+    return result.operators, result.reasons
+
+
+def test_a_fresh_process_profiles_once(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    found = ProfiledCalls(source="fake", operators=(), call_s=1e-3, calls=20, rows=256)
+
+    assert (found, {}) == answer(tmp_path, request.node, lambda: found)
+
+
+def test_a_fresh_process_says_why_there_is_no_profile(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    def torn() -> None:
+        raise MeasurementError("its profile is torn")
+
+    assert (None, {"operators": "its runtime shows no operators"}) == answer(tmp_path, request.node, None)
+    assert (None, {"operators": "its profile is torn"}) == answer(tmp_path, request.node, torn)

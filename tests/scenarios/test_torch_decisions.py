@@ -1,0 +1,255 @@
+"""What is decided about PyTorch modules, tried without PyTorch: outputs, INT8, compilers, GPUs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes.gpus import FakeTensor, FakeTorch
+
+from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.host.worker_protocol import SHARES_COMPILED
+from pytest_hwperf.scenarios import cache, torch_compiled
+from pytest_hwperf.scenarios.estimators import inspect_estimator, is_module
+from pytest_hwperf.scenarios.profiles import OperatorTime
+from pytest_hwperf.scenarios.torch_compiled import CountingCompiler, compiled_code, missing_compiler
+from pytest_hwperf.scenarios.torch_cuda import GpuState, check_gpu, gpu_state, on_gpu, without_tf32
+from pytest_hwperf.scenarios.torch_int8 import Trial, refused
+from pytest_hwperf.scenarios.torch_modules import SizeCounter, module_rows, output_of
+from pytest_hwperf.scenarios.torch_operators import operator_times
+
+SURE = [[0.25, 0.75], [0.5, 0.5]]
+USABLE = GpuState(driver="580.65", hidden=False, built="13.0", available=True)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "output", "classes"),
+    [
+        (np.array(SURE, "float32"), "probabilities", 2),
+        (np.array([[0.25, 0.7], [0.5, 0.5]], "float32"), "scores", 2),  # a row that does not sum to one
+        (np.array([[-0.25, 1.25], [0.5, 0.5]], "float32"), "scores", 2),  # one that does, and is negative
+        (np.array([[2.5], [1.0]], "float32"), "values", 0),  # one column: a regressor
+        (np.array([2.5, 1.0], "float32"), "values", 0),
+        (np.ones((2, 3, 4), "float32"), "values", 0),  # an image for each row
+        (np.array([3, 1]), "labels", 2),
+        (np.array([[3, 1], [2, 2]]), "values", 0),
+    ],
+)
+def test_outputs_tell_a_classifier_from_a_regressor(outputs: Any, output: str, classes: int) -> None:
+    kind, found = output_of(outputs)
+
+    assert (output, classes) == (kind, 0 if found is None else len(found))
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [([[1.5]], "float32"), ([[1]], "int64"), ([[True]], "bool"), (np.array([[1]], "uint8"), "int64")],
+)
+def test_rows_are_float32_or_whole(given: Any, dtype: str) -> None:
+    assert dtype == str(module_rows(given).dtype)
+
+
+def test_rows_may_have_any_shape_and_can_be_written() -> None:
+    images = np.zeros((3, 2, 8, 8), "float32")
+    images.flags.writeable = False  # PyTorch warns about such
+
+    assert (3, 2, 8, 8) == module_rows(images).shape
+    assert module_rows(images).flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [([["a"]], "values that are not numbers"), ([], "X has no rows"), (np.array(1, "float32"), "X has no rows")],
+)
+def test_rows_that_are_none_are_refused(given: Any, sentence: str) -> None:
+    with pytest.raises(MeasurementError, match=sentence):
+        module_rows(given)
+
+
+def test_a_module_is_known_without_pytorch() -> None:
+    Module = type("Module", (), {"__module__": "torch.nn.modules.module"})
+    net = type("Net", (Module,), {})()
+
+    assert (True, False) == (is_module(net), is_module(object()))
+    with pytest.raises(UsageProblem, match=r'a PyTorch module.*hwscenarios\("torch_fp32", "onnx_fp32"\)'):
+        inspect_estimator(net, [[1.0]])
+
+
+def test_the_size_of_a_module_is_counted_without_keeping_it() -> None:
+    file = SizeCounter()
+
+    assert (3, 2) == (file.write(b"abc"), file.write(memoryview(b"de")))
+    file.flush()
+    assert 5 == file.written
+
+
+def trial(operators: Sequence[tuple[str, float]], outputs: Sequence[float] = (1.0,)) -> Trial:
+    times = [OperatorTime(operator=name, calls=10, time=seconds) for name, seconds in operators]
+    return Trial(operators=times, outputs=np.array(outputs, "float32"))
+
+
+LINEAR = [("aten::addmm", 0.9), ("aten::relu", 0.1)]
+CONVOLUTION = [("aten::mkldnn_convolution", 0.8), ("aten::addmm", 0.1)]
+
+
+@pytest.mark.parametrize(
+    ("original", "quantised", "kind"),
+    [
+        (trial(LINEAR), trial([("quantized::linear_dynamic", 0.9), ("aten::relu", 0.1)], [1.1]), None),
+        (trial(LINEAR), trial([("aten::addmm", 0.7), ("aten::relu", 0.2)]), "unchanged"),
+        (trial(CONVOLUTION), trial([("aten::mkldnn_convolution", 0.8), ("aten::addmm", 0.1)]), "unchanged"),
+        (trial(CONVOLUTION), trial([*CONVOLUTION[:1], ("quantized::linear_dynamic", 0.1)], [1.1]), "not int8"),
+        (trial([("aten::relu", 1.0)]), trial([("aten::relu", 1.0)]), "no int8 form"),
+    ],
+    ids=["int8", "unchanged", "only convolutions", "mostly convolutions", "no weights"],
+)
+def test_only_what_computes_in_integers_is_called_int8(original: Trial, quantised: Trial, kind: str | None) -> None:
+    cause = refused("Net", original, quantised)
+
+    assert kind == (cause.kind if cause else None)
+
+
+def test_a_refusal_names_what_takes_a_hundredth_of_the_time() -> None:
+    cause = refused("Net", trial(CONVOLUTION), trial([*CONVOLUTION, ("aten::view", 0.001)], [1.1]))
+
+    assert "executed: aten::mkldnn_convolution 89 %, aten::addmm 11 %" in str(cause)
+
+
+def test_operators_are_counted_without_those_that_they_call() -> None:
+    averages = [
+        SimpleNamespace(key="aten::linear", count=2, self_cpu_time_total=5.0),
+        SimpleNamespace(key="aten::addmm", count=2, self_cpu_time_total=100.0),
+        SimpleNamespace(key="aten::view", count=2, self_cpu_time_total=0.0),
+    ]
+
+    found = operator_times(averages)
+
+    assert [("aten::addmm", 2), ("aten::linear", 2)] == [(one.operator, one.calls) for one in found]
+    assert [100e-6, 5e-6] == pytest.approx([one.time for one in found])
+
+
+def nothing(name: str) -> None:
+    """Find no program."""
+
+
+@pytest.mark.parametrize(
+    ("environment", "compiler"), [({}, "g++"), ({"CXX": "clang++"}, "clang++"), ({"CXX": " "}, "g++")]
+)
+def test_a_missing_compiler_is_named(environment: dict[str, str], compiler: str) -> None:
+    reason = missing_compiler(environment, nothing)
+
+    assert f"no C++ compiler {compiler}, which torch.compile needs: install one, or name one in CXX" == reason
+    assert "" == missing_compiler(environment, lambda name: f"/usr/bin/{name}")
+
+
+def test_a_module_of_which_nothing_was_compiled_is_no_compiled_one() -> None:
+    made = list[object]()
+    compiler = CountingCompiler("default", lambda *given, **options: made.append((given, options)), {"a": 1})
+
+    with pytest.raises(MeasurementError, match=r"compiled nothing of Net.*unset TORCHDYNAMO_DISABLE"):
+        compiler.require_compiled("Net")
+
+    compiler("graph", ["inputs"])
+    compiler.require_compiled("Net")
+    assert [(("graph", ["inputs"]), {"config_patches": {"a": 1}})] == made
+
+
+def test_compiled_code_is_shared_among_processes_of_pairs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere a first call compiles, and its time must not depend on what ran before."""
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.delenv(SHARES_COMPILED, raising=False)
+    torch_compiled._own_folder.cache_clear()
+
+    own = compiled_code()
+    assert (own, []) == (compiled_code(), list(own.iterdir()))
+    assert not own.is_relative_to(tmp_path)
+
+    monkeypatch.setenv(SHARES_COMPILED, "1")
+    assert tmp_path / "compiled" == compiled_code()
+
+
+def test_a_gpu_that_can_be_used_is_taken() -> None:
+    check_gpu("torch_cuda", USABLE)
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (
+            GpuState(driver="", hidden=False, built="", available=False),
+            "needs an NVIDIA GPU, and this machine has none",
+        ),
+        (GpuState(driver="", hidden=False, built="13.0", available=False), "this machine has none"),
+        (GpuState(driver="580", hidden=True, built="13.0", available=False), "CUDA_VISIBLE_DEVICES shows this process"),
+    ],
+)
+def test_without_a_gpu_its_scenarios_are_skipped(found: GpuState, sentence: str) -> None:
+    with pytest.raises(ScenarioUnavailable, match=sentence):
+        check_gpu("torch_cuda", found)
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (GpuState(driver="580", hidden=False, built="", available=False), "driver 580.*built without CUDA: install"),
+        (
+            GpuState(driver="470", hidden=False, built="13.0", available=False),
+            "for CUDA 13.0 cannot use it: run nvidia",
+        ),
+    ],
+)
+def test_a_gpu_that_pytorch_cannot_use_is_an_error(found: GpuState, sentence: str) -> None:
+    """A figure of the processor under the name of a GPU would be worse than none."""
+    with pytest.raises(MeasurementError, match=sentence):
+        check_gpu("torch_cuda", found)
+
+
+@pytest.mark.parametrize(
+    ("text", "driver"),
+    [
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\nGCC version", "535.104.05"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build", "580.65.06"),
+        ("something else\n", "something else"),
+    ],
+)
+def test_the_driver_is_read_from_the_system(text: str, driver: str, tmp_path: Path) -> None:
+    (tmp_path / "version").write_text(text)
+
+    found = gpu_state(FakeTorch(built=None, available=False), {"CUDA_VISIBLE_DEVICES": ""}, tmp_path)
+
+    assert GpuState(driver=driver, hidden=True, built="", available=False) == found
+
+
+def test_no_driver_is_no_gpu(tmp_path: Path) -> None:
+    assert GpuState(driver="", hidden=False, built="13.0", available=True) == gpu_state(FakeTorch(), {}, tmp_path)
+
+
+def test_a_call_on_a_gpu_holds_its_transfers_and_waits_for_its_work() -> None:
+    torch = FakeTorch()
+    predict = on_gpu(torch, torch.module, "half")
+
+    assert isinstance(predict(FakeTensor(torch.events)), FakeTensor)
+    assert ["inference", "to cuda half", "compute", "cpu", "over", "synchronise"] == torch.events
+
+
+def test_whole_numbers_keep_their_type_on_a_gpu() -> None:
+    torch = FakeTorch()
+    on_gpu(torch, torch.module, "half")(FakeTensor(torch.events, floating=False))
+
+    assert "to cuda" == torch.events[1]
+
+
+def test_tf32_is_off_during_the_calls_and_given_back() -> None:
+    parts = [SimpleNamespace(fp32_precision=chosen) for chosen in ("tf32", "none", "ieee")]
+    backends = SimpleNamespace(
+        cuda=SimpleNamespace(matmul=parts[0]), cudnn=SimpleNamespace(conv=parts[1], rnn=parts[2])
+    )
+
+    with without_tf32(backends):
+        held = [part.fp32_precision for part in parts]
+
+    assert (["ieee"] * 3, ["tf32", "none", "ieee"]) == (held, [part.fp32_precision for part in parts])
