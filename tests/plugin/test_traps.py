@@ -20,7 +20,7 @@ def test_cold_calls_in_the_sample(pytester: pytest.Pytester) -> None:
     """The warm-up is capped by the time: the first call alone takes more than half of it."""
     text = shown(pytester, "import time\ndef test_it(hwperf): hwperf(time.sleep, 0.02)")
 
-    assert "no warm-up: the first call took 2" in text
+    assert "no warm-up: the first call took " in text
     assert "raise --hwperf-max-time" in text
 
 
