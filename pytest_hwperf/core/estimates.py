@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 STOPPING_CONFIDENCE = 0.99
 REPORTED_CONFIDENCE = 0.90
 # Doubts about a load with which no budget passes.
-_VOIDING: frozenset[Kind] = frozenset({"no steady state", "backlog grows", "calls failed", "generator late"})
+_VOIDING: frozenset[Kind] = frozenset(
+    {"no steady state", "empty window", "backlog grows", "calls failed", "generator late"}
+)
 
 
 def estimate(sample: Sample, statistic: str, *, confidence: float = REPORTED_CONFIDENCE) -> Estimate:
@@ -179,8 +181,8 @@ def _estimate(sample: Sample, ordered: "NDArray[float64]", statistic: str, confi
         return _exactly(ordered, confidence, "observed maximum, no claim beyond this run")
     if statistic == "mean":
         return _mean_of(metric)(ordered, confidence)
-    if statistic == "p50" and metric.in_processes:
-        return _processes(ordered, confidence)
+    if statistic == "p50" and (metric.in_processes or (metric.taken == "counts" and len(ordered) > 1)):
+        return _processes(ordered, confidence) if metric.in_processes else _counts(ordered, confidence)
     if len(ordered) == 1 and metric.statistics == (statistic,):
         return _result(ordered, (float(ordered[0]), None, None), confidence, "single reading, no interval")
     percentile = _by_early_stopping if sample.per == OF_A_LOAD else _percentile
@@ -333,6 +335,11 @@ def _processes(ordered: "NDArray[float64]", confidence: float) -> Estimate:
         return _result(ordered, (value, None, None), confidence, "one fresh process", state("lone process"))
     ends = (value, float(ordered[0]), float(ordered[-1]))
     return _result(ordered, ends, 1 - 2.0 ** (1 - n), f"median and range of {n} fresh processes")
+
+
+def _counts(ordered: "NDArray[float64]", confidence: float) -> Estimate:
+    ends = (float(median(ordered.tolist())), float(ordered[0]), float(ordered[-1]))
+    return _result(ordered, ends, confidence, "median and range of counts, this process only")
 
 
 def _result(

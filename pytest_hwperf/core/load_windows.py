@@ -17,7 +17,6 @@ _STEADY = 3  # last windows that have to agree
 _AGREE = 1.10  # largest over smallest
 _CALLS = 200  # of a window, where there are as many as three such windows
 _GROUPS, _LEAST_OF_GROUP = 20, 10  # medians of which a slope is taken, and the calls of each
-_EMPTY = 1e9  # ratio to a window without calls
 _RISE = 0.10  # of the median over the whole load, from which it is told
 
 
@@ -47,11 +46,13 @@ def why_unsteady(load: Load, served: Served) -> Statement | None:
     count, last = count_of_windows(len(served.due)), max(served.ended, default=0.0)
     width = (last if load.kind == "offline" else min(load.seconds, last)) / count
     if not width:
-        return state("no steady state", windows=0, ratio=0.0, what="calls")
+        return state("empty window", windows=count)
     done = _counted(served.ended, width, count)[-_STEADY:]
     if load.kind == "server":
         due = _counted(served.due, width, count)[-_STEADY:]
         done = [ended / asked if asked else 0.0 for ended, asked in zip(done, due, strict=True)]
+    if not min(done):
+        return state("empty window", windows=count)
     if ratio := _disagreement(done):
         return state("no steady state", windows=count, ratio=ratio, what="completed calls")
     if load.kind == "offline":  # a call waits for all before it, so that times rise by nature
@@ -93,8 +94,6 @@ def _medians(served: Served, width: float, count: int) -> list[float]:
 
 
 def _disagreement(values: Sequence[float]) -> float:
-    """Return the largest over the smallest value where they do not agree, 0 where they do; an empty window does not."""
+    """Return the largest over the smallest value where they do not agree, 0 where they do."""
     least, most = min(values), max(values)
-    if not least:
-        return _EMPTY
-    return most / least if most > _AGREE * least else 0.0
+    return most / least if most > _AGREE * least > 0 else 0.0

@@ -13,8 +13,9 @@ Scale = Literal["relative", "absolute"]
 
 # How values are taken: one of each timed call, between two readings of a meter, by fresh processes in the role
 # "memory" or "cold", of each example, of the model's file, of a separate session of the runtime, by the test itself;
+# "counts": what a call counts in any process, such as instructions;
 # "parts": of what a timed call consists of, the items of its stream or the rows of varying length.
-Taken = Literal["calls", "parts", "windows", "memory", "cold", "examples", "file", "session", "record"]
+Taken = Literal["calls", "parts", "windows", "memory", "cold", "examples", "file", "session", "counts", "record"]
 # What a block of a pair's turns measures of it; "part": its median, as the side reports it; "window": nothing, so that
 # the energy meter takes a window of its own.
 InTurns = Literal["", "seconds", "rate", "CPU seconds", "part", "window"]
@@ -306,6 +307,17 @@ _ROWS = (
         counter="cpu_time",
         spread="core second",
         budgets=(BudgetKeyword(keyword="cpu_max_percent", statistic="mean", factor=1e-2),),
+    ),
+    Metric(
+        name="instructions",
+        title="instructions of a call in user space, threads included: a second opinion beside the times",
+        better="lower",
+        exact=True,
+        taken="counts",
+        shown=("p50",),
+        budgets=(BudgetKeyword(keyword="instructions_max", statistic="p50", factor=1.0),),
+        margins=(DefaultMargin(statistic="p50", size=0.01),),
+        remedy="count them with --hwperf-instructions=perf or callgrind",
     ),
     _windows(
         name=ENERGY,

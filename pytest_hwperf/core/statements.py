@@ -40,11 +40,11 @@ Method = Literal[
 Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
-    "could have caught", "could have caught points", "slower than fp32",
+    "could have caught", "could have caught points", "slower than fp32", "waited for gpu",
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
-    "no profiler", "work uncounted", "integer work", "no peaks",
-    "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "degrades",
+    "no profiler", "work uncounted", "integer work", "no peaks", "slopes",
+    "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "degrades",
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
@@ -176,6 +176,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "work uncounted": "not counted are {kinds}, {share:.0%} of the operators: the work is more than the figures",
     "integer work": "most of its work is on integers, and the peaks of this machine are those of float32",
     "no peaks": "the peaks of this machine with {threads:count thread} are not known: hwperf doctor measures them",
+    "slopes": "counted by two differences of lengths, {apart:.2%} apart",
     "no profiler": "the runtime of {scenario} shows no operators",
     "operators unknown": "operators of the {side} are not known: {why}",
     "turns preempted": "{percent:.0f} % of turns preempted",
@@ -207,6 +208,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "cut off": "interrupted: {rounds:count whole round} of {of} before it",
     "no steady state": "no steady state: the last three of {windows:count window} differ by a factor of {ratio:.2f} in "
     "{what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",
+    "empty window": "no steady state: of {windows:count window} one of the last three has no completed call: let the "
+    "load take longer (seconds=), or give it more calls",
     "degrades": "latency rose by {rise:s} over {seconds:s} of the load, where its median is {middle:s}",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
@@ -221,6 +224,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "raise --hwperf-max-time",
     "short warm-up": "{blocks:count warm-up block} in {limit_s:s}, where three show a steady state: "
     "raise --hwperf-max-time",
+    "waited for gpu": "each call ends when the GPU has finished its work: by itself it returns before",
     "not steady": "no steady state after {blocks} warm-up blocks ({limit_s:s}): cold calls may be in the sample",
     "step": "windows of {shortest_s:s} or more, each exact within {bound:2} %: the counter moves every {tick_s:s}",
     "shared": "contaminated: {share:.0%} of the machine's busy CPU time was this process's, and the counter takes all "

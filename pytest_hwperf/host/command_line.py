@@ -23,6 +23,7 @@ class Command:
     keeps_cache: bool = True  # whether pytest's cache plugin is on: without it, its option is unknown
     module: str = "pytest"
     model: ModelSpec | None = None  # what that module measures, where it is no pytest
+    under: Sequence[str] = ()  # the program that runs the interpreter, with its options: valgrind
 
     def line(self, place: Path) -> list[str]:
         """Return the whole command line of a process that keeps its own files in the folder `place`."""
@@ -31,7 +32,7 @@ class Command:
             cache = ["-o", f"cache_dir={place / 'cache'}"] if self.keeps_cache else []
             own = [*cache, f"--basetemp={place / 'tmp'}"]
         safely = ["-P"] if self.model is not None else []  # its folder may hold a numpy.py that nobody asked for
-        return [self.interpreter, *safely, "-m", self.module, *self.arguments, *own]
+        return [*self.under, self.interpreter, *safely, "-m", self.module, *self.arguments, *own]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

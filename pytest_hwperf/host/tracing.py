@@ -19,6 +19,8 @@ def tracers() -> tuple[str, ...]:
     found.update(_monitoring().values())
     if _package(threading.getprofile()) == "memray":  # of which the profile function of a thread shows nothing
         found.add("memray")
+    if _torch_profiles(sys.modules.get("torch")):
+        found.add("torch.profiler")
     if tracemalloc.is_tracing():
         found.add("tracemalloc")
     return tuple(sorted(found))
@@ -69,6 +71,12 @@ async def untraced_wait(work: Coroutine[Any, Any, T]) -> T:
     finally:
         if suspended:
             sys.settrace(tracer)
+
+
+def _torch_profiles(torch: Any) -> bool:
+    """Whether PyTorch's profiler notes each operator, which takes microseconds; None where it is not imported."""
+    enabled = getattr(getattr(torch, "autograd", None), "_profiler_enabled", None)
+    return enabled is not None and bool(enabled())
 
 
 def _monitoring() -> dict[int, str]:

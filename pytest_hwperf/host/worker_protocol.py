@@ -19,9 +19,9 @@ ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest pro
 # the calls after the first are compared. Other processes compile everything anew.
 SHARES_COMPILED = "HWPERF_SHARES_COMPILED"
 
-# Measure memory, time a cold start, name lines that allocate, profile the operators of a runtime, make the whole
-# measurement again, or be half of a pair.
-Role = Literal["memory", "cold", "sites", "operators", "run", "pair"]
+# Measure memory, time a cold start, name lines that allocate, profile the operators of a runtime, count instructions,
+# make the whole measurement again, or be half of a pair.
+Role = Literal["memory", "cold", "sites", "operators", "instructions", "run", "pair"]
 
 
 class ModelSpec(Record, frozen=True, kw_only=True):

@@ -6,15 +6,19 @@ References:
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.loads import LoadKind
 from pytest_hwperf.core.structs import Count, Number, Record
+from pytest_hwperf.host.files import is_file
 
 _KINDS: Mapping[str, LoadKind] = MappingProxyType(
     {"SingleStream": "single_stream", "MultiStream": "multi_stream", "Server": "server", "Offline": "offline"}
 )
+SUMMARY, _DETAIL = "mlperf_log_summary.txt", "mlperf_log_detail.txt"
+_QUERIES = re.compile(r'"key": "result_query_count", "value": (\d{1,15}),')
 _LONGEST = 1_000_000  # characters: a summary has some 3,000
 _LINE = re.compile(r"^ *([^:\n]+?) *: *([^\n]*?) *$", re.MULTILINE)
 _PERCENTILE = re.compile(r"(\d+\.\d+) percentile latency \(ns\)")
@@ -65,6 +69,21 @@ def read_summary(text: str) -> LoadGenResult:
         if "Scheduled samples per second" in values
         else None,
     )
+
+
+def read_folder(folder: Path) -> tuple[LoadGenResult, int]:
+    """Read the logs of a test; return its result, and of how many queries it is.
+
+    Raises:
+        UsageProblem: no summary there, or files that are none of LoadGen.
+    """
+    texts = {}
+    for name in (SUMMARY, _DETAIL):
+        path = folder / name
+        if not is_file(path) or path.stat().st_size > _LONGEST:
+            raise UsageProblem(f"{path} is not there, or no file of LoadGen: give the folder of its mlperf_log_*.txt")
+        texts[name] = path.read_text(encoding="utf-8", errors="replace")
+    return read_summary(texts[SUMMARY]), _first(_QUERIES, texts[_DETAIL]) or 0
 
 
 def _first(pattern: re.Pattern[str], text: str) -> int | None:

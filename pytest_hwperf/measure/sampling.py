@@ -116,6 +116,7 @@ class Sampler:
             first_call_s=first.seconds,
             length_s=self._stream.length_s,
             items=self._stream.items,
+            warnings=[state("waited for gpu")] if self._stream.waits_for_gpu else [],
         )
 
     def _repeat(

@@ -1,8 +1,9 @@
 """Endless calls of one function, each awaited or its items taken where its value asks for it."""
 
 import math
+import sys
 from array import array
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from inspect import isawaitable
@@ -11,6 +12,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from pytest_hwperf.core.records import Values
+from pytest_hwperf.host.gpu_work import allocations, is_on_gpu, waiter
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.items import Clock, ItemTimes, consuming, consuming_async, is_stream
 
@@ -36,6 +38,7 @@ class Stream:
 
     How calls are made is known by the value of the first: an awaitable is awaited, a generator's items are taken. A
     block of async calls is one piece of work for the loop, so that a call costs an `await` and nothing of the loop.
+    Where the first call has used a GPU, each one waits at its end until the GPU has finished: it would end before.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class Stream:
         inputs: Sequence[Any] | None,
         loop: Loop | None = None,
         lengths: Sequence[int] | None = None,
+        modules: Mapping[str, Any] = sys.modules,
     ) -> None:
         """Take each of `inputs` in turn as the single argument; None calls without arguments.
 
@@ -52,11 +56,14 @@ class Stream:
             inputs: prepared.
             loop: for async calls; None: one of its own, which is never closed.
             lengths: of the inputs, where they differ; `length_s` is kept then.
+            modules: imported, by name: among them those that use GPUs.
         """
         self.function = function  # what a timed call calls; of an async one, a coroutine function
         self.items: ItemTimes | None = None
         self.length_s: Values = array("d")  # seconds of each single call over the length of its input
         self.awaits = False
+        self.waits_for_gpu = False
+        self._modules = modules
         self._given, self._loop = function, loop or OwnLoop()
         self._inputs = None if inputs is None else cycle(inputs)
         self._lengths = cycle(lengths) if lengths else None
@@ -77,11 +84,13 @@ class Stream:
 
     def _first_called(self, arguments: tuple[Any, ...], clock_ns: Clock) -> FirstCall | tuple[Any, int]:
         """Make the first call; return what is to be awaited, and the nanoseconds so far, where it is not over."""
+        self._allocated = allocations(self._modules)
         began = clock_ns()
         made = self._given(*arguments)
         if isawaitable(made) or isinstance(made, AsyncIterator):
             return made, clock_ns() - began
         if not is_stream(made):
+            self._wait_for_gpu(made)  # which belongs to the call
             return FirstCall(value=made, seconds=(clock_ns() - began) / _SECOND, items=None)
         self.items, instants, value = ItemTimes(), array("q", [began]), list[object]()
         self.function = consuming(self._given, self.items, clock_ns)
@@ -97,6 +106,7 @@ class Stream:
         if awaited:
             value = await made
         if not is_stream(value):
+            self._wait_for_gpu(value)
             return FirstCall(value=value, seconds=(clock_ns() - began) / _SECOND, items=None)
         self.items, instants, items = ItemTimes(), array("q", [began]), list[object]()
         self.function = consuming_async(self._given, self.items, clock_ns, awaited=awaited)
@@ -109,6 +119,14 @@ class Stream:
                 instants.append(clock_ns())
                 items.append(item)
         return self._first_of_items(items, instants, clock_ns())
+
+    def _wait_for_gpu(self, value: object) -> None:
+        """Wait for the work of the first call, and from now on for that of each, if it has given any to a GPU."""
+        if not is_on_gpu(value) and allocations(self._modules) == self._allocated:
+            return
+        self.waits_for_gpu, wait = True, waiter(self._modules)
+        wait()
+        self.function = (_waiting_async if self.awaits else _waiting)(self._given, wait)
 
     def _first_of_items(self, value: list[object], instants: Any, ended_ns: int) -> FirstCall:
         times = ItemTimes()
@@ -236,3 +254,21 @@ class Stream:
     def _next_lengths(self, count: int) -> list[int]:
         """Return the lengths of the next `count` inputs; none where they do not differ."""
         return list(islice(self._lengths, count)) if self._lengths else []
+
+
+def _waiting(function: Callable[..., Any], wait: Callable[[], object]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        value = function(*arguments)
+        wait()
+        return value
+
+    return call
+
+
+def _waiting_async(function: Callable[..., Any], wait: Callable[[], object]) -> Callable[..., Any]:
+    async def call(*arguments: Any) -> Any:
+        value = await function(*arguments)
+        wait()
+        return value
+
+    return call

@@ -76,11 +76,11 @@ class Subject:
     reference_predictions: Callable[[], Predictions] | None = None  # of every row; raises ScenarioUnavailable
     arena: Callable[[], Mapping[str, float]] | None = None  # peaks of the runtime's allocator; raises MeasurementError
     arena_source: str = ""
-    doubt: Statement | None = None  # about the rows that it is measured on
     profile: Callable[[], ProfiledCalls] | None = None  # of the runtime's operators; raises MeasurementError
     work: Callable[[], Work] | None = None  # operations and bytes of a call; raises MeasurementError
     stages: Stages | None = None  # that the call names itself
     elsewhere: bool = False  # whether calls are answered by another process, whose memory and start nobody here sees
+    doubt: Statement | None = None  # about the rows that it is measured on
 
 
 def loader_of(subject: Subject, serve: Callable[[Stream], object] | None = None) -> Callable[[], Callable[[], object]]:
@@ -149,9 +149,9 @@ def subject_of_scenario(
         else None,
         arena=partial(scenario.arena, cut_rows(X, 0, size), size) if isinstance(scenario, Arenas) else None,
         arena_source=scenario.arena_source if isinstance(scenario, Arenas) else "",
-        doubt=sameness(X),
         profile=partial(scenario.operators, cut_rows(X, 0, size), size) if isinstance(scenario, Profiled) else None,
         work=partial(scenario.work, size) if isinstance(scenario, Counted) else None,
+        doubt=sameness(X),
     )
 
 

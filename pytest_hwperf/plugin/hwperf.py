@@ -24,7 +24,7 @@ from pytest_hwperf.measure.event_loop import Loop, OwnLoop, TestLoop
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
 from pytest_hwperf.plugin.labels import LONGEST_LABEL, checked_label, label_of_models
-from pytest_hwperf.plugin.loads import batch_size_under, subject_of_requests
+from pytest_hwperf.plugin.loads import batch_size_under, check_engine, subject_of_requests
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
@@ -255,6 +255,7 @@ class Hwperf:
         if isinstance(target, ReadyScenario) and data["batch_size"] is None:
             data["batch_size"] = swept_value(self._item, BATCH)
         load = self._test.markers.load
+        check_engine(self._item)
         data["batch_size"] = batch_size_under(load, data["batch_size"])
         if (load is not None and load.url) or is_address(target):
             _refuse_more(kwargs, data["y_true"])

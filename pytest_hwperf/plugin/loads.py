@@ -9,17 +9,19 @@ from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.loads import Load, Served, bound_of, piece_of
 from pytest_hwperf.core.records import Budget, Sample
 from pytest_hwperf.core.statements import Statement, state
-from pytest_hwperf.gate.load import carrier_of, served_by
+from pytest_hwperf.gate.load import carrier_of, served_by, served_by_loadgen
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.loads.http import Request
+from pytest_hwperf.loads.loadgen import is_installed, why_not
 from pytest_hwperf.loads.samples import load_samples
 from pytest_hwperf.measure.event_loop import Loop
 from pytest_hwperf.measure.samples import CLOCK
 from pytest_hwperf.measure.sampling import RawSamples
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import Subject
-from pytest_hwperf.plugin.session import test_of
+from pytest_hwperf.plugin.session import session_of, test_of
 
+_CLOCKS = {"own": CLOCK, "loadgen": f"mlperf_loadgen, {CLOCK}"}
 _SLOWEST_QPS = 5  # of a server load in pairs
 _OWN = frozenset({"latency", "throughput", "sample_throughput"})  # what a load says otherwise than calls in a row
 
@@ -71,6 +73,24 @@ def subject_of_requests(target: object, args: Sequence[object], load: Load | Non
     return subject_of_address(Request(url=address), given[0] if given else None, load, size, loop)
 
 
+def check_engine(item: pytest.Item) -> None:
+    """Check that what is to issue the calls of a test is installed.
+
+    Raises:
+        UsageProblem: it is not; says what to install.
+    """
+    if by_loadgen(item) and not is_installed():
+        raise UsageProblem("--hwperf-loads=loadgen: it is not installed: pip install 'pytest-hwperf[loadgen]'")
+    load = test_of(item).markers.load
+    if by_loadgen(item) and load is not None and (reason := why_not(load, waits=bool(load.url))):
+        raise UsageProblem(f"--hwperf-loads=loadgen: {reason}")
+
+
+def by_loadgen(item: pytest.Item) -> bool:
+    """Whether MLPerf LoadGen issues the calls of a test."""
+    return test_of(item).markers.load is not None and session_of(item.config).settings.loads == "loadgen"
+
+
 @dataclass(slots=True, kw_only=True)
 class UnderLoad:
     """One measurement under the load of its test."""
@@ -79,17 +99,26 @@ class UnderLoad:
     budgets: Sequence[Budget]
     stream: Stream
     elsewhere: bool
+    engine: str  # "own" or "loadgen"
     served: list[Served] = field(default_factory=list)
 
     @classmethod
     def of(cls, item: pytest.Item, subject: Subject, stream: Stream) -> "UnderLoad | None":
         """Return the load on a test's calls; None where they are made in a row."""
         load, budgets = test_of(item).markers.load, test_of(item).markers.budgets
-        return cls(load=load, budgets=budgets, stream=stream, elsewhere=subject.elsewhere) if load else None
+        if load is None:
+            return None
+        engine = session_of(item.config).settings.loads
+        return cls(load=load, budgets=budgets, stream=stream, elsewhere=subject.elsewhere, engine=engine)
 
     def run(self, measured: RawSamples) -> int:
         """Run the load; return how many calls it served."""
-        served = served_by(self.load, self.stream, elsewhere=self.elsewhere)
+        if self.engine == "loadgen":
+            served, result = served_by_loadgen(self.load, self.stream, bound_of(self.load, self.budgets))
+            if not result.valid:
+                measured.warnings.append("MLPerf LoadGen calls this run INVALID, by rules of its own")
+        else:
+            served = served_by(self.load, self.stream, elsewhere=self.elsewhere)
         self.served.append(served)
         measured.latency_s.extend(served.latencies)
         return len(served.due)
@@ -103,7 +132,7 @@ class UnderLoad:
         found = load_samples(
             self.load,
             served,
-            f"{CLOCK}: {self.load.arrivals}, {carrier_of(self.load, self.stream)}",
+            f"{_CLOCKS[self.engine]}: {self.load.arrivals}, {carrier_of(self.load, self.stream)}",
             rows=rows,
             within_s=within_s,
             warnings=noted,

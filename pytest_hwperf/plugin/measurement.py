@@ -3,6 +3,7 @@
 import os
 from array import array
 from collections.abc import Mapping, Sequence
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from statistics import median
@@ -40,7 +41,8 @@ from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.inherited_options import command_for
-from pytest_hwperf.plugin.loads import UnderLoad
+from pytest_hwperf.plugin.instructions import counted_by_callgrind, open_meter
+from pytest_hwperf.plugin.loads import UnderLoad, by_loadgen
 from pytest_hwperf.plugin.session import called_there, session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.scenarios.threads import oversubscription
@@ -55,12 +57,13 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
         MeasurementError: NaN outputs, or predictions of another length than the labels.
         WorkerError: a fresh process crashed, hung or gave no result.
     """
-    run = measure_here(item, subject, label)
+    run = _measure_in_a_process(item, subject, label) if by_loadgen(item) else measure_here(item, subject, label)
     for role in PROCESSES:
         if subject.elsewhere:
             run = _extended(run, (), dict.fromkeys(taken_by(role), state("elsewhere")))
         elif _asks(item, taken_by(role)):
             run = _extended(run, *_ask_for(item, role, label))
+    run = _extended(run, *counted_by_callgrind(item, label))
     if _asks(item, taken_by("memory", "session")):
         run = _extended(run, *arena_samples(subject))
     return _profiled(run, subject) if session_of(item.config).settings.operators else run
@@ -74,6 +77,19 @@ def _profiled(run: Run, subject: Subject) -> Run:
     call_s = median(latency.values)
     profile, limits = operator_profile(subject, call_s), roofline(subject, call_s, read_peaks(run.machine))
     return replace(run, operators=profile, roofline=limits)
+
+
+def _measure_in_a_process(item: pytest.Item, subject: Subject, label: str) -> Run:
+    """Measure in a fresh process, where an engine runs one load a process; here the subject is called once.
+
+    Raises:
+        WorkerError: the process crashed, hung or gave no result.
+    """
+    called = call_once(item, subject, label)
+    with timeout_paused(item):
+        (result,) = ask(WorkerTask(role="run", node=item.nodeid), [command_for(item)])
+    (run,) = (one for one in result.runs if one.label == label)
+    return run.with_result(called.result)
 
 
 def repeat_runs(item: pytest.Item) -> list[list[Run]]:
@@ -140,11 +156,14 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         samples, _ = samples_of(measured, meters, rows=rows, cores=machine.cores)
         return enough(samples, budgets)
 
+    instructions, uncounted = open_meter(item)
     loaded, run, traced = subject.load(), empty_run(item, label), trace_conditions()
     meters, absent = _meters(item)
+    if instructions is not None:
+        meters.append(instructions)  # last: the other meters' work is no work of the calls
     idle.watch()
     watch = Interference(partial(snapshot, groups=tuple(control_groups())))
-    with loaded.scope():
+    with loaded.scope(), closing(instructions) if instructions else nullcontext():
         limits = SamplingLimits(
             max_time_s=shared.settings.max_time_s,
             hold_collector=shared.settings.gc == "off",
@@ -177,7 +196,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         directions={sample.metric: "lower" for sample in stages},
         conditions={**subject.conditions, **traced},
         context={**subject.context, **context, **shared.coefficients},
-        unmeasured={**absent, **unmeasured, **withheld, **missing, **_traced_once(traced)},
+        unmeasured={**absent, **uncounted, **unmeasured, **withheld, **missing, **_traced_once(traced)},
     ).with_result(measured.result)
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
 

@@ -229,6 +229,14 @@ _OPTIONS = (
         metavar="IDLE..BUSY|FILE",
     ),
     _Option(
+        "instructions",
+        "Count the instructions of a call: by the processor's counter where there is one and a budget or margin names "
+        "them (auto), by it always (perf), or in a fresh process under Valgrind, which takes a minute (callgrind).",
+        metavar="auto|perf|callgrind|off",
+        default="auto",
+        parse=_choice("auto", "perf", "callgrind", "off"),
+    ),
+    _Option(
         "operators",
         "Show where the time of a call goes within its runtime, by a profile in a session of its own.",
         kind="bool",
@@ -240,6 +248,13 @@ _OPTIONS = (
         default="0",
         parse=_rows,
         field="serving_batch",
+    ),
+    _Option(
+        "loads",
+        "What issues the calls of hwload: this package (own), or MLPerf LoadGen in a process of its own (loadgen).",
+        metavar="own|loadgen",
+        default="own",
+        parse=_choice("own", "loadgen"),
     ),
     _Option("no-cache", "Convert every model again, and keep no converted model for later runs.", kind="bool"),
     _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", parse=_path),
@@ -295,8 +310,10 @@ class Settings:
     energy: str
     watts: str  # "0.5..2.1" or the path of a file, "" for the table
     carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
+    instructions: Any  # "auto", "perf", "callgrind" or "off"
     operators: bool
     serving_batch: int  # rows, 0 where none is declared
+    loads: Any  # "own" or "loadgen"
     no_cache: bool
     artifacts: str
     json: str

@@ -9,6 +9,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Literal
 
 import pytest
@@ -113,6 +114,8 @@ class OneShotWorker:
             return measure_cold_start(subject.imports, load)
         if self._task.role == "sites":
             return self._sites(config, subject.imports, load)
+        if self._task.role == "instructions":
+            return _instructions(subject)
         if self._task.role == "operators":
             return _operators(subject)
         from pytest_hwperf.meters.memory.meter import MemoryMeter
@@ -212,6 +215,25 @@ class PairWorker:
             here = Ready(node=item.nodeid, index=index, label=label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)
         return run_of_one_call(item, subject, label, first)
+
+
+def _instructions(subject: Subject) -> WorkerResult:
+    """Make counted calls; the collector is held, which runs after so many objects of any kind."""
+    from pytest_hwperf.core.errors import MeasurementError
+    from pytest_hwperf.measure.collection import collection
+    from pytest_hwperf.meters.cpu.callgrind import count_calls
+
+    loaded = subject.load_one()
+    stream = loaded.stream()
+    reasons, lengths = dict[str, str](), list[int]()
+    try:
+        with loaded.scope(), collection(held=True):
+            stream.first()
+            lengths = count_calls(lambda count: stream.batch(count, perf_counter_ns))
+    except MeasurementError as error:
+        reasons = {"instructions": str(error)}
+    calls = [float(count) for count in lengths]
+    return WorkerResult(values={}, reasons=reasons, notes=[], runs=[], series={"calls": calls})
 
 
 def _operators(subject: Subject) -> WorkerResult:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
-from pytest_hwperf.scenarios.onnx_source import is_onnx
+from pytest_hwperf.scenarios.onnx_source import is_litert, is_onnx
 from pytest_hwperf.scenarios.rows import matrix
 
 Output = Literal["probabilities", "scores", "labels", "values"]
@@ -87,8 +87,8 @@ def inspect_estimator(model: Any, X: Any) -> FittedEstimator:
     Raises:
         UsageProblem: not an estimator, or not fitted.
         MeasurementError: `X` is no numeric matrix, or holds NaN that the estimator refuses.
-        ScenarioUnavailable: it is an ONNX model, does not take a float32 matrix, gives several labels per row, or
-            cannot be serialised.
+        ScenarioUnavailable: it is an ONNX or LiteRT model, does not take a float32 matrix, gives several labels per
+            row, or cannot be serialised.
     """
     import numpy as np
 
@@ -203,6 +203,8 @@ def _cut(problem: BaseException, most: int) -> str:
 def _require_estimator(model: Any) -> None:
     if is_onnx(model):
         raise ScenarioUnavailable("an ONNX model is no estimator: onnx_file measures it, or onnx_fp32 if it is FP32")
+    if is_litert(model):
+        raise ScenarioUnavailable("a LiteRT model is no estimator: litert_fp32 and litert_int8 measure it")
     name = model.__name__ if isinstance(model, type) else type(model).__name__
     if isinstance(model, type):
         raise UsageProblem(f"the model is the class {name}, not a fitted estimator: give {name}(…).fit(X, y)")

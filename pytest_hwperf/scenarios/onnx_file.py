@@ -20,6 +20,7 @@ from pytest_hwperf.scenarios.threads import check_threads
 
 Output = Literal["labels", "probabilities", "scores", "values"]
 
+OUTPUTS: tuple[Output, ...] = get_args(Output)
 _TRIAL_ROWS = 32
 _ROUNDING = 1e-3  # by which the probabilities of a row may miss 1
 _ROWS_AND_CLASSES = 2  # axes of scores
@@ -46,7 +47,7 @@ class OnnxModel:
         """Whether its first output says a class."""
         return self.output != "values"
 
-    def predictor(self, session: Any) -> "OnnxFilePredictor":
+    def predictor(self, session: Any) -> "FilePredictor":
         """Return a session on it, ready to be called."""
         return session_predictor(self.source.name, session, self.output)
 
@@ -141,12 +142,12 @@ def output_of(source: OnnxSource, X: Any) -> Output:
     Raises:
         UsageProblem: it cannot be run on them, or gives something else than one entry for each row.
     """
-    key = key_of("output", source.sha256, _digest(X), runtime_version(), version("pytest-hwperf"))
+    key = key_of("output", source.sha256, digest_first_rows(X), runtime_version(), version("pytest-hwperf"))
     found = load_or_build(key, lambda: (b"", {"output": _tried(source, X)})).notes["output"]
-    return next(output for output in get_args(Output) if output == found)
+    return next(output for output in OUTPUTS if output == found)
 
 
-class OnnxFilePredictor:
+class FilePredictor:
     """An ONNX model, ready to be called.
 
     Args:
@@ -193,11 +194,11 @@ class OnnxFilePredictor:
         return nullcontext()
 
 
-def session_predictor(name: str, session: Any, output: Output) -> OnnxFilePredictor:
+def session_predictor(name: str, session: Any, output: Output) -> FilePredictor:
     """Return a session on an ONNX model, ready to be called."""
     run, outputs = session.run, [session.get_outputs()[0].name]
     inputs = ModelInputs(model=name, inputs=session.get_inputs())
-    return OnnxFilePredictor(inputs, lambda batch: run(outputs, batch)[0], output)
+    return FilePredictor(inputs, lambda batch: run(outputs, batch)[0], output)
 
 
 def _fields(name: str, source: OnnxSource, threads: int) -> dict[str, Any]:
@@ -218,7 +219,7 @@ def _open(source: OnnxSource, threads: int) -> Any:
         raise UsageProblem(f"{source.name} is no model that ONNX Runtime can run: {_first_line(error)}") from error
 
 
-def _load_compared(source: OnnxSource, threads: int) -> OnnxFilePredictor:
+def _load_compared(source: OnnxSource, threads: int) -> FilePredictor:
     session = _open(source, threads)
     if len(session.get_inputs()) != 1:
         names = ", ".join(one.name for one in session.get_inputs())
@@ -229,7 +230,7 @@ def _load_compared(source: OnnxSource, threads: int) -> OnnxFilePredictor:
     return session_predictor(source.name, session, "scores")
 
 
-def _digest(X: Any) -> str:
+def digest_first_rows(X: Any) -> str:
     """Return the first rows of data as text: an array of text holds pointers."""
     import numpy as np
 
@@ -246,10 +247,15 @@ def _tried(source: OnnxSource, X: Any) -> Output:
         outputs = session.run([session.get_outputs()[0].name], batch)[0]
     except rejection_errors() as error:
         raise UsageProblem(f"{source.name} cannot be run on rows of X: {_first_line(error)}") from error
-    return _kind_of(source.name, outputs, len(next(iter(batch.values()))))
+    return output_kind(source.name, outputs, len(next(iter(batch.values()))))
 
 
-def _kind_of(name: str, outputs: Any, rows: int) -> Output:
+def output_kind(name: str, outputs: Any, rows: int) -> Output:
+    """Return what an output says of each row, by its type and shape.
+
+    Raises:
+        UsageProblem: it has not one entry for each row.
+    """
     import numpy as np
 
     if not isinstance(outputs, np.ndarray) or outputs.ndim == 0 or len(outputs) != rows:

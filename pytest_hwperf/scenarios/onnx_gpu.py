@@ -128,11 +128,14 @@ def _of_estimator(
     conditions: Mapping[str, str],
 ) -> PreparedScenario:
     rows = evenly_spaced(fitted.rows(X), CHECKED_ROWS)
+    exact = asked.precision == "float32"  # half of it differs by nature: flips and budgets tell
 
     def check() -> Mapping[str, str]:
         outputs = run_all(_started(fitted.kind, opened, stored.path), rows)
         parity = agreement(fitted, outputs, fitted.predict(rows))
-        warning = {"warning": f"the form on the GPU disagrees with scikit-learn: {parity}"} if parity.gross else {}
+        warning = (
+            {"warning": f"the form on the GPU disagrees with scikit-learn: {parity}"} if exact and parity.gross else {}
+        )
         return {"parity": f"{parity} from scikit-learn", **warning}
 
     key = (stored.sha256, fitted.digest, digest_rows(rows))

@@ -10,6 +10,7 @@ from typing import Any
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.host.files import is_file
 
+LITERT_IDENTIFIER = b"TFL3"
 _BLOCK = 1 << 20
 
 
@@ -30,6 +31,13 @@ def is_onnx(model: object) -> bool:
         return Path(model).suffix == ".onnx"
     kind = type(model)
     return kind.__name__ == "ModelProto" and kind.__module__.partition(".")[0] == "onnx"
+
+
+def is_litert(model: object) -> bool:
+    """Whether a model is a LiteRT file or the content of one, as far as its name or its beginning tells."""
+    if isinstance(model, bytes):
+        return model[4:8] == LITERT_IDENTIFIER
+    return isinstance(model, str | os.PathLike) and Path(model).suffix == ".tflite"
 
 
 def read_source(model: Any) -> OnnxSource:

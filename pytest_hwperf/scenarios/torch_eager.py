@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.scenarios.prepared import PreparedScenario
 from pytest_hwperf.scenarios.rows import split_batches
 from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, copy_of, inspect_module, size_of
+from pytest_hwperf.scenarios.torch_operators import profile_calls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,13 @@ class ModuleForm:
     context: Mapping[str, str]
     load: Callable[[], "ModulePredictor"]
     imports: tuple[str, ...] = ("torch",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleScenario(PreparedScenario):
+    """A form of a module on the processor, whose operators PyTorch's profiler knows."""
+
+    operators: Callable[[Any, int], ProfiledCalls]  # rows and batch size → where the time of a call goes
 
 
 class ModulePredictor:
@@ -69,7 +78,7 @@ class ModulePredictor:
         return np.asarray(outputs) if self._fitted.output == "probabilities" else None
 
 
-def torch_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
+def torch_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> ModuleScenario:
     """Prepare a module as it is, in evaluation and inference mode; `X` shows its input, `X_calibration` is not used.
 
     Raises:
@@ -94,13 +103,11 @@ def torch_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads:
     )
 
 
-def scenario_of_module(
-    fitted: FittedModule, threads: int, form: ModuleForm, size: int | None = None
-) -> PreparedScenario:
+def scenario_of_module(fitted: FittedModule, threads: int, form: ModuleForm, size: int | None = None) -> ModuleScenario:
     """Return one form of a module as a scenario; `size` in B, where it is not that of the module."""
     import torch
 
-    return PreparedScenario(
+    return ModuleScenario(
         name=form.name,
         imports=form.imports,
         conditions={
@@ -117,6 +124,7 @@ def scenario_of_module(
         classifies=fitted.classes is not None,
         load=form.load,
         reference=TORCH_REFERENCE,
+        operators=partial(_operators, form.load),
     )
 
 
@@ -152,6 +160,14 @@ def torch_threads(threads: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def _operators(load: Callable[[], ModulePredictor], X: Any, batch_size: int) -> ProfiledCalls:
+    """Return where the time of a call goes, for the first `batch_size` rows of `X`, of a copy that nothing times."""
+    predictor = load()
+    batch = predictor.batches(X, batch_size)[0]
+    with predictor.scope():
+        return profile_calls(partial(predictor.predict, batch), len(batch))
 
 
 def _load(fitted: FittedModule, threads: int) -> ModulePredictor:

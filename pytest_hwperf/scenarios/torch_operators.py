@@ -1,8 +1,11 @@
 """Operators that a PyTorch module executes, by PyTorch's own profiler, which makes each of them slower."""
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.scenarios.profiles import OperatorTime
 
 # Operators that hold a module's weights on the processor, as PyTorch 2.13 names them.
@@ -24,6 +27,8 @@ FLOATS = frozenset(
         *("mkldnn::_convolution_pointwise", "mkldnn::_linear_pointwise", "mkl::_mkl_linear", "aten::bilinear"),
     }
 )
+_CALL = "a call of the model"  # what the profile calls a whole call
+_MOST_CALLS, _PROFILE_S = 100, 0.5
 
 
 def profile_module(call: Callable[[], object], runs: int) -> tuple[OperatorTime, ...]:
@@ -48,3 +53,44 @@ def operator_times(averages: Sequence[Any]) -> tuple[OperatorTime, ...]:
         if one.self_cpu_time_total > 0
     ]
     return tuple(sorted(found, key=lambda one: -one.time))
+
+
+def profile_calls(call: Callable[[], object], rows: int) -> ProfiledCalls:
+    """Make calls of `rows` rows under the profiler, and return the time of each kind of operator in one of them.
+
+    Raises:
+        MeasurementError: the profile is not whole.
+    """
+    from torch.autograd.profiler import profile, record_function
+
+    call()
+    until = perf_counter() + _PROFILE_S
+    with profile() as profiled:
+        for _ in range(_MOST_CALLS):
+            with record_function(_CALL):
+                call()
+            if perf_counter() > until:
+                break
+    return calls_of(profiled.key_averages(), rows)
+
+
+def calls_of(averages: Sequence[Any], rows: int) -> ProfiledCalls:
+    """Take the operators of a call from the profiler's averages: each without those that it calls itself.
+
+    Raises:
+        MeasurementError: there is no call among them.
+    """
+    whole = next((one for one in averages if one.key == _CALL and one.count), None)
+    if whole is None:
+        raise MeasurementError("the profile of PyTorch holds no whole call")
+    operators = operator_times([one for one in averages if one.key != _CALL])
+    return ProfiledCalls(
+        source="torch profile",
+        operators=tuple(
+            ProfiledOperator(name="", kind=one.operator, calls=one.calls / whole.count, seconds=one.time / whole.count)
+            for one in operators
+        ),
+        call_s=whole.cpu_time_total * 1e-6 / whole.count,
+        calls=whole.count,
+        rows=rows,
+    )

@@ -179,10 +179,14 @@ class FakeTorchCuda:
             raise RuntimeError("CUDAPluggableAllocator does not yet support getDeviceStats")
         return held
 
-    def synchronize(self, device: int) -> None:
+    def memory_stats(self, device: int) -> dict[str, int]:
+        """Tell how often memory was taken: once for each byte of it."""
+        return {"allocation.all.allocated": self.memory_reserved(device)}
+
+    def synchronize(self, device: int | None = None) -> None:
         if self.failure:
             raise RuntimeError(self.failure)
-        self.waited.append(device)
+        self.waited.append(self.present if device is None else device)
 
 
 @dataclass

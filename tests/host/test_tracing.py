@@ -6,6 +6,7 @@ import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -155,3 +156,17 @@ def test_another_tool_is_left_alone() -> None:
         untraced(call)
 
     assert "call" in seen
+
+
+@pytest.mark.parametrize(
+    ("torch", "seen"),
+    [
+        (SimpleNamespace(autograd=SimpleNamespace(_profiler_enabled=lambda: True)), True),
+        (SimpleNamespace(autograd=SimpleNamespace(_profiler_enabled=lambda: False)), False),
+        (SimpleNamespace(), False),  # a version that does not tell
+    ],
+)
+def test_the_profiler_of_pytorch_is_seen(torch: Any, seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", torch)
+
+    assert seen == ("torch.profiler" in lasting_tracers())

@@ -104,7 +104,7 @@ def answer(tmp_path: Path, item: pytest.Item, profile: Any) -> tuple[ProfiledCal
     """Return what a fresh process replies whose measurement has this profile."""
     reply = tmp_path / "reply.json"
     task = WorkerTask(role="operators", node=item.nodeid, reply_to=str(reply))
-    subject: Any = SimpleNamespace(profile=profile)
+    subject: Any = SimpleNamespace(profile=profile, elsewhere=False)
     with pytest.raises(pytest.skip.Exception):
         OneShotWorker(task).measure(item, subject, "")
     result = decode_result(reply.read_bytes())

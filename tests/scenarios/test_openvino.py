@@ -101,6 +101,14 @@ def test_fp32_is_fp32_where_openvino_would_take_bf16() -> None:
     assert np.abs(outputs[0] - outputs[1]).max() < 1e-5  # bf16 differs by 1e-2
 
 
+def test_a_smaller_precision_differs_by_nature() -> None:
+    """It is no fault to warn of; flips and the difference of probabilities say how much it is."""
+    scenario = openvino_bf16(fitted("mlp"), X=data_of("mlp")[1])
+
+    assert "max |Δp| 0.0" in scenario.context["parity"]
+    assert "warning" not in scenario.context
+
+
 @pytest.mark.parametrize("kind", ["forest", "linear svc", "neighbours"])
 def test_what_openvino_does_not_know_is_skipped_with_its_reason(kind: str) -> None:
     with pytest.raises(ScenarioUnavailable) as caught:

@@ -60,6 +60,7 @@ class TestTorch(OfModule):
 class TestTorchCompile(OfModule):
     factory = staticmethod(torch_compile)
     batch_sizes = (7,)
+    test_a_fresh_process_needs_its_imports_alone: Any = None  # compiled code are modules of their own
 
 
 class TestTorchInt8(OfModule):

@@ -10,6 +10,7 @@ import pytest
 from fakes.gpus import FakeTensor, FakeTorch
 
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.core.operators import profile_of
 from pytest_hwperf.host.worker_protocol import SHARES_COMPILED
 from pytest_hwperf.scenarios import cache, torch_compiled
 from pytest_hwperf.scenarios.estimators import inspect_estimator, is_module
@@ -18,7 +19,7 @@ from pytest_hwperf.scenarios.torch_compiled import CountingCompiler, compiled_co
 from pytest_hwperf.scenarios.torch_cuda import GpuState, check_gpu, gpu_state, on_gpu, without_tf32
 from pytest_hwperf.scenarios.torch_int8 import Trial, refused
 from pytest_hwperf.scenarios.torch_modules import SizeCounter, module_rows, output_of
-from pytest_hwperf.scenarios.torch_operators import operator_times
+from pytest_hwperf.scenarios.torch_operators import calls_of, operator_times
 
 SURE = [[0.25, 0.75], [0.5, 0.5]]
 USABLE = GpuState(driver="580.65", hidden=False, built="13.0", available=True)
@@ -128,6 +129,32 @@ def test_operators_are_counted_without_those_that_they_call() -> None:
 
     assert [("aten::addmm", 2), ("aten::linear", 2)] == [(one.operator, one.calls) for one in found]
     assert [100e-6, 5e-6] == pytest.approx([one.time for one in found])
+
+
+def averages_of(*events: tuple[str, int, float, float]) -> list[Any]:
+    names = ("key", "count", "self_cpu_time_total", "cpu_time_total")
+    return [SimpleNamespace(**dict(zip(names, event, strict=True))) for event in events]
+
+
+def test_operators_are_shares_of_the_calls_that_were_profiled() -> None:
+    """Four calls of 1 ms: 0.9 ms of a call are products, two each; 0.05 ms is the call's own Python."""
+    whole, product, shape = (
+        ("a call of the model", 4, 200.0, 4000.0),
+        ("aten::addmm", 8, 3600.0, 3600.0),
+        ("aten::t", 8, 200.0, 200.0),
+    )
+
+    found = calls_of(averages_of(product, whole, shape), 256)
+
+    assert ("torch profile", 4, 256) == (found.source, found.calls, found.rows)
+    assert [("aten::addmm", 2), ("aten::t", 2)] == [(one.kind, one.calls) for one in found.operators]
+    assert [1e-3, 0.9e-3, 0.05e-3] == pytest.approx([found.call_s, *(one.seconds for one in found.operators)])
+    assert 0.95 == pytest.approx(profile_of(found, 2e-3).coverage)
+
+
+def test_a_profile_without_a_call_is_refused() -> None:
+    with pytest.raises(MeasurementError, match="holds no whole call"):
+        calls_of(averages_of(("aten::addmm", 8, 1.0, 1.0)), 256)
 
 
 def nothing(name: str) -> None:

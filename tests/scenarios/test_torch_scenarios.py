@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_hwperf.core.contracts import Compiling, Probabilities, ScenarioFactory
+from pytest_hwperf.core.contracts import Compiling, Probabilities, Profiled, ScenarioFactory
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.statements import cause_of
+from pytest_hwperf.host.tracing import lasting_tracers
 from pytest_hwperf.measure.subjects import subject_of_scenario
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.onnx import onnx_fp32
@@ -197,7 +198,7 @@ def test_the_digest_is_about_the_code_of_forward() -> None:
         (perceptron(), IMAGES.astype("int64"), UsageProblem, "int64 of shape .*: give X in the shape and type"),
         (nn.Flatten(0), IMAGES, MeasurementError, r"outputs of shape \(4096,\) for 64 rows"),
         (nn.LSTM(8, 2), IMAGES[:, 0], UsageProblem, "LSTM returns a tuple, and scenarios take one tensor"),
-        (perceptron().double(), IMAGES, UsageProblem, "does not take rows"),
+        (perceptron().double(), IMAGES, ScenarioUnavailable, "the weights of Sequential are float64"),
         (
             nn.Sequential(nn.Embedding(9, 2).half()),
             np.zeros((4, 1), int),
@@ -261,6 +262,46 @@ def test_a_module_that_int8_leaves_alone_is_never_called_int8(model: Any, kind: 
         torch_int8(model, X=IMAGES)
 
     assert kind == cause_of(refused.value).kind
+
+
+def test_products_lead_where_they_are_most_of_the_work() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512))
+    scenario = torch_fp32(model, X=IMAGES)
+
+    assert isinstance(scenario, Profiled)
+    found = scenario.operators(np.resize(IMAGES, (256, 1, 8, 8)), 256)
+
+    assert ("aten::addmm", 256) == (found.operators[0].kind, found.rows)
+    assert sum(one.seconds for one in found.operators) <= found.call_s
+
+
+def test_nothing_is_timed_under_the_profiler() -> None:
+    """A latency that was taken there would hold its microseconds for each operator."""
+    assert "torch.profiler" not in lasting_tracers()
+    with torch.autograd.profiler.profile():
+        assert "torch.profiler" in lasting_tracers()
+    assert "torch.profiler" not in lasting_tracers()
+
+
+def test_a_scenario_is_profiled_on_a_copy_of_its_own_when_it_has_been_timed() -> None:
+    """The calls that are timed see no profiler, before the profile is taken or after it."""
+    seen = list[bool]()
+
+    def forward(self: Any, rows: Any) -> Any:  # noqa: ARG001 - a method
+        seen.append(torch.autograd._profiler_enabled())
+        return rows.flatten(1)
+
+    scenario = torch_fp32(made(forward), X=IMAGES)
+    predictor = scenario.load()
+    batch = predictor.batches(IMAGES, 32)[0]
+    seen.clear()
+
+    predictor.predict(batch)
+    scenario.operators(IMAGES, 32)
+    predictor.predict(batch)
+
+    assert [False, False, False] == [seen[0], seen[1], seen[-1]]  # the second warms the copy up
+    assert all(seen[2:-1])
 
 
 @pytest.mark.parametrize("factory", [torch_cuda, torch_cuda_fp16])

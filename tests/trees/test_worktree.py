@@ -303,6 +303,7 @@ def test_an_interrupted_git_is_ended(repository: Path, tmp_path: Path, monkeypat
             top_of(repository)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)  # discards one that waits for another thread of this process
         signal.signal(signal.SIGALRM, before)
 
     with pytest.raises(ProcessLookupError):

@@ -13,10 +13,11 @@ from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY
 from pytest_hwperf.core.records import Reading
 from pytest_hwperf.core.units import show
+from pytest_hwperf.host.gpu_work import synchronise, uses_cuda
 from pytest_hwperf.meters.energy.counter_check import Check, check_counters
 from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Opening, Traits, refusal_warnings
 from pytest_hwperf.meters.energy.counters import Counters, seconds_suspended
-from pytest_hwperf.meters.energy.cuda import synchronise, uses_cuda, visible_boards
+from pytest_hwperf.meters.energy.cuda import visible_boards
 from pytest_hwperf.meters.energy.nvml_counters import EnergyCounters, PowerCounters
 from pytest_hwperf.meters.energy.nvml_library import Board, BoardProcess, Library
 

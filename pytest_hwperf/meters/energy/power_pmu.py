@@ -94,14 +94,29 @@ def open_event(kind: int, config: int, cpu: int) -> int:
     Raises:
         OSError: of any errno; EACCES and EPERM without the right to, EPERM or ENOSYS where a container forbids it.
     """
+    return perf_event_open(attributes(kind, config), _ANY_PROCESS, cpu)
+
+
+def perf_event_open(described: bytes, process: int, cpu: int) -> int:
+    """Open an event; return its descriptor.
+
+    Args:
+        described: the bytes of perf_event_attr.
+        process: number of a process or thread, 0 for this one, -1 for all.
+        cpu: number of a CPU, -1 for each that the process runs on.
+
+    Raises:
+        OSError: of any errno.
+    """
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.restype = ctypes.c_long
-    pointed = ctypes.create_string_buffer(attributes(kind, config), _ATTRIBUTES.size)
-    arguments = (_PERF_EVENT_OPEN, ctypes.addressof(pointed), _ANY_PROCESS, cpu, _NO_GROUP, _CLOEXEC)
+    pointed = ctypes.create_string_buffer(described, len(described))
+    arguments = (_PERF_EVENT_OPEN, ctypes.addressof(pointed), process, cpu, _NO_GROUP, _CLOEXEC)
     descriptor = int(call(*map(ctypes.c_long, arguments)))
     if descriptor < 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), f"perf_event_open on CPU {cpu}")
+        where = f"on CPU {cpu}" if process == _ANY_PROCESS else f"of thread {process}"
+        raise OSError(number, os.strerror(number), f"perf_event_open {where}")
     return descriptor
 
 

@@ -4,7 +4,8 @@ import pytest
 from fakes.nvml import FakeCupy, FakeTorchCuda, torch_with
 
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.meters.energy.cuda import synchronise, uses_cuda, visible_boards
+from pytest_hwperf.host.gpu_work import synchronise, uses_cuda
+from pytest_hwperf.meters.energy.cuda import visible_boards
 from pytest_hwperf.meters.energy.nvml_library import Board
 
 UUIDS = (

@@ -1,0 +1,63 @@
+"""`hwperf report --from loadgen:DIR`: the logs of MLPerf LoadGen as a report of this package."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli.report import INVALID, OK
+
+SUMMARY = """\
+Scenario : SingleStream
+Result is : VALID
+ * Early stopping 90.0th percentile estimate: 506852
+QPS w/o loadgen overhead        : 1755.99
+50.00 percentile latency (ns)   : 502626
+90.00 percentile latency (ns)   : 506211
+97.00 percentile latency (ns)   : 600000
+"""
+DETAIL = ':::MLLOG {"key": "result_query_count", "value": 5251, "time_ms": 1.5}\n'
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    (tmp_path / "mlperf_log_summary.txt").write_text(SUMMARY, encoding="utf-8")
+    (tmp_path / "mlperf_log_detail.txt").write_text(DETAIL, encoding="utf-8")
+    return tmp_path
+
+
+def test_percentiles_bounds_and_rates_are_shown_and_written(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written = logs / "out.json"
+
+    assert OK == main(["report", f"--from=loadgen:{logs}", f"--json={written}"])
+    shown = capsys.readouterr().out
+    assert "latency p50" in shown
+    assert "5251 calls" in shown
+    assert "LoadGen: VALID" in shown
+    (judgement,) = json.loads(written.read_text(encoding="utf-8"))["report"]["judgements"]
+    figures = {(one["metric"], one["statistic"]): one["estimate"] for one in judgement["figures"]}
+    assert figures.keys() == {("latency", "p50"), ("latency", "p90"), ("throughput", "mean")}
+    assert figures["latency", "p90"]["value"] == pytest.approx(506211e-9)
+    assert figures["latency", "p90"]["high"] == pytest.approx(506852e-9)
+    assert judgement["run"]["conditions"] == {"load": "single_stream"}
+
+
+def test_a_run_that_loadgen_calls_invalid_is_no_success(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (logs / "mlperf_log_summary.txt").write_text(SUMMARY.replace("VALID", "INVALID"), encoding="utf-8")
+
+    assert INVALID == main(["report", f"--from=loadgen:{logs}"])
+    assert "warning: LoadGen calls this run INVALID" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("origin", "said"),
+    [
+        ("loadgen:none", "mlperf_log_summary.txt is not there, or no file of LoadGen"),
+        ("loadgen:", "write loadgen:DIR"),
+        ("locust:x", "write loadgen:DIR"),
+    ],
+)
+def test_anything_else_is_a_usage_error(origin: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert USAGE == main(["report", f"--from={origin}"])
+    assert said in capsys.readouterr().err

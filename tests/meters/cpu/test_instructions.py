@@ -1,0 +1,149 @@
+"""Instructions by perf events: which threads are counted, and what is said where there is no counter."""
+
+import errno
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fakes.power_pmu import tell_paranoia
+
+from pytest_hwperf.core.errors import MeterUnavailable
+from pytest_hwperf.core.records import Reading
+from pytest_hwperf.meters.cpu.instructions import InstructionMeter, attributes, instruction_meter
+
+THREADS = (17, 21)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    for thread in THREADS:
+        (tmp_path / "proc/self/task" / str(thread)).mkdir(parents=True)
+    return str(tmp_path)
+
+
+class Counters:
+    """A counter of each thread, in descriptors of its own; what it reads is what a test has set."""
+
+    def __init__(self, refusals: dict[int, int] | None = None) -> None:
+        self.refusals = refusals or {}
+        self.opened = dict[int, int]()  # descriptor → thread
+        self.counts = dict[int, tuple[int, int, int]]()  # thread → value, enabled, running
+
+    def open(self, thread: int) -> int:
+        if number := self.refusals.get(thread):
+            raise OSError(number, os.strerror(number))
+        descriptor = os.open(os.devnull, os.O_RDONLY)
+        self.opened[descriptor] = thread
+        return descriptor
+
+    def read(self, descriptor: int, size: int) -> bytes:
+        assert size == 24
+        return struct.pack("=QQQ", *self.counts[self.opened[descriptor]])
+
+
+def opened(root: str, counters: Counters) -> InstructionMeter:
+    return instruction_meter(root, counters.open, "x86_64")
+
+
+def reading(before: dict[int, tuple[int, int, int]], after: dict[int, tuple[int, int, int]]) -> Reading:
+    counters = Counters()
+    descriptors = [counters.open(thread) for thread in before]
+    meter = InstructionMeter(descriptors, counters.read)
+    counters.counts = before
+    started = meter.start()
+    counters.counts = after
+    found = meter.end(started)
+    meter.close()
+    for descriptor in descriptors:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+    return found
+
+
+def test_instructions_of_all_threads_are_added_up() -> None:
+    before = {17: (1000, 50, 50), 21: (10, 40, 40)}
+    after = {17: (1700, 90, 90), 21: (310, 80, 80)}
+
+    assert Reading(value=1000.0) == reading(before, after)
+
+
+def test_a_counter_that_was_lent_to_others_gives_no_value() -> None:
+    """The kernel would scale it up: that is an estimate. 20 of 80 ns are missing."""
+    found = reading({17: (0, 0, 0), 21: (0, 0, 0)}, {17: (500, 40, 20), 21: (500, 40, 40)})
+
+    assert (None, "others used the counter for 25% of the window") == (found.value, found.reason)
+
+
+def test_every_thread_is_opened_and_one_that_has_ended_left_out(root: str) -> None:
+    counters = Counters({17: errno.ESRCH})
+    meter = opened(root, counters)
+
+    assert [21] == [*counters.opened.values()]
+    meter.close()
+
+
+def test_without_proc_this_process_is_opened(tmp_path: Path) -> None:
+    counters = Counters()
+    opened(str(tmp_path), counters).close()
+
+    assert [0] == [*counters.opened.values()]
+
+
+def test_user_space_is_counted_with_what_threads_start() -> None:
+    """Generic hardware event 1; inherit, exclude_kernel and exclude_hv are bits 1, 5 and 6; both times are read."""
+    kind, size, config, _, _, read_format, flags, *rest = struct.unpack("=IIQQQQQIIQ", attributes())
+
+    assert (0, 64, 1, 3, 0b1100010, [0, 0, 0]) == (kind, size, config, read_format, flags, rest)
+
+
+def forbid(level: str) -> Callable[[Path], None]:
+    return lambda root: tell_paranoia(root, level) if level else None
+
+
+@pytest.mark.parametrize(
+    ("number", "level", "why"),
+    [
+        (errno.ENOENT, "", "this machine has no counter of instructions (No such file or directory): hypervisors"),
+        (errno.EOPNOTSUPP, "", "this machine has no counter of instructions"),
+        (errno.EACCES, "4", "perf events are forbidden (perf_event_paranoid is 4): sudo sysctl"),
+        (errno.EPERM, "", "perf events are forbidden here, as in many containers"),
+        (errno.EPERM, "none", "perf events are forbidden here, as in many containers"),
+    ],
+)
+def test_why_there_is_no_counter_is_said(root: str, number: int, level: str, why: str) -> None:
+    """And what was opened before is closed."""
+    forbid(level)(Path(root))
+    counters = Counters({21: number})
+
+    with pytest.raises(MeterUnavailable) as refused:
+        opened(root, counters)
+    assert str(refused.value).startswith(why)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(next(iter(counters.opened)))
+
+
+def test_other_machines_have_other_calls(root: str) -> None:
+    with pytest.raises(MeterUnavailable, match="x86-64 only"):
+        instruction_meter(root, Counters().open, "aarch64")
+
+
+def test_where_all_threads_have_ended_nothing_is_counted(root: str) -> None:
+    with pytest.raises(MeterUnavailable, match="no thread of this process"):
+        opened(root, Counters(dict.fromkeys(THREADS, errno.ESRCH)))
+
+
+def test_this_kernel_answers_one_way_or_the_other() -> None:
+    """The real call: a count of work, or a reason."""
+    try:
+        meter = instruction_meter()
+    except MeterUnavailable as reason:
+        assert str(reason)  # noqa: PT017 - both ways are right
+        return
+    started = meter.start()
+    sum(range(100_000))
+    found = meter.end(started)
+    meter.close()
+
+    assert found.value is None or found.value > 100_000
