@@ -80,6 +80,18 @@ def test_predictions_that_nobody_checks_and_rows_that_are_the_same(pytester: pyt
     assert "every call gets the same values (60 rows): caches and branch predictors learn them" in text
 
 
+def test_an_array_that_is_computed_after_its_call(pytester: pytest.Pytester) -> None:
+    source = """
+        class Later:
+            def is_ready(self): return False
+            def block_until_ready(self): return self
+
+        def test_it(hwperf): hwperf(Later)
+    """
+
+    assert "Later before it was computed: end it with .block_until_ready()" in shown(pytester, source)
+
+
 def test_too_few_examples(pytester: pytest.Pytester) -> None:
     """8 of 10 reach from 49 to 96 %, so that 0.7 is not decided: (30.7 / 10)² times as many would."""
     source = """
