@@ -66,6 +66,11 @@ def complete_tests() -> list[str]:
     return [code for _, code in blocks("python") if re.match(r"import |from ", code) and tested.search(code)]
 
 
+def needs_a_runtime(code: str) -> bool:
+    """Whether an example takes an optional runtime, which is not installed for most tests."""
+    return "pytest.importorskip(" in code
+
+
 def section(page: Path, title: str) -> str:
     """Return the text under one heading of the second level."""
     return text_of(page).partition(f"\n## {title}\n")[2].partition("\n## ")[0]
@@ -84,7 +89,7 @@ def test_complete_examples_run_and_only_the_first_fails(
 ) -> None:
     """Its verdicts and its table are those that the README shows, whatever the numbers are."""
     monkeypatch.setenv("COLUMNS", "100")
-    examples = complete_tests()
+    examples = [code for code in complete_tests() if not needs_a_runtime(code)]
     assert examples
     for number, code in enumerate(examples):
         pytester.makepyfile(**{f"test_example_{number}": code})
@@ -97,6 +102,21 @@ def test_complete_examples_run_and_only_the_first_fails(
     reported = [line for line in shown if line.startswith(REPORTED)]
     assert len(reported) > 4  # two verdicts and three rows
     assert [] == [line for line in reported if line not in actual]
+
+
+@pytest.mark.live
+@pytest.mark.runtime
+def test_complete_examples_of_runtimes_run(pytester: pytest.Pytester) -> None:
+    """What this machine has not, such as a GPU, is skipped."""
+    pytest.importorskip("torch", reason="the extra torch is not installed")
+    examples = [code for code in complete_tests() if needs_a_runtime(code)]
+    assert examples
+    for number, code in enumerate(examples):
+        pytester.makepyfile(**{f"test_example_{number}": code})
+    outcomes = pytester.runpytest_subprocess(*QUICK).parseoutcomes()
+
+    assert outcomes["passed"] >= len(examples)
+    assert set() == outcomes.keys() - {"passed", "skipped", "warnings"}
 
 
 def unnumbered(output: str) -> list[str]:
