@@ -11,7 +11,7 @@ from pytest_hwperf.core.records import Comparison, replace
 def explained(
     decided: Mapping[Hypothesis, Comparison], profiles: Iterable[PairedProfiles]
 ) -> dict[MeasurementKey, Comparison]:
-    """Return each comparison; that of a median latency with the operator that moved, where both profiles are known.
+    """Return each comparison; that of a median latency that changed with the operator that moved, where it is known.
 
     The profiles give the shares, and the pairs the times that are shared out.
     """
@@ -19,7 +19,8 @@ def explained(
     for one in profiles:
         key = (one.measurement, *MEDIAN_LATENCY)
         found = comparisons.get(key)
-        if found and found.baseline is not None and found.candidate is not None:
+        changed = found and found.outcome in ("regressed", "improved")  # of a change that may be none, a share is noise
+        if found and changed and found.baseline is not None and found.candidate is not None:
             sides = profile_of(one.baseline, found.baseline), profile_of(one.candidate, found.candidate)
             comparisons[key] = replace(found, moved=moved_most(*sides))
     return comparisons

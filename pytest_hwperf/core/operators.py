@@ -101,8 +101,7 @@ def by_kind(operators: Iterable[Operator]) -> Mapping[str, float]:
 def moved_most(baseline: OperatorProfile, candidate: OperatorProfile) -> Statement:
     """Name the kind of operator whose time has moved most in the direction of the whole change, with its share of it.
 
-    Nodes have other names after another conversion, so that kinds are compared; the node is named where the kind has
-    one only.
+    Nodes have other names after another conversion, so that kinds are compared; a node is named where it is known.
     """
     for side, profile in (("baseline", baseline), ("candidate", candidate)):
         if profile.withheld:
@@ -117,13 +116,19 @@ def moved_most(baseline: OperatorProfile, candidate: OperatorProfile) -> Stateme
         return state("framework moved", share=own / abs(change) if change else 0.0)
     return state(
         "operator moved",
-        operator=_named(kind, candidate.operators if kind in now else baseline.operators),
+        operator=_named(kind, baseline.operators, candidate.operators, sign),
         baseline=then.get(kind, 0.0),
         candidate=now.get(kind, 0.0),
         share=moves[kind] / abs(change) if change else 0.0,
     )
 
 
-def _named(kind: str, operators: Sequence[Operator]) -> str:
-    names = [one.name for one in operators if one.kind == kind]
-    return f"{kind} ({names[0]})" if len(names) == 1 and names[0] else kind
+def _named(kind: str, baseline: Sequence[Operator], candidate: Sequence[Operator], sign: float) -> str:
+    """Return the kind with its only node, or the node that moved most where both sides have the same ones."""
+    then, now = ({one.name: one.seconds for one in side if one.kind == kind} for side in (baseline, candidate))
+    names = [*(now or then)]
+    if len(names) == 1 and names[0]:
+        return f"{kind} ({names[0]})"
+    if then.keys() != now.keys() or "" in now:
+        return kind
+    return f"{kind} (most of it in {max(names, key=lambda name: sign * (now[name] - then[name]))})"

@@ -43,12 +43,12 @@ Doubt = Literal[
     "could have caught", "could have caught points", "slower than fp32", "waited for gpu",
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
-    "no profiler", "work uncounted", "integer work", "no peaks", "slopes",
+    "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "degrades",
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
-    "crowded threads", "crowded pool", "constant input", "few examples",
+    "crowded threads", "crowded pool", "constant input", "few examples", "not waited for",
     "mean only", "other batch served", "predictions not checked",
 ]  # fmt: skip
 # What has to be known of a sweep.
@@ -176,6 +176,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "work uncounted": "not counted are {kinds}, {share:.0%} of the operators: the work is more than the figures",
     "integer work": "most of its work is on integers, and the peaks of this machine are those of float32",
     "no peaks": "the peaks of this machine with {threads:count thread} are not known: hwperf doctor measures them",
+    "under load": "a latency under a load holds waiting too: profile the same scenario without one",
     "slopes": "counted by two differences of lengths, {apart:.2%} apart",
     "no profiler": "the runtime of {scenario} shows no operators",
     "operators unknown": "operators of the {side} are not known: {why}",
@@ -190,6 +191,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "{variable}={fitting} before Python starts, or call it under threadpoolctl.threadpool_limits({fitting})",
     "constant input": "every call gets the same values ({rows:count row}): caches and branch predictors learn them, "
     "and calls on changing rows take longer; give rows that differ, and batch_size=",
+    "not waited for": "the call returned {value} before it was computed: end it with .block_until_ready()",
     "few examples": "{n:count example} cannot decide this: about {needed:.0f} would, if the share stays the same",
     "mean only": "{tests} limit a mean alone (latency_mean_ms, throughput_min_qps), which a few slow calls hardly "
     "move: add latency_p95_ms or latency_p99_ms",

@@ -3,7 +3,7 @@
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.operators import OperatorProfile, profile_of
 from pytest_hwperf.core.roofline import Peaks, Roofline, roofline_of
-from pytest_hwperf.core.statements import said, state
+from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.measure.subjects import Subject
 
 
@@ -15,7 +15,12 @@ def operator_profile(subject: Subject, latency_s: float) -> OperatorProfile:
             return profile_of(subject.profile(), latency_s)
         except MeasurementError as error:
             reason = said(error)
-    return OperatorProfile(source="", calls=0, latency_s=latency_s, coverage=0.0, withheld=reason)
+    return withheld_profile(reason, latency_s)
+
+
+def withheld_profile(why: Statement, latency_s: float) -> OperatorProfile:
+    """Return a profile that says why nothing is known."""
+    return OperatorProfile(source="", calls=0, latency_s=latency_s, coverage=0.0, withheld=why)
 
 
 def roofline(subject: Subject, latency_s: float, peaks: Peaks | None) -> Roofline | None:

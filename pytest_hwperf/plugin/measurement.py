@@ -29,7 +29,7 @@ from pytest_hwperf.host.peaks import read_peaks
 from pytest_hwperf.host.tracing import lasting_tracers, trace_conditions
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.measure.fresh_process import cold_samples, memory_samples
-from pytest_hwperf.measure.operators import operator_profile, roofline
+from pytest_hwperf.measure.operators import operator_profile, roofline, withheld_profile
 from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import SamplingLimits
@@ -63,18 +63,21 @@ def measure(item: pytest.Item, subject: Subject, label: str) -> Run:
             run = _extended(run, (), dict.fromkeys(taken_by(role), state("elsewhere")))
         elif _asks(item, taken_by(role)):
             run = _extended(run, *_ask_for(item, role, label))
-    run = _extended(run, *counted_by_callgrind(item, label))
+    if not subject.elsewhere:
+        run = _extended(run, *counted_by_callgrind(item, label))
     if _asks(item, taken_by("memory", "session")):
         run = _extended(run, *arena_samples(subject))
-    return _profiled(run, subject) if session_of(item.config).settings.operators else run
+    return _profiled(item, run, subject) if session_of(item.config).settings.operators else run
 
 
-def _profiled(run: Run, subject: Subject) -> Run:
+def _profiled(item: pytest.Item, run: Run, subject: Subject) -> Run:
     """Add where the time of a call goes; nothing where no time was taken, or where there is no runtime to ask."""
     latency = run.sample(MEDIAN_LATENCY[0])
     if latency is None or not subject.scenario:
         return run
     call_s = median(latency.values)
+    if test_of(item).markers.load:
+        return replace(run, operators=withheld_profile(state("under load"), call_s))
     profile, limits = operator_profile(subject, call_s), roofline(subject, call_s, read_peaks(run.machine))
     return replace(run, operators=profile, roofline=limits)
 
@@ -187,7 +190,8 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     if under is not None:
         samples, unmeasured = under.samples(samples, unmeasured, rows)
     net, withheld = idle.taken_off(measured, samples, rows)
-    stages = stage_samples(staged, median(measured.latency_s), warnings) if staged else []
+    call_s = None if under else median(measured.latency_s)  # a latency under a load holds waiting
+    stages = stage_samples(staged, call_s, warnings) if staged else []
     exact, missing = exact_samples(subject, predicted)
     run = replace(
         run,

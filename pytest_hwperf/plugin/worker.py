@@ -107,7 +107,9 @@ class OneShotWorker:
         config = item.config
         if subject.elsewhere:
             why = str(state("elsewhere"))
-            return WorkerResult(values={}, reasons=dict.fromkeys(taken_by("memory", "cold"), why), notes=[], runs=[])
+            return WorkerResult(
+                values={}, reasons=dict.fromkeys(taken_by("memory", "cold", "counts"), why), notes=[], runs=[]
+            )
         under = test_of(item).markers.load
         load = loader_of(subject, partial(served_by, under) if under else None)
         if self._task.role == "cold":

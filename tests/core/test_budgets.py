@@ -50,6 +50,7 @@ def test_every_keyword_of_the_public_interface_is_known() -> None:
         "model_size_max_mb",
         "cpu_time_max_ms",
         "cpu_max_percent",
+        "instructions_max",
         "energy_budget_mj",
         "goodput_min_qps",
     } == set(BUDGET_KEYWORDS)

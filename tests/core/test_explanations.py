@@ -72,6 +72,14 @@ def test_an_operator_that_was_written_over_is_noticed(report: Report) -> None:
     assert any(".moved" in line for line in recompute(replace(report, gates=(other,))).disagreements)
 
 
+def test_where_nothing_changed_nothing_moved() -> None:
+    """A share of a change that may be none says nothing."""
+    equal = gates.hypothesis(1)
+    profiles = replace(PROFILES, measurement=equal.measurement)
+
+    assert explained(decide(gates.build([0.3, 0.0], Random(1))), [profiles])[equal.key].moved is None
+
+
 def test_what_was_not_profiled_has_no_operator() -> None:
     """Nor has a measurement that the pairs have not decided."""
     decided = decide(gates.build([0.3, 0.0], Random(1)))

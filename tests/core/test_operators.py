@@ -10,6 +10,7 @@ from pytest_hwperf.core.operators import (
     moved_most,
     profile_of,
 )
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.statements import state
 
 LONG_S = 1e-3
@@ -101,10 +102,26 @@ def test_an_operator_that_is_gone_made_the_call_faster() -> None:
     assert str(moved_most(before, after)).startswith("Erf (erf) takes 0 s of a call, 300 µs in the baseline: 75%")
 
 
-def test_several_nodes_of_a_kind_are_named_by_it_alone() -> None:
-    before, after = (profile_of(profiled(("Gemm", us), ("Gemm", us)), 2 * us * 1e-6) for us in (500, 600))
+def layers(*microseconds: float, names: str = "abc") -> OperatorProfile:
+    """A model of nothing but products, each a node of its own."""
+    one = ProfiledOperator(name="", kind="Gemm", calls=1, seconds=0.0)
+    operators = tuple(replace(one, name=name, seconds=us * 1e-6) for name, us in zip(names, microseconds, strict=False))
+    whole = sum(microseconds) * 1e-6
+    return profile_of(ProfiledCalls(source="fake", operators=operators, call_s=whole, calls=1, rows=256), whole)
 
-    assert str(moved_most(before, after)).startswith("Gemm takes 1.20 ms of a call, 1.00 ms in the baseline")
+
+def test_of_several_nodes_of_a_kind_the_one_that_moved_is_named() -> None:
+    moved = str(moved_most(layers(500, 300, 200), layers(520, 480, 200)))
+
+    assert moved.startswith("Gemm (most of it in b) takes 1.20 ms of a call, 1.00 ms in the baseline")
+    assert "Gemm (most of it in a)" in str(moved_most(layers(900, 300), layers(500, 310)))
+
+
+def test_nodes_that_one_side_does_not_have_are_named_by_their_kind() -> None:
+    """Another conversion may have given other names."""
+    moved = moved_most(layers(500, 500, names="xy"), layers(600, 600))
+
+    assert str(moved).startswith("Gemm takes 1.20 ms")
 
 
 def test_what_is_outside_of_operators_may_have_moved() -> None:

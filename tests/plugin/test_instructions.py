@@ -192,7 +192,7 @@ def test_a_fresh_process_makes_the_calls(
     task = WorkerTask(role="instructions", node=request.node.nodeid, reply_to=str(reply))
     stream = Stream(lambda: made.append(1), None)
     loaded = SimpleNamespace(stream=lambda: stream, scope=nullcontext)
-    subject: Any = SimpleNamespace(load_one=lambda: loaded)
+    subject: Any = SimpleNamespace(load_one=lambda: loaded, elsewhere=False)
     with pytest.raises(pytest.skip.Exception):
         OneShotWorker(task).measure(request.node, subject, "")
     result = decode_result(reply.read_bytes())

@@ -14,6 +14,7 @@ from pytest_hwperf.plugin.worker import OneShotWorker
 
 QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-json=report.json")
 TEST = """
+import pytest
 from contextlib import nullcontext
 from fakes.simulated_time import spend
 from pytest_hwperf.core.errors import MeasurementError
@@ -80,6 +81,16 @@ def test_operators_are_scaled_to_the_measured_median(pytester: pytest.Pytester) 
     )
     assert written["callable"] is None
     assert 9e-4 == pytest.approx(written["profiled"]["operators"][0]["seconds"], rel=0.05)
+
+
+def test_a_latency_under_a_load_is_not_shared_out(pytester: pytest.Pytester) -> None:
+    """It holds waiting, which is no operator's."""
+    under = "@pytest.mark.hwload(kind='offline', calls=3)\ndef test_it"
+    pytester.makepyfile(test_it=TEST.replace("def test_it", under))
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-operators")
+
+    lines = [f"operators of {NODE} profiled", "  withheld: a latency under a load holds waiting too*"]
+    result.stdout.fnmatch_lines(lines)
 
 
 @pytest.mark.parametrize("ini", [False, True])
