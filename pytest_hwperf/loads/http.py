@@ -73,7 +73,8 @@ class Client:
         if not answer.is_success:
             said = " ".join(answer.text[:_LONGEST].split())
             raise MeasurementError(f"{request.method} {request.url}: {answer.status_code} {said}".rstrip())
-        return answer.content
+        content: bytes = answer.content
+        return content
 
     @contextmanager
     def opened(self, loop: Runner) -> Iterator[None]:
