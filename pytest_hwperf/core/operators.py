@@ -8,6 +8,16 @@ from pytest_hwperf.core.structs import Count, Record, Share, Size
 LEAST_COVERAGE = 0.8  # of a call: below it the profile says too little about the rest
 _LARGE_BATCH = 256  # rows from which on the profiler's own cost does not matter
 _LONG_OPERATOR_S = 20e-6  # mean of a call's operators from which on it does not: it costs 4 to 6 µs each
+# Kernels of one purpose, of which a runtime takes another when what stands beside it changes: MatMul, Add and Relu may
+# be one FusedGemm. Sides are compared by these.
+_FAMILIES: Mapping[str, str] = {
+    **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm", "MatMul"), "matrix products"),
+    **dict.fromkeys(("Conv", "FusedConv", "NhwcFusedConv"), "convolutions"),
+    **dict.fromkeys(
+        ("DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat", "QGemm", "QLinearMatMul"),
+        "integer matrix products",
+    ),
+}
 
 
 class ProfiledOperator(Record, frozen=True, kw_only=True):
@@ -90,24 +100,29 @@ def _why_withheld(profiled: ProfiledCalls, latency_s: float, coverage: float) ->
     return None
 
 
-def by_kind(operators: Iterable[Operator]) -> Mapping[str, float]:
-    """Return the seconds of each kind of operator in a call, the slowest first."""
+def by_family(operators: Iterable[Operator]) -> Mapping[str, float]:
+    """Return the seconds of each kind of operator in a call, kernels of one purpose together, the slowest first."""
     found: dict[str, float] = {}
     for one in operators:
-        found[one.kind] = found.get(one.kind, 0.0) + one.seconds
+        found[_family(one)] = found.get(_family(one), 0.0) + one.seconds
     return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _family(one: Operator) -> str:
+    return _FAMILIES.get(one.kind, one.kind)
 
 
 def moved_most(baseline: OperatorProfile, candidate: OperatorProfile) -> Statement:
     """Name the kind of operator whose time has moved most in the direction of the whole change, with its share of it.
 
-    Nodes have other names after another conversion, so that kinds are compared; a node is named where it is known.
+    Nodes have other names after another conversion, so that kinds are compared, kernels of one purpose together; a
+    node is named where it is known.
     """
     for side, profile in (("baseline", baseline), ("candidate", candidate)):
         if profile.withheld:
             return state("operators unknown", side=side, why=str(profile.withheld))
     change = candidate.latency_s - baseline.latency_s
-    then, now = by_kind(baseline.operators), by_kind(candidate.operators)
+    then, now = by_family(baseline.operators), by_family(candidate.operators)
     sign = 1.0 if change >= 0 else -1.0
     moves = {kind: sign * (now.get(kind, 0.0) - then.get(kind, 0.0)) for kind in (*then, *now)}
     kind = max(moves, key=moves.__getitem__, default="")
@@ -125,7 +140,7 @@ def moved_most(baseline: OperatorProfile, candidate: OperatorProfile) -> Stateme
 
 def _named(kind: str, baseline: Sequence[Operator], candidate: Sequence[Operator], sign: float) -> str:
     """Return the kind with its only node, or the node that moved most where both sides have the same ones."""
-    then, now = ({one.name: one.seconds for one in side if one.kind == kind} for side in (baseline, candidate))
+    then, now = ({one.name: one.seconds for one in side if _family(one) == kind} for side in (baseline, candidate))
     names = [*(now or then)]
     if len(names) == 1 and names[0]:
         return f"{kind} ({names[0]})"

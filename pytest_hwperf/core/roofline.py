@@ -250,6 +250,7 @@ _COUNTERS: Mapping[str, Callable[[GraphNode], float | None]] = {
     **dict.fromkeys(_REDUCED.split(), _each("inputs", 1)),
     **dict.fromkeys(("ReduceL2", "ReduceSumSquare", "ReduceL1", "DequantizeLinear", "Scaler"), _each("inputs", 2)),
     **dict.fromkeys(("QuantizeLinear", "Normalizer"), _each("inputs", 3)),
+    **dict.fromkeys(("Binarizer", "Imputer"), _each("inputs", 1)),
     "DynamicQuantizeLinear": _each("inputs", 5),
     **dict.fromkeys(("Softmax", "LogSoftmax"), _each("outputs", 5)),
     "BatchNormalization": _each("outputs", 4),

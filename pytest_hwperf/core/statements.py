@@ -170,8 +170,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "which the profiler's own cost of 5 µs an operator would be most: give batches of 256 rows, or calls above 20 µs "
     "an operator",
     "low coverage": "operators cover {coverage:.0%} of the call, less than {least:.0%}: their shares would say little",
-    "operator moved": "{operator} takes {candidate:s} of a call, {baseline:s} in the baseline: {share:.0%} of the "
-    "change",
+    "operator moved": "{operator}: {candidate:s} of a call, {baseline:s} in the baseline: {share:.0%} of the change",
     "framework moved": "no operator moved more than what is outside of them: {share:.0%} of the change",
     "work uncounted": "not counted are {kinds}, {share:.0%} of the operators: the work is more than the figures",
     "integer work": "most of its work is on integers, and the peaks of this machine are those of float32",

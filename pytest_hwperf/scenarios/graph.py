@@ -8,6 +8,7 @@ from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.roofline import Graph, GraphNode, Tensor, Work, count_work
 from pytest_hwperf.scenarios.ort import rejection_errors
 
+_KEEPING = ("Binarizer", "Imputer", "Normalizer", "Scaler")  # operators of `ai.onnx.ml` that keep shape and type
 _HALF_BYTES = ("INT4", "UINT4", "FLOAT4E2M1")  # two elements in a byte
 
 
@@ -44,7 +45,7 @@ def read_graph(model: Any, rows: int) -> Graph:
         _set_rows(value, rows)
     for value in sized.graph.output:  # as converters declare them, they may hide what follows from the inputs
         value.type.tensor_type.ClearField("shape")
-    inferred = onnx.shape_inference.infer_shapes(sized, data_prop=True).graph
+    inferred = _inferred(sized)
     known = {**_values([*inferred.input, *inferred.value_info, *inferred.output]), **weights}
     used = {name for node in inferred.node for name in node.input}
     ends = [one.name for one in (*inputs, *inferred.output)]
@@ -56,6 +57,28 @@ def read_graph(model: Any, rows: int) -> Graph:
         ),
         unknown=tuple(name for name in ends if name not in known),
     )
+
+
+def _inferred(sized: Any) -> Any:
+    """Infer shapes; where inference stops at an operator that keeps its input's, say so and go on behind it."""
+    import onnx
+
+    while True:
+        graph = onnx.shape_inference.infer_shapes(sized, data_prop=True).graph
+        shapes = {one.name: one for one in (*graph.input, *graph.value_info, *graph.output) if _values([one])}
+        stopped = next(
+            (
+                node
+                for node in graph.node
+                if node.op_type in _KEEPING and node.input[0] in shapes and node.output[0] not in shapes
+            ),
+            None,
+        )
+        if stopped is None or stopped.output[0] in {one.name for one in sized.graph.value_info}:
+            return graph
+        made = sized.graph.value_info.add()
+        made.CopyFrom(shapes[stopped.input[0]])
+        made.name = stopped.output[0]
 
 
 def _set_rows(value: Any, rows: int) -> None:

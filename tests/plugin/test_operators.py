@@ -9,6 +9,9 @@ import pytest
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.core.roofline import PeakRate, Peaks
+from pytest_hwperf.host.machine import describe_machine
+from pytest_hwperf.host.peaks import save_peaks
 from pytest_hwperf.host.worker_protocol import WorkerTask, decode_result
 from pytest_hwperf.plugin.worker import OneShotWorker
 
@@ -19,6 +22,7 @@ from contextlib import nullcontext
 from fakes.simulated_time import spend
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
+from pytest_hwperf.core.roofline import Work
 from pytest_hwperf.plugin.scenarios import ReadyScenario
 
 class Predictor:
@@ -40,8 +44,11 @@ class Profiled(Plain):
         gemm = ProfiledOperator(name="layer", kind="Gemm", calls=1, seconds=9e-3)
         return ProfiledCalls(source="fake profile", operators=(gemm,), call_s=1e-2, calls=9, rows=batch_size)
 
+    def work(self, batch_size): return Work(flops=1e6 * batch_size, moved_bytes=1e4, nodes=1)
+
 class Broken(Plain):
     name = "broken"
+    def work(self, batch_size): raise MeasurementError("its graph is torn")
     def operators(self, X, batch_size): raise MeasurementError("its profile is torn")
 
 def test_it(hwperf):
@@ -101,6 +108,20 @@ def test_nothing_is_profiled_unasked(pytester: pytest.Pytester, *, ini: bool) ->
 
     assert ini == (written["profiled"] is not None)
     assert ini == ("operators of" in result.stdout.str())
+
+
+def test_the_work_of_a_call_is_held_against_the_peaks(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2 MFLOP in 1 ms; at 4 GFLOP/s they take half of it. Without peaks there is the command that measures them."""
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(pytester.path))
+    unknown, _ = run(pytester, "--hwperf-operators")
+    save_peaks(describe_machine(), Peaks(rates=(PeakRate(threads=1, flops_per_s=4e9, bytes_per_s=1e9),)))
+    known, _ = run(pytester, "--hwperf-operators")
+
+    unknown.stdout.fnmatch_lines(["  a call: 2.00 MFLOP, 10.0 kB *", "  what limits it is not known: *hwperf doctor*"])
+    known.stdout.fnmatch_lines(["  compute-bound: at the peaks of this machine (4.00 GFLOP/s*"])
+    assert 1 == known.stdout.str().count("a call: 2.00 MFLOP")
 
 
 def test_a_baseline_keeps_no_operators(pytester: pytest.Pytester) -> None:

@@ -85,6 +85,19 @@ def test_texts_have_no_size() -> None:
     assert ("x", "y") == graph.unknown
 
 
+def test_shapes_are_known_behind_an_operator_that_keeps_them() -> None:
+    """Inference of `onnx` stops at an Imputer: two of them, each with a comparison an element, and a Relu behind."""
+    nodes = [
+        helper.make_node("Imputer", ["x"], ["a"], domain="ai.onnx.ml", imputed_value_floats=[0.0]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Imputer", ["b"], ["c"], domain="ai.onnx.ml", imputed_value_floats=[0.0]),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    work = count_work(read_graph(model_of(nodes, [value("x", None, 6)], [value("y", None, 6)]), 8))
+
+    assert ({}, 4 * 8 * 6) == (work.uncounted, work.flops)
+
+
 def test_trees_are_named_and_never_nothing() -> None:
     trees = helper.make_node("TreeEnsembleClassifier", ["x"], ["label", "y"], domain="ai.onnx.ml")
     model = model_of([trees], [value("x", None, 4)], [value("y", None, 2)])

@@ -2,6 +2,8 @@
 
 import platform
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -119,3 +121,30 @@ def test_without_valgrind_it_says_what_to_install(
 def test_a_request_does_nothing_outside_of_valgrind() -> None:
     """The real instructions: they answer with what was given."""
     assert 0 == valgrind_requests()(RUNNING)
+
+
+WORK = """
+from pytest_hwperf.meters.cpu.callgrind import count_calls
+
+def calls(count):
+    for _ in range(count):
+        sum(range({size}))
+
+print(*count_calls(calls))
+"""
+
+
+@pytest.mark.live
+@pytest.mark.runtime
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+def test_a_real_call_is_counted_under_valgrind(tmp_path: Path) -> None:
+    """An addition takes some hundred instructions, whatever else runs; both differences of lengths agree."""
+    bare = Command(arguments=[], directory=tmp_path, environment={})
+    under = under_callgrind(bare, tmp_path).under
+    done = subprocess.run(
+        [*under, sys.executable, "-c", WORK.format(size=1000)], check=True, capture_output=True, text=True, timeout=120
+    )
+    first, second = slopes(tmp_path, [int(word) for word in done.stdout.split()])
+
+    assert 10_000 < first < 1_000_000
+    assert pytest.approx(first, rel=0.02) == second
