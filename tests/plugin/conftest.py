@@ -25,7 +25,8 @@ import pytest_hwperf
 from pytest_hwperf.pairs.conductor import Conductor
 
 for module in pkgutil.walk_packages(pytest_hwperf.__path__, "pytest_hwperf."):
-    if not module.name.endswith(".__main__"):  # which is a command, not a part
+    # The one is a command and no part, the other imports PyTorch's compiler, where there is one.
+    if not module.name.endswith((".__main__", ".torch_compiler")):
         importlib.import_module(module.name)
 
 
