@@ -42,11 +42,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Be quiet."""
 
 
+class Server(http.server.ThreadingHTTPServer):
+    """Lets as many connections wait as a load may open at once on a busy machine."""
+
+    request_queue_size = 128
+
+
 @pytest.fixture
 def address() -> Iterator[str]:
     pytest.importorskip("httpx", reason="needs the extra http")
     Handler.seen = 0
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
@@ -115,6 +121,7 @@ def test_two_workers_of_locust_share_the_schedule(address: str, capsys: pytest.C
     assert f"{due} calls" in capsys.readouterr().out
 
 
+@pytest.mark.live
 def test_a_test_under_a_load_of_requests(address: str, pytester: pytest.Pytester) -> None:
     """The address is in the marker, or where it is known at run time only, in the call."""
     pytester.makepyfile(
@@ -128,7 +135,7 @@ def test_a_test_under_a_load_of_requests(address: str, pytester: pytest.Pytester
         def test_without(hwperf): hwperf("{address}/predict", [[1, 2]])
         """
     )
-    result = pytester.runpytest_inprocess("--hwperf-max-time=0.02", "--hwperf-energy=off")
+    result = pytester.runpytest_subprocess("--hwperf-max-time=0.02", "--hwperf-energy=off")
 
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(["UNMEASURED  memory p50*: requests are answered by another process: measure it there"])
