@@ -16,6 +16,7 @@ NO_FORM = "no int8 form"  # the kind of its cause
 # metric and statistic → the fewest that it may be made of: calls or batches, examples, fresh processes, files
 FIGURES = {("latency", "p50"): 20, ("latency", "p95"): 20, ("accuracy", "mean"): 540, ("model_size", "p50"): 1}
 MEMORY_MEASURED = {("memory", "p50"): 3}
+SERVED = "tests/test_served.py::test_requests"
 FILES = {
     "tests/test_mlp.py": {**FIGURES, **MEMORY_MEASURED},
     "tests/test_logistic.py": FIGURES,
@@ -30,6 +31,7 @@ def untrue(report: dict[str, Any]) -> list[str]:
     skips = [(skip["test"].partition("::")[0], skip["scenario"]) for skip in report["skips"]]
     if skips != [NO_INT8]:
         found.append(f"skipped are {skips}, and not only the forest's INT8")
+    found += _unserved(report)
     found += [f"skipped for another reason: {skip}" for skip in report["skips"] if skip["cause"]["kind"] != NO_FORM]
     return found
 
@@ -52,6 +54,17 @@ def _unmeasured(report: dict[str, Any], file: str, scenario: str) -> Iterator[st
     precision = runs[0]["run"]["conditions"]["precision"]
     if ("int8" in scenario) != ("int8" in precision):
         yield f"{file}: {scenario} ran in {precision}"
+
+
+def _unserved(report: dict[str, Any]) -> Iterator[str]:
+    """Say what is wrong with the load on the service; it is skipped where FastAPI is not installed."""
+    for one in report["judgements"]:
+        if one["run"]["test"] == SERVED:
+            if not one["run"]["conditions"]["load"].startswith("server qps="):
+                yield f"{SERVED} was measured without its load"
+            judged = {verdict["subject"]["keyword"] for verdict in one["verdicts"] if "keyword" in verdict["subject"]}
+            if not {"latency_p95_ms", "goodput_min_qps"} <= judged:
+                yield f"{SERVED} has budgets on {sorted(judged)} only"
 
 
 def main(report: str) -> int:

@@ -55,6 +55,17 @@ def test_scenarios_that_were_skipped_are_missed(report: dict[str, Any]) -> None:
     assert any("not installed" in line for line in said)
 
 
+def test_a_service_that_was_measured_has_its_load_and_its_budgets(report: dict[str, Any]) -> None:
+    """It is not there where FastAPI is not installed."""
+    verdicts = [{"subject": {"keyword": name}} for name in ("latency_p95_ms", "goodput_min_qps")]
+    served = {"run": {"test": example_checks.SERVED, "conditions": {"load": "server qps=50"}}, "verdicts": verdicts}
+    alone = {"run": {"test": example_checks.SERVED, "conditions": {"load": "single_stream"}}, "verdicts": verdicts[:1]}
+    others = report["judgements"]
+
+    assert example_checks.untrue({**report, "judgements": [*others, served]}) == []
+    assert len(example_checks.untrue({**report, "judgements": [*others, alone]})) == 2
+
+
 def test_a_forest_in_int8_is_missed_as_a_skip(report: dict[str, Any]) -> None:
     assert len(example_checks.untrue({**report, "skips": []})) == 1
 

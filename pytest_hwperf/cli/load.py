@@ -1,42 +1,33 @@
 """`hwperf load`: a load on an address, a function or an ONNX file, and the highest rate that is served in time."""
 
 import argparse
-import shutil
-import sys
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.cli.load_by_locust import run_by_locust
+from pytest_hwperf.cli.load_report import INTERRUPTED, NOT_SERVED, OK, exit_code, load_run, show_run
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.cli.ticker import ticking
 from pytest_hwperf.core.budgets import parse_budget_lines
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.loads import Load, Served, bound_of, is_address, parse_load
-from pytest_hwperf.core.records import Budget, Judgement, Policy, Run, replace
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.records import Budget
 from pytest_hwperf.core.units import counted, show
-from pytest_hwperf.core.verdicts import judge
 from pytest_hwperf.gate.load import carrier_of, run_load
-from pytest_hwperf.gate.load_target import headers_of, subject_of_target, warmed_up
+from pytest_hwperf.gate.load_target import headers_of, requests_of, subject_of_target, warmed_up
 from pytest_hwperf.gate.peak import PeakSearch, Try
-from pytest_hwperf.host.files import replace_file
-from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.samples import doubts_of, load_samples
 from pytest_hwperf.loads.times import Times
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import Subject
-from pytest_hwperf.reports import json_file, terminal
 
-OK, NOT_SERVED, UNDECIDED, INTERRUPTED = 0, 1, 3, 130
 _PERCENTILE = 0.95  # of a peak rate
 _FIRST_QPS = 100.0
 
@@ -66,6 +57,9 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     load.add_argument("--header", action="append", default=[], metavar="NAME: VALUE", help="of each request")
     load.add_argument("--method", metavar="METHOD", help="of each request; default: POST with a body, else GET")
     load.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS", help="of a request; default: 10")
+    load.add_argument("--engine", default="own", choices=["own", "locust"], help="what sends requests; default: own")
+    load.add_argument("--workers", type=int, default=2, metavar="N", help="processes of Locust; default: 2")
+    load.add_argument("--locustfile", action="store_true", help="write a locustfile with this load, and send nothing")
     load.add_argument("--json", metavar="FILE", help="write the report as JSON")
     load.set_defaults(run=run)
 
@@ -73,6 +67,9 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def run(options: argparse.Namespace) -> int:
     """Run the load, show what became of it, and return the exit code."""
     load, budgets = _load_of(options), parse_budget_lines(options.budget)
+    if options.locustfile or options.engine == "locust":
+        request, bodies = requests_of(*_request(options), options.batch_size)
+        return run_by_locust(options, load, request, bodies, budgets)
     with closing(OwnLoop()) as loop, warmed_up(subject := _subject(options, load, loop)) as stream:
         shown = _Shown(options=options, subject=subject, stream=stream, budgets=budgets)
         return shown.peak(load) if options.find_peak else shown.one(load)
@@ -94,7 +91,16 @@ def _load_of(options: argparse.Namespace) -> Load:
 
 def _subject(options: argparse.Namespace, load: Load, loop: Loop) -> Subject:
     """Return the target as something to measure."""
+    request, X = _request(options)
+    rows = load.rows if load.kind == "multi_stream" else options.batch_size
+    return subject_of_target(request, X, load, loop, batch_size=rows, threads=options.threads)
+
+
+def _request(options: argparse.Namespace) -> tuple[Request, Any]:
+    """Return what each request has in common, the target its address, and the rows."""
     requests = is_address(options.target)
+    if not requests and (options.locustfile or options.engine == "locust"):
+        raise UsageProblem("Locust sends requests: give an address, such as http://127.0.0.1:8000")
     if not requests and (options.header or options.method or options.body is not None):
         raise UsageProblem(
             "--body, --header and --method are of requests: give an address, such as http://127.0.0.1:8000"
@@ -108,8 +114,7 @@ def _subject(options: argparse.Namespace, load: Load, loop: Loop) -> Subject:
         headers=headers_of(options.header),
         timeout_s=options.timeout,
     )
-    rows = load.rows if load.kind == "multi_stream" else options.batch_size
-    return subject_of_target(request, X, load, loop, batch_size=rows, threads=options.threads)
+    return request, X
 
 
 def _body(text: str | None) -> Any:
@@ -134,13 +139,13 @@ class _Shown:
 
     def one(self, load: Load) -> int:
         """Run one load."""
-        partial_run = False
+        interrupted = False
         try:
             served = self.served(load)
         except KeyboardInterrupt:
-            served, partial_run = self.times.served(), True
+            served, interrupted = self.times.served(), True
         clear_progress()
-        return self.report(load, served, partial_run=partial_run)
+        return self.report(load, served, interrupted=interrupted)
 
     def peak(self, load: Load) -> int:
         """Search the highest rate."""
@@ -160,7 +165,7 @@ class _Shown:
             say(f"no rate is served with its p95 within {self.options.p95_ms:g} ms")
             return NOT_SERVED
         say(f"peak: {found.load.qps:.4g} calls a second with p95 within {self.options.p95_ms:g} ms, confirmed")
-        self.report(found.load, found.served, partial_run=False)
+        self.report(found.load, found.served, interrupted=False)
         return OK
 
     def served(self, load: Load) -> Served:
@@ -183,56 +188,18 @@ class _Shown:
         left = f", {max(0.0, whole - seconds):.0f} s left" if whole else ""
         self.line.show(f"{load}: {10 * int(10 * share)} %", f", {counted(self.times.made, 'call')}{left}")
 
-    def report(self, load: Load, served: Served, *, partial_run: bool) -> int:
+    def report(self, load: Load, served: Served, *, interrupted: bool) -> int:
         """Show the table, write the JSON, and return the exit code."""
         if not served.due:
             say("interrupted before a call was over")
             return INTERRUPTED
-        run = self._run(load, served)
-        found = figures(run)
-        judgement = Judgement(run=run, figures=found, verdicts=judge(run, found, (), self.budgets, Policy()))
-        report = Report(
-            machine=run.machine,
-            revision="",
-            started_at=run.started_at,
-            baseline="",
-            judgements=(judgement,),
-            partial=partial_run,
-        )
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
-        for text, _ in terminal.render(replace(report, partial=False), width=width, color=False):
-            say(text)
-        if partial_run:
-            say("interrupted: these are the calls that were over")
-        if self.options.json:
-            replace_file(Path(self.options.json), json_file.render(report))
-        doubts = [doubt.kind for doubt in doubts_of(load, served, bound_of(load, self.budgets))]
-        return INTERRUPTED if partial_run else _exit_code(judgement, served, doubts)
-
-    def _run(self, load: Load, served: Served) -> Run:
         source = f"perf_counter: {load.arrivals}, {carrier_of(load, self.stream)}"
         within_s, rows = bound_of(load, self.budgets), self.subject.rows
         samples = load_samples(load, served, source, rows=rows, within_s=within_s, warnings=())
-        return Run(
-            test=self.options.target,
-            label="",
-            scenario="",
-            machine=describe_machine(),
-            revision="",
-            started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            samples=tuple(samples),
-            conditions={**self.subject.conditions, "load": str(load)},
-            context={},
-        )
-
-
-def _exit_code(judgement: Judgement, served: Served, doubts: Sequence[str]) -> int:
-    """Return 1 where a budget is not kept or calls failed, 3 where that is not known, else 0."""
-    outcomes = {verdict.outcome for verdict in judgement.verdicts}
-    if served.failed or "failed" in outcomes:
-        return NOT_SERVED
-    undecided = outcomes - {"passed"} or set(doubts) - {"degrades"}
-    return UNDECIDED if undecided else OK
+        run = load_run(self.options.target, samples, {**self.subject.conditions, "load": str(load)})
+        judgement = show_run(run, self.budgets, self.options.json, interrupted=interrupted)
+        doubts = [doubt.kind for doubt in doubts_of(load, served, within_s)]
+        return INTERRUPTED if interrupted else exit_code(judgement, served.failed, doubts)
 
 
 def _tried(one: Try) -> str:

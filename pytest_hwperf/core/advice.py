@@ -8,7 +8,8 @@ from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.units import counted
 
 _NAMED = 3  # tests in a sentence
-_ORIGINAL = "sklearn_fp32"  # the model as it was trained, which nothing has changed
+# Models as the library that has trained them runs them: nothing has changed them.
+_ORIGINALS = frozenset({"", "sklearn_fp32", "torch_fp32", "xgboost_native", "lightgbm_native", "onnx_file"})
 _OF_PREDICTIONS = frozenset({"accuracy", "flip_rate", "probability_diff"})
 _OF_CALLS = ("latency", "throughput")  # metrics whose mean hides slow calls
 
@@ -46,7 +47,7 @@ def _is_unchecked(judgement: Judgement) -> bool:
     """Whether a scenario other than the original has limits, and neither labels nor limits on its predictions."""
     scenario, budgets = judgement.run.scenario, _budgets(judgement)
     timed = any(metric_of(budget.metric).taken in ("calls", "windows") for budget in budgets)
-    if scenario in ("", _ORIGINAL) or not timed:
+    if scenario in _ORIGINALS or not timed:
         return False
     known = {figure.metric for figure in judgement.figures if figure.metric == "accuracy"}
     asked = {verdict.subject.metric for verdict in judgement.verdicts}

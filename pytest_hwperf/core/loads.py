@@ -115,6 +115,24 @@ class Served(Record, frozen=True, kw_only=True):
         return lags[math.ceil(WITHIN * len(lags)) - 1] if lags else 0.0
 
 
+def undelayed(served: Served) -> Served:
+    """Return what the times would be if the generator had issued every call in time.
+
+    Its delays come from other work on the machine, and stay in the times of the calls that wait behind. Without them a
+    call begins when it is due and the one before has ended, and takes as long as it did (Lindley's recursion).
+
+    Args:
+        served: calls made one after the other, in the order in which they were due.
+    """
+    ended, free, before = array("d"), 0.0, 0.0
+    for due, issued, end in zip(served.due, served.issued, served.ended, strict=True):
+        began = max(due, before) + (issued - due)
+        free = max(due, free) + max(0.0, end - began)
+        before = end
+        ended.append(free)
+    return replace(served, issued=served.due, ended=ended)
+
+
 def parse_load(keywords: Mapping[str, object]) -> Load:
     """Turn the keywords of `hwload` into a load.
 

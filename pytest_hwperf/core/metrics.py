@@ -269,12 +269,12 @@ _ROWS = (
     ),
     _session(
         name="arena_in_use",
-        title="peak in use in ONNX Runtime's own allocator",
+        title="peak in use in the runtime's own allocator",
         margins=(DefaultMargin(statistic="p50", size=0.01),),
     ),
     _session(
         name="arena_held",
-        title="peak held by ONNX Runtime's own allocator",
+        title="peak held by the runtime's own allocator",
         margins=(DefaultMargin(statistic="p50", size=0.01),),
     ),
     Metric(

@@ -48,7 +48,7 @@ Doubt = Literal[
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
-    "crowded threads", "crowded pool", "constant input", "few examples",
+    "crowded threads", "crowded pool", "constant input", "few examples", "not waited for",
     "mean only", "other batch served", "predictions not checked",
 ]  # fmt: skip
 # What has to be known of a sweep.
@@ -190,6 +190,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "{variable}={fitting} before Python starts, or call it under threadpoolctl.threadpool_limits({fitting})",
     "constant input": "every call gets the same values ({rows:count row}): caches and branch predictors learn them, "
     "and calls on changing rows take longer; give rows that differ, and batch_size=",
+    "not waited for": "the call returned {value} before it was computed: end it with .block_until_ready()",
     "few examples": "{n:count example} cannot decide this: about {needed:.0f} would, if the share stays the same",
     "mean only": "{tests} limit a mean alone (latency_mean_ms, throughput_min_qps), which a few slow calls hardly "
     "move: add latency_p95_ms or latency_p99_ms",

@@ -36,24 +36,35 @@ def subject_of_address(request: Request, X: Any, load: Load, rows: int, loop: Lo
     Raises:
         UsageProblem: rows that cannot be sent, or httpx is not installed.
     """
-    bodies = [b""] if X is None else bodies_of(X, rows)
-    if not bodies:
-        raise UsageProblem(f"{len(X)} rows are no request of {rows}: give more rows, or a smaller batch_size=")
-    raw = X is not None and isinstance(X if isinstance(X, str | bytes) else X[0], str | bytes)
-    headers = headers_for(bodies, request.headers, raw=raw or X is None)
-    client = Client(
-        Request(url=request.url, method=request.method, headers=headers, timeout_s=request.timeout_s),
-        load.at_once(waiting=True),
-    )
+    sent, bodies = requests_of(request, X, rows)
+    client = Client(sent, load.at_once(waiting=True))
     ready = partial(LoadedSubject, function=client.send, inputs=bodies, scope=partial(client.opened, loop), loop=loop)
     return Subject(
         scenario="",
         load=ready,
         load_one=ready,
-        rows=None if raw or X is None else rows,
+        rows=None if X is None or _is_raw(X) else rows,
         conditions={"load": str(load), "url": without_port(request.url)},
         elsewhere=True,
     )
+
+
+def requests_of(request: Request, X: Any, rows: int) -> tuple[Request, list[bytes]]:
+    """Return requests with the headers that their bodies need, and these bodies.
+
+    Raises:
+        UsageProblem: rows that cannot be sent.
+    """
+    bodies = [b""] if X is None else bodies_of(X, rows)
+    if not bodies:
+        raise UsageProblem(f"{len(X)} rows are no request of {rows}: give more rows, or a smaller batch_size=")
+    headers = headers_for(bodies, request.headers, raw=X is None or _is_raw(X))
+    return Request(url=request.url, method=request.method, headers=headers, timeout_s=request.timeout_s), bodies
+
+
+def _is_raw(X: Any) -> bool:
+    """Whether rows are bodies already, of which nobody knows the rows."""
+    return isinstance(X if isinstance(X, str | bytes) else X[0], str | bytes)
 
 
 def subject_of_target(request: Request, X: Any, load: Load, loop: Loop, *, batch_size: int, threads: int) -> Subject:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any
 
+from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.loads import Load
 from pytest_hwperf.loads.schedule import schedule
 from pytest_hwperf.loads.times import Times, wait_until
@@ -25,9 +26,16 @@ async def drive_tasks(load: Load, call: Call, times: Times) -> None:
         load: when they are due.
         call: makes one.
         times: filled while the load runs.
+
+    Raises:
+        UsageProblem: the loop is another one, such as trio's.
     """
     import asyncio
 
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise UsageProblem("a load of async calls needs an event loop of asyncio, and another one runs here") from None
     began, free = perf_counter(), asyncio.Semaphore(load.at_once(waiting=True))
 
     async def make(number: int, due: float | None = None) -> None:

@@ -1,8 +1,9 @@
-"""Outputs of a call: NaN, which only a broken model returns."""
+"""Outputs of a call: NaN, which only a broken model returns, and arrays that are computed later."""
 
 import sys
 
 from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.statements import Statement, state
 
 
 def is_numeric(output: object) -> bool:
@@ -30,3 +31,15 @@ def refuse_nan(output: object) -> None:
     missing = np.isnan(output)  # type: ignore[call-overload] # an array, as checked
     if bad := int(missing.sum()):
         raise MeasurementError(f"{bad} of {missing.size} outputs of one batch are NaN: the model is broken here")
+
+
+def why_unfinished(output: object) -> Statement | None:
+    """Say that an array is not computed yet, right after the call that returned it; None of other outputs.
+
+    Those of JAX tell. What PyTorch and CuPy compute on a GPU is waited for within the timed call.
+    """
+    first = output[0] if isinstance(output, list | tuple) and output else output
+    is_ready = getattr(first, "is_ready", None)
+    if not hasattr(first, "block_until_ready") or not callable(is_ready) or is_ready():
+        return None
+    return state("not waited for", value=f"{type(first).__module__}.{type(first).__qualname__}")

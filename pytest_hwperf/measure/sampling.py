@@ -15,7 +15,7 @@ from pytest_hwperf.core.statements import Kind, Remark, Statement, state
 from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.collection import collect_between, collection
 from pytest_hwperf.measure.items import ItemTimes
-from pytest_hwperf.measure.outputs import refuse_nan
+from pytest_hwperf.measure.outputs import refuse_nan, why_unfinished
 from pytest_hwperf.measure.plan import SamplingLimits, WindowPlan
 from pytest_hwperf.measure.stream import Stream
 
@@ -110,13 +110,14 @@ class Sampler:
 
     def _first(self) -> RawSamples:
         first = self._stream.first(self._clock_ns)
+        unfinished = why_unfinished(first.value)
         refuse_nan(first.value)
         return RawSamples(
             result=first.value,
             first_call_s=first.seconds,
             length_s=self._stream.length_s,
             items=self._stream.items,
-            warnings=[state("waited for gpu")] if self._stream.waits_for_gpu else [],
+            warnings=[*([state("waited for gpu")] if self._stream.waits_for_gpu else []), *filter(None, [unfinished])],
         )
 
     def _repeat(

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.loads import Load, Served, bound_of, piece_of
+from pytest_hwperf.core.loads import Load, Served, bound_of, piece_of, undelayed
 from pytest_hwperf.core.records import Budget, Sample
 from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.units import show
 from pytest_hwperf.gate.load import carrier_of, served_by, served_by_loadgen
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.loads.http import Request
@@ -54,7 +55,13 @@ def block_under(load: Load | None) -> Callable[[Stream, int], Served] | None:
             f"hwload(qps={load.qps:g}): a turn of a pair has some 20 calls, which takes too long at this rate; "
             f"{_SLOWEST_QPS} calls a second are the fewest"
         )
-    return lambda stream, calls: served_by(piece_of(load, calls), stream)
+
+    def served(stream: Stream, calls: int) -> Served:
+        times = served_by(piece_of(load, calls), stream)
+        one_thread = load.kind == "server" and not stream.awaits and load.at_once(waiting=False) == 1
+        return undelayed(times) if one_thread else times
+
+    return served
 
 
 def subject_of_requests(target: object, args: Sequence[object], load: Load | None, size: int, loop: Loop) -> Subject:
@@ -122,6 +129,11 @@ class UnderLoad:
         self.served.append(served)
         measured.latency_s.extend(served.latencies)
         return len(served.due)
+
+    @property
+    def context(self) -> dict[str, str]:
+        """The delay of the generator itself, which 99 % of its calls keep."""
+        return {"generator_lag": show(self.served[0].lag_s, "s")} if self.served else {}
 
     def samples(
         self, others: Sequence[Sample], unmeasured: Mapping[str, Statement], rows: int | None

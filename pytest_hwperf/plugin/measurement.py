@@ -180,7 +180,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         else:
             measured = sampler.run(meters, under.run)
         context, disturbed = watch.end()
-        staged = _time_stages(subject, loaded, limits)
+        staged = None if under is not None else _time_stages(subject, loaded, limits)  # a latency that waits has none
         predicted = loaded.predictions() if loaded.predictions else None
     crowd = oversubscription(subject.conditions.get("threads"), machine.cores, workers=shared.workers)
     known: list[Remark | None] = [subject.context.get("warning"), subject.doubt, shared.neighbours, crowd]
@@ -199,7 +199,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         samples=(*(sample for sample in samples if not (traced and sample.metric == _ONCE)), *net, *exact, *stages),
         directions={sample.metric: "lower" for sample in stages},
         conditions={**subject.conditions, **traced},
-        context={**subject.context, **context, **shared.coefficients},
+        context={**subject.context, **context, **shared.coefficients, **(under.context if under else {})},
         unmeasured={**absent, **uncounted, **unmeasured, **withheld, **missing, **_traced_once(traced)},
     ).with_result(measured.result)
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,7 +67,7 @@ def compile_model(model: Path | bytes, hint: str, threads: int, *, profiled: boo
     """
     import openvino
 
-    core = openvino.Core()
+    core = _core()
     whole = core.read_model(model if isinstance(model, bytes) else str(model))
     # Outputs that nobody asks for, such as labels beside probabilities, would be computed all the same.
     cut = openvino.Model([whole.outputs[0]], whole.get_parameters())
@@ -84,6 +85,18 @@ def compile_model(model: Path | bytes, hint: str, threads: int, *, profiled: boo
         kind = MeasurementError if hint == "f32" else ScenarioUnavailable
         raise kind(f"OpenVINO computes in {effective} on this processor, where {hint} was asked for")
     return compiled
+
+
+@cache
+def _core() -> Any:
+    """Return OpenVINO's core, the one of this process, which stays.
+
+    A core may install a stack of its own for the signals of the thread, and takes the memory of it along when it goes
+    (OpenVINO 2026.4): the next signal, such as that of Ctrl-C, would then end the process by a segmentation fault.
+    """
+    import openvino
+
+    return openvino.Core()
 
 
 def conditions(hint: str, threads: int) -> dict[str, str]:

@@ -1,15 +1,13 @@
 """PyTorch on an NVIDIA GPU: the module in FP32 or FP16, each call waited for, its transfers included."""
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
+from pytest_hwperf.host.nvidia import NvidiaGpus, find_nvidia_gpus
 from pytest_hwperf.scenarios.prepared import ArenaScenario, PreparedScenario
 from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_eager import (
@@ -20,20 +18,8 @@ from pytest_hwperf.scenarios.torch_eager import (
 )
 from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, copy_of, inspect_module
 
-_PROC = Path("/proc/driver/nvidia")
-_DRIVER = re.compile(r"Kernel Module\s+(?:for \S+\s+)?([0-9.]+)")
 _ARENA_CALLS = 3
 Precision = Literal["float32", "float16"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuState:
-    """What is there to compute on."""
-
-    driver: str  # version of NVIDIA's kernel module; "" without one
-    hidden: bool  # whether CUDA_VISIBLE_DEVICES shows this process none
-    built: str  # CUDA of this PyTorch; "" where it is built without
-    available: bool  # whether PyTorch finds a GPU that it can use
 
 
 def torch_cuda(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
@@ -58,41 +44,32 @@ def torch_cuda_fp16(model: Any, *, X: Any, X_calibration: Any | None = None, thr
     return _scenario("torch_cuda_fp16", "float16", model, X, threads)
 
 
-def check_gpu(name: str, found: GpuState) -> None:
+def check_gpu(name: str, torch: Any, gpus: NvidiaGpus) -> None:
     """Refuse a scenario that would not run on a GPU: nothing falls back to the processor.
+
+    Args:
+        name: of the scenario.
+        torch: the library.
+        gpus: of this machine, that this process may use.
 
     Raises:
         ScenarioUnavailable: there is no GPU for this process.
         MeasurementError: there is one, and this PyTorch cannot use it.
     """
-    if not found.available and not found.driver:
-        raise ScenarioUnavailable(f"{name} needs an NVIDIA GPU, and this machine has none (no NVIDIA driver is loaded)")
-    if not found.available and found.hidden:
-        raise ScenarioUnavailable(f"{name} needs a GPU, and CUDA_VISIBLE_DEVICES shows this process none")
-    if not found.built:
+    usable, built = torch.cuda.is_available(), torch.version.cuda
+    if not usable and not gpus.models:
+        raise ScenarioUnavailable(f"no NVIDIA GPU: {gpus.why_none}")
+    there = f"{name}: this machine has a GPU ({gpus.name}, driver {gpus.driver})"
+    if not built:
         raise MeasurementError(
-            f"{name}: this machine has a GPU (driver {found.driver}), and this PyTorch is built without CUDA: install "
-            "a build with it, see https://pytorch.org/get-started/locally"
+            f"{there}, and this PyTorch is built without CUDA: install a build with it, see "
+            "https://pytorch.org/get-started/locally"
         )
-    if not found.available:
+    if not usable:
         raise MeasurementError(
-            f"{name}: this machine has a GPU (driver {found.driver}), and PyTorch for CUDA {found.built} cannot use "
-            "it: run nvidia-smi, and install a build for this driver, or a newer driver"
+            f"{there}, and PyTorch for CUDA {built} cannot use it: run nvidia-smi, and install a build for this "
+            "driver, or a newer driver"
         )
-
-
-def gpu_state(torch: Any, environment: Mapping[str, str], proc: Path = _PROC) -> GpuState:
-    """Return what PyTorch and the system say of GPUs."""
-    text = ""
-    with suppress(OSError):
-        text = (proc / "version").read_text(encoding="utf-8", errors="replace")
-    version = _DRIVER.search(text)
-    return GpuState(
-        driver=version[1] if version else text.partition("\n")[0],
-        hidden=environment.get("CUDA_VISIBLE_DEVICES", "0").strip() in {"", "-1"},
-        built=str(torch.version.cuda or ""),
-        available=bool(torch.cuda.is_available()),
-    )
 
 
 def on_gpu(torch: Any, module: Any, dtype: Any) -> Callable[[Any], Any]:
@@ -134,16 +111,16 @@ def _scenario(name: str, precision: Precision, model: Any, X: Any, threads: int)
     fitted = inspect_module(model, X, name)
     import torch
 
-    found = gpu_state(torch, os.environ)
-    check_gpu(name, found)
+    gpus = find_nvidia_gpus(os.environ)
+    check_gpu(name, torch, gpus)
     form = ModuleForm(
         name=name,
         form="eager",
         precision=precision,
         conditions={
-            "device": str(torch.cuda.get_device_name(0)),
-            "cuda": found.built,
-            "driver": found.driver,
+            "gpu": str(torch.cuda.get_device_name(0)),
+            "cuda": str(torch.version.cuda),
+            "driver": gpus.driver,
             "tf32": "off",
             "transfers": "in the call",
         },

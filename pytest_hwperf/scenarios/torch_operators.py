@@ -27,6 +27,8 @@ FLOATS = frozenset(
         *("mkldnn::_convolution_pointwise", "mkldnn::_linear_pointwise", "mkl::_mkl_linear", "aten::bilinear"),
     }
 )
+# What the profiler calls parts of compiled code holds a digest or a number, which differ between processes.
+_NUMBERED = {"## Call CompiledFxGraph ": "compiled kernels", "Torch-Compiled Region": "compiled region"}
 _CALL = "a call of the model"  # what the profile calls a whole call
 _MOST_CALLS, _PROFILE_S = 100, 0.5
 
@@ -87,10 +89,16 @@ def calls_of(averages: Sequence[Any], rows: int) -> ProfiledCalls:
     return ProfiledCalls(
         source="torch profile",
         operators=tuple(
-            ProfiledOperator(name="", kind=one.operator, calls=one.calls / whole.count, seconds=one.time / whole.count)
+            ProfiledOperator(
+                name="", kind=_kind_of(one.operator), calls=one.calls / whole.count, seconds=one.time / whole.count
+            )
             for one in operators
         ),
         call_s=whole.cpu_time_total * 1e-6 / whole.count,
         calls=whole.count,
         rows=rows,
     )
+
+
+def _kind_of(name: str) -> str:
+    return next((kind for begin, kind in _NUMBERED.items() if name.startswith(begin)), name)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_hwperf.cli import USAGE, load, main
-from pytest_hwperf.cli.load import INTERRUPTED, NOT_SERVED, OK, UNDECIDED
+from pytest_hwperf.cli.load_report import INTERRUPTED, NOT_SERVED, OK, UNDECIDED
 from pytest_hwperf.core.loads import Load
 from pytest_hwperf.loads.schedule import schedule
 from pytest_hwperf.loads.times import Times

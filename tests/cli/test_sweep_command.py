@@ -44,7 +44,7 @@ def test_a_file_is_swept_and_written(capsys: pytest.CaptureFixture[str]) -> None
 
     assert OK == main(["sweep", "m.onnx", "--data=rows.npz", *given])
     out, err = capsys.readouterr()
-    assert "highest throughput: batch_size 8, threads 1" in out
+    assert "highest throughput: batch_size " in out
     assert "wrote s.json" in out
     assert err.startswith("sweep: rehearsal\nsweep: round 1 of 6\n")
     written = from_json(SweepFile, Path("s.json").read_bytes())

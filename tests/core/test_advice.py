@@ -78,12 +78,13 @@ def test_another_runtime_whose_predictions_nobody_checks_is_said() -> None:
     [
         judged(TAIL),
         judged(TAIL, scenario="sklearn_fp32"),
+        judged(TAIL, scenario="torch_fp32"),
         judged(scenario="onnx_int8"),
         judged(TAIL, FLIPS, scenario="onnx_int8"),
         replace(judged(TAIL, scenario="onnx_int8"), figures=(fake.figure("accuracy", "mean"),)),
         replace(judged(TAIL, scenario="onnx_file"), run=fake.run(scenario="onnx_file")),
     ],
-    ids=["a callable", "the original", "no limit", "flips", "labels", "no labels as output"],
+    ids=["a callable", "the original", "another original", "no limit", "flips", "labels", "no labels as output"],
 )
 def test_what_is_checked_or_cannot_be_is_left_alone(checked: Judgement) -> None:
     assert [] == said(checked)

@@ -4,6 +4,7 @@ import heapq
 import random
 from array import array
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 from statistics import mean, stdev
 from typing import Any
@@ -21,6 +22,7 @@ from pytest_hwperf.core.loads import (
     next_rate,
     parse_load,
     piece_of,
+    undelayed,
     why_not_served,
     why_unsure,
 )
@@ -286,6 +288,34 @@ def test_a_piece_begins_as_its_load_and_has_so_many_calls() -> None:
 
     assert list(schedule(SERVER)[:25]) == list(schedule(piece))
     assert len(schedule(piece_of(Load(kind="offline", calls=9), 4))) == 4
+
+
+def test_delays_of_the_generator_are_taken_out_of_what_waited_for_them() -> None:
+    """The second call was issued 3 s late, and took 1 s; the third waited for it, and would have for 0.5 s."""
+    due = array("d", [0.0, 2.0, 2.5, 9.0])
+    delayed = Served(due=due, issued=array("d", [0.0, 5.0, 2.5, 9.0]), ended=array("d", [1.0, 6.0, 7.0, 10.0]))
+
+    assert [1.0, 3.0, 4.0, 10.0] == list(undelayed(delayed).ended)
+    assert undelayed(delayed).lag_s == 0
+
+
+def test_what_was_issued_in_time_stays_as_it_was() -> None:
+    times = served(SERVER, stalled)
+
+    assert list(times.ended) == pytest.approx(list(undelayed(times).ended))
+
+
+def steady(service_s: float, _: float) -> float:
+    return service_s
+
+
+@pytest.mark.parametrize("utilisation", [0.05, 0.3, 0.6, 0.8])
+def test_more_work_is_in_the_median_latency_at_any_rate(utilisation: float) -> None:
+    """A call is never faster than its service, and the queue only adds to it: +10 % is at least +10 %."""
+    load = piece_of(Load(kind="server", qps=1000 * utilisation, seed=1), 30)
+    before, now = (sorted(served(load, partial(steady, taken)).latencies)[15] for taken in (0.001, 0.0011))
+
+    assert now / before >= 1.0999
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,18 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
+from pytest_hwperf.cli import main
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.loads import Load
 from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.gate.load_target import subject_of_address
 from pytest_hwperf.loads.http import Request
+from pytest_hwperf.loads.schedule import schedule
 from pytest_hwperf.measure.event_loop import OwnLoop
 
 pytestmark = pytest.mark.runtime
@@ -39,11 +42,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Be quiet."""
 
 
+class Server(http.server.ThreadingHTTPServer):
+    """Lets as many connections wait as a load may open at once on a busy machine."""
+
+    request_queue_size = 128
+
+
 @pytest.fixture
 def address() -> Iterator[str]:
     pytest.importorskip("httpx", reason="needs the extra http")
     Handler.seen = 0
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
@@ -99,6 +108,20 @@ def test_rows_that_are_no_whole_request_are_a_usage_error(address: str, loop: Ow
         subject_of_address(Request(url=address), np.ones((2, 3)), LOAD, 3, loop)
 
 
+@pytest.mark.live
+def test_two_workers_of_locust_share_the_schedule(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each makes every other call."""
+    if find_spec("locust") is None:  # to import it would let gevent replace the threads of this process
+        pytest.skip("needs the extra locust")
+    load = ["--qps=60", "--seconds=1", "--engine=locust", "--workers=2"]
+
+    assert main(["load", f"{address}/predict", "--body=[[1, 2]]", *load]) == 0
+    due = len(schedule(Load(kind="server", qps=60, seconds=1)))
+    assert due == Handler.seen
+    assert f"{due} calls" in capsys.readouterr().out
+
+
+@pytest.mark.live
 def test_a_test_under_a_load_of_requests(address: str, pytester: pytest.Pytester) -> None:
     """The address is in the marker, or where it is known at run time only, in the call."""
     pytester.makepyfile(
@@ -112,7 +135,7 @@ def test_a_test_under_a_load_of_requests(address: str, pytester: pytest.Pytester
         def test_without(hwperf): hwperf("{address}/predict", [[1, 2]])
         """
     )
-    result = pytester.runpytest_inprocess("--hwperf-max-time=0.02", "--hwperf-energy=off")
+    result = pytester.runpytest_subprocess("--hwperf-max-time=0.02", "--hwperf-energy=off")
 
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(["UNMEASURED  memory p50*: requests are answered by another process: measure it there"])

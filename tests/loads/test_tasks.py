@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.loads import Load, piece_of
 from pytest_hwperf.loads.schedule import schedule
 from pytest_hwperf.loads.tasks import drive_tasks
@@ -51,6 +52,14 @@ def test_at_most_so_many_calls_run_at_once(load: Load, most: int) -> None:
 
     assert most == max(seen)
     assert len(times.served().due) >= 20
+
+
+def test_another_loop_than_asyncios_is_a_usage_error() -> None:
+    """As trio's, on which a coroutine runs without any loop of asyncio."""
+    work = drive_tasks(Load(kind="offline", calls=1), lambda _: asyncio.sleep(0), Times())
+
+    with pytest.raises(UsageProblem, match="needs an event loop of asyncio"):
+        work.send(None)
 
 
 def test_a_failed_call_is_counted_and_does_not_end_the_load() -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.measure.outputs import refuse_nan
+from pytest_hwperf.measure.outputs import refuse_nan, why_unfinished
 
 NAN = float("nan")
 
@@ -48,3 +48,26 @@ def test_what_is_no_array_loads_no_numpy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "numpy" not in done.stdout.split()
+
+
+class LaterArray:
+    """As JAX returns it: computed some time after the call."""
+
+    def __init__(self, *, ready: bool) -> None:
+        self._ready = ready
+
+    def is_ready(self) -> bool:
+        return self._ready
+
+    def block_until_ready(self) -> "LaterArray":
+        return self
+
+
+@pytest.mark.parametrize("output", [LaterArray(ready=False), [LaterArray(ready=False)]], ids=["alone", "in a list"])
+def test_an_array_that_is_not_computed_yet_is_said(output: object) -> None:
+    assert "LaterArray before it was computed: end it with .block_until_ready()" in str(why_unfinished(output))
+
+
+@pytest.mark.parametrize("output", [LaterArray(ready=True), [], np.ones(2), None, "text"])
+def test_of_other_outputs_nothing_is_said(output: object) -> None:
+    assert None is why_unfinished(output)

@@ -59,6 +59,7 @@ def test_the_load_is_a_condition_of_the_run_and_a_body_is_measured_under_it_too(
     _, judgement = judged(pytester, f"@pytest.mark.hwbudget(latency_p50_ms=9)\n@pytest.mark.{SERVER}\ndef test_it(): 1")
 
     assert judgement["run"]["conditions"]["load"] == "server qps=2000 seconds=0.05 seed=1"
+    assert judgement["run"]["context"]["generator_lag"].endswith("s")
 
 
 def test_rows_of_multi_stream_are_those_of_a_call(pytester: pytest.Pytester) -> None:

@@ -1,5 +1,7 @@
 """OpenVINO: the precision is set and read back, what it executes is looked at, and what it does not take is skipped."""
 
+import gc
+import signal
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -172,7 +174,7 @@ def test_another_precision_is_not_measured(
     asked: str, effective: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FP32 is there on every processor, so that another precision is a fault; bfloat16 is not."""
-    monkeypatch.setattr(openvino, "Core", lambda: StubbornCore(effective))
+    monkeypatch.setattr(openvino_runtime, "_core", lambda: StubbornCore(effective))
     monkeypatch.setattr(openvino, "Model", lambda *_: None)
 
     with pytest.raises(error, match=f"computes in {effective} on this processor, where {asked} was asked for"):
@@ -215,3 +217,18 @@ def test_a_form_that_was_tried_is_not_run_before_it_is_loaded(monkeypatch: pytes
     monkeypatch.setattr(openvino_cpu, "profile_operators", None)
 
     assert "operators" in openvino_fp32(fitted("mlp"), X=X).context
+
+
+def test_signals_arrive_after_its_models_are_gone() -> None:
+    """Ctrl-C is one."""
+    X, got = data_of("mlp")[1][:50], list[int]()
+    for _ in range(3):
+        openvino_bf16(fitted("mlp"), X=X).load().predict(X[:1])
+        gc.collect()
+    before = signal.signal(signal.SIGUSR1, lambda number, _: got.append(number))
+    try:
+        signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert [signal.SIGUSR1] == got

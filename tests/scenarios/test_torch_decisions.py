@@ -11,18 +11,18 @@ from fakes.gpus import FakeTensor, FakeTorch
 
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.operators import profile_of
+from pytest_hwperf.host.nvidia import NvidiaGpus
 from pytest_hwperf.host.worker_protocol import SHARES_COMPILED
 from pytest_hwperf.scenarios import cache, torch_compiled
 from pytest_hwperf.scenarios.estimators import inspect_estimator, is_module
 from pytest_hwperf.scenarios.profiles import OperatorTime
 from pytest_hwperf.scenarios.torch_compiled import CountingCompiler, compiled_code, missing_compiler
-from pytest_hwperf.scenarios.torch_cuda import GpuState, check_gpu, gpu_state, on_gpu, without_tf32
+from pytest_hwperf.scenarios.torch_cuda import check_gpu, on_gpu, without_tf32
 from pytest_hwperf.scenarios.torch_int8 import Trial, refused
 from pytest_hwperf.scenarios.torch_modules import SizeCounter, module_rows, output_of
 from pytest_hwperf.scenarios.torch_operators import calls_of, operator_times
 
 SURE = [[0.25, 0.75], [0.5, 0.5]]
-USABLE = GpuState(driver="580.65", hidden=False, built="13.0", available=True)
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,15 @@ def test_operators_are_shares_of_the_calls_that_were_profiled() -> None:
     assert 0.95 == pytest.approx(profile_of(found, 2e-3).coverage)
 
 
+def test_compiled_code_is_called_alike_in_every_process() -> None:
+    names = ("## Call CompiledFxGraph fuk35hpd ##", "Torch-Compiled Region: 0/2", "aten::mm")
+    events = [(name, 1, 1.0, 1.0) for name in names]
+
+    found = calls_of(averages_of(("a call of the model", 1, 1.0, 9.0), *events), 256)
+
+    assert ["compiled kernels", "compiled region", "aten::mm"] == [one.kind for one in found.operators]
+
+
 def test_a_profile_without_a_call_is_refused() -> None:
     with pytest.raises(MeasurementError, match="holds no whole call"):
         calls_of(averages_of(("aten::addmm", 8, 1.0, 1.0)), 256)
@@ -199,60 +208,32 @@ def test_compiled_code_is_shared_among_processes_of_pairs_alone(
     assert tmp_path / "compiled" == compiled_code()
 
 
-def test_a_gpu_that_can_be_used_is_taken() -> None:
-    check_gpu("torch_cuda", USABLE)
+NO_GPU = NvidiaGpus(models=(), driver="", why_none="there is none in /proc/driver/nvidia/gpus")
+H100 = NvidiaGpus(models=("NVIDIA H100",), driver="580.65")
+
+
+@pytest.mark.parametrize("gpus", [H100, NO_GPU], ids=["a driver in /proc", "none, as in WSL"])
+def test_a_gpu_that_can_be_used_is_taken(gpus: NvidiaGpus) -> None:
+    check_gpu("torch_cuda", FakeTorch(), gpus)
+
+
+@pytest.mark.parametrize("built", ["13.0", None])
+def test_without_a_gpu_its_scenarios_are_skipped(built: str | None) -> None:
+    with pytest.raises(ScenarioUnavailable, match="no NVIDIA GPU: there is none in /proc/driver/nvidia/gpus"):
+        check_gpu("torch_cuda", FakeTorch(built=built, available=False), NO_GPU)
 
 
 @pytest.mark.parametrize(
-    ("found", "sentence"),
+    ("built", "sentence"),
     [
-        (
-            GpuState(driver="", hidden=False, built="", available=False),
-            "needs an NVIDIA GPU, and this machine has none",
-        ),
-        (GpuState(driver="", hidden=False, built="13.0", available=False), "this machine has none"),
-        (GpuState(driver="580", hidden=True, built="13.0", available=False), "CUDA_VISIBLE_DEVICES shows this process"),
+        (None, r"torch_cuda: this machine has a GPU \(NVIDIA H100, driver 580.65\), .* without CUDA: install a build"),
+        ("13.0", "PyTorch for CUDA 13.0 cannot use it: run nvidia-smi, and install"),
     ],
 )
-def test_without_a_gpu_its_scenarios_are_skipped(found: GpuState, sentence: str) -> None:
-    with pytest.raises(ScenarioUnavailable, match=sentence):
-        check_gpu("torch_cuda", found)
-
-
-@pytest.mark.parametrize(
-    ("found", "sentence"),
-    [
-        (GpuState(driver="580", hidden=False, built="", available=False), "driver 580.*built without CUDA: install"),
-        (
-            GpuState(driver="470", hidden=False, built="13.0", available=False),
-            "for CUDA 13.0 cannot use it: run nvidia",
-        ),
-    ],
-)
-def test_a_gpu_that_pytorch_cannot_use_is_an_error(found: GpuState, sentence: str) -> None:
+def test_a_gpu_that_pytorch_cannot_use_is_an_error(built: str | None, sentence: str) -> None:
     """A figure of the processor under the name of a GPU would be worse than none."""
     with pytest.raises(MeasurementError, match=sentence):
-        check_gpu("torch_cuda", found)
-
-
-@pytest.mark.parametrize(
-    ("text", "driver"),
-    [
-        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\nGCC version", "535.104.05"),
-        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build", "580.65.06"),
-        ("something else\n", "something else"),
-    ],
-)
-def test_the_driver_is_read_from_the_system(text: str, driver: str, tmp_path: Path) -> None:
-    (tmp_path / "version").write_text(text)
-
-    found = gpu_state(FakeTorch(built=None, available=False), {"CUDA_VISIBLE_DEVICES": ""}, tmp_path)
-
-    assert GpuState(driver=driver, hidden=True, built="", available=False) == found
-
-
-def test_no_driver_is_no_gpu(tmp_path: Path) -> None:
-    assert GpuState(driver="", hidden=False, built="13.0", available=True) == gpu_state(FakeTorch(), {}, tmp_path)
+        check_gpu("torch_cuda", FakeTorch(built=built, available=False), H100)
 
 
 def test_a_call_on_a_gpu_holds_its_transfers_and_waits_for_its_work() -> None:
