@@ -50,7 +50,7 @@ def test_the_line_says_how_calls_arrive(pytester: pytest.Pytester, load: str, ar
     found = figures(judgement)
 
     result.assert_outcomes(passed=1)
-    assert {"latency", "throughput", "goodput", "cpu_time", "first_call"} <= found.keys()
+    assert {"latency", "throughput", "goodput", "cpu_time"} <= found.keys()
     assert f"perf_counter: {arrivals}" == found["latency"]["source"]
     assert "call of a load" == found["latency"]["per"]
 
