@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -116,10 +117,12 @@ def _no_bytecode() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _interruptible() -> Iterator[None]:
-    """Let processes that tests start obey Ctrl-C: a shell that runs the tests in the background ignores it for all."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Let processes that tests start obey signals that a shell in the background, or nohup, ignores for all of them."""
+    handlers: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(autouse=True, scope="session")
