@@ -16,7 +16,7 @@ from pytest_hwperf.host.files import replace_file
 PROTOCOL = 6  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker
 # Set in a process of a pair: code that a runtime compiles may be taken from a process before it, since of a pair only
-# the calls after the first are compared. Other processes compile everything anew.
+# the calls after the first are compared. Other processes compile everything again.
 SHARES_COMPILED = "HWPERF_SHARES_COMPILED"
 
 # Measure memory, time a cold start, name lines that allocate, profile the operators of a runtime, count instructions,

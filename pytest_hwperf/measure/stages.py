@@ -67,7 +67,7 @@ class _Watch:
         self.open = list[_Timed]()  # the innermost last
 
     def taken(self) -> dict[str, int]:
-        """Return the nanoseconds of each stage, and begin anew."""
+        """Return the nanoseconds of each stage, and start again from none."""
         found, self.spent_ns = self.spent_ns, {}
         return found
 
