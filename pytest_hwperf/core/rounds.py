@@ -35,7 +35,8 @@ def figures_of(rounds: Sequence[Round], statistics: Collection[str]) -> tuple[Fi
         rounds: each with at least one call.
         statistics: of the latency, beside the median.
     """
-    return (*_of_rounds(rounds), *_of_calls(rounds, statistics)) if rounds else ()
+    others = [statistic for statistic in statistics if statistic != _MEDIAN]
+    return (*_of_rounds(rounds), *figures_of_calls(rounds, others)) if rounds else ()
 
 
 def _of_rounds(rounds: Sequence[Round]) -> Iterator[Figure]:
@@ -49,15 +50,15 @@ def _of_rounds(rounds: Sequence[Round]) -> Iterator[Figure]:
         yield _figure(ENERGY, "mean", joules, source=first.energy_source, estimated=first.energy_estimated)
 
 
-def _of_calls(rounds: Sequence[Round], statistics: Collection[str]) -> Iterator[Figure]:
+def figures_of_calls(rounds: Sequence[Round], statistics: Collection[str]) -> Iterator[Figure]:
+    """Yield statistics of the latency of all calls, as if there were no rounds: a drift between them is not seen."""
     values = array("d")
     for one in rounds:
         values.extend(one.latency_s)
     sample = Sample(metric="latency", values=values, per="call", source=_CLOCK)
     for statistic in statistics:
-        if statistic != _MEDIAN:
-            found = estimate(sample, statistic)
-            yield Figure(metric="latency", statistic=statistic, estimate=found, source=_CLOCK, per="call")
+        found = estimate(sample, statistic)
+        yield Figure(metric="latency", statistic=statistic, estimate=found, source=_CLOCK, per="call")
 
 
 def _figure(

@@ -6,7 +6,7 @@ from random import Random
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.records import Figure, replace
-from pytest_hwperf.core.rounds import Round, figures_of
+from pytest_hwperf.core.rounds import Round, figures_of, figures_of_calls
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.sweeps import BATCH, Sweep, SweepPoint, is_beyond, missed, row_of, sweep_of
 
@@ -54,7 +54,7 @@ class _State:
 
     def figures(self, position: int) -> tuple[Figure, ...]:
         """Return everything that is known of a point."""
-        wanted = dict.fromkeys([*_SHOWN, *self._limited(position)])
+        wanted = dict.fromkeys([*_SHOWN, *self.limited(position)])
         return (*figures_of(self.rounds.get(position, []), list(wanted)), *self.memory.get(position, ()))
 
     def stop_beyond(self, position: int, figures: Sequence[Figure]) -> None:
@@ -64,7 +64,8 @@ class _State:
             if is_beyond(self.points[other], self.points[position]):
                 self.points[other] = replace(self.points[other], skipped=why)
 
-    def _limited(self, position: int) -> list[str]:
+    def limited(self, position: int) -> list[str]:
+        """Return the statistics of the latency that have a limit at a point."""
         limits = self.points[position].limits
         return [limit.statistic for limit in limits if limit.metric == "latency"]
 
@@ -111,9 +112,8 @@ def _rehearse(known: _State, tools: SweepTools, round_s: float) -> None:
         point = known.points[position]
         if point.skipped is None:
             tools.progress("rehearsal", point.named, 0.0)
-            known.rounds[position] = [tools.measure(point, _REHEARSAL * round_s)]
-            known.stop_beyond(position, known.figures(position))
-            known.rounds.pop(position)  # it was the first, and in rising order
+            rehearsed = tools.measure(point, _REHEARSAL * round_s)  # no round: it was the first, and in rising order
+            known.stop_beyond(position, [*figures_of_calls([rehearsed], known.limited(position))])
 
 
 def _take_memory(known: _State, memory: Memory, position: int) -> None:

@@ -13,6 +13,7 @@ from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.sweeps import SweepPoint
 from pytest_hwperf.gate.sweeps import ROUNDS, SweepTools, Swept, sweep_model
 
+P50 = Budget(keyword="latency_p50_ms", metric="latency", statistic="p50", limit=0.010)
 P95 = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
 P99 = Budget(keyword="latency_p99_ms", metric="latency", statistic="p99", limit=1.0)
 MEMORY = Budget(keyword="memory_max_mb", metric="memory", statistic="p50", limit=64e6)
@@ -85,6 +86,15 @@ def test_larger_batches_than_one_that_misses_are_left_out() -> None:
         str(row.point.skipped) if row.point.skipped else None for row in found.sweep.rows
     ]
     assert {"latency": (2,), "throughput": (1,)} == {best.goal: best.rows for best in found.sweep.best}
+
+
+def test_a_limit_on_the_median_stops_too() -> None:
+    """One rehearsal is one round, over which a median has no interval: that of its calls decides."""
+    model = Model()
+    found = swept(model, points(P50, batches=(1, 32, 64)))
+
+    assert "batch_size 64, threads 1" not in model.called
+    assert "misses latency p50 <= 10 ms (33.0 ms)" in str(found.sweep.rows[2].point.skipped)
 
 
 def test_memory_comes_first_and_stops_before_anything_is_called() -> None:
