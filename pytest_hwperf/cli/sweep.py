@@ -94,7 +94,7 @@ def exit_code(sweep: Sweep, goal: Goal) -> int:
     """Return 0 where there is a best point for the goal, 1 where every point misses a limit, else 3."""
     if any(best.goal == goal for best in sweep.best):
         return OK
-    outcomes = [row.outcome for row in sweep.rows if row.figures]
+    outcomes = [row.outcome for row in sweep.rows if row.is_measured]
     return MISSED if outcomes and all(outcome == "failed" for outcome in outcomes) else UNDECIDED
 
 
@@ -214,6 +214,6 @@ def _write(options: argparse.Namespace, found: Swept, started: str) -> None:
         )
         Path(options.json).write_bytes(to_json(record) + b"\n")
         say(f"wrote {options.json}")
-    if options.plot and any(row.figures for row in found.sweep.rows):
+    if options.plot and any(row.is_measured for row in found.sweep.rows):
         Path(options.plot).write_bytes(sweep_plot.render(found.sweep))
         say(f"wrote {options.plot}")

@@ -83,9 +83,14 @@ class SweepRow(Record, frozen=True, kw_only=True):
         return next((outcome for outcome in _ORDER if outcome in found), None)
 
     @property
+    def is_measured(self) -> bool:
+        """Whether it was measured; of a point that was left out later the memory may be known."""
+        return bool(self.figures) and self.point.skipped is None
+
+    @property
     def is_eligible(self) -> bool:
         """Whether it was measured and every limit is kept, by the whole interval."""
-        return bool(self.figures) and self.outcome in (None, "passed")
+        return self.is_measured and self.outcome in (None, "passed")
 
 
 class Best(Record, frozen=True, kw_only=True):
@@ -109,7 +114,8 @@ class Sweep(Record, frozen=True, kw_only=True):
 def row_of(point: SweepPoint, figures: Iterable[Figure]) -> SweepRow:
     """Answer the limits of a point by its figures; a limit is passed or failed by the whole interval."""
     found = tuple(figures)
-    answers = tuple(_answer(limit, found, point.fill_s) for limit in _asked(point.limits, found)) if found else ()
+    asked = _asked(point.limits, found) if found and point.skipped is None else ()
+    answers = tuple(_answer(limit, found, point.fill_s) for limit in asked)
     limited = {limit.key for limit in point.limits}
     kept = tuple(figure for figure in found if figure.key in SHOWN or figure.key in limited)
     return SweepRow(point=point, figures=kept, answers=answers)
@@ -164,7 +170,7 @@ def _later(estimate: Estimate, seconds: float) -> Estimate:
 def _unserved(rows: Sequence[SweepRow]) -> Statement | None:
     """Say that the batch which is served is none of those that were measured."""
     served = next((row.point.serving_batch for row in rows if row.point.serving_batch), 0)
-    sizes = [row.point.values.get(BATCH) for row in rows if row.figures]
+    sizes = [row.point.values.get(BATCH) for row in rows if row.is_measured]
     if not served or served in sizes or None in sizes:
         return None
     return state("served not swept", served=served, measured=", ".join(dict.fromkeys(map(str, sizes))))

@@ -182,7 +182,7 @@ def _pictures(report: Report) -> dict[str, bytes]:
 
     from pytest_hwperf.reports import sweep_plot
 
-    drawn = [sweep for sweep in report.sweeps if any(row.figures for row in sweep.rows)]
+    drawn = [sweep for sweep in report.sweeps if any(row.is_measured for row in sweep.rows)]
     if not drawn or find_spec("matplotlib") is None:
         return {}
     return {f"sweep-{place}.png": sweep_plot.render(sweep) for place, sweep in enumerate(drawn, 1)}

@@ -37,7 +37,7 @@ def render(sweep: Sweep) -> bytes:
     check_matplotlib()
     from matplotlib.figure import Figure as Canvas
 
-    rows = [row for row in sweep.rows if row.figures]
+    rows = [row for row in sweep.rows if row.is_measured]
     along = _along(rows)
     sampled = all(figure_of(row.figures, ("sample_throughput", "mean")) for row in rows)
     panels = (_PANELS[0], _PANELS[1] if sampled else _CALLS)

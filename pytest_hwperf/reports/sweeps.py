@@ -84,7 +84,7 @@ def _limits(sweep: Sweep) -> Iterator[str]:
 
 def _answers(sweep: Sweep) -> Iterator[str]:
     yield from (f"{_GOALS[best.goal]}: {_best(best, sweep.rows)}" for best in sweep.best)
-    measured = [row for row in sweep.rows if row.figures]
+    measured = [row for row in sweep.rows if row.is_measured]
     if measured and not any(row.is_eligible for row in measured):
         outcomes = [str(row.outcome) for row in measured]
         found = ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(outcomes))

@@ -12,9 +12,10 @@ from onnx import TensorProto, helper
 
 from pytest_hwperf.cli import INTERRUPTED, USAGE, main, sweep
 from pytest_hwperf.cli.sweep import MISSED, OK, UNDECIDED, exit_code
-from pytest_hwperf.core.records import Budget
+from pytest_hwperf.core.records import Budget, replace
 from pytest_hwperf.core.report import SweepFile
 from pytest_hwperf.core.serialisation import from_json
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.sweeps import SweepPoint, row_of, sweep_of
 from pytest_hwperf.gate import sweep_tools
 
@@ -133,6 +134,19 @@ def test_the_exit_code_is_about_the_goal(p95: list[float], code: int) -> None:
         rows.append(row_of(point, [fake.figure("latency", statistic, found) for statistic in ("p50", "p95")]))
 
     assert code == exit_code(sweep_of("m", rows), "latency")
+
+
+def test_a_point_that_is_left_out_is_no_doubt() -> None:
+    """Its memory was measured before the smaller batch missed the limit on the latency."""
+    missing = SweepPoint(sweep="m", values={"batch_size": 1}, limits=(P95,))
+    left_out = replace(missing, values={"batch_size": 8}, skipped=state("said", text="beyond"))
+    late, size = fake.estimate(0.02, 0.02, 0.02, 100), fake.estimate(5e6, 5e6, 5e6, 3)
+    rows = [
+        row_of(missing, [fake.figure("latency", "p95", late)]),
+        row_of(left_out, [fake.figure("memory", "p50", size)]),
+    ]
+
+    assert MISSED == exit_code(sweep_of("m", rows), "latency")
 
 
 @pytest.mark.runtime
