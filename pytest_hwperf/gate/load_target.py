@@ -1,7 +1,5 @@
 """What a load is sent to: an address, module:function, or an ONNX file."""
 
-import importlib
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.core.errors import HwperfError, UsageProblem
+from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.loads import Load, is_address
-from pytest_hwperf.gate.model_worker import is_function
+from pytest_hwperf.gate.model_worker import failures_explained, find_module, function_of, is_function
 from pytest_hwperf.loads.http import Client, Request, bodies_of, headers_for, without_port
 from pytest_hwperf.measure.event_loop import Loop
 from pytest_hwperf.measure.plan import SamplingLimits
@@ -77,9 +75,9 @@ def subject_of_target(request: Request, X: Any, load: Load, loop: Loop, *, batch
     if is_address(target):
         return subject_of_address(request, X, load, batch_size, loop)
     if is_function(target):
-        function, size = _function(target), None if X is None else batch_size
-        given = () if X is None else (X,)
-        return subject_of_callable(function, given, {}, y_true=None, batch_size=size, loop=loop)
+        find_module(target)
+        size, given = (None, ()) if X is None else (batch_size, (X,))
+        return subject_of_callable(function_of(target), given, {}, y_true=None, batch_size=size, loop=loop)
     if X is None:
         raise UsageProblem(f"{target}: an ONNX file needs rows, --data=FILE. Other targets: module:function, http://…")
     return subject_of_scenario(replace(compared_file(Path(target), threads), classifies=False), X, None, batch_size)
@@ -95,23 +93,9 @@ def warmed_up(subject: Subject) -> Iterator[Stream]:
     loaded = subject.load()
     with loaded.scope():
         stream = loaded.stream()
-        try:
+        with failures_explained("the target"):
             Sampler(stream, SamplingLimits(max_time_s=_WARM_UP_S)).run((), lambda _: 1)
-        except HwperfError:
-            raise
-        except Exception as error:  # whatever a third-party model raises is the reason to report
-            raise UsageProblem(f"the target cannot be called: {type(error).__name__}: {error}") from error
         yield stream
-
-
-def _function(target: str) -> Any:
-    module, _, name = target.rpartition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # the module is searched in the current folder first
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise UsageProblem(f"{target} cannot be imported: {error}") from error
 
 
 def headers_of(lines: list[str]) -> Mapping[str, str]:

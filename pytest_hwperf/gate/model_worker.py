@@ -3,6 +3,8 @@
 import importlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +62,21 @@ def function_of(model: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise UsageProblem(f"{model} cannot be imported: {error}") from error
+
+
+@contextmanager
+def failures_explained(what: str) -> Iterator[None]:
+    """Turn whatever a third-party model raises into the reason why it cannot be called.
+
+    Raises:
+        UsageProblem: names what is called, and the error.
+    """
+    try:
+        yield
+    except HwperfError:
+        raise
+    except Exception as error:
+        raise UsageProblem(f"{what} cannot be called: {type(error).__name__}: {error}") from error
 
 
 def main() -> int:

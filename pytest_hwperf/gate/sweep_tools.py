@@ -14,7 +14,7 @@ from pytest_hwperf.core.records import Figure
 from pytest_hwperf.core.rounds import Round
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.sweeps import BATCH, SweepPoint
-from pytest_hwperf.gate.model_worker import MODULE, function_of, is_function
+from pytest_hwperf.gate.model_worker import MODULE, failures_explained, function_of, is_function
 from pytest_hwperf.host.command_line import Command, without_coverage
 from pytest_hwperf.host.control_groups import control_groups
 from pytest_hwperf.host.interference import Interference, snapshot
@@ -54,13 +54,14 @@ class ModelAtPoints:
             HwperfError: it cannot be loaded or called; says why.
         """
         rows, threads = _place(point)
-        loaded, stream = self._stream(rows, threads)
         limits = SamplingLimits(
             max_time_s=seconds, min_time_s=seconds, min_calls=1, window_s=seconds, single_calls=True
         )
         meters = [self._energy] if self._energy else []
-        with loaded.scope():
-            measured = Sampler(stream, limits).measure(meters, lambda _: True)
+        with failures_explained(f"{self._model} at {point.named}"):
+            loaded, stream = self._stream(rows, threads)
+            with loaded.scope():
+                measured = Sampler(stream, limits).measure(meters, lambda _: True)
         joules = [window.readings[0].value for window in measured.windows if window.readings]
         counted = [value for value in joules if value is not None]
         return Round(

@@ -22,6 +22,16 @@ from pytest_hwperf.gate import sweep_tools
 QUICK = ["--time=0.012", "--energy=off", "--seed=3"]
 P95 = Budget(keyword="latency_p95_ms", metric="latency", statistic="p95", limit=0.010)
 
+FUNCTIONS = """
+def total(X):
+    return X.sum(axis=1)
+
+def few(X):
+    if len(X) > 4:
+        raise ValueError("too many")
+    return X.sum(axis=1)
+"""
+
 
 @pytest.fixture(autouse=True)
 def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
@@ -36,7 +46,7 @@ def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), "m.onnx")
     np.savez("rows.npz", X=np.ones((16, 4), dtype="float32"))
-    Path("swept_models.py").write_text("def total(X):\n    return X.sum(axis=1)\n", encoding="utf-8")
+    Path("swept_models.py").write_text(FUNCTIONS, encoding="utf-8")
     return "m.onnx"
 
 
@@ -109,6 +119,10 @@ def test_an_interrupted_sweep_is_written_as_partial(
         (["m.onnx", "--batch-size=1", "--energy=off", "--goal=energy"], "--goal=energy needs a source of energy"),
         (["m.onnx", "--batch-size=1", "--energy=rappel"], "Did you mean 'rapl'?"),
         (["swept_models:gone", "--batch-size=1"], "swept_models:gone cannot be imported"),
+        (
+            ["swept_models:few", "--batch-size=1,8", "--time=0.06", "--energy=off"],
+            "swept_models:few at batch_size 8, threads 1 cannot be called: ValueError: too many",
+        ),
     ],
 )
 def test_what_cannot_be_swept_is_a_usage_error(
