@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.cli.load_by_locust import run_by_locust
-from pytest_hwperf.cli.load_report import INTERRUPTED, NOT_SERVED, OK, exit_code, load_run, show_run
+from pytest_hwperf.cli.load_report import INTERRUPTED, NOT_SERVED, exit_code, load_run, show_run
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.cli.rows_file import read_data
@@ -16,7 +16,7 @@ from pytest_hwperf.cli.ticker import ticking
 from pytest_hwperf.core.budgets import parse_budget_lines
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.loads import Load, Served, bound_of, is_address, parse_load
-from pytest_hwperf.core.records import Budget
+from pytest_hwperf.core.records import Budget, Judgement
 from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.gate.load import carrier_of, run_load
 from pytest_hwperf.gate.load_target import headers_of, requests_of, subject_of_target, warmed_up
@@ -80,6 +80,8 @@ def _load_of(options: argparse.Namespace) -> Load:
     names = ("qps", "seconds", "seed", "shape", "in_flight", "rows", "calls", "within_ms")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.find_peak:
+        if options.locustfile or options.engine == "locust":
+            raise UsageProblem("--find-peak tries rate after rate itself: leave --engine=locust and --locustfile out")
         if options.p95_ms is None or options.p95_ms <= 0 or options.kind != "server":
             raise UsageProblem("--find-peak takes a server load and the bound of its p95, such as --p95-ms=20")
         given.setdefault("qps", _FIRST_QPS)
@@ -145,7 +147,12 @@ class _Shown:
         except KeyboardInterrupt:
             served, interrupted = self.times.served(), True
         clear_progress()
-        return self.report(load, served, interrupted=interrupted)
+        if not served.due:
+            say("interrupted before a call was over")
+            return INTERRUPTED
+        judgement = self.report(load, served, interrupted=interrupted)
+        doubts = [doubt.kind for doubt in doubts_of(load, served, bound_of(load, self.budgets))]
+        return INTERRUPTED if interrupted else exit_code(judgement, served.failed, doubts)
 
     def peak(self, load: Load) -> int:
         """Search the highest rate."""
@@ -165,19 +172,19 @@ class _Shown:
             say(f"no rate is served with its p95 within {self.options.p95_ms:g} ms")
             return NOT_SERVED
         say(f"peak: {found.load.qps:.4g} calls a second with p95 within {self.options.p95_ms:g} ms, confirmed")
-        self.report(found.load, found.served, interrupted=False)
-        return OK
+        return exit_code(self.report(found.load, found.served), found.served.failed, ())
 
     def served(self, load: Load) -> Served:
         """Run a load with a line that shows how far it is.
 
         Raises:
-            MeasurementError: no call of it succeeded.
+            MeasurementError: calls in this process failed, or all requests; at a rate that is tried they may.
         """
         self.times = Times()
         with ticking(partial(self._progress, load)):
             run_load(load, self.stream, self.times)
-        if self.times.error is not None and not (self.subject.elsewhere and self.times.made > self.times.failed):
+        answered = self.options.find_peak or self.times.made > self.times.failed  # of a peak, the warm-up was
+        if self.times.error is not None and not (self.subject.elsewhere and answered):
             failed = f"{self.times.failed} of {self.times.made} calls failed"
             raise MeasurementError(f"{failed}: {type(self.times.error).__name__}: {self.times.error}")
         return self.times.served()
@@ -188,18 +195,13 @@ class _Shown:
         left = f", {max(0.0, whole - seconds):.0f} s left" if whole else ""
         self.line.show(f"{load}: {10 * int(10 * share)} %", f", {counted(self.times.made, 'call')}{left}")
 
-    def report(self, load: Load, served: Served, *, interrupted: bool) -> int:
-        """Show the table, write the JSON, and return the exit code."""
-        if not served.due:
-            say("interrupted before a call was over")
-            return INTERRUPTED
+    def report(self, load: Load, served: Served, *, interrupted: bool = False) -> Judgement:
+        """Judge the budgets, show the table and write the JSON."""
         source = f"perf_counter: {load.arrivals}, {carrier_of(load, self.stream)}"
         within_s, rows = bound_of(load, self.budgets), self.subject.rows
         samples = load_samples(load, served, source, rows=rows, within_s=within_s, warnings=())
         run = load_run(self.options.target, samples, {**self.subject.conditions, "load": str(load)})
-        judgement = show_run(run, self.budgets, self.options.json, interrupted=interrupted)
-        doubts = [doubt.kind for doubt in doubts_of(load, served, within_s)]
-        return INTERRUPTED if interrupted else exit_code(judgement, served.failed, doubts)
+        return show_run(run, self.budgets, self.options.json, interrupted=interrupted)
 
 
 def _tried(one: Try) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pytest_hwperf.cli.load_report import INTERRUPTED, NOT_SERVED, OK, UNDECIDED
 from pytest_hwperf.core.loads import Load
 from pytest_hwperf.loads.schedule import schedule
 from pytest_hwperf.loads.times import Times
+from pytest_hwperf.measure.subjects import Subject, subject_of_callable
 
 CALL = """
 import threading
@@ -85,6 +87,39 @@ def test_the_highest_rate_is_searched_and_confirmed(
     assert "nothing is served within 0.5 ms even at " in capsys.readouterr().err
 
 
+def elsewhere(*_: Any) -> Subject:
+    """Return calls that another process answers."""
+    return replace(subject_of_callable(len, ([],), {}, y_true=None, batch_size=None), elsewhere=True)
+
+
+def answered_below_400(asked: Load, _stream: Any, times: Times) -> None:
+    """Answer each call in 0.1 ms; from 400 a second on every one fails."""
+    for number, due in enumerate(schedule(asked)):
+        if asked.qps < 400:
+            times.note(number, due, due, due + 1e-4)
+        else:
+            times.note_failure(TimeoutError("too late"))
+
+
+@pytest.mark.parametrize(("limit", "code"), [(1, OK), (0.05, NOT_SERVED)])
+def test_a_peak_keeps_its_budgets_too(limit: float, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "run_load", answered_below_400)
+    monkeypatch.setattr(load, "_subject", elsewhere)
+    searched = ["load", "loaded_here:call", "--find-peak", "--p95-ms=5", "--seconds=10"]
+
+    assert code == main([*searched, f"--budget=latency_p50_ms={limit}"])
+
+
+def test_a_rate_at_which_every_request_fails_is_not_served(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(load, "run_load", answered_below_400)
+    monkeypatch.setattr(load, "_subject", elsewhere)
+
+    assert OK == main(["load", "http://127.0.0.1:9", "--find-peak", "--p95-ms=5", "--seconds=10"])
+    assert "400/s: not served, too few calls, 0 calls" in capsys.readouterr().out
+
+
 def test_ctrl_c_shows_the_calls_that_were_over(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,6 +162,7 @@ def test_calls_that_fail_are_an_error_that_names_the_first(capsys: pytest.Captur
         (["loaded_here:call"], "a server load needs qps, the calls a second, such as qps=200"),
         (["loaded_here:call", "--kind=servr"], "kind='servr' is no load. Did you mean 'server'?"),
         (["loaded_here:call", "--find-peak"], "--find-peak takes a server load and the bound of its p95"),
+        (["http://127.0.0.1:9", "--find-peak", "--engine=locust"], "leave --engine=locust and --locustfile out"),
         (["loaded_here:none", "--qps=1"], "loaded_here:none cannot be imported"),
         (["loaded_here:broken", "--qps=1"], "the target cannot be called: ZeroDivisionError: division by zero"),
         (["model.onnx", "--qps=1"], "an ONNX file needs rows, --data=FILE"),
