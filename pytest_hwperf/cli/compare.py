@@ -2,9 +2,9 @@
 
 import argparse
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.cli.arguments import add_shared, check_model, check_time
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.cli.rows_file import read_data
@@ -14,9 +14,7 @@ from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Comparison, Policy
 from pytest_hwperf.core.units import counted, parse_rate
 from pytest_hwperf.core.verdicts import explain, judge_comparison
-from pytest_hwperf.gate.model_worker import is_function
 from pytest_hwperf.gate.models import CompareSettings, compare_models
-from pytest_hwperf.host.files import is_file
 from pytest_hwperf.pairs.conductor import Progress
 
 OK, REGRESSED, UNDECIDED = 0, 1, 3
@@ -33,11 +31,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     compare.add_argument("old", metavar="OLD", help="an ONNX file, or module:function")
     compare.add_argument("new", metavar="NEW", help="the same")
-    compare.add_argument("--data", required=True, metavar="FILE", help=".npz with X and perhaps y, .npy, or .csv")
-    compare.add_argument("--target", metavar="COLUMN", help="column of a .csv that holds the labels")
-    compare.add_argument("--batch-size", type=int, default=1, metavar="ROWS", help="rows per call; default: 1")
-    compare.add_argument("--threads", type=int, default=1, metavar="N", help="of ONNX Runtime; default: 1")
-    compare.add_argument("--alpha", default="1%", metavar="PERCENT", help="false alarms of the whole; default: 1%%")
+    add_shared(compare, "--data", "--target", "--batch-size", "--threads", "--alpha")
     compare.add_argument(
         "--margin", action="append", default=[], metavar="[METRIC=]SIZE", help="as latency_p95=10%% or accuracy=0.5pp"
     )
@@ -49,10 +43,8 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def run(options: argparse.Namespace) -> int:
     """Compare, print a line for each comparison, and return the exit code."""
     for model in (options.old, options.new):
-        if not is_function(model) and not is_file(Path(model)):
-            raise UsageProblem(f"{model} is neither a file nor of the form module:function")
-    if not 0 < options.time < _A_DAY_S:
-        raise UsageProblem(f"--time={options.time:g}: a number of seconds above 0 up to a day, such as 600")
+        check_model(model)
+    check_time(options.time, _A_DAY_S, "600")
     X, y = read_data(options.data, options.target)
     settings = CompareSettings(
         margins=_margins(options.margin),

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pytest_hwperf.cli.arguments import add_shared, check_files
 from pytest_hwperf.cli.load_by_locust import run_by_locust
 from pytest_hwperf.cli.load_report import INTERRUPTED, NOT_SERVED, exit_code, load_run, show_run
 from pytest_hwperf.cli.output import say
@@ -50,9 +51,8 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     load.add_argument("--find-peak", action="store_true", help="search the highest rate whose p95 is within --p95-ms")
     load.add_argument("--p95-ms", type=float, metavar="MS", help="bound of --find-peak")
     load.add_argument("--budget", action="append", default=[], metavar="KEYWORD=LIMIT", help="as in hwbudget(...)")
-    load.add_argument("--data", metavar="FILE", help=".npz with X, .npy, or .csv; rows of the calls")
-    load.add_argument("--batch-size", type=int, default=1, metavar="ROWS", help="rows per call; default: 1")
-    load.add_argument("--threads", type=int, default=1, metavar="N", help="of ONNX Runtime; default: 1")
+    add_shared(load, "--data", required=False)
+    add_shared(load, "--batch-size", "--threads", "--json")
     load.add_argument("--body", metavar="TEXT|@FILE", help="of each request, instead of --data")
     load.add_argument("--header", action="append", default=[], metavar="NAME: VALUE", help="of each request")
     load.add_argument("--method", metavar="METHOD", help="of each request; default: POST with a body, else GET")
@@ -60,12 +60,12 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     load.add_argument("--engine", default="own", choices=["own", "locust"], help="what sends requests; default: own")
     load.add_argument("--workers", type=int, default=2, metavar="N", help="processes of Locust; default: 2")
     load.add_argument("--locustfile", action="store_true", help="write a locustfile with this load, and send nothing")
-    load.add_argument("--json", metavar="FILE", help="write the report as JSON")
     load.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the load, show what became of it, and return the exit code."""
+    check_files(json=options.json)
     load, budgets = _load_of(options), parse_budget_lines(options.budget)
     if options.locustfile or options.engine == "locust":
         request, bodies = requests_of(*_request(options), options.batch_size)

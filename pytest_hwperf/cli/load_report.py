@@ -4,16 +4,16 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
+from pytest_hwperf.cli.arguments import write_file
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Budget, Judgement, Policy, Run, Sample, replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.verdicts import judge
-from pytest_hwperf.host.files import replace_file
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.reports import json_file, terminal
+from pytest_hwperf.reports.table import Detail
 
 OK, NOT_SERVED, UNDECIDED, INTERRUPTED = 0, 1, 3, 130
 
@@ -45,14 +45,19 @@ def show_run(run: Run, budgets: Sequence[Budget], json: str | None, *, interrupt
         judgements=(judgement,),
         partial=interrupted,
     )
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
-    for text, _ in terminal.render(replace(report, partial=False), width=width, color=False):
-        say(text)
+    show_table(replace(report, partial=False))
     if interrupted:
         say("interrupted: these are the calls that were over")
     if json:
-        replace_file(Path(json), json_file.render(report))
+        write_file(json, json_file.render(report))
     return judgement
+
+
+def show_table(report: Report, detail: Detail = "normal") -> None:
+    """Show a report as pytest does, without colours; 100 characters wide where nobody looks."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
+    for text, _ in terminal.render(report, width=width, color=False, detail=detail):
+        say(text)
 
 
 def exit_code(judgement: Judgement, failed: int, doubts: Sequence[str]) -> int:

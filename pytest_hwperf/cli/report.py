@@ -1,12 +1,12 @@
 """`hwperf report`: what another program has measured, shown as a report of this one."""
 
 import argparse
-import shutil
-import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
+from pytest_hwperf.cli.arguments import add_shared, write_file
+from pytest_hwperf.cli.load_report import show_table
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.core.early_stopping import CONFIDENCE
 from pytest_hwperf.core.errors import UsageProblem
@@ -14,10 +14,9 @@ from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS
 from pytest_hwperf.core.ranks import quantile
 from pytest_hwperf.core.records import Estimate, Figure, Judgement, Run
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.host.files import replace_file
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.loads.loadgen_log import LoadGenResult, read_folder
-from pytest_hwperf.reports import json_file, terminal
+from pytest_hwperf.reports import json_file
 
 OK, INVALID = 0, 1
 _SOURCE = "mlperf_loadgen"
@@ -34,7 +33,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     report.add_argument(
         "--from", required=True, dest="origin", metavar="loadgen:DIR", help="folder of MLPerf LoadGen's logs"
     )
-    report.add_argument("--json", metavar="FILE", help="write the report as JSON")
+    add_shared(report, "--json")
     report.set_defaults(run=run)
 
 
@@ -45,12 +44,10 @@ def run(options: argparse.Namespace) -> int:
         raise UsageProblem(f"--from={options.origin}: write loadgen:DIR, the folder of mlperf_log_summary.txt")
     result, queries = read_folder(Path(folder))
     report = _report(result, queries, folder)
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
-    for text, _ in terminal.render(report, width=width, color=False, detail="verbose"):
-        say(text)
+    show_table(report, "verbose")
     say(f"LoadGen: {'VALID' if result.valid else 'INVALID'}")
     if options.json:
-        replace_file(Path(options.json), json_file.render(report))
+        write_file(options.json, json_file.render(report))
     return OK if result.valid else INVALID
 
 

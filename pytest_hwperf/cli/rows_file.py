@@ -1,4 +1,4 @@
-"""Rows and labels of `hwperf compare`, read from a file that may be damaged or come from anyone."""
+"""Rows and labels that a command is given, read from a file that may be damaged or come from anyone."""
 
 from pathlib import Path
 from typing import Any

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any, get_args
 
 from pytest_hwperf import registry
+from pytest_hwperf.cli.arguments import add_shared, check_files, check_model, check_time, write_file
 from pytest_hwperf.cli.output import say, say_lines
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.cli.rows_file import read_data
@@ -21,10 +22,9 @@ from pytest_hwperf.core.report import SweepFile
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.sweep_plans import SweepPlan, parse_sweep
 from pytest_hwperf.core.sweeps import BATCH, Goal, Sweep, SweepPoint
-from pytest_hwperf.gate.model_worker import find_module, is_function
+from pytest_hwperf.gate.model_worker import find_module
 from pytest_hwperf.gate.sweep_tools import ModelAtPoints, memory_of, watch_machine
 from pytest_hwperf.gate.sweeps import ROUNDS, SweepTools, Swept, sweep_model
-from pytest_hwperf.host.files import check_writable, is_file
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.reports import sweep_plot
@@ -47,8 +47,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "3: none is known to keep them, but some are undecided; 4: usage.",
     )
     sweep.add_argument("model", metavar="MODEL", help="an ONNX file, or module:function")
-    sweep.add_argument("--data", required=True, metavar="FILE", help=".npz with X, .npy, or .csv")
-    sweep.add_argument("--target", metavar="COLUMN", help="column of a .csv that holds the labels, which is left out")
+    add_shared(sweep, "--data", "--target", "--json")
     sweep.add_argument("--batch-size", default="1,8,32,128", metavar="ROWS,…", help="default: 1,8,32,128")
     sweep.add_argument("--threads", default="1", metavar="N,…", help="of the runtime and of BLAS; default: 1")
     for name in _LIMITS:
@@ -59,7 +58,6 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     sweep.add_argument("--time", type=float, default=2.0, metavar="SECONDS", help="of calls of each point; default: 2")
     sweep.add_argument("--energy", default="auto", metavar="auto|off|SOURCE", help="as --hwperf-energy; default: auto")
     sweep.add_argument("--seed", type=int, metavar="N", help="of the orders; default: drawn, and shown")
-    sweep.add_argument("--json", metavar="FILE", help="write everything as JSON")
     sweep.add_argument("--plot", metavar="FILE", help="write a picture as PNG; needs matplotlib")
     sweep.set_defaults(run=run)
 
@@ -67,7 +65,11 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def run(options: argparse.Namespace) -> int:
     """Sweep, print the table, write what was asked for, and return the exit code."""
     plan, seed = _plan(options), _seed(options.seed)
-    _check(options)
+    check_model(options.model)
+    check_time(options.time, _LONGEST_S, "2")
+    if options.plot:
+        sweep_plot.check_matplotlib()
+    check_files(json=options.json, plot=options.plot)
     X, _ = read_data(options.data, options.target)
     _check_rows(plan, len(X))
     find_module(options.model)
@@ -144,24 +146,6 @@ def _points(model: str, plan: SweepPlan) -> list[SweepPoint]:
     ]
 
 
-def _check(options: argparse.Namespace) -> None:
-    """Refuse before anything is measured what would fail afterwards."""
-    if not is_function(options.model) and not is_file(Path(options.model)):
-        raise UsageProblem(f"{options.model} is neither a file nor of the form module:function")
-    if not 0 < options.time <= _LONGEST_S:
-        raise UsageProblem(f"--time={options.time:g}: a number of seconds above 0 up to {_LONGEST_S}, such as 2")
-    if options.plot:
-        sweep_plot.check_matplotlib()
-    for option, file in (("--json", options.json), ("--plot", options.plot)):
-        if file:
-            try:
-                check_writable(Path(file))
-            except OSError as error:
-                raise UsageProblem(
-                    f"{option}={file} cannot be written ({error.strerror}): give another path"
-                ) from error
-
-
 def _check_rows(plan: SweepPlan, rows: int) -> None:
     most = max(int(size) for size in plan.axes[BATCH])
     if most > rows:
@@ -212,8 +196,8 @@ def _write(options: argparse.Namespace, found: Swept, started: str) -> None:
             partial=found.is_interrupted,
             sweep=found.sweep,
         )
-        Path(options.json).write_bytes(to_json(record) + b"\n")
+        write_file(options.json, to_json(record) + b"\n")
         say(f"wrote {options.json}")
     if options.plot and any(row.is_measured for row in found.sweep.rows):
-        Path(options.plot).write_bytes(sweep_plot.render(found.sweep))
+        write_file(options.plot, sweep_plot.render(found.sweep))
         say(f"wrote {options.plot}")

@@ -163,6 +163,7 @@ def test_calls_that_fail_are_an_error_that_names_the_first(capsys: pytest.Captur
         (["loaded_here:call", "--kind=servr"], "kind='servr' is no load. Did you mean 'server'?"),
         (["loaded_here:call", "--find-peak"], "--find-peak takes a server load and the bound of its p95"),
         (["http://127.0.0.1:9", "--find-peak", "--engine=locust"], "leave --engine=locust and --locustfile out"),
+        (["loaded_here:call", "--qps=1", "--json=/proc/r.json"], "--json=/proc/r.json cannot be written"),
         (["loaded_here:none", "--qps=1"], "loaded_here:none cannot be imported"),
         (["loaded_here:broken", "--qps=1"], "the target cannot be called: ZeroDivisionError: division by zero"),
         (["model.onnx", "--qps=1"], "an ONNX file needs rows, --data=FILE"),

@@ -1,0 +1,75 @@
+"""Arguments that several commands take, and what is checked of them before anything is measured."""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.gate.model_worker import is_function
+from pytest_hwperf.host.files import check_writable, is_file, replace_file
+
+_SHARED: Mapping[str, Mapping[str, Any]] = {
+    "--data": {"metavar": "FILE", "required": True, "help": ".npz with X and perhaps y, .npy, or .csv"},
+    "--target": {"metavar": "COLUMN", "help": "column of a .csv that holds the labels"},
+    "--batch-size": {"metavar": "ROWS", "type": int, "default": 1, "help": "rows per call; default: 1"},
+    "--threads": {"metavar": "N", "type": int, "default": 1, "help": "of ONNX Runtime; default: 1"},
+    "--alpha": {"metavar": "PERCENT", "default": "1%", "help": "false alarms of the whole; default: 1%%"},
+    "--json": {"metavar": "FILE", "help": "write the report as JSON"},
+}
+
+
+def add_shared(command: argparse.ArgumentParser, *names: str, **others: Any) -> None:
+    """Add arguments to a command; `others` replace what is usual of each."""
+    for name in names:
+        command.add_argument(name, **{**_SHARED[name], **others})
+
+
+def check_model(model: str) -> None:
+    """Refuse what names no model.
+
+    Raises:
+        UsageProblem: says what is allowed.
+    """
+    if not is_function(model) and not is_file(Path(model)):
+        raise UsageProblem(f"{model} is neither a file nor of the form module:function")
+
+
+def check_time(seconds: float, most: int, usual: str) -> None:
+    """Refuse a time in which nothing can be measured, and one without end.
+
+    Raises:
+        UsageProblem: says what is allowed.
+    """
+    if not 0 < seconds <= most:
+        raise UsageProblem(f"--time={seconds:g}: a number of seconds above 0 up to {most}, such as {usual}")
+
+
+def check_files(**files: str | None) -> None:
+    """Check that files can be written, before the time is spent.
+
+    Raises:
+        UsageProblem: names the option and the reason.
+    """
+    for option, file in files.items():
+        if file:
+            try:
+                check_writable(Path(file))
+            except OSError as error:
+                raise _unwritable(f"--{option}={file}", error) from error
+
+
+def write_file(file: str, content: bytes) -> None:
+    """Write a file that was checked.
+
+    Raises:
+        UsageProblem: it cannot be written any more; says why.
+    """
+    try:
+        replace_file(Path(file), content)
+    except OSError as error:
+        raise _unwritable(file, error) from error
+
+
+def _unwritable(what: str, error: OSError) -> UsageProblem:
+    return UsageProblem(f"{what} cannot be written ({error.strerror}): give another path")
