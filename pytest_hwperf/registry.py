@@ -1,12 +1,17 @@
 """The registry of scenarios, energy meters and stores: entry points, found by name, built-in ones too."""
 
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
 from pytest_hwperf.core.budgets import nearest
-from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.contracts import Meter
+from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
 
 Group = Literal["scenarios", "energy_meters", "stores"]
+
+# Tried in this order; the last one always works, and is labelled an estimate.
+_ENERGY_SOURCES = ("rapl", "perf", "estimate")
 
 
 def names(group: Group) -> tuple[str, ...]:
@@ -34,6 +39,30 @@ def find(group: Group, name: str) -> Any:
     """
     check(group, name)
     return _registered(group)[name].load()
+
+
+def open_energy_meter(wanted: str, environment: Mapping[str, str], option: str) -> Meter | None:
+    """Open the energy source that was asked for, None for `off`; `auto` takes the first that works.
+
+    Args:
+        wanted: name of a source, `auto` or `off`.
+        environment: variables that the sources read.
+        option: by which it was asked for.
+
+    Raises:
+        UsageProblem: a source asked for by name is unknown or not there; says what to do about it.
+    """
+    if wanted == "off":
+        return None
+    refused = list[str]()
+    for name in _ENERGY_SOURCES if wanted == "auto" else (wanted,):
+        try:
+            meter: Meter = find("energy_meters", name)(environment, refused=tuple(refused))
+        except MeterUnavailable as reason:
+            refused.append(f"{name}: {reason}")
+        else:
+            return meter
+    raise UsageProblem(f"{option}={wanted}: {' '.join(refused)}")
 
 
 def _registered(group: Group) -> dict[str, EntryPoint]:

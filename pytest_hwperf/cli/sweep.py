@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -17,7 +17,7 @@ from pytest_hwperf.cli.output import say, say_lines
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.contracts import Meter
-from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
+from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.report import SweepFile
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.sweep_plans import SweepPlan, parse_sweep
@@ -32,7 +32,6 @@ from pytest_hwperf.reports.sweeps import lines_of, notes_of
 
 OK, MISSED, UNDECIDED, INTERRUPTED = 0, 1, 3, 130
 _LIMITS = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms", "throughput_min_sps", "memory_max_mb")
-_SOURCES = ("rapl", "perf", "estimate")
 _LONGEST_S = 3600
 _SEEDS = 1 << 31
 
@@ -157,24 +156,12 @@ def _check_rows(plan: SweepPlan, rows: int) -> None:
 @contextmanager
 def _energy(wanted: str) -> Iterator[Meter | None]:
     """Open the source that was asked for; `auto` takes the first that works."""
-    meter = None if wanted == "off" else _opened(_SOURCES if wanted == "auto" else (wanted,))
+    meter = registry.open_energy_meter(wanted, os.environ, "--energy")
     try:
         yield meter
     finally:
         if meter is not None:
             meter.close()
-
-
-def _opened(names: Sequence[str]) -> Meter:
-    refused = list[str]()
-    for name in names:
-        try:
-            meter: Meter = registry.find("energy_meters", name)(os.environ, refused=tuple(refused))
-        except MeterUnavailable as reason:
-            refused.append(f"{name}: {reason}")
-        else:
-            return meter
-    raise UsageProblem(f"--energy: {' '.join(refused)}")
 
 
 def _saved(X: Any, folder: Path) -> Path:

@@ -1,7 +1,7 @@
 """The state of a session and of each test: what the plugin keeps in the stash of pytest's objects."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep", "hwload")
-# Tried in this order; the last one always works, and is labelled an estimate.
-_ENERGY_SOURCES = ("rapl", "perf", "estimate")
 
 
 class Mode(Protocol):
@@ -106,10 +104,11 @@ class SessionState:
         Raises:
             UsageProblem: a source asked for by name is unknown or not there; says what to do about it.
         """
+        from pytest_hwperf import registry
         from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE
 
         given = {WATTS_VARIABLE: self.settings.watts} if self.settings.watts else {}
-        return choose_energy_meter(self.settings.energy, {**os.environ, **given})
+        return registry.open_energy_meter(self.settings.energy, {**os.environ, **given}, "--hwperf-energy")
 
     def boards(self) -> "Meter | None":
         """Return a meter of the GPUs that this process uses; None where it uses none.
@@ -254,25 +253,3 @@ def is_marked(item: pytest.Item) -> bool:
 def is_measured(item: pytest.Item) -> bool:
     """Whether a test is measured: it uses the fixture `hwperf`, or has a budget and is measured itself."""
     return "hwperf" in getattr(item, "fixturenames", ()) or item.get_closest_marker("hwbudget") is not None
-
-
-def choose_energy_meter(wanted: str, environment: Mapping[str, str]) -> "Meter | None":
-    """Open the energy source that was asked for; `auto` takes the first that works and keeps why others did not.
-
-    Raises:
-        UsageProblem: a source asked for by name is unknown or not there; says what to do about it.
-    """
-    from pytest_hwperf import registry
-    from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
-
-    if wanted == "off":
-        return None
-    refused: list[str] = []
-    for name in _ENERGY_SOURCES if wanted == "auto" else (wanted,):
-        try:
-            meter: Meter = registry.find("energy_meters", name)(environment, refused=tuple(refused))
-        except MeterUnavailable as reason:
-            refused.append(f"{name}: {reason}")
-        else:
-            return meter
-    raise UsageProblem(f"--hwperf-energy={wanted}: {' '.join(refused)}")
