@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from pytest_hwperf.core.metrics import metric_of
+from pytest_hwperf.core.metrics import ACCURACY, metric_of, taken_by
 from pytest_hwperf.core.records import Budget, Judgement
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.units import counted
@@ -10,8 +10,6 @@ from pytest_hwperf.core.units import counted
 _NAMED = 3  # tests in a sentence
 # Models as the library that has trained them runs them: nothing has changed them.
 _ORIGINALS = frozenset({"", "sklearn_fp32", "torch_fp32", "xgboost_native", "lightgbm_native", "onnx_file"})
-_OF_PREDICTIONS = frozenset({"accuracy", "flip_rate", "probability_diff"})
-_OF_CALLS = ("latency", "throughput")  # metrics whose mean hides slow calls
 
 
 def advice(judgements: Sequence[Judgement], *, served: int, swept: Collection[str] = ()) -> Iterator[Statement]:
@@ -39,7 +37,7 @@ def _limits_means_alone(judgement: Judgement) -> bool:
 
     A limit on rows per second is that of a job for which nobody waits.
     """
-    limits = [budget for budget in _budgets(judgement) if budget.metric in _OF_CALLS]
+    limits = [budget for budget in _budgets(judgement) if metric_of(budget.metric).is_of_calls]
     return bool(limits) and all(budget.statistic == "mean" for budget in limits)
 
 
@@ -49,10 +47,9 @@ def _is_unchecked(judgement: Judgement) -> bool:
     timed = any(metric_of(budget.metric).taken in ("calls", "windows") for budget in budgets)
     if scenario in _ORIGINALS or not timed:
         return False
-    known = {figure.metric for figure in judgement.figures if figure.metric == "accuracy"}
     asked = {verdict.subject.metric for verdict in judgement.verdicts}
-    classifies = judgement.run.sample("flip_rate") is not None  # of other outputs nothing can be asked
-    return classifies and _OF_PREDICTIONS.isdisjoint(known | asked)
+    known = {sample.metric for sample in judgement.run.samples}.intersection(taken_by("examples"))  # {}: of values
+    return bool(known) and ACCURACY not in known and asked.isdisjoint(taken_by("examples"))
 
 
 def _rows(judgement: Judgement) -> int | None:

@@ -79,6 +79,11 @@ class Metric:
         return self.unit == "1/s" and self.spread != "second"
 
     @property
+    def is_of_calls(self) -> bool:
+        """Whether it is the time of calls, or their number in a time: of either, a mean hides the slow ones."""
+        return self.taken == "calls" or bool(self.reciprocal)
+
+    @property
     def in_processes(self) -> bool:
         """Whether each value is a fresh process."""
         return self.taken in ("memory", "cold")
@@ -89,6 +94,7 @@ class Metric:
 
 
 MEDIAN_LATENCY = ("latency", "p50")  # by which scenarios are ranked, and which a rehearsal takes
+ACCURACY = "accuracy"  # of predictions against labels; the others of examples are against a reference
 ENERGY, BOARD_ENERGY = "energy", "gpu_energy"  # of the processors and of boards: together the energy of a call
 
 
@@ -221,7 +227,7 @@ _ROWS = (
         remedy="it needs a load: @pytest.mark.hwload(...)",
     ),
     _examples(
-        name="accuracy",
+        name=ACCURACY,
         title="share of examples that are right",
         better="higher",
         shown=("mean",),

@@ -155,7 +155,7 @@ def _answer(limit: Budget, figures: Sequence[Figure], fill_s: float | None) -> A
     figure, metric = figure_of(figures, limit.key), metric_of(limit.metric)
     if figure is None:
         return Answer(limit=limit, outcome="unmeasured")
-    estimate = _later(figure.estimate, fill_s or 0.0) if limit.metric == "latency" else figure.estimate
+    estimate = _later(figure.estimate, fill_s or 0.0) if metric.taken == "calls" else figure.estimate
     clear = clear_of(estimate, limit.limit, metric.better)
     outcome: BudgetOutcome = "inconclusive" if clear is None else "passed" if clear else "failed"
     return Answer(limit=limit, outcome=outcome, value=estimate.value)

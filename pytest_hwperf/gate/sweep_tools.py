@@ -108,7 +108,6 @@ def memory_of(model: str, data: Path, point: SweepPoint) -> Sequence[Figure]:
     return [
         Figure(metric=one.metric, statistic="p50", estimate=estimate(one, "p50"), source=one.source, per=one.per)
         for one in samples
-        if one.metric == "memory"
     ]
 
 

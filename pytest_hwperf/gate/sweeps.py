@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Figure, replace
 from pytest_hwperf.core.rounds import Round, figures_of, figures_of_calls
 from pytest_hwperf.core.statements import Statement, state
@@ -67,7 +68,7 @@ class _State:
     def limited(self, position: int) -> list[str]:
         """Return the statistics of the latency that have a limit at a point."""
         limits = self.points[position].limits
-        return [limit.statistic for limit in limits if limit.metric == "latency"]
+        return [limit.statistic for limit in limits if metric_of(limit.metric).taken == "calls"]
 
 
 def sweep_model(name: str, points: Sequence[SweepPoint], tools: SweepTools, *, seed: int, round_s: float) -> Swept:

@@ -81,7 +81,13 @@ def test_another_runtime_whose_predictions_nobody_checks_is_said() -> None:
         judged(TAIL, scenario="torch_fp32"),
         judged(scenario="onnx_int8"),
         judged(TAIL, FLIPS, scenario="onnx_int8"),
-        replace(judged(TAIL, scenario="onnx_int8"), figures=(fake.figure("accuracy", "mean"),)),
+        replace(
+            judged(TAIL),
+            run=fake.run(
+                scenario="onnx_int8",
+                samples=[fake.sample(one, [1.0], per="example") for one in ("accuracy", "flip_rate")],
+            ),
+        ),
         replace(judged(TAIL, scenario="onnx_file"), run=fake.run(scenario="onnx_file")),
     ],
     ids=["a callable", "the original", "another original", "no limit", "flips", "labels", "no labels as output"],
