@@ -3,13 +3,11 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from pytest_hwperf.core.metrics import ACCURACY, metric_of, taken_by
-from pytest_hwperf.core.records import Budget, Judgement
+from pytest_hwperf.core.records import AS_TRAINED, Budget, Judgement
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.units import counted
 
 _NAMED = 3  # tests in a sentence
-# Models as the library that has trained them runs them: nothing has changed them.
-_ORIGINALS = frozenset({"", "sklearn_fp32", "torch_fp32", "xgboost_native", "lightgbm_native", "onnx_file"})
 
 
 def advice(judgements: Sequence[Judgement], *, served: int, swept: Collection[str] = ()) -> Iterator[Statement]:
@@ -42,13 +40,13 @@ def _limits_means_alone(judgement: Judgement) -> bool:
 
 
 def _is_unchecked(judgement: Judgement) -> bool:
-    """Whether a scenario other than the original has limits, and neither labels nor limits on its predictions."""
-    scenario, budgets = judgement.run.scenario, _budgets(judgement)
+    """Whether a model in another form has limits, and neither labels nor limits on its predictions."""
+    run, budgets = judgement.run, _budgets(judgement)
     timed = any(metric_of(budget.metric).taken in ("calls", "windows") for budget in budgets)
-    if scenario in _ORIGINALS or not timed:
+    if not run.scenario or AS_TRAINED.items() <= run.context.items() or not timed:
         return False
     asked = {verdict.subject.metric for verdict in judgement.verdicts}
-    known = {sample.metric for sample in judgement.run.samples}.intersection(taken_by("examples"))  # {}: of values
+    known = {sample.metric for sample in run.samples}.intersection(taken_by("examples"))  # {}: of values
     return bool(known) and ACCURACY not in known and asked.isdisjoint(taken_by("examples"))
 
 

@@ -82,7 +82,10 @@ class Scenario(Protocol):
 
     @property
     def context(self) -> Mapping[str, str]:
-        """For information: model digest, executed operators, …; `warning` is shown with every timing."""
+        """For information: model digest, executed operators, …; `warning` is shown with every timing.
+
+        It holds `AS_TRAINED` where nothing has changed what the model predicts.
+        """
 
     @property
     def model_bytes(self) -> int:

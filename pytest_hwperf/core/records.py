@@ -30,6 +30,8 @@ SCHEMA = 2  # of every record that is written; raised when a reader of the old s
 Key = tuple[str, str]  # metric and statistic
 R = TypeVar("R", bound=Record)
 
+# In the context of a scenario that runs a model as it was trained or given: nothing has changed what it predicts.
+AS_TRAINED: Mapping[str, str] = {"form": "as trained"}
 OF_A_LOAD = "call of a load"  # a unit of replication: percentiles of such values have bounds by early stopping
 
 _SAME = 1e-9  # relative: apart from rounding

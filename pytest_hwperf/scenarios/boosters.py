@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from pytest_hwperf.core.errors import ScenarioUnavailable
+from pytest_hwperf.core.records import AS_TRAINED
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator, inspect_estimator
 from pytest_hwperf.scenarios.prepared import EstimatorPredictor, PreparedScenario
 from pytest_hwperf.scenarios.rows import evenly_spaced
@@ -51,7 +52,7 @@ def booster_scenario(runtime: BoosterRuntime, model: Any, X: Any, threads: int) 
         name=runtime.name,
         imports=(runtime.module,),
         conditions={"threads": str(threads), "precision": "float32", "output": fitted.output, "call": call},
-        context={"model": fitted.digest},
+        context={"model": fitted.digest, **AS_TRAINED},
         model_bytes=runtime.size(model),
         size_source=runtime.size_source,
         classifies=fitted.classes is not None,

@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_hwperf.core.contracts import Predictor
 from pytest_hwperf.core.errors import ScenarioUnavailable, UsageProblem
+from pytest_hwperf.core.records import AS_TRAINED
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.scenarios.cache import key_of, load_or_build
 from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, inspect_estimator, one_line
@@ -67,7 +68,7 @@ def _scenario(name: str, given: Any, X: Any, threads: int, require: Callable[[Li
             "output": output,
             "quantisation": "within the call",
         },
-        context={"model": model.sha256[:16]},
+        context={"model": model.sha256[:16], **AS_TRAINED},
         model_bytes=len(model.content),
         size_source="tflite file",
         classifies=output != "values",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.core.records import AS_TRAINED
 from pytest_hwperf.scenarios.cache import key_of, load_or_build
 from pytest_hwperf.scenarios.graph import count_work_of
 from pytest_hwperf.scenarios.onnx_inputs import ModelInputs
@@ -206,7 +207,7 @@ def _fields(name: str, source: OnnxSource, threads: int) -> dict[str, Any]:
     return {
         "name": name,
         "imports": ("onnxruntime",),
-        "context": {"model": source.sha256[:16], "providers": PROVIDER},
+        "context": {"model": source.sha256[:16], "providers": PROVIDER, **AS_TRAINED},
         "model_bytes": source.bytes,
         "size_source": "onnx file",
     }

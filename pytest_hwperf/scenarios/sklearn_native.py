@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from pytest_hwperf.core.contracts import CallStage
+from pytest_hwperf.core.records import AS_TRAINED
 from pytest_hwperf.scenarios.estimators import (
     FittedEstimator,
     inspect_estimator,
@@ -31,7 +32,7 @@ def sklearn_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, thread
         name="sklearn_fp32",
         imports=tuple(sorted({type(part).__module__ for part in nested_estimators(model)})),
         conditions={"threads": str(threads), "precision": _precision(fitted, X), "output": fitted.output},
-        context={"model": fitted.digest, "thread pools": describe_pools()},
+        context={"model": fitted.digest, "thread pools": describe_pools(), **AS_TRAINED},
         model_bytes=serialise(model).written,
         size_source="joblib",
         classifies=fitted.classes is not None,

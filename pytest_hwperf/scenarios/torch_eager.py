@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from pytest_hwperf.core.operators import ProfiledCalls
+from pytest_hwperf.core.records import AS_TRAINED
 from pytest_hwperf.scenarios.prepared import PreparedScenario
 from pytest_hwperf.scenarios.rows import split_batches
 from pytest_hwperf.scenarios.threads import check_threads
@@ -97,7 +98,7 @@ def torch_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads:
             form="eager",
             precision=matmul_precision(),
             conditions={},
-            context={},
+            context=AS_TRAINED,
             load=partial(_load, fitted, threads),
         ),
     )

@@ -6,7 +6,7 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf.core.advice import advice
-from pytest_hwperf.core.records import Judgement, Verdict, replace
+from pytest_hwperf.core.records import AS_TRAINED, Judgement, Verdict, replace
 
 
 def verdict(keyword: str, metric: str, statistic: str) -> Verdict:
@@ -23,6 +23,11 @@ FLIPS = verdict("flip_rate_max", "flip_rate", "mean")
 def judged(*verdicts: Verdict, test: str = "t.py::a", batch: str = "1", **others: Any) -> Judgement:
     run = fake.run(test=test, samples=(fake.sample(), fake.sample("flip_rate", [0.0, 1.0], per="example")), **others)
     return Judgement(run=replace(run, conditions={"batch_size": batch}), figures=(), verdicts=verdicts)
+
+
+def original(scenario: str) -> Judgement:
+    found = judged(TAIL, scenario=scenario)
+    return replace(found, run=replace(found.run, context={"model": "0a", **AS_TRAINED}))
 
 
 def said(*judgements: Judgement, served: int = 0, swept: tuple[str, ...] = ()) -> list[str]:
@@ -77,15 +82,15 @@ def test_another_runtime_whose_predictions_nobody_checks_is_said() -> None:
     "checked",
     [
         judged(TAIL),
-        judged(TAIL, scenario="sklearn_fp32"),
-        judged(TAIL, scenario="torch_fp32"),
+        original("sklearn_fp32"),
+        original("one_of_the_user"),
         judged(scenario="onnx_int8"),
         judged(TAIL, FLIPS, scenario="onnx_int8"),
         replace(
             judged(TAIL),
             run=fake.run(
                 scenario="onnx_int8",
-                samples=[fake.sample(one, [1.0], per="example") for one in ("accuracy", "flip_rate")],
+                samples=tuple(fake.sample(one, [1.0], per="example") for one in ("accuracy", "flip_rate")),
             ),
         ),
         replace(judged(TAIL, scenario="onnx_file"), run=fake.run(scenario="onnx_file")),
