@@ -77,11 +77,11 @@ def skip_beyond(item: pytest.Item) -> None:
 
 
 def note_miss(item: pytest.Item, judgements: Sequence[Judgement]) -> None:
-    """Keep a point that misses a limit which every larger batch would miss too."""
-    point = test_of(item).markers.point
-    for judgement in judgements if point else ():
-        if point and (why := missed(row_of(point, judgement.figures))):
-            session_of(item.config).missed.append((point, why))
+    """Keep a point where everything that is measured misses a limit which every larger batch would miss too."""
+    if point := test_of(item).markers.point:
+        rows = [row_of(point, judgement.figures) for judgement in judgements]
+        misses = [missed(row) for row in rows if any(answer.value is not None for answer in row.answers)]
+        session_of(item.config).missed.extend((point, why) for why in misses[:1] if why and all(misses))
 
 
 def sweeps_of(parts: Sequence[ReportPart], *, workers: bool) -> tuple[Sweep, ...]:

@@ -85,6 +85,22 @@ def test_without_a_reason_to_stop_every_point_is_measured(pytester: pytest.Pytes
     pytester.runpytest_inprocess(*QUICK).assert_outcomes(passed=2)
 
 
+def test_a_point_is_measured_where_one_of_its_measurements_keeps_the_limits(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest, time
+
+        @pytest.mark.hwsweep(batch_size=[1, 8], latency_p50_ms=0.5)
+        def test_it(hwperf, batch_size):
+            hwperf(time.sleep, 0.001, label="slow")
+            hwperf(len, [1], label="quick")
+            hwperf.record("size", batch_size, better="lower")
+        """
+    )
+
+    pytester.runpytest_inprocess(*QUICK).assert_outcomes(passed=2)
+
+
 def test_every_point_is_measured_where_it_would_be_compared(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(callable_test("batch_size=[1, 8], latency_p50_ms=1e-12"))
 
