@@ -1,7 +1,7 @@
 """Profiles of both sides, each in a fresh process: of measurements that got slower, or that were asked about."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 
 from pytest_hwperf.core.errors import HwperfError
@@ -10,6 +10,7 @@ from pytest_hwperf.core.hypotheses import SIDES, Facts
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import WorkerTask
@@ -25,6 +26,7 @@ class SideProfiler:
     until: float  # instant of `monotonic` at which the process is ended that runs then
     asked: bool  # whether the operators of every measurement were asked for, and not of regressions alone
     seconds: float = 0.0  # spent so far
+    lost: list[str] = field(default_factory=list)  # why a side was asked and its operators are not known
 
     def profiles(self, evidence: Evidence, facts: Mapping[Measurement, Mapping[Side, Facts]]) -> list[PairedProfiles]:
         """Return the profiles of all measurements that are to be explained, as long as there is time."""
@@ -49,10 +51,15 @@ class SideProfiler:
                     yield here
 
     def _profile(self, measurement: Measurement, side: Side) -> ProfiledCalls | None:
-        """Return the profile of one side; None where its process gives none, for the verdict stands without it."""
+        """Return the profile of one side; None where its process gives none: the verdict stands without it."""
         task = WorkerTask(role="operators", node=measurement.test, label=measurement.label)
         try:
             (result,) = ask(task, [self.commands(measurement.test)[side]], until=self.until)
-        except HwperfError:
-            return None
-        return result.operators
+        except HwperfError as error:
+            why = error.sentence
+        else:
+            why = "; ".join(result.reasons.values())
+            if result.operators is not None:
+                return result.operators
+        self.lost.append(f"{measurement.test}: {state('operators unknown', side=side, why=why)}")
+        return None

@@ -90,11 +90,7 @@ def run_gate(request: GateRequest) -> GateResult:
     until = began + request.time_s
     asked = (request.command.root, request.against, request.files, request.share)
     with interruptible(), both_trees(*asked) as trees, workdir() as caches:
-        if request.base_python:
-            theirs = with_plugins(request.base_python, until - monotonic())
-            request = dataclasses.replace(request, base_python=theirs)
-        else:
-            check_ignored(trees.candidate, trees.baseline, {"candidate": loaded_files()})
+        request = _with_interpreter(request, trees, until)
         conductor = Conductor(
             commands=_commands_of(request, trees, caches),
             logs=request.logs,
@@ -113,14 +109,12 @@ def run_gate(request: GateRequest) -> GateResult:
         questions = _questions(request, trace, rehearser.lost, trees.warnings)
         own_python = bool(request.base_python)
         unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
-        late = state("out of time", limit=request.time_s)
-        again = partial(conductor.rehearse, until=until)
-        repeat_alarms(questions, request.alpha, again, in_time=lambda: monotonic() < until, why_late=late)
-        sampler = ProcessSampler(partial(_commands_of, request, trees, caches), conductor.random, until, late)
-        evidence = _measured(conductor, request, questions, sampler)
-        profiler = SideProfiler(commands=sampler.commands, until=until, asked=request.operators)
+        profiler = SideProfiler(
+            commands=partial(_commands_of, request, trees, caches), until=until, asked=request.operators
+        )
+        evidence = _measured(conductor, request, questions, profiler)
         profiles = profiler.profiles(evidence, trace.facts)
-        if profiles:
+        if profiles or profiler.lost:
             conductor.seconds["operators"] = profiler.seconds
     answers = answers_of(evidence, questions, conductor.dropped, {*trace.facts, *trace.uneven}, profiles)
     complete = completeness([test.node for test in request.tests], evidence, decide(evidence))
@@ -134,7 +128,11 @@ def run_gate(request: GateRequest) -> GateResult:
         shared=trees.shared,
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
         profiles=tuple(profiles),
-        warnings=(*trees.warnings, *filter(None, [unseen, same_code(trees, trace.files), _planted(request.plant)])),
+        warnings=(
+            *trees.warnings,
+            *filter(None, [unseen, same_code(trees, trace.files), _planted(request.plant)]),
+            *profiler.lost,
+        ),
     )
     return GateResult(gate=gate, answers=answers, changed=trees.changed, completeness=complete, gone=_gone(trace))
 
@@ -223,13 +221,25 @@ def _gone(trace: PairTrace) -> frozenset[Measurement]:
     return frozenset(skipped | {measurement for measurement, side in trace.uneven.items() if side == "baseline"})
 
 
-def _measured(conductor: Conductor, request: GateRequest, questions: Questions, sampler: ProcessSampler) -> Evidence:
-    """Ask fresh processes one by one, then pairs, for as long as there is time."""
+def _with_interpreter(request: GateRequest, trees: Trees, until: float) -> GateRequest:
+    """Give this interpreter's plugins to that of the baseline; of one that both share, check what it has loaded."""
+    if request.base_python:
+        return dataclasses.replace(request, base_python=with_plugins(request.base_python, until - monotonic()))
+    check_ignored(trees.candidate, trees.baseline, {"candidate": loaded_files()})
+    return request
+
+
+def _measured(conductor: Conductor, request: GateRequest, questions: Questions, sides: SideProfiler) -> Evidence:
+    """Repeat alarms of the rehearsal, ask fresh processes one by one, then pairs, for as long as there is time."""
+    until, late = sides.until, state("out of time", limit=request.time_s)
+    again = partial(conductor.rehearse, until=until)
+    repeat_alarms(questions, request.alpha, again, in_time=lambda: monotonic() < until, why_late=late)
+    sampler = ProcessSampler(sides.commands, conductor.random, until, late)
     samples = (*questions.fixed_samples, *sampler.samples(questions, request.alpha))
     if sampler.seconds:
         conductor.seconds["processes"] = sampler.seconds
     asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
-    return conductor.conduct(asked, sampler.until, sampler.why_late)
+    return conductor.conduct(asked, until, late)
 
 
 def _planted(share: float) -> str:

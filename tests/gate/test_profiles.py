@@ -26,6 +26,7 @@ class Processes:
         self._clock = clock
         self._broken = broken
         self.asked = list[tuple[str, str]]()
+        self.lost = list[str]()  # what the profiler says of those that gave nothing
 
     def ask(self, task: WorkerTask, commands: Sequence[Command], *, until: float) -> list[WorkerResult]:
         (command,) = commands
@@ -34,7 +35,8 @@ class Processes:
         if self._broken == f"{command.arguments[0]} crashes" or self._clock() > until:
             raise WorkerError("a fresh process ended with code 1")
         found = None if self._broken == f"{command.arguments[0]} has none" else FOUND
-        return [WorkerResult(values={}, reasons={}, notes=[], runs=[], operators=found)]
+        reasons = {} if found else {"operators": "it shows none"}
+        return [WorkerResult(values={}, reasons=reasons, notes=[], runs=[], operators=found)]
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +73,7 @@ def profiled(
     profiler = SideProfiler(commands=commands, until=clock() + time_s, asked=asked)
     found = profiler.profiles(evidence, facts)
     assert profiler.seconds == pytest.approx(3.0 * len(processes.asked))
+    processes.lost = profiler.lost
     return [one.measurement.test[-1] for one in found], processes
 
 
@@ -93,11 +96,21 @@ def test_a_runtime_without_operators_is_not_asked(monkeypatch: pytest.MonkeyPatc
     assert ([], []) == (nothing, processes.asked)
 
 
-@pytest.mark.parametrize("broken", ["baseline crashes", "candidate crashes", "candidate has none"])
-def test_a_side_that_gives_no_profile_leaves_the_verdict_alone(
-    monkeypatch: pytest.MonkeyPatch, evidence: Evidence, broken: str
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ("baseline crashes", "operators of the baseline are not known: a fresh process ended with code 1"),
+        ("candidate crashes", "operators of the candidate are not known: a fresh process ended with code 1"),
+        ("candidate has none", "operators of the candidate are not known: it shows none"),
+    ],
+)
+def test_a_side_that_gives_no_profile_leaves_the_verdict_alone_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, evidence: Evidence, broken: str, why: str
 ) -> None:
-    assert [] == profiled(monkeypatch, evidence, facts_of(evidence), broken=broken)[0]
+    found, processes = profiled(monkeypatch, evidence, facts_of(evidence, known=[2]), broken=broken)
+
+    assert [] == found
+    assert [why] == [line.partition(": ")[2] for line in processes.lost]
 
 
 def test_no_process_is_started_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
