@@ -155,7 +155,7 @@ def time_chained(
     return times
 
 
-def stage_samples(times: StageTimes, latency_s: float | None, warnings: Sequence[Remark] = ()) -> list[Sample]:
+def stage_samples(times: StageTimes, latency_s: float, warnings: Sequence[Remark] = ()) -> list[Sample]:
     """Return a sample for each stage, with what has to be known of all.
 
     Args:
@@ -176,14 +176,14 @@ def stage_samples(times: StageTimes, latency_s: float | None, warnings: Sequence
     ]
 
 
-def _doubts(times: StageTimes, latency_s: float | None) -> Iterator[Remark]:
+def _doubts(times: StageTimes, latency_s: float) -> Iterator[Remark]:
     """Yield where the stages miss the whole, and where timing them has made the whole another one."""
     if not times.stages_s:
         return
     whole, together = median(times.whole_s), median(times.sums_s)
     if abs(whole - together) > _LARGEST_GAP * whole:
         yield state("stages miss", sum=together, whole=whole)
-    if latency_s is not None and abs(whole - latency_s) > _LARGEST_GAP * latency_s:
+    if abs(whole - latency_s) > _LARGEST_GAP * latency_s:
         yield state("stages apart", whole=whole, latency=latency_s)
 
 

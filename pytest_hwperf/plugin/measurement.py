@@ -1,6 +1,5 @@
 """The measurement of one run: samples taken between meters, and those of fresh processes."""
 
-import os
 from array import array
 from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -12,14 +11,13 @@ from typing import Literal
 import pytest
 
 from pytest_hwperf.core.carbon import carbon_samples
-from pytest_hwperf.core.contracts import CountingMeter, Meter
-from pytest_hwperf.core.errors import MeterUnavailable
+from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.hypotheses import PROCESSES
-from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY, MEDIAN_LATENCY, METRICS, Taken, taken_by
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, Taken, taken_by
 from pytest_hwperf.core.ranks import is_tail
-from pytest_hwperf.core.records import Reading, Run, Sample, replace
-from pytest_hwperf.core.statements import Remark, Statement, said, state
+from pytest_hwperf.core.records import Run, Sample, replace
+from pytest_hwperf.core.statements import Remark, Statement, state
 from pytest_hwperf.core.stored_timings import REPEATS
 from pytest_hwperf.core.verdicts import why_it_cannot_pass
 from pytest_hwperf.host.control_groups import control_groups
@@ -33,17 +31,16 @@ from pytest_hwperf.measure.operators import operator_profile, roofline, withheld
 from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import SamplingLimits
-from pytest_hwperf.measure.samples import item_samples, net_energy, samples_of
+from pytest_hwperf.measure.samples import item_samples, samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stages import StageTimes, stage_samples, time_chained, time_named
 from pytest_hwperf.measure.stream import FirstCall
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject
-from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
-from pytest_hwperf.meters.energy.idle_power import idle_watts
+from pytest_hwperf.plugin.energy import IdlePower, meters_of
 from pytest_hwperf.plugin.inherited_options import command_for
 from pytest_hwperf.plugin.instructions import counted_by_callgrind, open_meter
 from pytest_hwperf.plugin.loads import UnderLoad, by_loadgen
-from pytest_hwperf.plugin.session import called_there, session_of, test_of
+from pytest_hwperf.plugin.session import SessionState, called_there, session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.scenarios.threads import oversubscription
 
@@ -150,18 +147,10 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     """
     if seen := called_there(item, lasting_tracers):
         return _measured_untimed(item, subject, label, seen)
-    shared = session_of(item.config)
-    budgets, rows = test_of(item).markers.limits, subject.rows
-    idle = _Idle(item)
-    machine = shared.machine
-
-    def satisfied(measured: RawSamples) -> bool:
-        samples, _ = samples_of(measured, meters, rows=rows, cores=machine.cores)
-        return enough(samples, budgets)
-
+    shared, rows, idle = session_of(item.config), subject.rows, IdlePower(item)
     instructions, uncounted = open_meter(item)
     loaded, run, traced = subject.load(), empty_run(item, label), trace_conditions()
-    meters, absent = _meters(item)
+    meters, absent = meters_of(item)
     if instructions is not None:
         meters.append(instructions)  # last: the other meters' work is no work of the calls
     idle.watch()
@@ -173,36 +162,52 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             single_calls=_tail_is_asked(item),
             compiles=loaded.compiles,
         )
-        sampler = Sampler(stream := loaded.stream(), limits)
-        under = UnderLoad.of(item, subject, stream)
-        if under is None:
-            measured = sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
-        else:
-            measured = sampler.run(meters, under.run)
+        under = UnderLoad.of(item, subject, stream := loaded.stream())
+        measured = _sampled(item, Sampler(stream, limits), meters, under, rows)
         context, disturbed = watch.end()
         staged = None if under is not None else _time_stages(subject, loaded, limits)  # a latency that waits has none
         predicted = loaded.predictions() if loaded.predictions else None
-    crowd = oversubscription(subject.conditions.get("threads"), machine.cores, workers=shared.workers)
-    known: list[Remark | None] = [subject.context.get("warning"), subject.doubt, shared.neighbours, crowd]
-    warnings = (*(remark for remark in known if remark), *disturbed)
+    warnings = (*_known_doubts(shared, subject), *disturbed)
     idle.watch()
-    samples, unmeasured = samples_of(measured, meters, rows=rows, cores=machine.cores, warnings=warnings)
+    samples, unmeasured = samples_of(measured, meters, rows=rows, cores=shared.machine.cores, warnings=warnings)
     if under is not None:
         samples, unmeasured = under.samples(samples, unmeasured, rows)
     net, withheld = idle.taken_off(measured, samples, rows)
-    call_s = None if under else median(measured.latency_s)  # a latency under a load holds waiting
-    stages = stage_samples(staged, call_s, warnings) if staged else []
+    stages = stage_samples(staged, median(measured.latency_s), warnings) if staged else []
     exact, missing = exact_samples(subject, predicted)
+    # coverage.py observes the first call, so that what it runs counts as covered.
+    unobserved = {_ONCE: state("traced", by=traced["traced_by"])} if traced else {}
     run = replace(
         run,
         scenario=subject.scenario,
-        samples=(*(sample for sample in samples if not (traced and sample.metric == _ONCE)), *net, *exact, *stages),
+        samples=(*(sample for sample in samples if sample.metric not in unobserved), *net, *exact, *stages),
         directions={sample.metric: "lower" for sample in stages},
         conditions={**subject.conditions, **traced},
         context={**subject.context, **context, **shared.coefficients, **(under.context if under else {})},
-        unmeasured={**absent, **uncounted, **unmeasured, **withheld, **missing, **_traced_once(traced)},
+        unmeasured={**absent, **uncounted, **unmeasured, **withheld, **missing, **unobserved},
     ).with_result(measured.result)
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
+
+
+def _sampled(
+    item: pytest.Item, sampler: Sampler, meters: Sequence[Meter], under: UnderLoad | None, rows: int | None
+) -> RawSamples:
+    """Run the load of a test once, or sample until every budget is clear of its limit or the time is up."""
+    if under is not None:
+        return sampler.run(meters, under.run)
+    budgets, cores = test_of(item).markers.limits, session_of(item.config).machine.cores
+
+    def satisfied(measured: RawSamples) -> bool:
+        samples, _ = samples_of(measured, meters, rows=rows, cores=cores)
+        return enough(samples, budgets)
+
+    return sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
+
+
+def _known_doubts(shared: SessionState, subject: Subject) -> list[Remark]:
+    """Return what makes every timing of a subject say less, whatever happens meanwhile."""
+    crowd = oversubscription(subject.conditions.get("threads"), shared.machine.cores, workers=shared.workers)
+    return list(filter(None, [subject.context.get("warning"), subject.doubt, shared.neighbours, crowd]))
 
 
 def _time_stages(subject: Subject, loaded: LoadedSubject, limits: SamplingLimits) -> StageTimes | None:
@@ -218,11 +223,6 @@ def _time_stages(subject: Subject, loaded: LoadedSubject, limits: SamplingLimits
     stream = loaded.stream()
     stream.first()
     return time_named(subject.stages, stream, limits)
-
-
-def _traced_once(traced: Mapping[str, str]) -> dict[str, Statement]:
-    """Return why the first call was not measured: coverage.py observes it, so that what it runs counts as covered."""
-    return {_ONCE: state("traced", by=traced["traced_by"])} if traced else {}
 
 
 def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Sequence[str]) -> Run:
@@ -282,66 +282,6 @@ def _ask_for(
         return cold_samples(taken_by(role), results)
     limits = {budget.metric: budget.limit for budget in test_of(item).markers.budgets}
     return memory_samples(taken_by(role), results, limits=limits)
-
-
-def _meters(item: pytest.Item) -> tuple[list[Meter], dict[str, Statement]]:
-    """Return the meters of a measurement, and metric → why there is none.
-
-    Each is read within the window of those before it: what pauses or waits for its counter comes first, and CPU time
-    last, since waiting is no work of the calls.
-    """
-    shared, absent = session_of(item.config), dict[str, Statement]()
-    found: list[Meter] = [CpuTimeMeter()]
-    if shared.energy is None:
-        absent[ENERGY] = state("energy off")
-        return found, absent
-    if isinstance(shared.energy, CountingMeter) and not _energy_is_asked(item):  # five windows of half a second
-        absent[ENERGY] = state("energy takes seconds", source=shared.energy.source)
-        return found, absent
-    found.insert(0, shared.energy)
-    if _energy_is_asked(item):  # windows of a board take seconds too
-        try:
-            boards = shared.boards()
-        except MeterUnavailable as reason:
-            absent[BOARD_ENERGY] = said(reason)
-        else:
-            found[:0] = [boards] if boards else []
-    return found, absent
-
-
-def _energy_is_asked(item: pytest.Item) -> bool:
-    """Whether the energy is used: by a budget, a margin, a baseline, or the carbon."""
-    settings = session_of(item.config).settings
-    stored = settings.save or settings.compare
-    return bool(stored or settings.carbon) or _asks(item, (ENERGY,))
-
-
-class _Idle:
-    """Power of the idle machine before and after a measurement, read where a budget or margin of energy is given.
-
-    Each reading takes 2 s. An estimate has no idle power, and a board's counter takes too long to read it.
-    """
-
-    def __init__(self, item: pytest.Item) -> None:
-        meter = session_of(item.config).energy
-        self._meter: CountingMeter | None = None
-        if isinstance(meter, CountingMeter) and meter.covers == "processors" and _asks(item, (ENERGY,)):
-            self._meter = meter
-        self._watts = list[Reading]()
-
-    def watch(self) -> None:
-        """Read it now."""
-        if self._meter is not None:
-            self._watts.append(idle_watts(self._meter, os.cpu_count() or 1))
-
-    def taken_off(
-        self, measured: RawSamples, samples: Sequence[Sample], rows: int | None
-    ) -> tuple[list[Sample], dict[str, Statement]]:
-        """Return the net energy as a sample, or why there is none; nothing where it is not read."""
-        energy = next((sample for sample in samples if self._meter and sample.metric == self._meter.metric), None)
-        if self._meter is None or energy is None:
-            return [], {}
-        return net_energy(measured, energy, self._watts, rows=rows)
 
 
 def _asks(item: pytest.Item, metrics: Sequence[str]) -> bool:

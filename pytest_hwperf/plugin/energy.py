@@ -1,0 +1,77 @@
+"""The meters of a measurement, above all those of energy, and the power of the idle machine around it."""
+
+import os
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_hwperf.core.contracts import CountingMeter, Meter
+from pytest_hwperf.core.errors import MeterUnavailable
+from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY
+from pytest_hwperf.core.records import Reading, Sample
+from pytest_hwperf.core.statements import Statement, said, state
+from pytest_hwperf.measure.samples import net_energy
+from pytest_hwperf.measure.sampling import RawSamples
+from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
+from pytest_hwperf.meters.energy.idle_power import idle_watts
+from pytest_hwperf.plugin.session import session_of, test_of
+
+
+def meters_of(item: pytest.Item) -> tuple[list[Meter], dict[str, Statement]]:
+    """Return the meters of a measurement, and metric → why there is none.
+
+    Each is read within the window of those before it: what pauses or waits for its counter comes first, and CPU time
+    last, since waiting is no work of the calls.
+    """
+    shared, absent = session_of(item.config), dict[str, Statement]()
+    found: list[Meter] = [CpuTimeMeter()]
+    if shared.energy is None:
+        absent[ENERGY] = state("energy off")
+        return found, absent
+    if isinstance(shared.energy, CountingMeter) and not _energy_is_asked(item):  # five windows of half a second
+        absent[ENERGY] = state("energy takes seconds", source=shared.energy.source)
+        return found, absent
+    found.insert(0, shared.energy)
+    if _energy_is_asked(item):  # windows of a board take seconds too
+        try:
+            boards = shared.boards()
+        except MeterUnavailable as reason:
+            absent[BOARD_ENERGY] = said(reason)
+        else:
+            found[:0] = [boards] if boards else []
+    return found, absent
+
+
+def _energy_is_asked(item: pytest.Item) -> bool:
+    """Whether the energy is used: by a budget, a margin, a baseline, or the carbon."""
+    settings = session_of(item.config).settings
+    stored = settings.save or settings.compare
+    return bool(stored or settings.carbon) or test_of(item).markers.ask_for(ENERGY)
+
+
+class IdlePower:
+    """Power of the idle machine before and after a measurement, read where a budget or margin of energy is given.
+
+    Each reading takes 2 s. An estimate has no idle power, and a board's counter takes too long to read it.
+    """
+
+    def __init__(self, item: pytest.Item) -> None:
+        meter = session_of(item.config).energy
+        self._meter: CountingMeter | None = None
+        if isinstance(meter, CountingMeter) and meter.covers == "processors" and test_of(item).markers.ask_for(ENERGY):
+            self._meter = meter
+        self._watts = list[Reading]()
+
+    def watch(self) -> None:
+        """Read it now."""
+        if self._meter is not None:
+            self._watts.append(idle_watts(self._meter, os.cpu_count() or 1))
+
+    def taken_off(
+        self, measured: RawSamples, samples: Sequence[Sample], rows: int | None
+    ) -> tuple[list[Sample], dict[str, Statement]]:
+        """Return the net energy as a sample, or why there is none; nothing where it is not read."""
+        energy = next((sample for sample in samples if self._meter and sample.metric == self._meter.metric), None)
+        if self._meter is None or energy is None:
+            return [], {}
+        return net_energy(measured, energy, self._watts, rows=rows)
