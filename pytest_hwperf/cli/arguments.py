@@ -1,7 +1,8 @@
 """Arguments that several commands take, and what is checked of them before anything is measured."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,8 @@ def check_files(**files: str | None) -> None:
     """
     for option, file in files.items():
         if file:
-            try:
+            with explained_if_unwritable(f"--{option}={file}"):
                 check_writable(Path(file))
-            except OSError as error:
-                raise _unwritable(f"--{option}={file}", error) from error
 
 
 def write_file(file: str, content: bytes) -> None:
@@ -65,11 +64,14 @@ def write_file(file: str, content: bytes) -> None:
     Raises:
         UsageProblem: it cannot be written any more; says why.
     """
-    try:
+    with explained_if_unwritable(file):
         replace_file(Path(file), content)
+
+
+@contextmanager
+def explained_if_unwritable(what: object) -> Iterator[None]:
+    """Turn the error of a file that cannot be written into one for the user."""
+    try:
+        yield
     except OSError as error:
-        raise _unwritable(file, error) from error
-
-
-def _unwritable(what: str, error: OSError) -> UsageProblem:
-    return UsageProblem(f"{what} cannot be written ({error.strerror}): give another path")
+        raise UsageProblem(f"{what} cannot be written ({error.strerror}): give another place") from error

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_hwperf import registry
+from pytest_hwperf.cli.arguments import explained_if_unwritable
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable, UsageProblem
@@ -62,7 +63,7 @@ def run(options: argparse.Namespace, tools: CalibrationTools | None = None) -> i
     path = Path(options.file)
     if is_folder(path) or not is_folder(path.parent):
         raise UsageProblem(f"{options.file}: give a file in a folder that exists, such as watts.json")
-    with _explained_if_unwritable(path):
+    with explained_if_unwritable(path):
         check_writable(path)  # before the time is spent
     if tools is None:
         tools = CalibrationTools(
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace, tools: CalibrationTools | None = None) -> i
         found = calibrate(meter, tools)
     finally:
         meter.close()
-    with _explained_if_unwritable(path):
+    with explained_if_unwritable(path):
         write_calibration(path, found)
     for line in render(found, options.file):
         say(line)
@@ -146,14 +147,6 @@ def keep_busy(count: int) -> Iterator[Callable[[], float]]:
             ending.callback(worker.kill)
             workers.append(psutil.Process(worker.pid))
         yield lambda: sum(sum(worker.cpu_times()[:2]) for worker in workers)
-
-
-@contextmanager
-def _explained_if_unwritable(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise UsageProblem(f"{path} cannot be written ({error.strerror}): give another place") from error
 
 
 def render(found: Calibration, file: str) -> list[str]:

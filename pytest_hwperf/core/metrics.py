@@ -359,6 +359,15 @@ def metric_of(name: str, better: Better = "lower") -> Metric:
     return known or (_stage(name=name) if is_stage(name) else Metric(name=name, better=better))
 
 
+def least_apart(metric: str) -> float:
+    """Return by how much two intervals of a metric have to be apart before one is lower: relative to their ends.
+
+    It is the first default margin of the metric, or that of the latency: an interval is about one process, and two
+    processes of the same model differ by a percent.
+    """
+    return (METRICS[metric].margins or METRICS[MEDIAN_LATENCY[0]].margins)[0].size
+
+
 def stage_metric(stage: str) -> str:
     """Return the name of the metric of one stage of a call: `stage_preprocess`."""
     return f"{_STAGE}{stage}"

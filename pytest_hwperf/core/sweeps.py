@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from pytest_hwperf.core.estimates import clear_of
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, metric_of
+from pytest_hwperf.core.metrics import METRICS, least_apart, metric_of
 from pytest_hwperf.core.records import Budget, BudgetOutcome, Estimate, Figure, Key, figure_of, replace
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.structs import Count, Number, Record, Size
@@ -193,10 +193,9 @@ def _best(rows: Sequence[SweepRow]) -> Iterator[Best]:
 def _ranked(figures: Mapping[int, Figure], metric: str) -> tuple[int, ...]:
     """Return the position of the best figure, then those of all that it cannot be told apart from.
 
-    Told apart: the intervals have no value in common, by more than the margin that holds by default: an interval is
-    about one process, and two processes of the same model differ by a percent.
+    Told apart: the intervals have no value in common, by more than `least_apart`.
     """
-    sign, margin = -1 if METRICS[metric].better == "higher" else 1, _margin(metric)
+    sign, margin = -1 if METRICS[metric].better == "higher" else 1, least_apart(metric)
     order = sorted(figures, key=lambda position: sign * figures[position].estimate.value)
     first = figures[order[0]].estimate
     return tuple(position for position in order if _overlap(first, figures[position].estimate, margin))
@@ -209,9 +208,3 @@ def _overlap(one: Estimate, other: Estimate, margin: float) -> bool:
 
 def _reaches(low: float | None, high: float | None, margin: float) -> bool:
     return low is None or high is None or low <= high * (1 + margin)
-
-
-def _margin(metric: str) -> float:
-    """Return the first default margin of a metric; of one without any, that of the latency."""
-    margins = METRICS[metric].margins or METRICS[MEDIAN_LATENCY[0]].margins
-    return margins[0].size

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY, least_apart
 from pytest_hwperf.core.records import Estimate, Judgement, figure_of
 from pytest_hwperf.core.statements import Statement, state
 
@@ -15,8 +15,7 @@ _ALIKE = ("form", "threads", "batch_size", "load", "data")
 def slower_than_fp32(judgements: Sequence[Judgement]) -> Iterator[Statement]:
     """Yield each INT8 scenario that is slower than the FP32 scenario of the same form.
 
-    Slower: the intervals of both medians are apart, by more than the margin that holds for a median by default: an
-    interval is about one process, and two processes of the same model differ by a percent.
+    Slower: the intervals of both medians are apart, by more than `least_apart`.
 
     Args:
         judgements: of the scenarios of one test.
@@ -39,7 +38,7 @@ def _slower(one: Judgement, reference: Judgement) -> Iterator[Statement]:
     now, then = _median(one), _median(reference)
     if now is None or then is None or now.low is None or then.high is None:
         return
-    if now.low > then.high * (1 + _margin()):
+    if now.low > then.high * (1 + least_apart(MEDIAN_LATENCY[0])):
         yield state(
             "slower than fp32",
             test=one.run.test,
@@ -54,8 +53,3 @@ def _slower(one: Judgement, reference: Judgement) -> Iterator[Statement]:
 def _median(judgement: Judgement) -> Estimate | None:
     figure = figure_of(judgement.figures, MEDIAN_LATENCY)
     return figure.estimate if figure else None
-
-
-def _margin() -> float:
-    metric, statistic = MEDIAN_LATENCY
-    return next(margin.size for margin in METRICS[metric].margins if margin.statistic == statistic)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pytest_hwperf.core.records import Machine
-from pytest_hwperf.core.roofline import PeakRate, Peaks
+from pytest_hwperf.core.roofline import PeakRate
 from pytest_hwperf.core.units import counted, show_amount
 from pytest_hwperf.host.peaks import measure_peaks, save_peaks
 from pytest_hwperf.scenarios.threads import limit_threads
@@ -22,7 +22,10 @@ class KeptPeaks:
 def keep_peaks(machine: Machine) -> KeptPeaks:
     """Measure with one thread, with all allotted cores and with the powers of two between, and keep the result."""
     peaks = measure_peaks(thread_counts(machine.cores), limit_threads)
-    return _kept(machine, peaks)
+    try:
+        return KeptPeaks(rates=peaks.rates, kept=str(save_peaks(machine, peaks)))
+    except OSError as error:
+        return KeptPeaks(rates=peaks.rates, kept="", reason=f"{error.strerror} ({error.filename})")
 
 
 def thread_counts(cores: int) -> list[int]:
@@ -36,10 +39,3 @@ def render_peaks(found: KeptPeaks) -> Iterator[tuple[str, str]]:
         product, triad = show_amount(rate.flops_per_s, "FLOP/s"), show_amount(rate.bytes_per_s, "B/s")
         yield counted(rate.threads, "thread"), f"{product} by a float32 matrix product, {triad} by a triad in memory"
     yield "kept", found.kept or f"no: {found.reason}"
-
-
-def _kept(machine: Machine, peaks: Peaks) -> KeptPeaks:
-    try:
-        return KeptPeaks(rates=peaks.rates, kept=str(save_peaks(machine, peaks)))
-    except OSError as error:
-        return KeptPeaks(rates=peaks.rates, kept="", reason=f"{error.strerror} ({error.filename})")
