@@ -36,10 +36,10 @@ from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stages import StageTimes, stage_samples, time_chained, time_named
 from pytest_hwperf.measure.stream import FirstCall
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject
-from pytest_hwperf.plugin.energy import IdlePower, meters_of
 from pytest_hwperf.plugin.inherited_options import command_for
 from pytest_hwperf.plugin.instructions import counted_by_callgrind, open_meter
 from pytest_hwperf.plugin.loads import UnderLoad, by_loadgen
+from pytest_hwperf.plugin.meters import IdlePower, meters_of
 from pytest_hwperf.plugin.session import SessionState, called_there, session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.scenarios.threads import oversubscription

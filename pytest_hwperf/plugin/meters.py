@@ -1,4 +1,4 @@
-"""The meters of a measurement, above all those of energy, and the power of the idle machine around it."""
+"""The meters of a measurement, and the power of the idle machine around it."""
 
 import os
 from collections.abc import Sequence
