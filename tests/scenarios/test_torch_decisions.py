@@ -12,6 +12,7 @@ from fakes.gpus import FakeTensor, FakeTorch
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.operators import profile_of
 from pytest_hwperf.host.nvidia import NvidiaGpus
+from pytest_hwperf.host.workdirs import goes_with_a_run
 from pytest_hwperf.host.worker_protocol import SHARES_COMPILED
 from pytest_hwperf.scenarios import cache, torch_compiled
 from pytest_hwperf.scenarios.estimators import inspect_estimator, is_module
@@ -201,8 +202,9 @@ def test_compiled_code_is_shared_among_processes_of_pairs_alone(
     torch_compiled._own_folder.cache_clear()
 
     own = compiled_code()
-    assert (own, []) == (compiled_code(), list(own.iterdir()))
+    assert (own, []) == (compiled_code(), list(own.glob("[!.]*")))
     assert not own.is_relative_to(tmp_path)
+    assert goes_with_a_run(own)  # also where this process is killed
 
     monkeypatch.setenv(SHARES_COMPILED, "1")
     assert tmp_path / "compiled" == compiled_code()
