@@ -12,6 +12,7 @@ from pytest_hwperf.host.nvidia import NvidiaGpus, find_nvidia_gpus
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.conversion import CHECKED_ROWS, agreement, convert_estimator
 from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator, one_line
+from pytest_hwperf.scenarios.gpus import require_gpu
 from pytest_hwperf.scenarios.onnx import session_predict
 from pytest_hwperf.scenarios.onnx_file import output_of, require_fp32, session_predictor
 from pytest_hwperf.scenarios.onnx_source import OnnxSource, is_onnx, read_source
@@ -107,8 +108,7 @@ def gpu_scenario(name: str, model: Any, X: Any, threads: int, access: GpuAccess 
     asked, is_file = _ASKED[name], is_onnx(model)
     fitted = None if is_file else inspect_estimator(model, X)  # a mistake is one on every machine
     gpus = access.gpus()
-    if not gpus.models:
-        raise ScenarioUnavailable(f"no NVIDIA GPU: {gpus.why_none}")
+    require_gpu(gpus)
     _require_provider(access, asked, gpus)
     opened = partial(_open, access, asked, threads)
     common = {**asked.conditions, "provider": asked.provider, "gpu": gpus.name, "driver": gpus.driver}
