@@ -16,7 +16,7 @@ from pytest_hwperf.core.contracts import CountingMeter, Meter
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.estimates import enough
 from pytest_hwperf.core.hypotheses import PROCESSES
-from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY, MEDIAN_LATENCY, METRICS, Taken, taken_by
+from pytest_hwperf.core.metrics import BOARD_ENERGY, BOARD_UTILISATION, ENERGY, MEDIAN_LATENCY, METRICS, Taken, taken_by
 from pytest_hwperf.core.ranks import is_tail
 from pytest_hwperf.core.records import Reading, Run, Sample, replace
 from pytest_hwperf.core.statements import Remark, Statement, said, state
@@ -161,7 +161,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
 
     instructions, uncounted = open_meter(item)
     loaded, run, traced = subject.load(), empty_run(item, label), trace_conditions()
-    meters, absent = _meters(item)
+    meters, absent = _meters(item, subject)
     if instructions is not None:
         meters.append(instructions)  # last: the other meters' work is no work of the calls
     idle.watch()
@@ -284,8 +284,19 @@ def _ask_for(
     return memory_samples(taken_by(role), results, limits=limits)
 
 
-def _meters(item: pytest.Item) -> tuple[list[Meter], dict[str, Statement]]:
-    """Return the meters of a measurement, and metric → why there is none.
+def _meters(item: pytest.Item, subject: Subject) -> tuple[list[Meter], dict[str, Statement]]:
+    """Return the meters of a measurement, and metric → why there is none."""
+    found, absent = _energy_meters(item)
+    if _asks(item, (BOARD_UTILISATION,)):  # windows of more than a second
+        try:
+            found.insert(0, session_of(item.config).utilisation(on_gpu=subject.on_gpu))
+        except MeterUnavailable as reason:
+            absent[BOARD_UTILISATION] = said(reason)
+    return found, absent
+
+
+def _energy_meters(item: pytest.Item) -> tuple[list[Meter], dict[str, Statement]]:
+    """Return the meters of CPU time and energy, and metric → why there is none.
 
     Each is read within the window of those before it: what pauses or waits for its counter comes first, and CPU time
     last, since waiting is no work of the calls.
