@@ -11,7 +11,10 @@ import sys
 import time
 from contextlib import suppress
 
+PROCESSES = "/proc"
 _ROUNDS, _PAUSE_S = 100, 0.01  # of looking for marked processes: one that was killed takes its time to go
+_CLEAN_ROUNDS = 2  # one that was listed first may have started another after the list was made, and have ended
+_SIZE, _ENVIRONMENT_START, _ENVIRONMENT_END = 20, 47, 48  # of the fields of /proc/PID/stat after the name: proc(5)
 
 
 def wait_for_end(launcher: int) -> bytes:
@@ -37,27 +40,31 @@ def end_marked(mark: str) -> None:
 
     Those that have left their process group are found by it, where the system shows environments (Linux).
     """
+    clean = 0
     for _ in range(_ROUNDS):
         try:
-            processes = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - of many names
+            processes = [int(name) for name in os.listdir(PROCESSES) if name.isdigit()]  # noqa: PTH208 - of many names
         except OSError:
             return
-        if not [process for process in processes if _kill(process, f"{mark}=".encode())]:
+        if [process for process in processes if _kill(process, f"{mark}=".encode())]:
+            clean = 0
+            time.sleep(_PAUSE_S)
+        elif (clean := clean + 1) == _CLEAN_ROUNDS:
             return
-        time.sleep(_PAUSE_S)
 
 
 def _kill(process: int, mark: bytes) -> bool:
-    """Kill a process that has the mark; whether it had it. Its number may be another's a moment later."""
+    """Kill a process that has the mark; whether it had it or may yet. Its number may be another's a moment later."""
     try:
-        if not _is_marked(process, mark):
-            return False
+        environment = _environment(process)
+        if mark not in environment:
+            return not environment and _is_in_exec(process)
         descriptor = _descriptor(process)
         if descriptor is None:
             os.kill(process, signal.SIGKILL)
             return True
         try:
-            if _is_marked(process, mark):
+            if mark in _environment(process):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
         finally:
             os.close(descriptor)
@@ -82,9 +89,21 @@ def _descriptor(process: int) -> int | None:
         return None
 
 
-def _is_marked(process: int, mark: bytes) -> bool:
-    with open(f"/proc/{process}/environ", "rb") as environment:  # noqa: PTH123 - pathlib takes longer to import
-        return mark in environment.read()
+def _environment(process: int) -> bytes:
+    with open(f"{PROCESSES}/{process}/environ", "rb") as environment:  # noqa: PTH123 - pathlib takes longer to import
+        return environment.read()
+
+
+def _is_in_exec(process: int) -> bool:
+    """Tell whether a process without environment is about to get it: for some 100 µs `execve` shows none.
+
+    Unlike that of a kernel thread or zombie its memory has a size; unlike one that was started without any
+    environment, whose end is its start, it has no place for it yet.
+    """
+    with open(f"{PROCESSES}/{process}/stat", "rb") as file:  # noqa: PTH123 - as above
+        fields = file.read().rpartition(b")")[2].split()
+    size, start, end = (int(fields[place]) for place in (_SIZE, _ENVIRONMENT_START, _ENVIRONMENT_END))
+    return size > 0 and (end == 0 or end != start)
 
 
 def main() -> None:

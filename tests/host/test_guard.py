@@ -159,6 +159,54 @@ def test_the_guard_kills_the_whole_group(monkeypatch: pytest.MonkeyPatch, launch
     assert -signal.SIGKILL == process.returncode
 
 
+def shown(place: Path, process: int, environment: bytes, *, size: int, start: int, end: int) -> None:
+    """Show a process as `/proc` does; of its fields only those that tell whether it has an environment yet."""
+    fields = ["R", *["1"] * 49]
+    fields[20], fields[47], fields[48] = str(size), str(start), str(end)
+    folder = place / str(process)
+    folder.mkdir(exist_ok=True)
+    (folder / "stat").write_text(f"{process} (a name) {' '.join(fields)}", encoding="ascii")
+    (folder / "environ").write_bytes(environment)
+
+
+def test_a_process_in_exec_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between its old memory and its new environment no mark can be seen: it must not pass for another's."""
+    paused = list[float]()
+
+    def pause(seconds: float) -> None:
+        paused.append(seconds)
+        if len(paused) == 1:
+            shown(tmp_path, process.pid, b"HWPERF_STARTED_1=1\0", size=1 << 20, start=4096, end=4115)
+        elif len(paused) == 2:
+            (tmp_path / str(process.pid) / "environ").unlink()
+
+    monkeypatch.setattr(guard, "PROCESSES", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"]) as process:
+        shown(tmp_path, process.pid, b"", size=1 << 20, start=0, end=0)
+        monkeypatch.setattr(time, "sleep", pause)
+        guard.end_marked("HWPERF_STARTED_1")
+        monkeypatch.undo()
+
+    assert (-signal.SIGKILL, 2) == (process.returncode, len(paused))
+
+
+@pytest.mark.parametrize(
+    ("size", "end"),
+    [
+        pytest.param(1 << 20, 4096, id="started without any"),
+        pytest.param(0, 0, id="a kernel thread or a zombie"),
+    ],
+)
+def test_a_process_without_environment_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, end: int
+) -> None:
+    shown(tmp_path, os.getpid(), b"", size=size, start=end, end=end)
+    monkeypatch.setattr(guard, "PROCESSES", str(tmp_path))
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it was waited for"))
+
+    guard.end_marked("HWPERF_STARTED_1")
+
+
 # A program that tidies up when it is asked to end, as a run of pytest does, and one that waits for it.
 TIDY = """
 import pathlib, signal, sys, time
