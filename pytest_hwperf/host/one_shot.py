@@ -2,7 +2,7 @@
 
 import math
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 
@@ -23,7 +23,12 @@ _PINNED_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
 def ask(
-    task: WorkerTask, commands: Sequence[Command], *, at_once: int = 1, until: float = math.inf
+    task: WorkerTask,
+    commands: Sequence[Command],
+    *,
+    at_once: int = 1,
+    until: float = math.inf,
+    answered: Callable[[int, float], None] = lambda _answers, _seconds: None,
 ) -> list[WorkerResult]:
     """Carry out one task in a fresh process of each command, `at_once` side by side; return the results in order.
 
@@ -32,6 +37,7 @@ def ask(
         commands: each runs the file of the test; one that stands there several times is started as often.
         at_once: processes that run together.
         until: instant of `monotonic` at which they are ended.
+        answered: is told after each group how many have answered, and the seconds that the group took.
 
     Raises:
         WorkerError: one of them crashed, hung or gave no result; the end of its log is quoted.
@@ -39,8 +45,9 @@ def ask(
     with workdirs.workdir() as folder:
         results: list[WorkerResult] = []
         for start in range(0, len(commands), at_once):
-            group = commands[start : start + at_once]
+            group, began = commands[start : start + at_once], monotonic()
             results.extend(_ask_group(task, group, [folder / str(start + n) for n in range(len(group))], until))
+            answered(len(results), monotonic() - began)
         return results
 
 

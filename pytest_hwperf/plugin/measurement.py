@@ -36,10 +36,10 @@ from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stages import StageTimes, stage_samples, time_chained, time_named
 from pytest_hwperf.measure.stream import FirstCall
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject
-from pytest_hwperf.plugin.energy import IdlePower, meters_of
 from pytest_hwperf.plugin.inherited_options import command_for
 from pytest_hwperf.plugin.instructions import counted_by_callgrind, open_meter
 from pytest_hwperf.plugin.loads import UnderLoad, by_loadgen
+from pytest_hwperf.plugin.meters import IdlePower, meters_of
 from pytest_hwperf.plugin.session import SessionState, called_there, session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.scenarios.threads import oversubscription
@@ -150,7 +150,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     shared, rows, idle = session_of(item.config), subject.rows, IdlePower(item)
     instructions, uncounted = open_meter(item)
     loaded, run, traced = subject.load(), empty_run(item, label), trace_conditions()
-    meters, absent = meters_of(item)
+    meters, absent = meters_of(item, subject)
     if instructions is not None:
         meters.append(instructions)  # last: the other meters' work is no work of the calls
     idle.watch()
@@ -274,14 +274,23 @@ def _ask_for(
         WorkerError: a process crashed, hung or gave no result.
     """
     task = WorkerTask(role=role, node=item.nodeid, label=label)
+    count = PROCESSES[role]
+    answered = partial(_say_what_is_left, item, role, count)
     # Peaks do not depend on neighbours, so that processes run side by side; times do.
     at_once = session_of(item.config).machine.cores if role == "memory" else 1
     with timeout_paused(item):
-        results = ask(task, [command_for(item)] * PROCESSES[role], at_once=at_once)
+        results = ask(task, [command_for(item)] * count, at_once=at_once, answered=answered)
     if role == "cold":
         return cold_samples(taken_by(role), results)
     limits = {budget.metric: budget.limit for budget in test_of(item).markers.budgets}
     return memory_samples(taken_by(role), results, limits=limits)
+
+
+def _say_what_is_left(item: pytest.Item, role: str, count: int, answers: int, seconds: float) -> None:
+    from pytest_hwperf.plugin.progress import ProgressLine, processes_left
+
+    if text := processes_left(item.nodeid, role, count, answers, seconds):
+        ProgressLine(item.config).say(text)
 
 
 def _asks(item: pytest.Item, metrics: Sequence[str]) -> bool:

@@ -120,10 +120,12 @@ class OneShotWorker:
             return _instructions(subject)
         if self._task.role == "operators":
             return _operators(subject)
+        from pytest_hwperf.meters.gpu.memory import GpuMemory
         from pytest_hwperf.meters.memory.meter import MemoryMeter
 
         probe = MemoryMeter(opening=lambda: session_of(config).peak_rss)
-        return measure_memory(subject.imports, load, probe, growing=self._task.growth)
+        boards = GpuMemory(by_driver=subject.on_gpu and "torch" not in subject.imports)
+        return measure_memory(subject.imports, load, probe, growing=self._task.growth, boards=boards)
 
     def _sites(self, config: pytest.Config, imports: Sequence[str], load: Load) -> WorkerResult:
         from pytest_hwperf.core.errors import MeasurementError

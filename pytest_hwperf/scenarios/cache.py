@@ -4,12 +4,9 @@ A model whose conversion ran code of the project itself depends on whatever that
 the fresh processes of this session, and for nobody else.
 """
 
-import atexit
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pytest_hwperf.host.files import new_folder, replace_file
-from pytest_hwperf.host.workdirs import goes_with_a_run
+from pytest_hwperf.host.files import replace_file
+from pytest_hwperf.host.workdirs import folder_of_process, goes_with_a_run
 from pytest_hwperf.scenarios.sources import recorded, unchanged
 
 CACHE_VARIABLE = "HWPERF_CACHE_DIR"
@@ -88,9 +85,7 @@ def _given() -> Path | None:
 @cache
 def _temporary() -> Path:
     """Return a folder that lasts as long as this process."""
-    place = new_folder(Path(tempfile.gettempdir()), "hwperf-models")
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
-    return place
+    return folder_of_process()
 
 
 def _find(place: Path, key: str) -> CachedModel | None:

@@ -31,6 +31,9 @@ class FittedModule:
     dtype: str  # of a row: "float32", "int64" or "bool"
     digest: str  # over weights and structure
 
+    library = "PyTorch"  # that its forms are compared with, for sentences
+    reference = TORCH_REFERENCE  # scenario that all others are compared with
+
     @property
     def kind(self) -> str:
         """Name of the module's class, for sentences."""

@@ -39,9 +39,12 @@ def answering(answer: WorkerResult) -> str:
 
 def test_each_process_is_fresh_and_answers(tmp_path: Path) -> None:
     answer = WorkerResult(values={"memory": 5.0}, reasons={}, notes=[], runs=[])
-    found = ask(TASK, [command(tmp_path, answering(answer))] * 3, at_once=2)
+    groups: list[int] = []
+    given = [command(tmp_path, answering(answer))] * 3
+    found = ask(TASK, given, at_once=2, answered=lambda answers, _seconds: groups.append(answers))
 
     assert found == [answer] * 3
+    assert groups == [2, 3]
 
 
 def test_a_process_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:

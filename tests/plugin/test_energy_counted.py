@@ -94,7 +94,7 @@ def test_a_budget_of_energy_is_judged_by_five_windows_and_tells_the_idle_machine
 ) -> None:
     """A call of 10 ms or more at 20 W takes 200 mJ or more, all of which the idle machine would have taken too."""
     alone = partial(idle_watts, busy=lambda: None)  # whatever else this machine does meanwhile
-    monkeypatch.setattr("pytest_hwperf.plugin.energy.idle_watts", alone)
+    monkeypatch.setattr("pytest_hwperf.plugin.meters.idle_watts", alone)
     pytester.makepyfile(
         """
         import time

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.host.workdirs import goes_with_a_run, workdir
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.cache import CachedModel, folder, key_of, load_or_build, session_variables
 
@@ -139,6 +139,7 @@ def test_what_code_of_the_project_converts_is_never_kept(build: CountingBuild, p
     assert 2 == build.count
     assert not place.exists()
     assert not first.path.is_relative_to(place.parent)
+    assert goes_with_a_run(first.path)  # also where this process is killed
 
 
 @pytest.mark.usefixtures("own_code")

@@ -8,14 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes.gpu_runtime import CPU, FakeRuntime
 
 from pytest_hwperf.core.contracts import Compiling, Probabilities, Profiled, ScenarioFactory
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.statements import cause_of
+from pytest_hwperf.host.nvidia import NvidiaGpus
 from pytest_hwperf.host.tracing import lasting_tracers
-from pytest_hwperf.measure.subjects import subject_of_scenario
+from pytest_hwperf.measure.subjects import reference_of, subject_of_scenario
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.onnx import onnx_fp32
+from pytest_hwperf.scenarios.onnx_gpu import GpuAccess, gpu_scenario
+from pytest_hwperf.scenarios.openvino_cpu import openvino_bf16, openvino_fp32, openvino_int8
 from pytest_hwperf.scenarios.quantise import onnx_int8
 from pytest_hwperf.scenarios.torch_compiled import torch_compile
 from pytest_hwperf.scenarios.torch_cuda import torch_cuda, torch_cuda_fp16
@@ -35,6 +39,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(cache.CACHE_VARIABLE, str(tmp_path_factory.mktemp("models")))
         yield cache.folder()
+
+
+@pytest.fixture
+def converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tests share the ONNX form of a module, as if libraries alone had converted it."""
+    pytest.importorskip("onnxscript", reason="the exporter of PyTorch needs it: pip install pytest-hwperf[torch]")
+    monkeypatch.setattr(cache, "recorded", lambda build: (build(), {}))
 
 
 def convolution(*last: Any) -> Any:
@@ -317,8 +328,8 @@ def test_a_gpu_that_is_not_there_is_no_figure(factory: ScenarioFactory) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.usefixtures("converted_once")
 def test_onnx_forms_of_a_module_agree_with_it() -> None:
-    pytest.importorskip("onnxscript", reason="the exporter of PyTorch needs it: pip install pytest-hwperf[torch]")
     model = convolution()
 
     scenario = onnx_fp32(model, X=IMAGES)
@@ -336,6 +347,60 @@ def test_onnx_forms_of_a_module_agree_with_it() -> None:
     expected, expected_labels = outputs_of(torch_fp32, model)
     assert np.allclose(expected, outputs, atol=1e-5)
     assert expected_labels.tolist() == labels.tolist()
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("converted_once")
+@pytest.mark.parametrize(("factory", "least"), [(openvino_fp32, 1.0), (openvino_bf16, 0.9)])
+def test_openvino_takes_the_onnx_form_of_a_module(factory: ScenarioFactory, least: float) -> None:
+    """Or says with its own reason why not, as where the processor has no bfloat16."""
+    pytest.importorskip("openvino", reason="the extra openvino is not installed")
+    model = convolution()
+    try:
+        scenario = factory(model, X=IMAGES)
+    except ScenarioUnavailable as reason:
+        assert factory is openvino_bf16
+        pytest.skip(str(reason))
+    predictor = scenario.load()
+    labels = np.concatenate([predictor.labels(predictor.predict(one)) for one in predictor.batches(IMAGES, 33)])
+
+    _, expected = outputs_of(torch_fp32, model)
+    assert "torch_fp32" == reference_of(scenario)
+    assert "scores" == scenario.conditions["output"]
+    assert "from PyTorch" in scenario.context["parity"]
+    assert least <= (expected == labels).mean()
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("converted_once")
+@pytest.mark.parametrize(
+    ("calibration", "kind", "why"),
+    [(None, "not int8", "executed: "), (IMAGES + 1, "does not convert", "com.microsoft.QGemm")],
+)
+def test_what_openvino_does_not_compute_in_integers_is_skipped(calibration: Any, kind: str, why: str) -> None:
+    """Linear layers become QGemm of ONNX Runtime, which OpenVINO does not read; dynamic forms it computes in FP32."""
+    pytest.importorskip("openvino", reason="the extra openvino is not installed")
+
+    with pytest.raises(ScenarioUnavailable, match=why) as refused:
+        openvino_int8(convolution(), X=IMAGES, X_calibration=calibration)
+    assert kind == cause_of(refused.value).kind
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("converted_once")
+@pytest.mark.parametrize("name", ["onnx_cuda", "onnx_tensorrt_fp16"])
+def test_onnx_runtime_takes_the_onnx_form_of_a_module_on_a_gpu(name: str) -> None:
+    runtime = FakeRuntime(available=("TensorrtExecutionProvider", "CUDAExecutionProvider", CPU))
+    access = GpuAccess(runtime=runtime, gpus=lambda: NvidiaGpus(models=("NVIDIA H100",), driver="560.35.03"))
+    model = convolution()
+    scenario = gpu_scenario(name, model, IMAGES, 1, access)
+    predictor = scenario.load()
+
+    _, expected = outputs_of(torch_fp32, model)
+    (whole,) = predictor.batches(IMAGES, len(IMAGES))
+    assert ("torch_fp32", "torch.onnx") == (reference_of(scenario), scenario.conditions["form"])
+    assert "0 of 64 labels differ from PyTorch" in scenario.context["parity"]
+    assert expected.tolist() == predictor.labels(predictor.predict(whole)).tolist()
 
 
 @pytest.mark.live
