@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
-from pytest_hwperf.core.loads import Load, is_address
+from pytest_hwperf.core.load_plans import is_address
+from pytest_hwperf.core.loads import Load
 from pytest_hwperf.gate.model_worker import is_function
 from pytest_hwperf.loads.http import Client, Request, bodies_of, headers_for, without_port
 from pytest_hwperf.measure.event_loop import Loop

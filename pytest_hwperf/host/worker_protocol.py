@@ -20,8 +20,8 @@ ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest pro
 SHARES_COMPILED = "HWPERF_SHARES_COMPILED"
 
 # Measure memory, time a cold start, name lines that allocate, profile the operators of a runtime, count instructions,
-# make the whole measurement again, or be half of a pair.
-Role = Literal["memory", "cold", "sites", "operators", "instructions", "run", "pair"]
+# make the whole measurement again, make the calls of a load with other processes, or be half of a pair.
+Role = Literal["memory", "cold", "sites", "operators", "instructions", "run", "load", "pair"]
 
 
 class ModelSpec(Record, frozen=True, kw_only=True):

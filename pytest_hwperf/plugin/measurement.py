@@ -174,11 +174,11 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             compiles=loaded.compiles,
         )
         sampler = Sampler(stream := loaded.stream(), limits)
-        under = UnderLoad.of(item, subject, stream)
+        under = UnderLoad.of(item, subject, stream, label)
         if under is None:
             measured = sampler.measure(meters, satisfied, partial(_say_what_cannot_pass, item))
         else:
-            measured = sampler.run(meters, under.run)
+            measured, meters = under.measure(sampler, meters)
         context, disturbed = watch.end()
         staged = None if under is not None else _time_stages(subject, loaded, limits)  # a latency that waits has none
         predicted = loaded.predictions() if loaded.predictions else None

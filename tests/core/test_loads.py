@@ -15,14 +15,15 @@ import pytest
 from pytest_hwperf.core.budgets import parse_budgets
 from pytest_hwperf.core.early_stopping import early_stopping, fewest_calls
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.load_plans import parse_load
 from pytest_hwperf.core.load_windows import rates, why_degrading, why_unsteady
 from pytest_hwperf.core.loads import (
     Load,
     Served,
     bound_of,
     next_rate,
-    parse_load,
     piece_of,
+    share_of_one,
     undelayed,
     why_not_served,
     why_unsure,
@@ -182,6 +183,17 @@ def test_a_load_says_what_it_is() -> None:
     assert not parse_load({"kind": "concurrency", "in_flight": 4}).is_open
 
 
+def test_processes_are_a_condition_and_one_of_them_carries_its_share() -> None:
+    load = parse_load({"kind": "server", "qps": 200, "in_flight": 4, "carriers": "processes"})
+    one = share_of_one(load)
+
+    assert str(load) == "server qps=200 seconds=2 seed=1 in_flight=4 carriers=processes"
+    assert (4, 0) == (load.processes, one.processes)
+    assert (50, 1) == (one.qps, one.at_once(waiting=False))
+    assert 250 == share_of_one(parse_load({"kind": "offline", "in_flight": 4, "carriers": "processes"})).calls
+    assert SERVER == share_of_one(SERVER)
+
+
 @pytest.mark.parametrize(
     ("keywords", "said"),
     [
@@ -196,6 +208,16 @@ def test_a_load_says_what_it_is() -> None:
             {"kind": "concurrency"},
             "hwload: a concurrency load needs in_flight=, the calls at once, such as in_flight=4",
         ),
+        ({"kind": "offline", "carriers": "proceses"}, "hwload: carriers='proceses'. Did you mean 'processes'? *"),
+        (
+            {"kind": "offline", "carriers": "processes"},
+            "hwload: carriers='processes' needs in_flight=, how many, such as in_flight=4",
+        ),
+        (
+            {"kind": "offline", "carriers": "processes", "in_flight": 2, "url": "http://a/b"},
+            "hwload: carriers='processes': requests only wait, and are tasks of one loop: leave it out",
+        ),
+        ({"kind": "single_stream", "carriers": "threads"}, "hwload: carriers= says nothing of a single_stream load.*"),
         ({"kind": "offline", "url": "ftp://a/b"}, "hwload: url='ftp://a/b': an address, such as http://127.0.0.1:*"),
         ({"kind": "offline", "url": 5}, "hwload: url=5: an address, such as *"),
         ({"kind": "server", "qps": -2}, "hwload: qps=-2: a number from 0.001 to 1e+06"),
