@@ -15,7 +15,7 @@ from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.cli.ticker import ticking
 from pytest_hwperf.core.budgets import parse_budget_lines
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.load_plans import is_address, parse_load
+from pytest_hwperf.core.load_plans import is_address, is_grpc, parse_load
 from pytest_hwperf.core.loads import Load, Served, bound_of
 from pytest_hwperf.core.records import Budget
 from pytest_hwperf.core.units import counted, show
@@ -44,7 +44,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "one is not, calls failed, or no rate is served in time; 3: undecided; 4: usage. Put a load on your own "
         "servers only.",
     )
-    load.add_argument("target", metavar="TARGET", help="http://…, module:function, or an ONNX file")
+    load.add_argument("target", metavar="TARGET", help="http://…, grpc://…, module:function, or an ONNX file")
     load.add_argument("--kind", default="server", metavar="KIND", help="of load; default: server")
     numbers = {"qps": float, "seconds": float, "seed": int, "shape": float, "in-flight": int, "rows": int, "calls": int}
     for name, kind in numbers.items():
@@ -109,6 +109,10 @@ def _request(options: argparse.Namespace) -> tuple[Request, Any]:
     requests = is_address(options.target)
     if not requests and (options.locustfile or options.engine == "locust"):
         raise UsageProblem("Locust sends requests: give an address, such as http://127.0.0.1:8000")
+    if is_grpc(options.target) and (
+        options.locustfile or options.engine == "locust" or options.method or options.body is not None
+    ):
+        raise UsageProblem("--body, --method and Locust are of HTTP: a model server over gRPC takes --data")
     if not requests and (options.header or options.method or options.body is not None):
         raise UsageProblem(
             "--body, --header and --method are of requests: give an address, such as http://127.0.0.1:8000"

@@ -72,13 +72,20 @@ def checked_address(url: object) -> str:
         UsageProblem: it is none.
     """
     if not isinstance(url, str) or not (url == "" or is_address(url)):
-        raise UsageProblem(f"hwload: url={url!r}: an address, such as http://127.0.0.1:8000/predict")
+        raise UsageProblem(
+            f"hwload: url={url!r}: an address, such as http://127.0.0.1:8000/predict or grpc://127.0.0.1:8001/model"
+        )
     return url
 
 
 def is_address(text: object) -> bool:
     """Whether something is an address that requests can be sent to."""
-    return isinstance(text, str) and re.fullmatch(r"https?://[^\s/?#]+([/?][^\s#]*)?", text) is not None
+    return isinstance(text, str) and re.fullmatch(r"(https?|grpc)://[^\s/?#]+([/?][^\s#]*)?", text) is not None
+
+
+def is_grpc(text: object) -> bool:
+    """Whether an address is that of a model server over gRPC."""
+    return is_address(text) and str(text).startswith("grpc:")
 
 
 def _number(name: str, value: object) -> float:

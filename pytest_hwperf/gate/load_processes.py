@@ -23,16 +23,18 @@ _COLUMNS, _INTERRUPTED = ("due", "issued", "ended"), "interrupted"
 
 
 def check_processes(load: Load, stream: Stream) -> None:
-    """Check that processes can make the calls of a load, of which a first one was made.
+    """Check that processes can make the calls of a load, if it is theirs; a first one was made.
 
     Raises:
         UsageProblem: they cannot; says what to do.
     """
+    if not load.processes:
+        return
     if stream.awaits:
         raise UsageProblem(
             "hwload(carriers='processes'): async calls only wait, and are tasks of one loop: leave carriers= out"
         )
-    if load.processes and os.name != "posix":
+    if os.name != "posix":
         raise UsageProblem("hwload(carriers='processes') takes a POSIX system: leave carriers= out")
 
 

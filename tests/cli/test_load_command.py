@@ -20,6 +20,7 @@ CALL = """
 import threading
 def call(rows=None): pass
 def broken(): 1 / 0
+async def waits(): pass
 def fails(): 1 / (threading.current_thread() is threading.main_thread())
 """
 
@@ -145,6 +146,15 @@ def test_what_cannot_be_meant_is_a_usage_error(
 ) -> None:
     assert USAGE == main(["load", *arguments])
     assert said in capsys.readouterr().err
+
+
+def test_async_functions_are_tasks_and_take_no_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    load = ["load", "loaded_here:waits", "--kind=offline", "--calls=60", "--in-flight=2"]
+
+    assert main(load) in (OK, UNDECIDED)
+    assert "tasks, at most 2 at once" in " ".join(capsys.readouterr().out.split())
+    assert USAGE == main([*load, "--carriers=processes"])
+    assert "leave carriers= out" in capsys.readouterr().err
 
 
 def test_processes_make_the_calls_of_a_function(
