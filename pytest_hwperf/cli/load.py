@@ -221,4 +221,5 @@ class _Shown:
 def _tried(one: Try) -> str:
     kept = "confirmed" if one.kept and one.confirms else "served" if one.kept else "not served"
     bound = "too few calls" if one.bound_s is None else f"p95 within {show(one.bound_s, 's')}"
-    return f"{one.load.qps:.4g}/s: {kept}, {bound}, {counted(len(one.served.due), 'call')}"
+    doubt = f"; {one.doubt}" if one.doubt else ""
+    return f"{one.load.qps:.4g}/s: {kept}, {bound}, {counted(len(one.served.due), 'call')}{doubt}"

@@ -13,7 +13,7 @@ from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Count, Number, Record
 from pytest_hwperf.host.files import replace_file
 
-PROTOCOL = 6  # both sides must speak the same: a worker may run another version of this package
+PROTOCOL = 7  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker
 # Set in a process of a pair: code that a runtime compiles may be taken from a process before it, since of a pair only
 # the calls after the first are compared. Other processes compile everything again.

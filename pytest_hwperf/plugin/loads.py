@@ -63,7 +63,7 @@ def block_under(load: Load | None) -> Callable[[Stream, int], Served] | None:
     load = share_of_one(load)
     if load.kind == "server" and load.qps < _SLOWEST_QPS:
         raise MeasurementError(
-            f"hwload(qps={load.qps:g}): a turn of a pair has some 20 calls, which takes too long at this rate; "
+            f"hwload(qps={load.qps:g}): a turn of a pair waits for its calls, which takes too long at this rate; "
             f"{_SLOWEST_QPS} calls a second are the fewest"
         )
 
@@ -73,6 +73,11 @@ def block_under(load: Load | None) -> Callable[[Stream, int], Served] | None:
         return undelayed(times) if one_thread else times
 
     return served
+
+
+def pace_under(load: Load | None) -> float:
+    """Return the seconds from the beginning of a call to that of the next in a turn, 0 where no schedule says so."""
+    return 1 / share_of_one(load).qps if load is not None and load.kind == "server" else 0.0
 
 
 def subject_of_requests(target: object, args: Sequence[object], load: Load | None, size: int, loop: Loop) -> Subject:

@@ -202,15 +202,16 @@ class PairWorker:
     def measure(self, item: pytest.Item, subject: Subject, label: str) -> Run:
         """Take turns at a measurement; the run that the body gets is that of a single call."""
         from pytest_hwperf.measure.pair_target import ready_target
-        from pytest_hwperf.plugin.loads import block_under
+        from pytest_hwperf.plugin.loads import block_under, pace_under
         from pytest_hwperf.plugin.measurement import run_of_one_call
 
         test = test_of(item)
         index, test.measurements = test.measurements, test.measurements + 1
         asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
         held = session_of(item.config).settings.gc == "off"
-        under = block_under(test.markers.load)
-        with ready_target(asked, energy, self._plant, hold_collector=held, under=under) as (target, first):
+        under, pace_s = block_under(test.markers.load), pace_under(test.markers.load)
+        with ready_target(asked, energy, self._plant, hold_collector=held, under=under, pace_s=pace_s) as ready:
+            target, first = ready
             facts = Facts(
                 conditions=dict(subject.conditions),
                 scenario=subject.scenario,
