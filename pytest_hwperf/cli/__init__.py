@@ -24,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code: an answer's (0, 1 or 3), or one that is never an answer."""
     tolerate_any_encoding()
     try:
-        options = _parser().parse_args(arguments)
+        given = sys.argv[1:] if arguments is None else [*arguments]
+        options = _parser().parse_args(given, argparse.Namespace(given=given))
         return int(options.run(options))
     except OutputClosed:
         return UNREAD

@@ -7,15 +7,18 @@ from pathlib import Path
 from time import monotonic
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.loads import LONGEST_S
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import Launched, launch
+from pytest_hwperf.host.rendezvous import begin_together
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result
 
 _REPLY = "result.json"
+_LAST_WORD_S = 10.0  # of an interrupted process
 _LARGEST_REPLY = 1 << 28  # bytes; ten million recorded values fit
 # Freed blocks from 64 KiB on go back to the system, so that repeated peaks agree; it makes large allocations five
 # times slower, so it is set where memory is measured and never where time is taken.
@@ -61,6 +64,8 @@ def _ask_group(
             place.mkdir()
             with uninterrupted():
                 started.append(launch(command, replace(task, reply_to=str(place / _REPLY)), place, environment))
+        if task.role == "load":
+            return _share(started, commands, places, until)
         return [
             _wait(worker, place / _REPLY, began, min(began + command.deadline_s, until))
             for worker, command, place in zip(started, commands, places, strict=True)
@@ -68,6 +73,25 @@ def _ask_group(
     finally:
         for worker in started:
             worker.end()
+
+
+def _share(
+    started: Sequence[Launched], commands: Sequence[Command], places: Sequence[Path], until: float
+) -> list[WorkerResult]:
+    """Let processes begin their shares of a load together; where this one is interrupted, they tell what they have."""
+    limit_s = commands[0].deadline_s
+    begin_together(started, places, min(monotonic() + limit_s, until))
+    began = monotonic()
+    try:
+        return [
+            _wait(worker, place / _REPLY, began, min(began + limit_s + LONGEST_S, until))
+            for worker, place in zip(started, places, strict=True)
+        ]
+    except KeyboardInterrupt:
+        for worker in started:
+            worker.interrupt()
+        limit = monotonic() + _LAST_WORD_S
+        return [_wait(worker, place / _REPLY, began, limit) for worker, place in zip(started, places, strict=True)]
 
 
 def _wait(worker: Launched, reply: Path, began: float, until: float) -> WorkerResult:

@@ -15,7 +15,7 @@ from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.foreign_text import shortened
-from pytest_hwperf.core.loads import is_address
+from pytest_hwperf.core.load_plans import is_address
 from pytest_hwperf.core.metrics import METRICS, Better, is_stage
 from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
 from pytest_hwperf.core.structs import LARGEST

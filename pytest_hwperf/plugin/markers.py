@@ -10,7 +10,7 @@ import pytest
 from pytest_hwperf import registry
 from pytest_hwperf.core.budgets import closest, closest_margins, parse_budgets, parse_margins
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.loads import parse_load
+from pytest_hwperf.core.load_plans import parse_load
 from pytest_hwperf.plugin.session import Markers, session_of, test_of
 from pytest_hwperf.plugin.sweeps import point_of
 

@@ -162,8 +162,12 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             single_calls=_tail_is_asked(item),
             compiles=loaded.compiles,
         )
-        under = UnderLoad.of(item, subject, stream := loaded.stream())
-        measured = _sampled(item, Sampler(stream, limits), meters, under, rows)
+        sampler = Sampler(stream := loaded.stream(), limits)
+        under = UnderLoad.of(item, subject, stream, label)
+        if under is None:
+            measured = _sampled(item, sampler, meters, rows)
+        else:
+            measured, meters = under.measure(sampler, meters)
         context, disturbed = watch.end()
         staged = None if under is not None else _time_stages(subject, loaded, limits)  # a latency that waits has none
         predicted = loaded.predictions() if loaded.predictions else None
@@ -189,12 +193,8 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
 
 
-def _sampled(
-    item: pytest.Item, sampler: Sampler, meters: Sequence[Meter], under: UnderLoad | None, rows: int | None
-) -> RawSamples:
-    """Run the load of a test once, or sample until every budget is clear of its limit or the time is up."""
-    if under is not None:
-        return sampler.run(meters, under.run)
+def _sampled(item: pytest.Item, sampler: Sampler, meters: Sequence[Meter], rows: int | None) -> RawSamples:
+    """Sample until every budget is clear of its limit or the time is up."""
     budgets, cores = test_of(item).markers.limits, session_of(item.config).machine.cores
 
     def satisfied(measured: RawSamples) -> bool:

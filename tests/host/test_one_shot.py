@@ -67,7 +67,7 @@ def test_a_process_is_ended_when_the_time_of_all_is_up(tmp_path: Path) -> None:
 
 def test_what_answers_with_something_else_is_refused(tmp_path: Path) -> None:
     source = answering(WorkerResult(values={}, reasons={}, notes=[], runs=[])).replace(
-        f'"protocol":{PROTOCOL}', '"protocol":7'
+        f'"protocol":{PROTOCOL}', '"protocol":1'
     )
     with pytest.raises(WorkerError, match=f"another protocol than {PROTOCOL}"):
         ask(TASK, [command(tmp_path, source)])
