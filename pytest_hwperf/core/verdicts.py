@@ -88,7 +88,7 @@ def judge_budget(
     if clear is None and len(retried) == MOST_RETRIES and kept in (0, MOST_RETRIES):
         clear = kept > 0
     outcome: BudgetOutcome = "inconclusive" if clear is None else "passed" if clear else "failed"
-    by_policy = [_decision(policy, metric)] if outcome == "inconclusive" else []
+    by_policy = [_decision(policy, metric, figure.estimate)] if outcome == "inconclusive" else []
     again = [state("fresh processes", kept=kept, processes=len(retried))] if retried else []
     again += _examples_needed(figure.estimate, budget.limit) if metric.binary and by_policy else []
     answer = [_word(outcome, figure.estimate, by_policy) + _time_needed(run, figure, outcome), *map(str, again)]
@@ -184,11 +184,12 @@ def _examples_needed(estimate: Estimate, limit: float) -> list[Statement]:
     return [state("few examples", n=estimate.n, needed=math.ceil(round(needed, 6)))]
 
 
-def _decision(policy: Policy, metric: Metric) -> Statement:
-    """Return what decides an inconclusive budget."""
+def _decision(policy: Policy, metric: Metric, estimate: Estimate) -> Statement:
+    """Return what decides an inconclusive budget; without a bound the limit may be far away, and no toss."""
     if policy.undecided in ("pass", "fail"):
         return state("passes as asked" if policy.undecided == "pass" else "fails as asked")
-    return state("timed point" if is_timed(metric) else "point")
+    near = is_timed(metric) and None not in (estimate.low, estimate.high)
+    return state("timed point" if near else "point")
 
 
 def _word(outcome: BudgetOutcome, estimate: Estimate, by_policy: Sequence[Statement]) -> str:

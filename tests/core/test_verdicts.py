@@ -105,6 +105,13 @@ def test_an_undecided_budget_says_so_whatever_it_does(
     assert [reported] == [str(one) for one in verdict.decided_by]
 
 
+def test_a_limit_beyond_a_missing_bound_may_be_far_away_and_is_no_toss() -> None:
+    verdict = judge_budget(run(), [figure(0.0002, 0.0003, None)], BUDGET, Policy())
+
+    assert ("inconclusive", False) == (verdict.outcome, verdict.fails)
+    assert ["judged by its point"] == [str(one) for one in verdict.decided_by]
+
+
 @pytest.mark.parametrize(
     ("retried", "outcome", "said_of_them"),
     [
