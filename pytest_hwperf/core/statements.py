@@ -154,7 +154,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "fresh processes": "{kept} of {processes:count fresh process} kept the limit",
     "point": "judged by its point",
     "timed point": "judged by its point, near a limit a coin toss",
-    "doubted point": "judged by its point, whose distance from the limit says nothing of a load that is in doubt",
+    "doubted point": "judged by its point, while the load itself is in doubt",
     "passes as asked": "let pass as asked",
     "fails as asked": "failed as asked",
     "maximum": "{statistic} of n={n} is the maximum: a rank below it needs n={needed}",
