@@ -192,14 +192,12 @@ def _score(found: Score | None, *, tied: bool) -> str:
 
 
 def _quantisation(choice: Choice) -> Iterator[Line]:
-    """Yield the rule for each INT8 measurement against the reference in FP32, called alike."""
-    wanted = choice.reference.name.partition(",")[0]
+    """Yield the rule for each INT8 measurement against the same form in FP32, called alike."""
     for quantised, reference in quantised_pairs(choice.judgements):
-        if reference.run.scenario == wanted:
-            found = worth_of(quantised, reference)
-            batch = reference.run.conditions.get("batch_size", "")
-            called = f"{quantised.run.scenario}{f', batch {batch}' if batch else ''}"
-            yield Line("quantisation", f"{called}: {found.outcome}: {_gain(found)}; {_loss(found)}")
+        found = worth_of(quantised, reference)
+        batch = reference.run.conditions.get("batch_size", "")
+        called = f"{quantised.run.scenario} against {reference.run.scenario}{f', batch {batch}' if batch else ''}"
+        yield Line("quantisation", f"{called}: {found.outcome}: {_gain(found)}; {_loss(found)}")
 
 
 def _loss(found: Worth) -> str:

@@ -13,8 +13,6 @@ MOST_LOSS, LEAST_GAIN = 0.01, 0.20  # of accuracy (1 point) and of latency, for 
 _ALPHA = 0.01  # one-sided, of the interval of a paired loss
 _QUANTISED = "int8"  # how such precisions begin
 _UNQUANTISED = "float32"
-# What both have in common, so that precision alone makes the difference. A scenario without a form has no other one.
-_ALIKE = ("form", "threads", "batch_size", "load", "data")
 
 
 def slower_than_fp32(judgements: Sequence[Judgement]) -> Iterator[Statement]:
@@ -40,8 +38,12 @@ def quantised_pairs(judgements: Sequence[Judgement]) -> Iterator[tuple[Judgement
 
 
 def _alike(one: Judgement, other: Judgement) -> bool:
+    """Whether precision alone tells them apart: every condition of the one in FP32 holds for the other too.
+
+    Runtimes differ in their conditions. A scenario without a form is the model itself and has no other one.
+    """
     mine, its = one.run.conditions, other.run.conditions
-    return _ALIKE[0] in mine and all(mine.get(name) == its.get(name) for name in _ALIKE)
+    return "form" in its and all(mine.get(name) == value for name, value in its.items() if name != "precision")
 
 
 def _slower(one: Judgement, reference: Judgement) -> Iterator[Statement]:

@@ -154,7 +154,10 @@ def test_requirements_that_are_not_there(asked: Asked) -> None:
 def test_quantisation_by_its_rule(asked: Asked) -> None:
     _, said = asked()
 
-    assert "quantisation onnx_int8, batch 1: worthwhile: latency -50 % (-51 .. -49), asked for -20%" in said
+    assert (
+        "quantisation onnx_int8 against onnx_fp32, batch 1: worthwhile: latency -50 % (-51 .. -49), asked for -20%"
+        in said
+    )
     assert "accuracy +0.00 points (-0.54 .. +0.54) on 1000 examples, allowed -1" in said
 
 

@@ -62,7 +62,14 @@ def test_without_an_upper_bound_of_fp32_nothing_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    "conditions", [{**ALIKE, "form": "default"}, {**ALIKE, "batch_size": "1"}, {**ALIKE, "threads": "2"}, {}]
+    "conditions",
+    [
+        {**ALIKE, "form": "default"},
+        {**ALIKE, "batch_size": "1"},
+        {**ALIKE, "threads": "2"},
+        {**ALIKE, "streams": "1"},
+        {},
+    ],
 )
 def test_only_what_differs_in_precision_alone_is_compared(conditions: Mapping[str, str]) -> None:
     """The estimator in scikit-learn has no form: whatever it takes, it is no FP32 model of the same runtime."""
