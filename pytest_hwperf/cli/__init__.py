@@ -61,13 +61,36 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    from pytest_hwperf.cli import baseline, calibrate, compare, load, recompute, report, selfcheck, sweep
+    from pytest_hwperf.cli import (
+        baseline,
+        calibrate,
+        capacity,
+        compare,
+        load,
+        recompute,
+        report,
+        selfcheck,
+        sweep,
+        tradeoffs,
+    )
     from pytest_hwperf.cli.doctor import command as doctor
 
     parser = _Parser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
     show_help_alone(parser)
     commands = parser.add_subparsers(metavar="COMMAND")
-    for command in (baseline, recompute, compare, sweep, load, report, selfcheck, doctor, calibrate):
+    for command in (
+        baseline,
+        recompute,
+        compare,
+        sweep,
+        load,
+        tradeoffs,
+        capacity,
+        report,
+        selfcheck,
+        doctor,
+        calibrate,
+    ):
         command.add_command(commands)
     return parser

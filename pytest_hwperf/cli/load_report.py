@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from pytest_hwperf.cli.arguments import write_file
-from pytest_hwperf.cli.output import say
+from pytest_hwperf.cli.output import say, width
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Budget, Judgement, Policy, Run, Sample, replace
 from pytest_hwperf.core.report import Report
