@@ -7,9 +7,10 @@ falls to whoever is free. What became of the calls is put together here.
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.loads import Load
+from pytest_hwperf.core.loads import LONGEST_S, Load
 from pytest_hwperf.host.command_line import Command, without_coverage
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.rendezvous import numbers, ready
@@ -51,7 +52,10 @@ def run_by_processes(load: Load, task: WorkerTask, command: Command, times: Time
         WorkerError: one of them crashed, hung, or a call of it failed; the end of its log is quoted.
         KeyboardInterrupt: they were interrupted.
     """
-    results = ask(task, [command] * load.processes, at_once=load.processes)
+    # Of an open load nobody knows how long what waits takes.
+    longest_s = LONGEST_S if load.is_open else load.seconds
+    until = monotonic() + longest_s + 2 * command.deadline_s
+    results = ask(task, [command] * load.processes, at_once=load.processes, until=until)
     calls = sorted(row for one in results for row in zip(*(one.series[name] for name in _COLUMNS), strict=True))
     for number, row in enumerate(calls):
         times.note(number, *row)

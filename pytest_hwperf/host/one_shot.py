@@ -7,7 +7,6 @@ from pathlib import Path
 from time import monotonic
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.loads import LONGEST_S
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command
@@ -79,14 +78,10 @@ def _share(
     started: Sequence[Launched], commands: Sequence[Command], places: Sequence[Path], until: float
 ) -> list[WorkerResult]:
     """Let processes begin their shares of a load together; where this one is interrupted, they tell what they have."""
-    limit_s = commands[0].deadline_s
-    begin_together(started, places, min(monotonic() + limit_s, until))
+    begin_together(started, places, min(monotonic() + commands[0].deadline_s, until))
     began = monotonic()
     try:
-        return [
-            _wait(worker, place / _REPLY, began, min(began + limit_s + LONGEST_S, until))
-            for worker, place in zip(started, places, strict=True)
-        ]
+        return [_wait(worker, place / _REPLY, began, until) for worker, place in zip(started, places, strict=True)]
     except KeyboardInterrupt:
         for worker in started:
             worker.interrupt()

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -38,7 +39,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[WorkerResult]:
     """What the processes answer."""
     given = list[WorkerResult]()
 
-    def ask(task: WorkerTask, commands: Sequence[Command], *, at_once: int) -> list[WorkerResult]:
+    def ask(task: WorkerTask, commands: Sequence[Command], *, at_once: int, until: float) -> list[WorkerResult]:
+        assert until > monotonic() + 3600
         assert (task, 2, 2) == (TASK, len(commands), at_once)
         return given
 
