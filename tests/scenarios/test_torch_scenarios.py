@@ -37,7 +37,7 @@ IMAGES = np.random.default_rng(0).normal(size=(70, 1, 8, 8)).astype("float32")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Keep conversions apart from the user's own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(cache.CACHE_VARIABLE, str(tmp_path_factory.mktemp("models")))
+        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
         yield cache.folder()
 
 
