@@ -65,8 +65,8 @@ def _prepare(config: pytest.Config) -> None:
 
 def _use_own_cache(config: pytest.Config) -> None:
     """Let this session and the processes that it starts keep converted models in a folder that goes with it."""
+    from pytest_hwperf.host.files import CACHE_VARIABLE
     from pytest_hwperf.host.workdirs import workdir
-    from pytest_hwperf.scenarios.cache import CACHE_VARIABLE
 
     stack = ExitStack()
     config.add_cleanup(stack.close)

@@ -85,7 +85,8 @@ def openvino_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threa
     require_openvino()
     fitted = inspect_model(model, X, "openvino_int8")
     chosen = None if X_calibration is None else choose_rows(fitted, X, X_calibration)
-    stored = quantise_estimator(Request(fitted=fitted, rows=fitted.rows(X), calibration=chosen))
+    others = isinstance(fitted, FittedModule)  # an estimator's form holds no Gemm
+    stored = quantise_estimator(Request(fitted=fitted, rows=fitted.rows(X), calibration=chosen, for_others=others))
     asked = Asked(name="openvino_int8", hint="f32", threads=threads, verified=_INT8)
     return _of_model(asked, fitted, stored, X, int8_conditions(chosen))
 

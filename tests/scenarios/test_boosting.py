@@ -37,7 +37,7 @@ FEW = {"n_estimators": 5, "n_jobs": 2}  # more threads than are asked for
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Share conversions among the tests of this file and keep them apart from the user's own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(models.CACHE_VARIABLE, str(tmp_path_factory.mktemp("models")))
+        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
         yield models.folder()
 
 
@@ -219,7 +219,7 @@ def conversion_of(kind: str) -> Any:
 def test_a_missing_converter_names_the_extra(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from skl2onnx._supported_operators import sklearn_operator_name_map
 
-    monkeypatch.setenv(models.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
     monkeypatch.delitem(sklearn_operator_name_map, type(booster(kind)), raising=False)
     for name in [name for name in sys.modules if name.startswith("onnxmltools.convert.")]:
         monkeypatch.setitem(sys.modules, name, None)

@@ -31,7 +31,7 @@ SCORES = ROWS @ WEIGHTS
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Keep what is found by trying models apart from the user's own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(cache.CACHE_VARIABLE, str(tmp_path_factory.mktemp("models")))
+        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
         yield cache.folder()
 
 

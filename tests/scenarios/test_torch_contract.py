@@ -35,7 +35,7 @@ _COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compil
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Convert and compile once for all tests of this file, apart from the user's own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(cache.CACHE_VARIABLE, str(tmp_path_factory.mktemp("models")))
+        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
         patch.setenv(SHARES_COMPILED, "1")
         patch.setattr(cache, "recorded", lambda build: (build(), {}))  # as if libraries alone had run
         yield cache.folder()

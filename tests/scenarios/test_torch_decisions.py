@@ -14,7 +14,7 @@ from pytest_hwperf.core.operators import profile_of
 from pytest_hwperf.host.nvidia import NvidiaGpus
 from pytest_hwperf.host.workdirs import goes_with_a_run
 from pytest_hwperf.host.worker_protocol import SHARES_COMPILED
-from pytest_hwperf.scenarios import cache, torch_compiled
+from pytest_hwperf.scenarios import torch_compiled
 from pytest_hwperf.scenarios.estimators import inspect_estimator, is_module
 from pytest_hwperf.scenarios.profiles import OperatorTime
 from pytest_hwperf.scenarios.torch_compiled import CountingCompiler, compiled_code, missing_compiler
@@ -197,7 +197,7 @@ def test_compiled_code_is_shared_among_processes_of_pairs_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Elsewhere a first call compiles, and its time must not depend on what ran before."""
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv(SHARES_COMPILED, raising=False)
     torch_compiled._own_folder.cache_clear()
 
