@@ -107,6 +107,7 @@ def check_writable(path: Path) -> None:
     Raises:
         OSError: it could not.
     """
+    _refuse_special(path)
     probe = _temporary(path)
     if hasattr(os, "O_TMPFILE"):  # Linux: a file without a name; not every file system can
         with suppress(OSError):
@@ -143,7 +144,8 @@ def replace_files(contents: Mapping[Path, bytes], create: Callable[[Path], int])
         The error of each file that was not replaced, or that was but whose folder could not be flushed.
     """
     unmade = _attempt(lambda folder: folder.mkdir(parents=True, exist_ok=True), {path.parent for path in contents})
-    waiting = [path for path in contents if path.parent not in unmade]
+    special = _attempt(_refuse_special, contents)
+    waiting = [path for path in contents if path.parent not in unmade and path not in special]
     temporary = {path: _temporary(path) for path in waiting}
     try:
         failed = _write_all({temporary[path]: contents[path] for path in waiting}, create)
@@ -153,11 +155,31 @@ def replace_files(contents: Mapping[Path, bytes], create: Callable[[Path], int])
         # What cannot be removed here belongs to a file that is reported as failed; the next save removes it.
         _attempt(lambda leftover: leftover.unlink(missing_ok=True), temporary.values())
     unflushed = _attempt(_flush_folder, {path.parent for path in waiting})
-    return {path: unmade[path.parent] for path in contents if path.parent in unmade} | {
-        path: failed.get(path) or unflushed[path.parent]
-        for path in waiting
-        if path in failed or path.parent in unflushed
-    }
+    return (
+        {path: unmade[path.parent] for path in contents if path.parent in unmade}
+        | special
+        | {
+            path: failed.get(path) or unflushed[path.parent]
+            for path in waiting
+            if path in failed or path.parent in unflushed
+        }
+    )
+
+
+def _refuse_special(path: Path) -> None:
+    """Refuse a device, pipe or folder: a rename would put a plain file in the place of `/dev/null`, for everyone.
+
+    Raises:
+        OSError: it is there, and no regular file.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # nothing that can be seen: writing it will tell
+        return
+    if stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
 def _temporary(path: Path) -> Path:

@@ -1,14 +1,19 @@
-"""Accuracy, flips and differences of probabilities: one value per example, mismatches of shapes refused."""
+"""Predictions of every row: accuracy, flips and differences of probabilities, one value per example."""
 
 import hashlib
 from array import array
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_hwperf.core.contracts import Predictor, Probabilities
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.records import Sample
+from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
+from pytest_hwperf.measure.rows import batch_rows
 
 _ROWS_AND_CLASSES = 2  # axes of probabilities
+_MOST_BATCHES = 1000  # of a callable without labels that are checked for NaN: it may have millions of rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +22,61 @@ class Predictions:
 
     labels: Any  # shape (n,)
     probabilities: Any | None = None  # shape (n, k); None where it has none
+
+
+def predict_all(predictor: Predictor, batches: Sequence[Any]) -> Predictions:
+    """Return the labels of a scenario, and its probabilities where it has some; NaN is refused."""
+    import numpy as np
+
+    labels, probabilities = [], []
+    for output in _outputs(predictor, batches):
+        labels.append(predictor.labels(output))
+        if isinstance(predictor, Probabilities) and (found := predictor.probabilities(output)) is not None:
+            probabilities.append(found)
+    return Predictions(
+        labels=np.concatenate(labels), probabilities=np.concatenate(probabilities) if probabilities else None
+    )
+
+
+def check_all(predictor: Predictor, batches: Sequence[Any]) -> None:
+    """Check every output of a scenario without labels."""
+    for _ in _outputs(predictor, batches):
+        pass
+
+
+def _outputs(predictor: Predictor, batches: Sequence[Any]) -> Iterator[Any]:
+    import numpy as np
+
+    for batch in batches:
+        output = predictor.predict(batch)
+        refuse_nan(np.asarray(output))
+        yield output
+
+
+def call_all(call: Callable[..., Any], batches: Sequence[Any]) -> Predictions:
+    """Return the values of a callable as labels.
+
+    Raises:
+        MeasurementError: other than one for each row.
+    """
+    import numpy as np
+
+    outputs = [np.asarray(call(batch)) for batch in batches]
+    for batch, output in zip(batches, outputs, strict=True):
+        rows = batch_rows(batch)
+        if output.ndim == 0 or len(output) != rows:
+            given = "a single value" if output.ndim == 0 else f"{len(output)} predictions"
+            raise MeasurementError(f"the callable returned {given} for {rows} rows: one label per row is needed")
+    return Predictions(labels=np.concatenate(outputs))
+
+
+def check_first(call: Callable[..., Any], batches: Sequence[Any]) -> None:
+    """Check the outputs of the first batches, if they are arrays of numbers."""
+    for batch in batches[:_MOST_BATCHES]:
+        output = call(batch)
+        if not is_numeric(output):
+            return
+        refuse_nan(output)
 
 
 def correctness(predicted: Any, y_true: Any, source: str) -> Sample:

@@ -1,6 +1,6 @@
 """What is measured, in one form: a scenario on a data set, or a callable with its arguments."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,22 +12,19 @@ from pytest_hwperf.core.contracts import (
     CallStage,
     Compiling,
     Counted,
-    Predictor,
-    Probabilities,
     Profiled,
     Referring,
     Scenario,
     Staged,
 )
-from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.roofline import Work
 from pytest_hwperf.core.statements import Statement
-from pytest_hwperf.measure.accuracy import Predictions, digest
+from pytest_hwperf.measure.accuracy import Predictions, call_all, check_all, check_first, digest, predict_all
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.inputs import sameness
 from pytest_hwperf.measure.lengths import lengths_of, mix_of
-from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
 from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Stream
@@ -36,7 +33,6 @@ REFERENCE = "onnx_fp32"  # the scenario that all others are compared with
 ORIGINAL = "sklearn_fp32"  # what the reference itself is compared with: with itself it would always agree
 _ORIGINAL_ROWS = 1024  # at least, in a call of the original: its rows do not depend on each other
 _OWN_ROWS = 64  # of a scenario that is compared with itself: its rows must not depend on how many there are
-_MOST_BATCHES = 1000  # of a callable without labels that are checked for NaN: it may have millions of rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +220,7 @@ def _load_scenario(scenario: Scenario, X: Any, size: int, loop: Loop) -> LoadedS
         function=predictor.predict,
         inputs=_equal_batches(batches),
         scope=predictor.scope,
-        predictions=partial(_predict_all if scenario.classifies else _check_all, predictor, batches),
+        predictions=partial(predict_all if scenario.classifies else check_all, predictor, batches),
         loop=loop,
         chain=predictor.stages() if isinstance(predictor, Staged) else (),
         compiles=isinstance(predictor, Compiling) and predictor.compiles,
@@ -241,7 +237,7 @@ def _rows_at_once(scenario: str, compared: str, size: int) -> int:
 def _predictions_of(reference: Callable[[], Scenario], X: Any, size: int) -> Predictions:
     predictor = reference().load()
     with predictor.scope():
-        return _predict_all(predictor, predictor.batches(X, size))
+        return predict_all(predictor, predictor.batches(X, size))
 
 
 def _load_callable(call: Callable[..., Any], X: Any, size: int, loop: Loop, *, labelled: bool) -> LoadedSubject:
@@ -250,7 +246,7 @@ def _load_callable(call: Callable[..., Any], X: Any, size: int, loop: Loop, *, l
     return LoadedSubject(
         function=call,
         inputs=inputs,
-        predictions=partial(_call_all if labelled else _check_first, partial(_value_of, call, loop), batches),
+        predictions=partial(call_all if labelled else check_first, partial(_value_of, call, loop), batches),
         loop=loop,
         lengths=lengths_of(inputs) if mix_of(X) else None,
     )
@@ -264,55 +260,6 @@ def _value_of(call: Callable[..., Any], loop: Loop, batch: Any) -> Any:
 def _equal_batches(batches: Sequence[Any]) -> Sequence[Any]:
     """Leave out a shorter last batch: its calls would take another time."""
     return batches[:-1] if len(batches) > 1 and batch_rows(batches[-1]) != batch_rows(batches[0]) else batches
-
-
-def _predict_all(predictor: Predictor, batches: Sequence[Any]) -> Predictions:
-    import numpy as np
-
-    labels, probabilities = [], []
-    for output in _outputs(predictor, batches):
-        labels.append(predictor.labels(output))
-        if isinstance(predictor, Probabilities) and (found := predictor.probabilities(output)) is not None:
-            probabilities.append(found)
-    return Predictions(
-        labels=np.concatenate(labels), probabilities=np.concatenate(probabilities) if probabilities else None
-    )
-
-
-def _check_all(predictor: Predictor, batches: Sequence[Any]) -> None:
-    """Check every output of a scenario without labels."""
-    for _ in _outputs(predictor, batches):
-        pass
-
-
-def _outputs(predictor: Predictor, batches: Sequence[Any]) -> Iterator[Any]:
-    import numpy as np
-
-    for batch in batches:
-        output = predictor.predict(batch)
-        refuse_nan(np.asarray(output))
-        yield output
-
-
-def _call_all(call: Callable[..., Any], batches: Sequence[Any]) -> Predictions:
-    import numpy as np
-
-    outputs = [np.asarray(call(batch)) for batch in batches]
-    for batch, output in zip(batches, outputs, strict=True):
-        rows = batch_rows(batch)
-        if output.ndim == 0 or len(output) != rows:
-            given = "a single value" if output.ndim == 0 else f"{len(output)} predictions"
-            raise MeasurementError(f"the callable returned {given} for {rows} rows: one label per row is needed")
-    return Predictions(labels=np.concatenate(outputs))
-
-
-def _check_first(call: Callable[..., Any], batches: Sequence[Any]) -> None:
-    """Check the outputs of the first batches, if they are arrays of numbers."""
-    for batch in batches[:_MOST_BATCHES]:
-        output = call(batch)
-        if not is_numeric(output):
-            return
-        refuse_nan(output)
 
 
 def _checked_batch_size(batch_size: object, rows: int) -> int:
