@@ -198,10 +198,10 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
         terminal.write_line(gate.completeness.shortfall, yellow=True, bold=True)
     with without_collection():
         lines = terminal_report.render(report, width=writer.fullwidth, color=writer.hasmarkup, detail=detail)
-    for line, style in lines:
+    for line, style in lines or [("nothing was measured: tests measure by calling their fixture, hwperf(...)", {})]:
         terminal.write_line(line, **style)
     for sweep in report.sweeps:
-        for line in sweep_report.lines_of(sweep):
+        for line in sweep_report.lines_of(sweep, writer.fullwidth):
             terminal.write_line(line)
-    for line in sweep_report.notes_of(report.sweeps):
+    for line in sweep_report.notes_of(report.sweeps, writer.fullwidth):
         terminal.write_line(line, yellow=True)
