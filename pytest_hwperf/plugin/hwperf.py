@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import reprlib
 from array import array
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
@@ -359,8 +360,8 @@ def _subject(
         )
     if not callable(target):
         raise UsageProblem(
-            f"hwperf({target!r}): give the fixture scenario, one of hwperf.scenarios(...), or a callable with its "
-            "arguments, such as hwperf(model.predict, X)"
+            f"hwperf({reprlib.repr(target)}): give the fixture scenario, one of hwperf.scenarios(...), or a callable "
+            "with its arguments, such as hwperf(model.predict, X)"
         )
     return subject_of_callable(target, args, kwargs, y_true=y_true, batch_size=batch_size, loop=loop)
 
