@@ -20,7 +20,7 @@ from pytest_hwperf.core.records import (
     figure_of,
 )
 from pytest_hwperf.core.statements import Kind, Statement, state
-from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
+from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit, show_measured
 
 MOST_RETRIES = 5  # fresh processes: 2^-5 is below the 5 % of a one-sided limit
 
@@ -214,8 +214,8 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
     kind = f"{100 * change.confidence:.3g} % CI " if comparison.p_value is not None else ""
     parts = [
         f"{name} {show_change(change.value, comparison.scale)} ({kind}{' .. '.join(ends)})",
-        f"baseline {show(comparison.baseline, metric.unit)}" if comparison.baseline is not None else "",
-        f"now {show(now, metric.unit)}" if now is not None else "",
+        f"baseline {show_measured(comparison.baseline, metric.unit)}" if comparison.baseline is not None else "",
+        f"now {show_measured(now, metric.unit)}" if now is not None else "",
         f"margin {show_change(comparison.margin, comparison.scale)}",
         f"p={comparison.p_value:.2g}" if comparison.p_value is not None else "",
         str(comparison.caught(metric.better) or ""),

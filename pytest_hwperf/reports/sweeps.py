@@ -7,7 +7,7 @@ from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Figure, figure_of
 from pytest_hwperf.core.sweeps import SHOWN, Best, Goal, Sweep, SweepRow
-from pytest_hwperf.core.units import counted, show, show_interval, show_limit
+from pytest_hwperf.core.units import counted, show, show_interval, show_limit, show_measured
 
 _GOALS: Mapping[Goal, str] = {
     "latency": "lowest latency",
@@ -109,7 +109,7 @@ def _cells(row: SweepRow) -> dict[str, str]:
 
 
 def _value(figure: Figure) -> str:
-    return show(figure.estimate.value, metric_of(figure.metric).unit)
+    return show_measured(figure.estimate.value, metric_of(figure.metric).unit)
 
 
 def _counts(row: SweepRow) -> str:

@@ -80,5 +80,12 @@ def test_a_note_of_several_sweeps_is_said_once() -> None:
     assert 1 == len(notes_of([sweep_of("a", [], note), sweep_of("b", [], note)], 200))
 
 
+def test_a_time_below_a_step_of_the_clock_is_no_zero() -> None:
+    drawn = "\n".join(lines_of(sweep_of("t", [row(1, 0.0)]), 120))
+
+    assert 3 == drawn.count("< clock step")
+    assert "0 s" not in drawn
+
+
 def test_foreign_text_is_made_visible() -> None:
     assert "\x1b" not in lines_of(sweep_of("a\x1b[31m", []), 80)[0]
