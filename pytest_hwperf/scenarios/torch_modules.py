@@ -17,7 +17,7 @@ TRIED_ROWS = 64  # on which a module is tried, and its other forms are compared 
 _SUM_TOLERANCE = 1e-3  # of a row of probabilities, in float32
 _ROWS_AND_CLASSES = 2  # axes of scores
 _PLAIN = (bool, int, float, str, type(None))  # attributes that belong to the structure of a module
-_EXTRA = "pip install pytest-hwperf[torch]"
+_EXTRA = "pip install 'pytest-hwperf[torch]'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -226,7 +226,7 @@ def test_a_missing_converter_names_the_extra(kind: str, monkeypatch: pytest.Monk
 
     extra = kind.partition(" ")[0]
     with pytest.raises(
-        ScenarioUnavailable, match=rf"by onnxmltools, which cannot be .*install pytest-hwperf\[{extra}\]"
+        ScenarioUnavailable, match=rf"by onnxmltools, which cannot be .*install 'pytest-hwperf\[{extra}\]'"
     ):
         onnx_fp32(booster(kind), X=breast_cancer()[1])
 
@@ -234,5 +234,5 @@ def test_a_missing_converter_names_the_extra(kind: str, monkeypatch: pytest.Monk
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boosters, "find_spec", lambda _: None)
 
-    with pytest.raises(ScenarioUnavailable, match=r"XGBoost is not installed: pip install pytest-hwperf\[xgboost\]"):
+    with pytest.raises(ScenarioUnavailable, match=r"XGBoost is not installed: pip install 'pytest-hwperf\[xgboost\]'"):
         xgboost_native(fitted("forest"), X=breast_cancer()[1])

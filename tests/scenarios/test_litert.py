@@ -201,5 +201,5 @@ def test_threads_of_a_load_have_interpreters_of_their_own() -> None:
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(litert, "find_spec", lambda _: None)
 
-    with pytest.raises(ScenarioUnavailable, match=r"LiteRT is not installed: pip install pytest-hwperf\[litert\]"):
+    with pytest.raises(ScenarioUnavailable, match=r"LiteRT is not installed: pip install 'pytest-hwperf\[litert\]'"):
         litert_fp32(b"", X=ROWS)

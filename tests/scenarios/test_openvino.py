@@ -206,7 +206,7 @@ def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(openvino_runtime, "find_spec", lambda _: None)
 
     for factory in (openvino_fp32, openvino_bf16, openvino_int8):
-        with pytest.raises(ScenarioUnavailable, match=r"OpenVINO is not installed: .* pytest-hwperf\[openvino\]"):
+        with pytest.raises(ScenarioUnavailable, match=r"OpenVINO is not installed: .* 'pytest-hwperf\[openvino\]'"):
             factory(fitted("logistic"), X=breast_cancer()[1])
 
 

@@ -18,7 +18,7 @@ from pytest_hwperf.scenarios.torch_compiled import torch_compile
 from pytest_hwperf.scenarios.torch_eager import torch_fp32
 from pytest_hwperf.scenarios.torch_int8 import torch_int8
 
-torch = pytest.importorskip("torch", reason="scenarios of PyTorch need it: pip install pytest-hwperf[torch]")
+torch = pytest.importorskip("torch", reason="scenarios of PyTorch need it: pip install 'pytest-hwperf[torch]'")
 pytestmark = [pytest.mark.runtime, pytest.mark.live]
 nn = torch.nn
 _COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
