@@ -1,10 +1,12 @@
 """What `hwperf load` shows of a load: its table, its JSON and its exit code."""
 
+import shutil
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pytest_hwperf.cli.output import say, width
+from pytest_hwperf.cli.output import say
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Budget, Judgement, Policy, Run, Sample, replace
 from pytest_hwperf.core.report import Report
@@ -43,7 +45,8 @@ def show_run(run: Run, budgets: Sequence[Budget], json: str | None, *, interrupt
         judgements=(judgement,),
         partial=interrupted,
     )
-    for text, _ in terminal.render(replace(report, partial=False), width=width(), color=False):
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
+    for text, _ in terminal.render(replace(report, partial=False), width=width, color=False):
         say(text)
     if interrupted:
         say("interrupted: these are the calls that were over")

@@ -1,11 +1,13 @@
 """`hwperf report`: what another program has measured, shown as a report of this one."""
 
 import argparse
+import shutil
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
-from pytest_hwperf.cli.output import say, width
+from pytest_hwperf.cli.output import say
 from pytest_hwperf.core.early_stopping import CONFIDENCE
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS
@@ -43,7 +45,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageProblem(f"--from={options.origin}: write loadgen:DIR, the folder of mlperf_log_summary.txt")
     result, queries = read_folder(Path(folder))
     report = _report(result, queries, folder)
-    for text, _ in terminal.render(report, width=width(), color=False, detail="verbose"):
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
+    for text, _ in terminal.render(report, width=width, color=False, detail="verbose"):
         say(text)
     say(f"LoadGen: {'VALID' if result.valid else 'INVALID'}")
     if options.json:

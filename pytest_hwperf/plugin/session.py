@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep", "hwload")
+_MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep", "hwload")
 # Tried in this order; the last one always works, and is labelled an estimate.
 _ENERGY_SOURCES = ("rapl", "perf", "estimate")
 
@@ -248,7 +248,7 @@ def begin_try(item: pytest.Item) -> None:
 
 def is_marked(item: pytest.Item) -> bool:
     """Whether a test carries one of the plugin's markers or uses its fixture."""
-    return any(item.get_closest_marker(name) for name in MARKS) or is_measured(item)
+    return any(item.get_closest_marker(name) for name in _MARKS) or is_measured(item)
 
 
 def is_measured(item: pytest.Item) -> bool:

@@ -23,7 +23,7 @@ from pytest_hwperf.scenarios.torch_eager import torch_fp32
 from pytest_hwperf.scenarios.torch_int8 import torch_int8
 from pytest_hwperf.scenarios.torch_modules import copy_of, digest_module, inspect_module
 
-torch = pytest.importorskip("torch", reason="scenarios of PyTorch need it: pip install 'pytest-hwperf[torch]'")
+torch = pytest.importorskip("torch", reason="scenarios of PyTorch need it: pip install pytest-hwperf[torch]")
 pytestmark = pytest.mark.runtime
 nn = torch.nn
 IMAGES = np.random.default_rng(0).normal(size=(70, 1, 8, 8)).astype("float32")
@@ -318,7 +318,7 @@ def test_a_gpu_that_is_not_there_is_no_figure(factory: ScenarioFactory) -> None:
 
 @pytest.mark.live
 def test_onnx_forms_of_a_module_agree_with_it() -> None:
-    pytest.importorskip("onnxscript", reason="the exporter of PyTorch needs it: pip install 'pytest-hwperf[torch]'")
+    pytest.importorskip("onnxscript", reason="the exporter of PyTorch needs it: pip install pytest-hwperf[torch]")
     model = convolution()
 
     scenario = onnx_fp32(model, X=IMAGES)
