@@ -12,7 +12,7 @@ from pytest_hwperf import registry
 from pytest_hwperf.core.budgets import closest, closest_margins, nearest, parse_budgets, parse_margins
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.load_plans import parse_load
-from pytest_hwperf.plugin.session import MARKS, Markers, session_of, test_of
+from pytest_hwperf.plugin.session import Markers, session_of, test_of
 from pytest_hwperf.plugin.sweeps import point_of
 
 BUILT_IN_SCENARIOS = ("sklearn_fp32", "onnx_fp32", "onnx_int8")
@@ -57,7 +57,7 @@ def misspelt_markers(item: pytest.Item) -> list[str]:
     pytest only warns of them, and a test with a misspelt budget would pass whatever it measures.
     """
     unknown = {mark.name: None for mark in item.iter_markers() if mark.name.startswith("hw")}
-    if unknown.keys() <= set(MARKS):
+    if unknown.keys() <= {*MARKS}:
         return []
     registered = {re.split(r"[(:\s]", line, maxsplit=1)[0] for line in item.config.getini("markers")}
     hints = {name: nearest(name, MARKS) for name in unknown if name not in registered}
