@@ -12,7 +12,7 @@ from pytest_hwperf import registry
 from pytest_hwperf.core.budgets import closest, closest_margins, nearest, parse_budgets, parse_margins
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.load_plans import parse_load
-from pytest_hwperf.plugin.session import Markers, session_of, test_of
+from pytest_hwperf.plugin.session import MARKS, Markers, session_of, test_of
 from pytest_hwperf.plugin.sweeps import point_of
 
 BUILT_IN_SCENARIOS = ("sklearn_fp32", "onnx_fp32", "onnx_int8")
