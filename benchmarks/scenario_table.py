@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.scenario_models import IMAGES, KEPT, MODELS, SETS
+from pytest_hwperf.core.units import show
 
 BATCHES = (1, 32, 256)
 _TORCH = ("torch_fp32", "torch_compile", "torch_int8")
@@ -63,6 +64,8 @@ _EXPECTED = {
     ("mlp 64", "onnx_fp32", "onnx_int8_dynamic", 1): 0.83,
     ("mlp 64", "onnx_fp32", "onnx_int8_dynamic", 256): 1.02,
 }
+_MARGIN = 0.02  # of two medians that are told apart
+_LONGEST = 90  # characters of a reason
 _HEAD = ("data", "model", "scenario", "outcome", "p50 of a call", "rows/s", "memory", "accuracy", "flips", "size")
 
 
@@ -131,27 +134,32 @@ def _rows(data: str, model: str, report: Mapping[str, Any]) -> Iterator[list[str
     points = _points(report)
     for scenario in _scenarios(model):
         found = [points.get((scenario, batch), {}) for batch in BATCHES]
-        if any(found):
-            by_batch = [
-                " / ".join(_shown(figures.get(key), scale, unit) for figures in found)
-                for key, scale, unit in (
-                    ("latency p50", 1e6, "µs"),
-                    ("sample_throughput mean", 1.0, ""),
-                    ("memory max", 1e-6, "MB"),
-                )
-            ]
-            exact = [_shown(found[0].get(key), 1.0, "") for key in ("accuracy mean", "flip_rate mean")]
-            yield [
-                data,
-                model,
-                scenario,
-                "measured",
-                *by_batch,
-                *exact,
-                _shown(found[0].get("model_size max"), 1e-3, "kB"),
-            ]
-        else:
+        first = found[0]
+        if not any(found):
             yield [data, model, scenario, _reason(report, scenario), *["–"] * 6]
+            continue
+        by_batch = [
+            " / ".join(_shown(figures.get(key), unit) for figures in found)
+            for key, unit in (("latency p50", "s"), ("sample_throughput mean", "1/s"), ("memory p50", "B"))
+        ]
+        exact = [_shown(first.get(key), "1") for key in ("accuracy mean", "flip_rate mean")]
+        outcome = _outcome(scenario, report, points)
+        yield [data, model, scenario, outcome, *by_batch, *exact, _shown(first.get("model_size p50"), "B")]
+
+
+def _outcome(scenario: str, report: Mapping[str, Any], points: Mapping[tuple[str, int], Mapping[str, float]]) -> str:
+    """Say the precision that was verified, and where INT8 is slower than FP32 in the same runtime."""
+    runs = [one["run"] for one in report["judgements"] if one["run"]["scenario"] == scenario]
+    precision = str(runs[0]["conditions"]["precision"])
+    if not scenario.startswith("onnx_int8"):
+        return precision
+    medians = [
+        [points[name, batch]["latency p50"] for name in (scenario, "onnx_fp32")]
+        for batch in BATCHES
+        if (scenario, batch) in points and ("onnx_fp32", batch) in points
+    ]
+    slower = [str(batch) for batch, (mine, its) in zip(BATCHES, medians, strict=False) if mine > its * (1 + _MARGIN)]
+    return f"{precision}, slower than FP32 at {', '.join(slower)}" if slower else precision
 
 
 def _points(report: Mapping[str, Any]) -> dict[tuple[str, int], dict[str, float]]:
@@ -169,11 +177,12 @@ def _reason(report: Mapping[str, Any], scenario: str) -> str:
     if not causes:
         return "not measured, without a reason"
     cause = causes[0]
-    return f"skipped: {cause['kind']}: {', '.join(map(str, cause['texts'].values()))}".replace("|", "/")
+    text = f"{cause['kind']}: {', '.join(map(str, cause['texts'].values()))}".replace("|", "/")
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def _shown(value: float | None, scale: float, unit: str) -> str:
-    return "–" if value is None else f"{value * scale:.4g} {unit}".strip()
+def _shown(value: float | None, unit: str) -> str:
+    return "–" if value is None else show(value, unit)
 
 
 def _ratios(reports: Mapping[tuple[str, str], Any]) -> Iterator[str]:

@@ -24,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code: an answer's (0, 1 or 3), or one that is never an answer."""
     tolerate_any_encoding()
     try:
-        options = _parser().parse_args(arguments)
+        given = sys.argv[1:] if arguments is None else [*arguments]
+        options = _parser().parse_args(given, argparse.Namespace(given=given))
         return int(options.run(options))
     except OutputClosed:
         return UNREAD
@@ -60,13 +61,36 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    from pytest_hwperf.cli import baseline, calibrate, compare, load, recompute, report, selfcheck, sweep
+    from pytest_hwperf.cli import (
+        baseline,
+        calibrate,
+        capacity,
+        compare,
+        load,
+        recompute,
+        report,
+        selfcheck,
+        sweep,
+        tradeoffs,
+    )
     from pytest_hwperf.cli.doctor import command as doctor
 
     parser = _Parser(prog="hwperf", description="What pytest-hwperf does outside a pytest run.")
     parser.add_argument("--version", action="version", version=f"pytest-hwperf {__version__}")
     show_help_alone(parser)
     commands = parser.add_subparsers(metavar="COMMAND")
-    for command in (baseline, recompute, compare, sweep, load, report, selfcheck, doctor, calibrate):
+    for command in (
+        baseline,
+        recompute,
+        compare,
+        sweep,
+        load,
+        tradeoffs,
+        capacity,
+        report,
+        selfcheck,
+        doctor,
+        calibrate,
+    ):
         command.add_command(commands)
     return parser

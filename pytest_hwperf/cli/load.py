@@ -9,19 +9,22 @@ from typing import Any
 
 from pytest_hwperf.cli.arguments import add_shared, check_files
 from pytest_hwperf.cli.load_by_locust import run_by_locust
-from pytest_hwperf.cli.load_report import INTERRUPTED, NOT_SERVED, exit_code, load_run, show_run
+from pytest_hwperf.cli.load_report import INTERRUPTED, NOT_SERVED, OK, exit_code, load_run, show_run
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.cli.ticker import ticking
 from pytest_hwperf.core.budgets import parse_budget_lines
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.loads import Load, Served, bound_of, is_address, parse_load
+from pytest_hwperf.core.load_plans import is_address, is_grpc, parse_load
+from pytest_hwperf.core.loads import Load, Served, bound_of
 from pytest_hwperf.core.records import Budget, Judgement
 from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.gate.load import carrier_of, run_load
+from pytest_hwperf.gate.load_processes import asked_share, check_processes, command_again, reply_share, run_by_processes
 from pytest_hwperf.gate.load_target import headers_of, requests_of, subject_of_target, warmed_up
 from pytest_hwperf.gate.peak import PeakSearch, Try
+from pytest_hwperf.host.worker_protocol import WorkerTask, reply
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.samples import doubts_of, load_samples
 from pytest_hwperf.loads.times import Times
@@ -42,11 +45,12 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "one is not, calls failed, or no rate is served in time; 3: undecided; 4: usage. Put a load on your own "
         "servers only.",
     )
-    load.add_argument("target", metavar="TARGET", help="http://…, module:function, or an ONNX file")
+    load.add_argument("target", metavar="TARGET", help="http://…, grpc://…, module:function, or an ONNX file")
     load.add_argument("--kind", default="server", metavar="KIND", help="of load; default: server")
     numbers = {"qps": float, "seconds": float, "seed": int, "shape": float, "in-flight": int, "rows": int, "calls": int}
     for name, kind in numbers.items():
         load.add_argument(f"--{name}", type=kind, metavar=name.upper().replace("-", "_"), help="as in hwload(...)")
+    load.add_argument("--carriers", metavar="CARRIERS", help="threads or processes, where several calls run at once")
     load.add_argument("--within-ms", type=float, metavar="MS", help="a later answer is no good one")
     load.add_argument("--find-peak", action="store_true", help="search the highest rate whose p95 is within --p95-ms")
     load.add_argument("--p95-ms", type=float, metavar="MS", help="bound of --find-peak")
@@ -71,13 +75,17 @@ def run(options: argparse.Namespace) -> int:
         request, bodies = requests_of(*_request(options), options.batch_size)
         return run_by_locust(options, load, request, bodies, budgets)
     with closing(OwnLoop()) as loop, warmed_up(subject := _subject(options, load, loop)) as stream:
+        if (task := asked_share()) is not None:
+            reply(reply_share(load, stream, task), task)
+            return OK
+        check_processes(load, stream)
         shown = _Shown(options=options, subject=subject, stream=stream, budgets=budgets)
         return shown.peak(load) if options.find_peak else shown.one(load)
 
 
 def _load_of(options: argparse.Namespace) -> Load:
     """Return the load of the options."""
-    names = ("qps", "seconds", "seed", "shape", "in_flight", "rows", "calls", "within_ms")
+    names = ("qps", "seconds", "seed", "shape", "in_flight", "rows", "calls", "within_ms", "carriers")
     given = {name: value for name in names if (value := getattr(options, name)) is not None}
     if options.find_peak:
         if options.locustfile or options.engine == "locust":
@@ -103,6 +111,10 @@ def _request(options: argparse.Namespace) -> tuple[Request, Any]:
     requests = is_address(options.target)
     if not requests and (options.locustfile or options.engine == "locust"):
         raise UsageProblem("Locust sends requests: give an address, such as http://127.0.0.1:8000")
+    if is_grpc(options.target) and (
+        options.locustfile or options.engine == "locust" or options.method or options.body is not None
+    ):
+        raise UsageProblem("--body, --method and Locust are of HTTP: a model server over gRPC takes --data")
     if not requests and (options.header or options.method or options.body is not None):
         raise UsageProblem(
             "--body, --header and --method are of requests: give an address, such as http://127.0.0.1:8000"
@@ -182,7 +194,10 @@ class _Shown:
         """
         self.times = Times()
         with ticking(partial(self._progress, load)):
-            run_load(load, self.stream, self.times)
+            if load.processes:
+                run_by_processes(load, WorkerTask(role="load"), command_again(self.options.given, load), self.times)
+            else:
+                run_load(load, self.stream, self.times)
         answered = self.options.find_peak or self.times.made > self.times.failed  # of a peak, the warm-up was
         if self.times.error is not None and not (self.subject.elsewhere and answered):
             failed = f"{self.times.failed} of {self.times.made} calls failed"
@@ -193,7 +208,8 @@ class _Shown:
         whole = load.seconds if load.kind != "offline" else 0.0
         share = min(1.0, seconds / whole) if whole else min(1.0, self.times.made / load.calls)
         left = f", {max(0.0, whole - seconds):.0f} s left" if whole else ""
-        self.line.show(f"{load}: {10 * int(10 * share)} %", f", {counted(self.times.made, 'call')}{left}")
+        made = "" if load.processes else f", {counted(self.times.made, 'call')}"  # they tell when they have ended
+        self.line.show(f"{load}: {10 * int(10 * share)} %", f"{made}{left}")
 
     def report(self, load: Load, served: Served, *, interrupted: bool = False) -> Judgement:
         """Judge the budgets, show the table and write the JSON."""
@@ -207,4 +223,5 @@ class _Shown:
 def _tried(one: Try) -> str:
     kept = "confirmed" if one.kept and one.confirms else "served" if one.kept else "not served"
     bound = "too few calls" if one.bound_s is None else f"p95 within {show(one.bound_s, 's')}"
-    return f"{one.load.qps:.4g}/s: {kept}, {bound}, {counted(len(one.served.due), 'call')}"
+    doubt = f"; {one.doubt}" if one.doubt else ""
+    return f"{one.load.qps:.4g}/s: {kept}, {bound}, {counted(len(one.served.due), 'call')}{doubt}"

@@ -1,12 +1,10 @@
 """What `hwperf load` shows of a load: its table, its JSON and its exit code."""
 
-import shutil
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from pytest_hwperf.cli.arguments import write_file
-from pytest_hwperf.cli.output import say
+from pytest_hwperf.cli.output import say, width
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Budget, Judgement, Policy, Run, Sample, replace
 from pytest_hwperf.core.report import Report
@@ -54,9 +52,8 @@ def show_run(run: Run, budgets: Sequence[Budget], json: str | None, *, interrupt
 
 
 def show_table(report: Report, detail: Detail = "normal") -> None:
-    """Show a report as pytest does, without colours; 100 characters wide where nobody looks."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
-    for text, _ in terminal.render(report, width=width, color=False, detail=detail):
+    """Show a report as pytest does, without colours."""
+    for text, _ in terminal.render(report, width=width(), color=False, detail=detail):
         say(text)
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import sys
 from contextlib import suppress
 from io import TextIOWrapper
@@ -36,6 +37,11 @@ def say_lines(text: str) -> None:
         with suppress(OSError):  # Python flushes what is left once more at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise OutputClosed from error
+
+
+def width() -> int:
+    """Return the columns to write for: those of the terminal or of COLUMNS, and 100 where there is neither."""
+    return shutil.get_terminal_size((100, 24)).columns
 
 
 def complain(text: str) -> None:

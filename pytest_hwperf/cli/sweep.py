@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from pytest_hwperf import registry
 from pytest_hwperf.cli.arguments import add_shared, check_files, check_model, check_time, write_file
-from pytest_hwperf.cli.output import say, say_lines
+from pytest_hwperf.cli.output import say, say_lines, width
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.contracts import Meter
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
             options.model, _points(options.model, plan), tools, seed=seed, round_s=options.time / ROUNDS
         )
     clear_progress()
-    say_lines("\n".join([*lines_of(found.sweep), *notes_of([found.sweep])]))
+    say_lines("\n".join([*lines_of(found.sweep, width()), *notes_of([found.sweep], width())]))
     _write(options, found, started)
     return INTERRUPTED if found.is_interrupted else exit_code(found.sweep, options.goal)
 

@@ -26,7 +26,7 @@ STOPPING_CONFIDENCE = 0.99
 REPORTED_CONFIDENCE = 0.90
 # Doubts about a load with which no budget passes.
 _VOIDING: frozenset[Kind] = frozenset(
-    {"no steady state", "empty window", "backlog grows", "calls failed", "generator late"}
+    {"no steady state", "empty window", "few calls", "backlog grows", "calls failed", "generator late"}
 )
 
 
@@ -142,11 +142,16 @@ def _estimates(sample: Sample, statistics: Sequence[str], confidence: float) -> 
         else _estimate(sample, ordered, statistic, confidence)
         for statistic in statistics
     ]
-    voiding = tuple(one for one in sample.warnings if isinstance(one, Statement) and one.kind in _VOIDING)
+    voiding = tuple(one for one in sample.warnings if voids(one))
     return [_without_good_end(sample, one, voiding) for one in found] if voiding else found
 
 
-def _without_good_end(sample: Sample, estimate: Estimate, doubts: tuple[Statement, ...]) -> Estimate:
+def voids(remark: Remark) -> bool:
+    """Whether a remark is a doubt about a load with which no budget passes."""
+    return isinstance(remark, Statement) and remark.kind in _VOIDING
+
+
+def _without_good_end(sample: Sample, estimate: Estimate, doubts: tuple[Remark, ...]) -> Estimate:
     """Take away the bound by which a budget would pass; the other one may still fail it."""
     end = "high" if metric_of(sample.metric).better == "lower" else "low"
     return replace(estimate, **{end: None}, warnings=(*estimate.warnings, *doubts))

@@ -2,27 +2,29 @@
 
 import math
 from array import array
-from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, permutations
 from statistics import median
 
 from pytest_hwperf.core.leaks import slope
 from pytest_hwperf.core.loads import Load, Served
+from pytest_hwperf.core.ranks import shift_bound
 from pytest_hwperf.core.records import Values
 from pytest_hwperf.core.statements import Statement, state
 
-MOST_WINDOWS = 10
-_STEADY = 3  # last windows that have to agree
-_AGREE = 1.10  # largest over smallest
+MOST_WINDOWS, _FEWEST_WINDOWS = 10, 3
 _CALLS = 200  # of a window, where there are as many as three such windows
+_THIRDS, _PARTS = 3, 10  # that have to agree, and the parts of each whose medians are compared
+_AGREE = 1.10  # one third over another
+_ALARMS, _COMPARED = 0.01, 12  # false ones, over two quantities and six ordered pairs of thirds
+_FEWEST = 21  # calls: groups of seven are the smallest with a bound at that level
 _GROUPS, _LEAST_OF_GROUP = 20, 10  # medians of which a slope is taken, and the calls of each
 _RISE = 0.10  # of the median over the whole load, from which it is told
 
 
 def count_of_windows(calls: int) -> int:
     """Return into how many windows so many calls are cut: three to ten, of 200 calls each where there are."""
-    return min(MOST_WINDOWS, max(_STEADY, calls // _CALLS))
+    return min(MOST_WINDOWS, max(_FEWEST_WINDOWS, calls // _CALLS))
 
 
 def rates(served: Served, within_s: float = math.inf) -> tuple[Values, Values]:
@@ -39,27 +41,25 @@ def rates(served: Served, within_s: float = math.inf) -> tuple[Values, Values]:
 
 
 def why_unsteady(load: Load, served: Served) -> Statement | None:
-    """Say why the last three windows of a load are no steady state; None where they agree in rate and median.
+    """Say why a load was no steady state; None where nothing shows that one third of it was unlike another.
 
-    The rate of a server load is held against that of its schedule, whose own chance is no unsteadiness.
+    Thirds of equally many calls are compared by the medians of ten parts of each, so that a single stall is no drift,
+    and by the lower bound of their ratio, so that chance is none: of a steady load with independent calls, one in a
+    hundred is called unsteady at most. The times of a server load are asked for latency, since its rate is that of its
+    schedule; an offline load for its rate, since a call waits for all before it.
     """
-    count, last = count_of_windows(len(served.due)), max(served.ended, default=0.0)
-    width = (last if load.kind == "offline" else min(load.seconds, last)) / count
-    if not width:
-        return state("empty window", windows=count)
-    done = _counted(served.ended, width, count)[-_STEADY:]
-    if load.kind == "server":
-        due = _counted(served.due, width, count)[-_STEADY:]
-        done = [ended / asked if asked else 0.0 for ended, asked in zip(done, due, strict=True)]
-    if not min(done):
-        return state("empty window", windows=count)
-    if ratio := _disagreement(done):
-        return state("no steady state", windows=count, ratio=ratio, what="completed calls")
-    if load.kind == "offline":  # a call waits for all before it, so that times rise by nature
-        return None
-    if ratio := _disagreement(_medians(served, width, count)):
-        return state("no steady state", windows=count, ratio=ratio, what="median latency")
-    return None
+    calls, last = len(served.due), max(served.ended, default=0.0)
+    if calls < _FEWEST:
+        return state("few calls", calls=calls, needed=_FEWEST)
+    width = (last if load.kind == "offline" else min(load.seconds, last)) / _THIRDS
+    if not (width and min(_counted(served.ended, width, _THIRDS))):
+        return state("empty window")
+    asked = {"median latency": _latencies(served), "seconds per completed call": _intervals(served)}
+    if not_asked := {"server": "seconds per completed call", "offline": "median latency"}.get(load.kind):
+        del asked[not_asked]
+    found = ((*_drift(values), what) for what, values in asked.items())
+    low, ratio, what = max(found)
+    return state("no steady state", ratio=ratio, low=low, what=what) if low > _AGREE else None
 
 
 def why_degrading(load: Load, served: Served) -> Statement | None:
@@ -71,7 +71,7 @@ def why_degrading(load: Load, served: Served) -> Statement | None:
     groups = [median(latencies[start * size : (start + 1) * size]) for start in range(_GROUPS)]
     found, middle = slope(groups), median(groups)
     rise = found.value * (_GROUPS - 1)
-    if found.low is None or found.low <= 0 or rise <= _RISE * middle:
+    if found.low is None or found.low * (_GROUPS - 1) <= _RISE * middle:
         return None
     return state("degrades", rise=rise, middle=middle, seconds=served.due[-1])
 
@@ -86,14 +86,35 @@ def _counted(moments: Sequence[float], width: float, count: int) -> list[float]:
     return counts
 
 
-def _medians(served: Served, width: float, count: int) -> list[float]:
+def _latencies(served: Served) -> list[float]:
+    """Return the median latency of each part, in the order in which calls were due."""
     latencies = served.latencies
-    edges = [bisect_left(served.due, width * edge) for edge in range(count - _STEADY, count + 1)]
-    parts = (latencies[begin:end] for begin, end in pairwise(edges))
-    return [median(part) if part else 0.0 for part in parts]
+    return [median(latencies[begin:end]) for begin, end in pairwise(_edges(len(latencies)))]
 
 
-def _disagreement(values: Sequence[float]) -> float:
-    """Return the largest over the smallest value where they do not agree, 0 where they do."""
-    least, most = min(values), max(values)
-    return most / least if most > _AGREE * least > 0 else 0.0
+def _intervals(served: Served) -> list[float]:
+    """Return the seconds for each completed call of each part, in the order in which calls ended."""
+    ended = [0.0, *sorted(served.ended)]
+    return [(ended[end] - ended[begin]) / (end - begin) for begin, end in pairwise(_edges(len(ended) - 1))]
+
+
+def _edges(calls: int) -> list[int]:
+    """Cut calls into the parts of all thirds, which differ by one call at most."""
+    parts = _THIRDS * min(_PARTS, calls // _THIRDS)
+    return [calls * part // parts for part in range(parts + 1)]
+
+
+def _drift(values: Sequence[float]) -> tuple[float, float]:
+    """Return by which factor two thirds of a load differ: its lower bound, and the median of what parts say.
+
+    Args:
+        values: of the parts of all thirds.
+    """
+    size, logs = len(values) // _THIRDS, [math.log(max(value, math.ulp(0.0))) for value in values]
+    thirds = [logs[begin : begin + size] for begin in range(0, len(logs), size)]
+    bounds = []
+    for one, other in permutations(thirds, 2):
+        low = shift_bound(one, other, _ALARMS / _COMPARED)
+        assert low is not None  # noqa: S101 - as many parts as there are have one
+        bounds.append((math.exp(low), math.exp(median(a - b for a in one for b in other))))
+    return max(bounds)

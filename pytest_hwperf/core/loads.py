@@ -5,15 +5,12 @@ latency counts from then, so that a stall is in the latency of every call that h
 """
 
 import math
-import re
 from array import array
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Literal
 
-from pytest_hwperf.core.budgets import nearest
-from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.ranks import quantile
 from pytest_hwperf.core.records import Budget, Values, replace
@@ -21,6 +18,7 @@ from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.structs import Count, Record, Size
 
 LoadKind = Literal["single_stream", "multi_stream", "concurrency", "offline", "server"]
+Carriers = Literal["threads", "processes"]
 
 WITHIN = 0.99  # share of the calls that keep the bound at a rate that can be served
 LONGEST_S = 3600.0  # that a load may last
@@ -29,18 +27,15 @@ MOST_IN_FLIGHT = 1024
 MOST_WAITING = 256  # requests at once, unless the load says another number
 _LAGGING = 0.1  # of the bound, or of the median latency: more of it is the generator's own delay
 _OPEN: frozenset[LoadKind] = frozenset({"offline", "server"})
-_FIELDS: Mapping[LoadKind, tuple[str, ...]] = {
+KEYWORDS: Mapping[LoadKind, tuple[str, ...]] = {
     "single_stream": ("seconds",),
     "multi_stream": ("rows", "seconds"),
-    "concurrency": ("in_flight", "seconds"),
-    "offline": ("calls", "in_flight"),
-    "server": ("qps", "seconds", "seed", "shape", "within_ms", "in_flight"),
-}
-_NEEDED: Mapping[LoadKind, tuple[str, str]] = {  # what has no default → an example
-    "server": ("qps", "the calls a second, such as qps=200"),
-    "concurrency": ("in_flight", "the calls at once, such as in_flight=4"),
+    "concurrency": ("in_flight", "seconds", "carriers"),
+    "offline": ("calls", "in_flight", "carriers"),
+    "server": ("qps", "seconds", "seed", "shape", "within_ms", "in_flight", "carriers"),
 }
 _ALWAYS = frozenset({"qps", "seconds", "seed", "rows", "calls"})
+_USUAL: Mapping[str, float | str] = {"shape": 1.0, "within_ms": 0.0, "in_flight": 0, "carriers": "threads"}
 
 
 class Load(Record, frozen=True, kw_only=True):
@@ -56,12 +51,18 @@ class Load(Record, frozen=True, kw_only=True):
     calls: Count = 1000  # of offline, all due at once
     within_ms: Size = 0.0  # a call later than this is no good answer; 0: any is
     most: Count = 0  # calls after which it ends, as a turn of a pair does; 0: when its time is over
+    carriers: Carriers = "threads"  # what makes calls that run at once
     url: str = ""  # to which requests are sent; "": calls are made in this process
 
     @property
     def is_open(self) -> bool:
         """Whether calls arrive without waiting for the ones before."""
         return self.kind in _OPEN
+
+    @property
+    def processes(self) -> int:
+        """How many processes make its calls; 0: none beside this one."""
+        return self.in_flight if self.carriers == "processes" else 0
 
     def at_once(self, *, waiting: bool) -> int:
         """Return how many calls may run at once: one unless given.
@@ -85,8 +86,9 @@ class Load(Record, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """Say what decides its times: the address is no part of it."""
-        told = {name: getattr(self, name) for name in _FIELDS[self.kind]}
-        shown = (f"{name}={value:g}" for name, value in told.items() if name in _ALWAYS or value != _USUAL[name])
+        told = {name: getattr(self, name) for name in KEYWORDS[self.kind]}
+        chosen = {name: value for name, value in told.items() if name in _ALWAYS or value != _USUAL[name]}
+        shown = (f"{name}={value}" if isinstance(value, str) else f"{name}={value:g}" for name, value in chosen.items())
         return " ".join([self.kind, *shown])
 
 
@@ -133,70 +135,17 @@ def undelayed(served: Served) -> Served:
     return replace(served, issued=served.due, ended=ended)
 
 
-def parse_load(keywords: Mapping[str, object]) -> Load:
-    """Turn the keywords of `hwload` into a load.
-
-    Raises:
-        UsageProblem: says what was given and what is allowed.
-    """
-    kind = keywords.get("kind")
-    if kind not in get_args(LoadKind):
-        hint = nearest(str(kind), get_args(LoadKind))
-        raise UsageProblem(f"hwload: kind={kind!r} is no load.{hint} Allowed: {', '.join(get_args(LoadKind))}")
-    fields = _FIELDS[kind]  # type: ignore[index] # one of its arguments, as was asked just now
-    if unknown := sorted({*keywords} - {"kind", "url", *fields}):
-        hint, allowed = nearest(unknown[0], fields), ", ".join([*fields, "url"])
-        raise UsageProblem(f"hwload: {unknown[0]}= says nothing of a {kind} load.{hint} Allowed: {allowed}")
-    values = {name: _number(name, value) for name, value in keywords.items() if name not in ("kind", "url")}
-    needed, example = _NEEDED.get(kind, ("", ""))  # type: ignore[call-overload] # the same
-    if needed and not values.get(needed):
-        raise UsageProblem(f"hwload: a {kind} load needs {needed}=, {example}")
-    url = checked_address(keywords.get("url", ""))
-    return Load(kind=kind, url=url, **values)  # type: ignore[arg-type] # the same; counts are whole, as `_number` says
-
-
 def piece_of(load: Load, calls: int) -> Load:
     """Return a load of so many calls, which begins as this one does: a turn in a pair, the same on both sides."""
     return replace(load, most=calls, calls=calls, seconds=LONGEST_S)
 
 
-def checked_address(url: object) -> str:
-    """Return the address that requests are sent to, "" for none.
-
-    Raises:
-        UsageProblem: it is none.
-    """
-    if not isinstance(url, str) or not (url == "" or is_address(url)):
-        raise UsageProblem(f"hwload: url={url!r}: an address, such as http://127.0.0.1:8000/predict")
-    return url
-
-
-def is_address(text: object) -> bool:
-    """Whether something is an address that requests can be sent to."""
-    return isinstance(text, str) and re.fullmatch(r"https?://[^\s/?#]+([/?][^\s#]*)?", text) is not None
-
-
-_RANGES: Mapping[str, tuple[float, float]] = {
-    "qps": (1e-3, FASTEST_QPS),
-    "seconds": (1e-3, LONGEST_S),
-    "seed": (0, 2**63 - 1),
-    "shape": (0.01, 1e6),
-    "in_flight": (1, MOST_IN_FLIGHT),
-    "rows": (1, 2**31),
-    "calls": (1, 10_000_000),
-    "within_ms": (1e-6, 1e9),
-}
-_WHOLE = frozenset({"seed", "in_flight", "rows", "calls"})
-_USUAL: Mapping[str, float] = {"shape": 1.0, "within_ms": 0.0, "in_flight": 0}
-
-
-def _number(name: str, value: object) -> float:
-    least, most = _RANGES[name]
-    kinds = (int,) if name in _WHOLE else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
-        what = "a whole number" if name in _WHOLE else "a number"
-        raise UsageProblem(f"hwload: {name}={value!r}: {what} from {least:g} to {most:g}")
-    return value
+def share_of_one(load: Load) -> Load:
+    """Return what a single process makes of a load that several carry; another load as it is."""
+    if not load.processes:
+        return load
+    size = load.processes
+    return replace(load, carriers="threads", in_flight=1, qps=load.qps / size, calls=max(1, load.calls // size))
 
 
 def bound_of(load: Load, budgets: Sequence[Budget]) -> float | None:

@@ -19,8 +19,9 @@ Taken = Literal["calls", "parts", "windows", "memory", "cold", "examples", "file
 # What a block of a pair's turns measures of it; "part": its median, as the side reports it; "window": nothing, so that
 # the energy meter takes a window of its own.
 InTurns = Literal["", "seconds", "rate", "CPU seconds", "part", "window"]
-# What the total of a window is divided by: its calls, their rows, the seconds of the allotted cores, or its seconds.
-Spread = Literal["call", "row", "core second", "second"]
+# What the total of a window is divided by: its calls, their rows, the seconds of the allotted cores, or its seconds;
+# "nothing": it is a share of the window's time already.
+Spread = Literal["call", "row", "core second", "second", "nothing"]
 
 LONGEST_STAGE = 60  # characters of its name
 _STAGE = "stage_"  # how the metric of a stage begins: `stage_preprocess`
@@ -70,6 +71,7 @@ class Metric:
     reciprocal: str = ""  # metric that this is one over, where calls follow each other; comparing both asks twice
     between_models: bool = False  # whether it can be compared between two models
     grows_with_batch: bool = False  # whether it grows with the rows of a call
+    of_gpu: bool = False  # whether it is of a GPU's memory, which no setting of this process's allocator pins
     has_sites: bool = False  # whether the lines of code that cause it can be named
     remedy: str = NO_REMEDY  # what to do where it is unmeasured without another reason
 
@@ -95,6 +97,7 @@ class Metric:
 
 MEDIAN_LATENCY = ("latency", "p50")  # by which scenarios are ranked, and which a rehearsal takes
 ACCURACY = "accuracy"  # of predictions against labels; the others of examples are against a reference
+BOARD_MEMORY, BOARD_UTILISATION = "gpu_memory", "gpu_utilisation"
 ENERGY, BOARD_ENERGY = "energy", "gpu_energy"  # of the processors and of boards: together the energy of a call
 
 
@@ -107,6 +110,7 @@ _LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p99_9", "max")
 _SCENARIO = "it needs a scenario: hwperf(scenario)"
 _BATCHES = "it needs a scenario or batch_size="
 _LABELS = "give y_true=, or a y in hwperf_data"
+_GPU = "it needs what runs on an NVIDIA GPU, such as torch_cuda or onnx_cuda"
 _STREAMS = "it needs a callable that returns a generator or an async generator"
 _ITEM_TIMES = ("mean", "p50", "p90", "p95", "p99", "max")
 
@@ -273,6 +277,14 @@ _ROWS = (
         title="growth of memory per call, after warm-up",
         budgets=(BudgetKeyword(keyword="memory_leak_max_kb", statistic="p50", factor=1e3),),
     ),
+    _memory(
+        name=BOARD_MEMORY,
+        title="peak on GPUs above what is held before the load, in a fresh process",
+        budgets=(BudgetKeyword(keyword="gpu_memory_max_mb", statistic="p50", factor=1e6),),
+        margins=(DefaultMargin(statistic="p50", size=0.01, floor=1e6),),
+        of_gpu=True,
+        remedy=_GPU,
+    ),
     _session(
         name="arena_in_use",
         title="peak in use in the runtime's own allocator",
@@ -313,6 +325,14 @@ _ROWS = (
         counter="cpu_time",
         spread="core second",
         budgets=(BudgetKeyword(keyword="cpu_max_percent", statistic="mean", factor=1e-2),),
+    ),
+    _windows(
+        name=BOARD_UTILISATION,
+        title="share of time in which a kernel ran on the GPUs in use",
+        better="lower",
+        spread="nothing",
+        budgets=(BudgetKeyword(keyword="gpu_max_percent", statistic="mean", factor=1e-2),),
+        remedy=_GPU,
     ),
     Metric(
         name="instructions",

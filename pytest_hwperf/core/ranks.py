@@ -119,6 +119,38 @@ def rank_count(n: int, alpha: float) -> int:
     return sum(count <= alpha * 2**n for count in counts)
 
 
+def shift_bound(later: Sequence[float], earlier: Sequence[float], alpha: float) -> float | None:
+    """Return the one-sided lower bound of how far one group of values lies above another: a k-th smallest difference.
+
+    It belongs to the rank-sum test, and holds at alpha for independent values of one form. A single value may be
+    anything without moving it far.
+
+    Returns:
+        None where so few values cannot give one.
+
+    References:
+        Mann & Whitney, Annals of Mathematical Statistics 18 (1947); Hodges & Lehmann, ibid. 34 (1963).
+        Example: of two groups of four at 1/70 it is the smallest difference, of two of ten at 0.05 the 28th.
+    """
+    k = rank_sum_count(len(later), len(earlier), alpha)
+    return sorted(one - other for one in later for other in earlier)[k - 1] if k else None
+
+
+@lru_cache(maxsize=1024)
+def rank_sum_count(m: int, n: int, alpha: float) -> int:
+    """Return k, the number of values u of the Mann-Whitney statistic with P(U <= u) <= alpha.
+
+    Of the ways to draw m ranks of m + n, those with each sum are counted.
+    """
+    ways = [[1] + [0] * (m * n)] + [[0] * (m * n + 1) for _ in range(m)]  # by how many are drawn, and their U
+    for rank in range(1, m + n + 1):
+        for drawn in range(min(rank, m), 0, -1):
+            beyond = rank - drawn  # what this rank adds to U as the highest of those drawn
+            for u in range(m * n, beyond - 1, -1):
+                ways[drawn][u] += ways[drawn - 1][u - beyond]
+    return sum(count <= alpha * math.comb(m + n, m) for count in accumulate(ways[m]))
+
+
 @lru_cache
 def is_tail(statistic: str) -> bool:
     """Whether a statistic is about slow calls: p90 or beyond, which a mean of several calls hides."""

@@ -44,7 +44,8 @@ Doubt = Literal[
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
     "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
-    "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "degrades",
+    "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
+    "degrades",
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
@@ -57,7 +58,7 @@ Swept = Literal[
     "memory lost",
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
-Decision = Literal["fresh processes", "point", "timed point", "passes as asked", "fails as asked"]
+Decision = Literal["fresh processes", "point", "timed point", "doubted point", "passes as asked", "fails as asked"]
 ErrorRate = Literal["error rate", "error rate with others", "error rate split"]
 Kind = Unmeasured | Incomparable | Method | Doubt | Trap | Swept | Decision | ErrorRate
 
@@ -153,6 +154,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "fresh processes": "{kept} of {processes:count fresh process} kept the limit",
     "point": "judged by its point",
     "timed point": "judged by its point, near a limit a coin toss",
+    "doubted point": "judged by its point, while the load itself is in doubt",
     "passes as asked": "let pass as asked",
     "fails as asked": "failed as asked",
     "maximum": "{statistic} of n={n} is the maximum: a rank below it needs n={needed}",
@@ -207,10 +209,12 @@ _SENTENCES: Mapping[Kind, str] = {
     "workers stop alone": "under pytest-xdist a worker skips larger batches only after a miss that it measured itself",
     "memory lost": "the process that measures the memory at {point} was lost ({why}), and a larger batch takes more",
     "cut off": "interrupted: {rounds:count whole round} of {of} before it",
-    "no steady state": "no steady state: the last three of {windows:count window} differ by a factor of {ratio:.2f} in "
-    "{what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",
-    "empty window": "no steady state: of {windows:count window} one of the last three has no completed call: let the "
-    "load take longer (seconds=), or give it more calls",
+    "no steady state": "no steady state: thirds of the load differ by a factor of {ratio:.2f} (lower bound {low:.2f}) "
+    "in {what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",
+    "empty window": "no steady state: a third of the load has no completed call: let the load take longer (seconds=), "
+    "or give it more calls",
+    "few calls": "{calls:count call} cannot show a steady state, {needed} can: let the load take longer (seconds=), or "
+    "give it more calls",
     "degrades": "latency rose by {rise:s} over {seconds:s} of the load, where its median is {middle:s}",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",

@@ -8,7 +8,7 @@ from pytest_hwperf.core.metrics import METRICS, least_apart, metric_of
 from pytest_hwperf.core.records import Budget, BudgetOutcome, Estimate, Figure, Key, figure_of, replace
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.structs import Count, Number, Record, Size
-from pytest_hwperf.core.units import show, show_limit
+from pytest_hwperf.core.units import show_limit, show_measured
 
 BATCH = "batch_size"
 Swept = int | float | str
@@ -65,7 +65,7 @@ class Answer(Record, frozen=True, kw_only=True):
     def __str__(self) -> str:
         metric = metric_of(self.limit.metric)
         limit = show_limit(self.limit.limit, metric.unit, metric.better)
-        seen = "unmeasured" if self.value is None else show(self.value, metric.unit)
+        seen = "unmeasured" if self.value is None else show_measured(self.value, metric.unit)
         return f"{self.limit.metric} {self.limit.statistic} {limit} ({seen})"
 
 

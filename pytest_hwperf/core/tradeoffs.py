@@ -1,55 +1,223 @@
-"""Trade-offs between the scenarios of a test: quantisation that makes the model slower."""
+"""Trade-offs between candidates: which keep the requirements, which none is better than, and how they rank.
 
-from collections.abc import Iterator, Sequence
+A candidate is a scenario at its batch size and threads, or a model version. A value counts as better only where its
+interval is clear of the other's; a metric that one candidate lacks is left out for all and named.
 
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, least_apart
-from pytest_hwperf.core.records import Estimate, Judgement, figure_of
-from pytest_hwperf.core.statements import Statement, state
+References:
+    V. Pareto's order: one is dominated where another is nowhere worse and somewhere better.
+    Geometric means of ratios, which keep their order whatever the reference: Fleming & Wallace, CACM 29 (1986).
+"""
 
-_QUANTISED = "int8"  # how such precisions begin
-_UNQUANTISED = "float32"
-# What both have in common, so that precision alone makes the difference. A scenario without a form has no other one.
-_ALIKE = ("form", "threads", "batch_size", "load", "data")
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pytest_hwperf.core.budgets import nearest
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.estimates import clear_of
+from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, metric_of
+from pytest_hwperf.core.records import Budget, BudgetOutcome, Estimate, Key
+
+ACCURACY, MEMORY = ("accuracy", "mean"), ("memory", "p50")
+DIMENSIONS: Mapping[str, Key] = {  # what candidates are compared by, latency per row
+    "accuracy": ACCURACY,
+    "latency": MEDIAN_LATENCY,
+    "memory": MEMORY,
+    "energy": (ENERGY, "mean"),
+}
+WEIGHTS: Mapping[str, float] = {"accuracy": 0.4, "latency": 0.2, "memory": 0.2, "energy": 0.2}
+_COMPOSITE_UNITS: Mapping[str, float] = {"latency": 1e3, "memory": 1e-6, "energy": 1e3}  # ms, MB, mJ
 
 
-def slower_than_fp32(judgements: Sequence[Judgement]) -> Iterator[Statement]:
-    """Yield each INT8 scenario that is slower than the FP32 scenario of the same form.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """What is to be chosen among others."""
 
-    Slower: the intervals of both medians are apart, by more than `least_apart`.
+    name: str
+    values: Mapping[Key, Estimate]  # metric and statistic → estimate, base units
+    rows: int = 1  # of a call
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    unmeasured: Mapping[str, str] = field(default_factory=dict)  # metric → why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one candidate makes of one requirement."""
+
+    budget: Budget
+    estimate: Estimate | None  # None: unmeasured
+    outcome: BudgetOutcome
+    excess: float = 0.0  # share of the limit by which its value misses it; 0 where it keeps it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """A geometric mean of ratios to a reference, 100 for the reference itself."""
+
+    value: float
+    low: float | None  # of the tie band: scores inside are ties; None: an interval is not known
+    high: float | None
+
+
+def answers(candidate: Candidate, budgets: Sequence[Budget]) -> tuple[Answer, ...]:
+    """Answer every requirement for one candidate."""
+    return tuple(_answer(candidate, budget) for budget in budgets)
+
+
+def _answer(candidate: Candidate, budget: Budget) -> Answer:
+    estimate = candidate.values.get(budget.key)
+    if estimate is None:
+        return Answer(budget=budget, estimate=None, outcome="unmeasured")
+    better = metric_of(budget.metric).better
+    clear = clear_of(estimate, budget.limit, better)
+    beyond = estimate.value - budget.limit if better == "lower" else budget.limit - estimate.value
+    return Answer(
+        budget=budget,
+        estimate=estimate,
+        outcome="inconclusive" if clear is None else "passed" if clear else "failed",
+        excess=max(0.0, beyond) / budget.limit if budget.limit else math.inf if beyond > 0 else 0.0,
+    )
+
+
+def meets(found: Sequence[Answer]) -> bool:
+    """Whether a candidate may be chosen: no value misses its limit; an unmeasured one bars nothing."""
+    return not any(answer.excess for answer in found)
+
+
+def dimensions_of(candidates: Sequence[Candidate]) -> tuple[dict[str, Key], dict[str, list[str]]]:
+    """Return the dimensions that all candidates have, and for each other one the candidates that lack it."""
+    lacking = {name: [one.name for one in candidates if key not in one.values] for name, key in DIMENSIONS.items()}
+    return (
+        {name: DIMENSIONS[name] for name, names in lacking.items() if not names},
+        {name: names for name, names in lacking.items() if names},
+    )
+
+
+def per_row(candidate: Candidate, key: Key) -> Estimate:
+    """Return a value as it is compared: the latency of a call divided among its rows."""
+    estimate = candidate.values[key]
+    if key != MEDIAN_LATENCY or candidate.rows == 1:
+        return estimate
+    ends = [None if end is None else end / candidate.rows for end in (estimate.low, estimate.high)]
+    return _with(estimate, estimate.value / candidate.rows, *ends)
+
+
+def _with(estimate: Estimate, value: float, low: float | None, high: float | None) -> Estimate:
+    return Estimate(
+        value=value, low=low, high=high, confidence=estimate.confidence, n=estimate.n, method=estimate.method
+    )
+
+
+def is_better(one: Candidate, other: Candidate, key: Key) -> bool:
+    """Whether one is better than the other by more than both intervals."""
+    mine, its = per_row(one, key), per_row(other, key)
+    if metric_of(key[0]).better == "higher":
+        return mine.low is not None and its.high is not None and mine.low > its.high
+    return mine.high is not None and its.low is not None and mine.high < its.low
+
+
+def pareto(candidates: Sequence[Candidate], keys: Sequence[Key]) -> list[Candidate]:
+    """Return the candidates that none dominates: nowhere a worse value, and somewhere better beyond the noise."""
+    return [one for one in candidates if not any(_dominates(other, one, keys) for other in candidates)]
+
+
+def _dominates(one: Candidate, other: Candidate, keys: Sequence[Key]) -> bool:
+    return all(_is_as_good(one, other, key) for key in keys) and any(is_better(one, other, key) for key in keys)
+
+
+def _is_as_good(one: Candidate, other: Candidate, key: Key) -> bool:
+    mine, its = per_row(one, key).value, per_row(other, key).value
+    return mine >= its if metric_of(key[0]).better == "higher" else mine <= its
+
+
+def best_by(candidates: Sequence[Candidate], key: Key) -> list[Candidate]:
+    """Return the best candidate of one dimension, followed by those that it is not better than: ties."""
+    sign = -1 if metric_of(key[0]).better == "higher" else 1
+    best = min(candidates, key=lambda one: sign * per_row(one, key).value)
+    return [best, *(one for one in candidates if one is not best and not is_better(best, one, key))]
+
+
+def composite(candidate: Candidate, weights: Mapping[str, float]) -> float:
+    """Return w.accuracy + w/(1 + latency in ms per row) + w/(1 + memory in MB) + w/(1 + energy in mJ).
+
+    It depends on these units: beside it stand the score and the Pareto set, which do not.
 
     Args:
-        judgements: of the scenarios of one test.
+        candidate: with every dimension that has a weight.
+        weights: dimension → weight, 1 in all.
+
+    Example: 0.854, 0.068 ms, 2.41 MB, 0 mJ by the usual weights: 0.788.
     """
-    for one in judgements:
-        precision = one.run.conditions.get("precision", "")
-        if not precision.startswith(_QUANTISED):
-            continue
-        for other in judgements:
-            if other.run.conditions.get("precision") == _UNQUANTISED and _alike(one, other):
-                yield from _slower(one, other)
+    found = 0.0
+    for name, weight in weights.items():
+        value = per_row(candidate, DIMENSIONS[name]).value
+        unit = _COMPOSITE_UNITS.get(name)
+        found += weight * (value if unit is None else 1 / (1 + value * unit))
+    return found
 
 
-def _alike(one: Judgement, other: Judgement) -> bool:
-    mine, its = one.run.conditions, other.run.conditions
-    return _ALIKE[0] in mine and all(mine.get(name) == its.get(name) for name in _ALIKE)
+def score(candidate: Candidate, reference: Candidate, weights: Mapping[str, float]) -> Score | None:
+    """Return 100 times the weighted geometric mean of the ratios to the reference, each better above 1.
+
+    The tie band adds the relative half-widths of all intervals in quadrature, as if they were independent.
+
+    Returns:
+        None where a value is 0, which has no ratio.
+    """
+    logarithm = variance = 0.0
+    known = True
+    for name, weight in weights.items():
+        mine, its = per_row(candidate, DIMENSIONS[name]), per_row(reference, DIMENSIONS[name])
+        if mine.value <= 0 or its.value <= 0:
+            return None
+        sign = 1 if metric_of(DIMENSIONS[name][0]).better == "higher" else -1
+        logarithm += sign * weight * math.log(mine.value / its.value)
+        for estimate in (mine, its) if candidate is not reference else ():
+            if estimate.low is None or estimate.high is None:
+                known = False
+            else:
+                variance += (weight * (estimate.high - estimate.low) / 2 / estimate.value) ** 2
+    value, half = 100 * math.exp(logarithm), math.sqrt(variance)
+    return Score(
+        value=value, low=value * math.exp(-half) if known else None, high=value * math.exp(half) if known else None
+    )
 
 
-def _slower(one: Judgement, reference: Judgement) -> Iterator[Statement]:
-    now, then = _median(one), _median(reference)
-    if now is None or then is None or now.low is None or then.high is None:
-        return
-    if now.low > then.high * (1 + least_apart(MEDIAN_LATENCY[0])):
-        yield state(
-            "slower than fp32",
-            test=one.run.test,
-            scenario=one.run.scenario,
-            reference=reference.run.scenario,
-            now=now.value,
-            then=then.value,
-            change=now.value / then.value - 1,
-        )
+def ties(scores: Sequence[Score]) -> list[bool]:
+    """Say of each score whether it is a tie with the highest; where a band is not known it is one."""
+    best = max(scores, key=lambda one: one.value)
+    return [one.high is None or best.low is None or one.high >= best.low for one in scores]
 
 
-def _median(judgement: Judgement) -> Estimate | None:
-    figure = figure_of(judgement.figures, MEDIAN_LATENCY)
-    return figure.estimate if figure else None
+def parse_weights(texts: Sequence[str]) -> dict[str, float]:
+    """Turn `accuracy=0.5` into weights that are 1 in all; without any, the usual ones.
+
+    Raises:
+        UsageProblem: an unknown dimension, or no number above 0.
+    """
+    found = dict[str, float]()
+    for text in texts:
+        name, _, number = text.partition("=")
+        if name not in DIMENSIONS:
+            hint = nearest(name, DIMENSIONS)
+            raise UsageProblem(f"--weight={text}: unknown dimension.{hint} Allowed: {', '.join(DIMENSIONS)}")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            found[name] = math.nan
+        if not 0 <= found[name] <= 1e6:  # noqa: PLR2004 - far beyond any weight
+            raise UsageProblem(f"--weight={text}: a number of at least 0, such as {name}=0.4")
+    return _normalised(found or dict(WEIGHTS))
+
+
+def weights_of(weights: Mapping[str, float], dimensions: Mapping[str, Key]) -> dict[str, float]:
+    """Return the weights of the dimensions that are there, 1 in all; {} where none of them has any."""
+    left = {name: weight for name, weight in weights.items() if name in dimensions and weight}
+    return _normalised(left) if left else {}
+
+
+def _normalised(weights: Mapping[str, float]) -> dict[str, float]:
+    total = math.fsum(weights.values())
+    if not total:
+        raise UsageProblem("--weight: at least one weight above 0")
+    return {name: weight / total for name, weight in weights.items()}

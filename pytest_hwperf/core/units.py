@@ -8,6 +8,7 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.structs import LARGEST
 
 _LARGEST_LOG = 230.0  # e^230 is a little below `LARGEST`
+_TOO_SHORT = "< clock step"
 _MOST_ALARMS = 0.2  # one false alarm in five builds is noise, not a gate
 
 # For each base unit: (factor, name), largest first; the first factor that the value reaches is used.
@@ -65,6 +66,11 @@ def show(value: float, unit: str) -> str:
     return f"{show_number(value / factor)} {name}".rstrip()
 
 
+def show_measured(value: float, unit: str) -> str:
+    """Write a measured quantity; no time is 0: one that reads so was shorter than its clock can tell."""
+    return _TOO_SHORT if unit == "s" and value == 0 else show(value, unit)
+
+
 def show_amount(value: float, unit: str) -> str:
     """Write a large amount with a prefix, as `1.27 MB` or `93.2 GFLOP/s`."""
     factor, prefix = next((one for one in _PREFIXES if value >= one[0]), (1.0, ""))
@@ -92,6 +98,8 @@ def counted(n: int, noun: str) -> str:
 
 def show_interval(value: float, low: float | None, high: float | None, unit: str) -> str:
     """Write `6.31 ms (6.20 .. 6.45)`: all three in the unit of the value; an open end is `?`."""
+    if unit == "s" and value == 0:
+        return _TOO_SHORT
     factor, name = scale_for(unit, value)
     ends = ["?" if end is None else show_number(end / factor) for end in (low, high)]
     return f"{show_number(value / factor)} {name}".rstrip() + f" ({ends[0]} .. {ends[1]})"

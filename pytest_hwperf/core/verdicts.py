@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from pytest_hwperf.core.estimates import REPORTED_CONFIDENCE, clear_of, needed_for_bound
+from pytest_hwperf.core.estimates import REPORTED_CONFIDENCE, clear_of, needed_for_bound, voids
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, Metric
 from pytest_hwperf.core.ranks import quantile
 from pytest_hwperf.core.records import (
@@ -20,7 +20,7 @@ from pytest_hwperf.core.records import (
     figure_of,
 )
 from pytest_hwperf.core.statements import Kind, Statement, state
-from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
+from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit, show_measured
 
 MOST_RETRIES = 5  # fresh processes: 2^-5 is below the 5 % of a one-sided limit
 
@@ -88,7 +88,7 @@ def judge_budget(
     if clear is None and len(retried) == MOST_RETRIES and kept in (0, MOST_RETRIES):
         clear = kept > 0
     outcome: BudgetOutcome = "inconclusive" if clear is None else "passed" if clear else "failed"
-    by_policy = [_decision(policy, metric)] if outcome == "inconclusive" else []
+    by_policy = [_decision(policy, metric, figure.estimate)] if outcome == "inconclusive" else []
     again = [state("fresh processes", kept=kept, processes=len(retried))] if retried else []
     again += _examples_needed(figure.estimate, budget.limit) if metric.binary and by_policy else []
     answer = [_word(outcome, figure.estimate, by_policy) + _time_needed(run, figure, outcome), *map(str, again)]
@@ -184,11 +184,14 @@ def _examples_needed(estimate: Estimate, limit: float) -> list[Statement]:
     return [state("few examples", n=estimate.n, needed=math.ceil(round(needed, 6)))]
 
 
-def _decision(policy: Policy, metric: Metric) -> Statement:
-    """Return what decides an inconclusive budget."""
+def _decision(policy: Policy, metric: Metric, estimate: Estimate) -> Statement:
+    """Return what decides an inconclusive budget: near a limit only where the interval holds it."""
     if policy.undecided in ("pass", "fail"):
         return state("passes as asked" if policy.undecided == "pass" else "fails as asked")
-    return state("timed point" if is_timed(metric) else "point")
+    if any(map(voids, estimate.warnings)):
+        return state("doubted point")
+    holds = estimate.low is not None and estimate.high is not None
+    return state("timed point" if is_timed(metric) and holds else "point")
 
 
 def _word(outcome: BudgetOutcome, estimate: Estimate, by_policy: Sequence[Statement]) -> str:
@@ -214,8 +217,8 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
     kind = f"{100 * change.confidence:.3g} % CI " if comparison.p_value is not None else ""
     parts = [
         f"{name} {show_change(change.value, comparison.scale)} ({kind}{' .. '.join(ends)})",
-        f"baseline {show(comparison.baseline, metric.unit)}" if comparison.baseline is not None else "",
-        f"now {show(now, metric.unit)}" if now is not None else "",
+        f"baseline {show_measured(comparison.baseline, metric.unit)}" if comparison.baseline is not None else "",
+        f"now {show_measured(now, metric.unit)}" if now is not None else "",
         f"margin {show_change(comparison.margin, comparison.scale)}",
         f"p={comparison.p_value:.2g}" if comparison.p_value is not None else "",
         str(comparison.caught(metric.better) or ""),

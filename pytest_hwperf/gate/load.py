@@ -4,6 +4,7 @@ from functools import partial
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.loads import Load, Served
+from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.loads.loadgen import drive_loadgen, why_not
 from pytest_hwperf.loads.loadgen_log import LoadGenResult
@@ -63,8 +64,10 @@ def served_by_loadgen(load: Load, stream: Stream, within_s: float | None) -> tup
 
 
 def carrier_of(load: Load, stream: Stream) -> str:
-    """Say what makes the calls of a load: "one thread", "4 threads", "tasks, at most 256 at once"."""
+    """Say what makes the calls of a load: "one thread", "4 threads", "4 processes", "tasks, at most 256 at once"."""
     at_once = load.at_once(waiting=stream.awaits)
+    if load.processes:
+        return counted(at_once, "process")
     if stream.awaits:
         return f"tasks, at most {at_once} at once"
     return "one thread" if at_once == 1 else f"{at_once} threads"

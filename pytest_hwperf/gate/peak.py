@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from pytest_hwperf.core.early_stopping import early_stopping, fewest_calls
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.loads import LONGEST_S, Load, Served, next_rate, why_not_served
+from pytest_hwperf.core.loads import LONGEST_S, Load, Served, next_rate, why_not_served, why_unsure
 from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.statements import Statement
 
 _MORE = 1.5  # times the calls that the percentile takes at least
 
@@ -20,6 +21,7 @@ class Try:
     bound_s: float | None  # that the percentile keeps by early stopping
     kept: bool
     confirms: bool  # whether it repeats a rate that was kept, by a fresh schedule
+    doubt: Statement | None  # whether the generator, and not what it calls, may have made the latency
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,5 +61,6 @@ class PeakSearch:
         bound_s = early_stopping(served.latencies, self.q)
         fits = bound_s is not None and bound_s <= self.within_s
         kept = fits and why_not_served(replace(load, within_ms=0.0), served) is None
-        self.tries.append(Try(load=load, served=served, bound_s=bound_s, kept=kept, confirms=confirms))
+        doubt = why_unsure(served, self.within_s)
+        self.tries.append(Try(load=load, served=served, bound_s=bound_s, kept=kept, confirms=confirms, doubt=doubt))
         return self.tries[-1]

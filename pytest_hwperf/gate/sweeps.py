@@ -93,9 +93,9 @@ def sweep_model(name: str, points: Sequence[SweepPoint], tools: SweepTools, *, s
         interrupted = True
         notes.append(state("cut off", rounds=known.whole, of=ROUNDS))
     rows = [row_of(point, known.figures(position)) for position, point in enumerate(known.points)]
-    order = state("drawn order", rounds=known.whole, seed=str(seed))
+    order = [state("drawn order", rounds=known.whole, seed=str(seed))] if known.whole else []
     return Swept(
-        sweep=sweep_of(name, rows, order, *notes, *ended()),
+        sweep=sweep_of(name, rows, *order, *notes, *ended()),
         seed=seed,
         rounds=known.whole,
         is_interrupted=interrupted,

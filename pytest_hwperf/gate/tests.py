@@ -29,12 +29,12 @@ from pytest_hwperf.gate.profiles import SideProfiler
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.repeats import repeat_alarms
 from pytest_hwperf.host.command_line import Command, PytestCommand
+from pytest_hwperf.host.files import CACHE_VARIABLE
 from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.scenarios.cache import CACHE_VARIABLE
 from pytest_hwperf.trees.both import Trees, both_trees, commands, prove, same_code
 from pytest_hwperf.trees.ignored import check_ignored, missing_files, sharing
 from pytest_hwperf.trees.interpreter import Interpreter, with_plugins

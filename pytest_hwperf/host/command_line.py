@@ -31,7 +31,7 @@ class Command:
         if self.module == "pytest":  # the asking session's own cache and temporary folders must not be cleared under it
             cache = ["-o", f"cache_dir={place / 'cache'}"] if self.keeps_cache else []
             own = [*cache, f"--basetemp={place / 'tmp'}"]
-        safely = ["-P"] if self.model is not None else []  # its folder may hold a numpy.py that nobody asked for
+        safely = [] if self.module == "pytest" else ["-P"]  # its folder may hold a numpy.py that nobody asked for
         return [*self.under, self.interpreter, *safely, "-m", self.module, *self.arguments, *own]
 
 

@@ -10,6 +10,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+CACHE_VARIABLE = "HWPERF_CACHE_DIR"
+
 _WRITERS = 8  # a flush waits for the disk, and a disk serves several at once
 
 
@@ -76,6 +78,13 @@ def leads_out(path: Path, root: Path) -> bool:
 def create_file(path: Path, mode: int = 0o666) -> int:
     """Create the new file `path` and return its descriptor."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+
+
+def cache_folder() -> Path:
+    """Return the folder of what is kept between sessions: `HWPERF_CACHE_DIR`, else the user's cache folder."""
+    import platformdirs
+
+    return Path(os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("pytest-hwperf"))
 
 
 def new_folder(parent: Path, name: str) -> Path:

@@ -1,6 +1,7 @@
 """Work that this process has given to GPUs: whether there is any, and how it is waited for."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -52,6 +53,38 @@ def allocations(modules: Mapping[str, Any]) -> tuple[int, ...]:
         return ()
     torch = modules["torch"]
     return tuple(_allocated(torch, device) for device in range(torch.cuda.device_count()))
+
+
+def forget_peak(modules: Mapping[str, Any]) -> int:
+    """Forget the peaks of PyTorch's allocator, which uses a GPU, and return the bytes that it has given out now.
+
+    Raises:
+        MeasurementError: a custom allocator does not report them.
+    """
+    cuda = modules["torch"].cuda
+    with _told():
+        for device in range(cuda.device_count()):
+            cuda.reset_peak_memory_stats(device)
+        return sum(int(cuda.memory_allocated(device)) for device in range(cuda.device_count()))
+
+
+def memory_peak(modules: Mapping[str, Any]) -> int:
+    """Return the most bytes that PyTorch's allocator has given out at once since then, on each device, added up.
+
+    Raises:
+        MeasurementError: as above.
+    """
+    cuda = modules["torch"].cuda
+    with _told():
+        return sum(int(cuda.max_memory_allocated(device)) for device in range(cuda.device_count()))
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise MeasurementError(f"PyTorch's allocator does not report its memory: {error}") from error
 
 
 def is_on_gpu(value: Any) -> bool:

@@ -46,6 +46,11 @@ class Launched:
             if self.guard is not None:
                 _end_guard(self.guard)
 
+    def interrupt(self) -> None:
+        """Send it what Ctrl-C sends; it may have ended."""
+        with suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGINT)
+
     def log_tail(self) -> str:
         """Return the last lines of its output, for an error."""
         with self.log.open("rb") as log:

@@ -2,7 +2,7 @@
 
 import math
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 
@@ -13,9 +13,11 @@ from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import Launched, launch
+from pytest_hwperf.host.rendezvous import begin_together
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask, decode_result
 
 _REPLY = "result.json"
+_LAST_WORD_S = 10.0  # of an interrupted process
 _LARGEST_REPLY = 1 << 28  # bytes; ten million recorded values fit
 # Freed blocks from 64 KiB on go back to the system, so that repeated peaks agree; it makes large allocations five
 # times slower, so it is set where memory is measured and never where time is taken.
@@ -23,7 +25,12 @@ _PINNED_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
 def ask(
-    task: WorkerTask, commands: Sequence[Command], *, at_once: int = 1, until: float = math.inf
+    task: WorkerTask,
+    commands: Sequence[Command],
+    *,
+    at_once: int = 1,
+    until: float = math.inf,
+    answered: Callable[[int, float], None] = lambda _answers, _seconds: None,
 ) -> list[WorkerResult]:
     """Carry out one task in a fresh process of each command, `at_once` side by side; return the results in order.
 
@@ -32,6 +39,7 @@ def ask(
         commands: each runs the file of the test; one that stands there several times is started as often.
         at_once: processes that run together.
         until: instant of `monotonic` at which they are ended.
+        answered: is told after each group how many have answered, and the seconds that the group took.
 
     Raises:
         WorkerError: one of them crashed, hung or gave no result; the end of its log is quoted.
@@ -39,8 +47,9 @@ def ask(
     with workdirs.workdir() as folder:
         results: list[WorkerResult] = []
         for start in range(0, len(commands), at_once):
-            group = commands[start : start + at_once]
+            group, began = commands[start : start + at_once], monotonic()
             results.extend(_ask_group(task, group, [folder / str(start + n) for n in range(len(group))], until))
+            answered(len(results), monotonic() - began)
         return results
 
 
@@ -54,6 +63,8 @@ def _ask_group(
             place.mkdir()
             with uninterrupted():
                 started.append(launch(command, replace(task, reply_to=str(place / _REPLY)), place, environment))
+        if task.role == "load":
+            return _share(started, commands, places, until)
         return [
             _wait(worker, place / _REPLY, began, min(began + command.deadline_s, until))
             for worker, command, place in zip(started, commands, places, strict=True)
@@ -61,6 +72,21 @@ def _ask_group(
     finally:
         for worker in started:
             worker.end()
+
+
+def _share(
+    started: Sequence[Launched], commands: Sequence[Command], places: Sequence[Path], until: float
+) -> list[WorkerResult]:
+    """Let processes begin their shares of a load together; where this one is interrupted, they tell what they have."""
+    begin_together(started, places, min(monotonic() + commands[0].deadline_s, until))
+    began = monotonic()
+    try:
+        return [_wait(worker, place / _REPLY, began, until) for worker, place in zip(started, places, strict=True)]
+    except KeyboardInterrupt:
+        for worker in started:
+            worker.interrupt()
+        limit = monotonic() + _LAST_WORD_S
+        return [_wait(worker, place / _REPLY, began, limit) for worker, place in zip(started, places, strict=True)]
 
 
 def _wait(worker: Launched, reply: Path, began: float, until: float) -> WorkerResult:

@@ -1,6 +1,5 @@
 """Peaks of this machine: how fast a matrix product and a triad run, measured once and kept for later runs."""
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -12,9 +11,7 @@ from pytest_hwperf.core.errors import SerialisationError
 from pytest_hwperf.core.records import Machine, replace
 from pytest_hwperf.core.roofline import PeakRate, Peaks
 from pytest_hwperf.core.serialisation import from_json, to_json
-from pytest_hwperf.host.files import read_file, replace_file
-
-CACHE_VARIABLE = "HWPERF_CACHE_DIR"
+from pytest_hwperf.host.files import cache_folder, read_file, replace_file
 
 _PRODUCT = 512  # rows and columns of the matrices: larger ones run into the limits of shared caches
 _ELEMENTS = 16 * 1024 * 1024  # float32 of each array of the triad, 64 MB: no cache holds three
@@ -58,10 +55,7 @@ def read_peaks(machine: Machine) -> Peaks | None:
 
 def _path(machine: Machine) -> Path:
     """Return the file of a machine, whatever its variables say about threads: they are given by number."""
-    import platformdirs
-
-    folder = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("pytest-hwperf")
-    return Path(folder) / "peaks" / f"{replace(machine, threads={}).fingerprint}.json"
+    return cache_folder() / "peaks" / f"{replace(machine, threads={}).fingerprint}.json"
 
 
 def _rate(threads: int, limit: Limit, clock: Callable[[], float]) -> PeakRate:

@@ -1,5 +1,6 @@
 """Temporary folders that no run leaves behind: in one private folder, locked while in use, removed by the next run."""
 
+import atexit
 import os
 import shutil
 import stat
@@ -45,12 +46,22 @@ def workdir(note: str = "") -> Iterator[Path]:
                 yield folder
             finally:
                 interruption.held += 1
-                _remove(folder)
-                if lock is not None:
-                    os.close(lock)
-                _remove_if_empty(folder.parent)
+                _give_back(folder, lock)
         finally:
             interruption.release()
+
+
+def folder_of_process() -> Path:
+    """Make an empty folder that lasts as long as this process; if it is killed, the next run removes the folder.
+
+    Raises:
+        WorkerError: the folder that holds all temporary ones is not private.
+    """
+    for _ in leftovers(noted=False):
+        pass
+    folder, lock = _new("")
+    atexit.register(_end_of_process, os.getpid(), folder, lock)
+    return folder
 
 
 def private_folder() -> Path:
@@ -120,6 +131,19 @@ def _is_private(folder: Path) -> bool:
     if os.name != "posix":
         return stat.S_ISDIR(status.st_mode)
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+
+
+def _end_of_process(pid: int, folder: Path, lock: int | None) -> None:
+    """Remove the folder of a process, unless this is a fork of it: the folder is still in use there."""
+    if os.getpid() == pid:
+        _give_back(folder, lock)
+
+
+def _give_back(folder: Path, lock: int | None) -> None:
+    _remove(folder)
+    if lock is not None:
+        os.close(lock)
+    _remove_if_empty(folder.parent)
 
 
 def _new(note: str) -> tuple[Path, int | None]:

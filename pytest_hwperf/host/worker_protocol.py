@@ -13,15 +13,15 @@ from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Count, Number, Record
 from pytest_hwperf.host.files import replace_file
 
-PROTOCOL = 6  # both sides must speak the same: a worker may run another version of this package
+PROTOCOL = 7  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker
 # Set in a process of a pair: code that a runtime compiles may be taken from a process before it, since of a pair only
 # the calls after the first are compared. Other processes compile everything again.
 SHARES_COMPILED = "HWPERF_SHARES_COMPILED"
 
 # Measure memory, time a cold start, name lines that allocate, profile the operators of a runtime, count instructions,
-# make the whole measurement again, or be half of a pair.
-Role = Literal["memory", "cold", "sites", "operators", "instructions", "run", "pair"]
+# make the whole measurement again, make the calls of a load with other processes, or be half of a pair.
+Role = Literal["memory", "cold", "sites", "operators", "instructions", "run", "load", "pair"]
 
 
 class ModelSpec(Record, frozen=True, kw_only=True):

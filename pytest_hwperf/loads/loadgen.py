@@ -37,6 +37,8 @@ def why_not(load: Load, *, waits: bool) -> str:
     """Say why LoadGen cannot run a load, "" where it can."""
     if waits:
         return "it makes no async calls and no requests"
+    if load.processes:
+        return "it lets threads answer: leave carriers= out"
     if load.kind not in SCENARIOS:
         return f"it knows {', '.join(SCENARIOS)}, and no {load.kind}"
     if load.kind == "server" and load.shape != 1:

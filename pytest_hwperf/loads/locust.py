@@ -146,9 +146,13 @@ def drive_locust(text: str, workers: int, seconds: float, folder: Path) -> Locus
     command = [sys.executable, "-m", "locust", "-f", str(file), "--headless", "--json", "--processes", users]
     command += ["-u", users, "-r", users, "-t", f"{max(1, round(seconds + 1))}s", "--stop-timeout", "10"]
     command += ["--skip-log-setup", "--only-summary", "--master-bind-host", "127.0.0.1", "--exit-code-on-error", "0"]
-    done = subprocess.run(  # noqa: S603 - this interpreter, and a file of this package
-        command, cwd=folder, check=False, capture_output=True, text=True, timeout=seconds + _STARTS_S
-    )
+    limit_s = seconds + _STARTS_S
+    try:
+        done = subprocess.run(  # noqa: S603 - this interpreter, and a file of this package
+            command, cwd=folder, check=False, capture_output=True, text=True, timeout=limit_s
+        )
+    except subprocess.TimeoutExpired as error:
+        raise MeasurementError(f"Locust has not ended within {limit_s:.3g} s") from error
     if done.returncode:
         raise MeasurementError(f"Locust ended with code {done.returncode}", log=done.stderr[-_LOG:])
     return read_statistics(done.stdout)

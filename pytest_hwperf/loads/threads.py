@@ -5,8 +5,9 @@ Runtimes release the interpreter's lock while they compute.
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
 from time import perf_counter
 
 from pytest_hwperf.core.loads import Load
@@ -26,7 +27,28 @@ def drive(load: Load, call: Call, times: Times) -> None:
         times: filled while the load runs, so that what was measured is kept where it is interrupted.
     """
     began, at_once = perf_counter(), load.at_once(waiting=False)
+    make = _noted(call, times, began)
+    if at_once == 1:
+        _alone(load, make, began, count())
+    else:
+        _side_by_side(load, make, began, at_once)
 
+
+def drive_share(load: Load, call: Call, times: Times, began: float, numbers: Iterator[int]) -> None:
+    """Make the calls of a load that fall to this process, one after the other.
+
+    Args:
+        load: of several processes.
+        call: makes one.
+        times: filled while the load runs.
+        began: instant of `perf_counter`, the same in all processes.
+        numbers: the calls of an open load that this process makes, each taken when it is free.
+    """
+    wait_until(began)
+    _alone(load, _noted(call, times, began), began, numbers)
+
+
+def _noted(call: Call, times: Times, began: float) -> _Make:
     def make(number: int, due: float, issued: float) -> None:
         try:
             call(number)
@@ -35,19 +57,19 @@ def drive(load: Load, call: Call, times: Times) -> None:
         else:
             times.note(number, due, issued, perf_counter() - began)
 
-    if at_once == 1:
-        _alone(load, make, began)
-    else:
-        _side_by_side(load, make, began, at_once)
+    return make
 
 
-def _alone(load: Load, make: _Make, began: float) -> None:
+def _alone(load: Load, make: _Make, began: float, numbers: Iterator[int]) -> None:
     """Make one call after the other in this thread, which costs no call a hand-over to another one."""
     if not load.is_open:
         _follow(load, make, began, 0, 1, lambda: False)
         return
-    free = 0.0
-    for number, due in enumerate(schedule(load)):
+    dues, free = schedule(load), 0.0
+    for number in numbers:
+        if number >= len(dues):
+            return
+        due = dues[number]
         wait_until(began + due)
         late = max(0.0, perf_counter() - began - max(due, free))  # beyond the calls before, whose queue is no lag
         make(number, due, due + late)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from pytest_hwperf.core.leaks import Growth, growth, is_leak, least
+from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show_interval
@@ -49,11 +50,11 @@ def memory_samples(metrics: Sequence[str], results: Sequence[WorkerResult], *, l
         else:
             found.append(Sample(metric=_LEAK, values=values, per=_PER, source=f"{source}{_PINNED}", warnings=warnings))
     for metric in metrics:
-        if metric not in reasons and metric != _LEAK:
-            source = results[0].sources[metric]
-            notes = () if source == EXACT else peaks
+        if metric not in reasons and metric != _LEAK and all(metric in result.values for result in results):
+            source, of_gpu = results[0].sources[metric], METRICS[metric].of_gpu
+            notes = () if of_gpu or source == EXACT else peaks
             warnings = (*notes, leak) if leak and metric == _PEAK else notes
-            found.append(_sample(metric, results, f"{source}{_PINNED}", warnings))
+            found.append(_sample(metric, results, source if of_gpu else f"{source}{_PINNED}", warnings))
     return sorted(found, key=lambda sample: metrics.index(sample.metric)), reasons
 
 

@@ -43,6 +43,7 @@ class PairTarget:
     plant: float = 0.0  # share of work that is planted into every call, for a self-check
     hold_collector: bool = False  # collect garbage before each block alone
     under: Under | None = None  # makes so many calls under the load of their test; None: one after the other
+    pace_s: float = 0.0  # from the beginning of a call to that of the next, as a schedule has it
     _rate: float = 0.0  # calls a second of the latest block under a load
 
     def prepare(self) -> None:
@@ -119,6 +120,7 @@ def ready_target(
     *,
     hold_collector: bool = False,
     under: Under | None = None,
+    pace_s: float = 0.0,
 ) -> Iterator[tuple[PairTarget, FirstCall]]:
     """Load a subject and call it once; yield what a conductor may ask, and that call.
 
@@ -135,7 +137,7 @@ def ready_target(
         stream = loaded.stream()
         first = stream.first(perf_counter_ns)
         with collection(held=hold_collector):
-            yield PairTarget(subject, loaded, stream, open_energy, plant, hold_collector, under), first
+            yield PairTarget(subject, loaded, stream, open_energy, plant, hold_collector, under, pace_s), first
 
 
 def exact_samples(subject: Subject, predicted: Predictions | None) -> tuple[list[Sample], dict[str, Statement]]:

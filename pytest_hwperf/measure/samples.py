@@ -137,12 +137,14 @@ def _counted(measured: RawSamples, meter: Meter, position: int, *, rows: int | N
                 source=meter.source,
                 estimated=meter.covers == "estimate",
                 warnings=warnings,
-                weights=weights[over == "core second"],
+                weights=weights[over in ("core second", "nothing")],
             )
     return list(found.values())
 
 
 def _spread(over: Spread, total: float, window: Window, *, rows: int, cores: int) -> float:
+    if over == "nothing":
+        return total
     if over == "core second":
         return total / (window.wall_s * cores)
     return total / window.calls / (rows if over == "row" else 1)

@@ -78,6 +78,11 @@ class Subject:
     elsewhere: bool = False  # whether calls are answered by another process, whose memory and start nobody here sees
     doubt: Statement | None = None  # about the rows that it is measured on
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether its scenario runs on a GPU, which is a condition of it then."""
+        return "gpu" in self.conditions
+
 
 def loader_of(subject: Subject, serve: Callable[[Stream], object] | None = None) -> Callable[[], Callable[[], object]]:
     """Return what loads the subject and gives its call, thread limits held.

@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from typing import Protocol
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.metrics import taken_by
+from pytest_hwperf.core.metrics import BOARD_MEMORY, METRICS, taken_by
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.host.tracing import lasting_tracers, untraced
 from pytest_hwperf.host.worker_protocol import WorkerResult
@@ -53,6 +53,19 @@ class MemoryProbe(Protocol):
         """Bytes held now, and what they were read from."""
 
 
+class BoardProbe(Protocol):
+    """A meter of the memory that this process takes on GPUs."""
+
+    def begin(self) -> None:
+        """Note what is held before the load."""
+
+    def note(self) -> None:
+        """Read what is held now."""
+
+    def peak(self) -> tuple[int, str] | None:
+        """Bytes of the peak above that, and what they are from; None where no GPU is used; raises MeasurementError."""
+
+
 def measure_memory(
     imports: Sequence[str],
     load: Load,
@@ -60,18 +73,21 @@ def measure_memory(
     clock_ns: Callable[[], int] = perf_counter_ns,
     *,
     growing: bool = True,
+    boards: BoardProbe | None = None,
 ) -> WorkerResult:
     """Load and call; return peaks above the idle process, which has imported the runtime and loaded nothing.
 
     `memory_first_call` is the peak of load and first call, `memory_steady` that of the calls after it, `memory` the
     larger of both, `memory_retained` what is still held afterwards. Where peaks cannot be reset there is no
     `memory_steady`. The series holds the bytes after each of at least ten more calls, where `growing` asks for it.
+    What `boards` find is `gpu_memory`; nothing where no GPU is used.
     """
     for module in imports:
         importlib.import_module(module)
     if reason := _traced() or probe.idle():
-        return WorkerResult(values={}, reasons=dict.fromkeys(taken_by("memory"), reason), notes=[], runs=[])
-    call = load()
+        asked = [metric for metric in taken_by("memory") if boards or not METRICS[metric].of_gpu]
+        return WorkerResult(values={}, reasons=dict.fromkeys(asked, reason), notes=[], runs=[])
+    call = _watched(load, boards) if boards else load()
     call()
     values, reasons = dict[str, float](), dict[str, str]()
     _note("memory_first_call", probe.peak, values, reasons)
@@ -85,9 +101,36 @@ def measure_memory(
         )
     held_in = probe.now()[1]
     sources = {**dict.fromkeys(values, probe.source), "memory_retained": held_in, "memory_leak": held_in}
+    _note_boards(boards, values, reasons, sources)
     return WorkerResult(
         values=values, reasons=reasons, notes=[*probe.warnings], runs=[], sources=sources, series={GROWTH: series}
     )
+
+
+def _watched(load: Load, boards: BoardProbe) -> Callable[[], object]:
+    """Load; return what calls, after which the boards are read each time."""
+    boards.begin()
+    call = load()
+    boards.note()
+
+    def noted() -> object:
+        value = call()
+        boards.note()
+        return value
+
+    return noted
+
+
+def _note_boards(
+    boards: BoardProbe | None, values: dict[str, float], reasons: dict[str, str], sources: dict[str, str]
+) -> None:
+    try:
+        found = boards.peak() if boards else None
+    except MeasurementError as error:
+        reasons[BOARD_MEMORY] = str(error)
+        return
+    if found is not None:
+        values[BOARD_MEMORY], sources[BOARD_MEMORY] = float(found[0]), found[1]
 
 
 def _steady(

@@ -98,15 +98,15 @@ class Interleaver:
         order = SIDES if self.toss() else SIDES[::-1]
         warm = {side: self._warm_up(side) for side in order}
         call_s = math.sqrt(warm["baseline"].call_s * warm["candidate"].call_s)  # the same, whichever side is which
-        batch = self._batch(call_s)
+        spaced_s = max(call_s, *(one.pace_s for one in warm.values()))
+        batch = self._batch(spaced_s)
         pool = any(one.pool for one in warm.values())
-        calls, cold = self._calls(call_s * batch, pool=pool)
+        calls, cold = self._calls(spaced_s * batch, pool=pool)
         refused = "" if pool or self.processor is None else self._pin_both(self.processor)
         turns, blocks = self._drawn(), dict[Side, list[Block]]({"baseline": [], "candidate": []})
         for side, following in zip_longest(turns, turns[1:]):
-            block, taken_ns = self._turn(
-                side, calls, batch, rest=side != following, expected_s=warm[side].call_s * batch * calls
-            )
+            expected_s = max(warm[side].call_s, warm[side].pace_s) * batch * calls
+            block, taken_ns = self._turn(side, calls, batch, rest=side != following, expected_s=expected_s)
             blocks[side].append(_block(block, taken_ns, batch, cold))
         letters = "".join(side[0].upper() for side in turns)
         shared = None if pool or refused else self.processor
@@ -151,22 +151,22 @@ class Interleaver:
         return {side: self._ask(side, AskExact(), ExactSamples)[0].samples for side in SIDES}
 
     def _warm_up(self, side: Side) -> "_Warm":
-        plan, medians, pools, spent, count = self.plan, list[float](), list[bool](), 0.0, 1
+        plan, medians, pools, spent, count, pace_s = self.plan, list[float](), list[bool](), 0.0, 1, 0.0
         while len(medians) < plan.warm_blocks and spent < plan.warm_s:
-            expected_s = medians[-1] * count if medians else None
+            expected_s = max(medians[-1], pace_s) * count if medians else None
             block, taken_ns = self._turn(side, count, 1, rest=True, expected_s=expected_s)
-            call_s = max(median(taken_ns) / _SECOND, 1e-9)
-            spent += sum(taken_ns) / _SECOND
+            call_s, pace_s = max(median(taken_ns) / _SECOND, 1e-9), block.pace_s
+            spent += max(sum(taken_ns) / _SECOND, pace_s * count)
             own_ns = block.thread_ns  # of a caller that only waits for others it is next to nothing
             pools.append(block.cpu_ns - own_ns > _POOL * max(own_ns, _LEAST_CPU_NS))
-            count = max(1, min(round(plan.block_s / call_s), 20_000))
+            count = max(1, min(round(plan.block_s / max(call_s, pace_s)), 20_000))
             medians.append(call_s)
             latest = medians[-_STEADY:]
             if len(latest) == _STEADY and max(latest) <= min(latest) * plan.steady_ratio:
-                return _Warm(call_s=call_s, pool=_mostly(pools))
+                return _Warm(call_s=call_s, pool=_mostly(pools), pace_s=pace_s)
         slow = len(medians) < _STEADY
         doubt = "calls too slow for a warm-up of three blocks" if slow else "no steady state in its warm-up"
-        return _Warm(call_s=medians[-1], pool=_mostly(pools), warning=doubt)
+        return _Warm(call_s=medians[-1], pool=_mostly(pools), pace_s=pace_s, warning=doubt)
 
     def _batch(self, call_s: float) -> int:
         """Return the calls that share a clock reading; one where percentiles of calls are wanted."""
@@ -309,4 +309,5 @@ def _mostly(pools: Sequence[bool]) -> bool:
 class _Warm:
     call_s: float
     pool: bool
+    pace_s: float  # of its schedule
     warning: str = ""

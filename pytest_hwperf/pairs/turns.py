@@ -47,6 +47,10 @@ _SECOND = 1_000_000_000  # ns
 class Measurable(Protocol):
     """What can be measured when it is this side's turn."""
 
+    @property
+    def pace_s(self) -> float:
+        """Seconds from the beginning of a call to that of the next, as a schedule has it; 0: they follow each other."""
+
     def prepare(self) -> None:
         """Do what has to be done before a block, and belongs to none of its calls."""
 
@@ -167,7 +171,8 @@ class Turns:
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
         if asked.rest:  # the other side is next
             self._idle()
-        self.send(BlockTimes(cpu_ns=cpu, thread_ns=thread, switches=switches, parts=target.parts()), taken)
+        times = BlockTimes(cpu_ns=cpu, thread_ns=thread, switches=switches, parts=target.parts(), pace_s=target.pace_s)
+        self.send(times, taken)
 
     def _idle(self) -> None:
         """Wait until this process is idle: a pool that spins on would disturb the other side's turn."""

@@ -65,8 +65,8 @@ def _prepare(config: pytest.Config) -> None:
 
 def _use_own_cache(config: pytest.Config) -> None:
     """Let this session and the processes that it starts keep converted models in a folder that goes with it."""
+    from pytest_hwperf.host.files import CACHE_VARIABLE
     from pytest_hwperf.host.workdirs import workdir
-    from pytest_hwperf.scenarios.cache import CACHE_VARIABLE
 
     stack = ExitStack()
     config.add_cleanup(stack.close)
@@ -155,12 +155,12 @@ def _check_energy(config: pytest.Config) -> None:
 
 def _read_markers(items: Iterable[pytest.Item]) -> None:
     """Put the parsed markers on each marked test, and every new problem with the others."""
-    for item in items:
-        if is_marked(item):
-            from pytest_hwperf.plugin.markers import read_markers
+    from pytest_hwperf.plugin.markers import misspelt_markers, read_markers
 
-            known = session_of(item.config).problems
-            known.extend(problem for problem in read_markers(item) if problem not in known)
+    for item in items:
+        found = [*misspelt_markers(item), *(read_markers(item) if is_marked(item) else ())]
+        known = session_of(item.config).problems
+        known.extend(problem for problem in found if problem not in known)
 
 
 @pytest.hookimpl(wrapper=True)

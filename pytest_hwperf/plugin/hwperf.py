@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import reprlib
 from array import array
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
@@ -15,7 +16,7 @@ from pytest_hwperf.core.budgets import RECORDED_MARGIN, parse_size
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.foreign_text import shortened
-from pytest_hwperf.core.loads import is_address
+from pytest_hwperf.core.load_plans import is_address
 from pytest_hwperf.core.metrics import METRICS, Better, is_stage
 from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
 from pytest_hwperf.core.structs import LARGEST
@@ -359,8 +360,8 @@ def _subject(
         )
     if not callable(target):
         raise UsageProblem(
-            f"hwperf({target!r}): give the fixture scenario, one of hwperf.scenarios(...), or a callable with its "
-            "arguments, such as hwperf(model.predict, X)"
+            f"hwperf({reprlib.repr(target)}): give the fixture scenario, one of hwperf.scenarios(...), or a callable "
+            "with its arguments, such as hwperf(model.predict, X)"
         )
     return subject_of_callable(target, args, kwargs, y_true=y_true, batch_size=batch_size, loop=loop)
 

@@ -1,26 +1,36 @@
 """The load of a test: the marker `hwload` on what the fixture `hwperf` measures."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pytest
 
+from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.loads import Load, Served, bound_of, piece_of, undelayed
+from pytest_hwperf.core.loads import Load, Served, bound_of, piece_of, share_of_one, undelayed
+from pytest_hwperf.core.metrics import ENERGY
 from pytest_hwperf.core.records import Budget, Sample
-from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show
 from pytest_hwperf.gate.load import carrier_of, served_by, served_by_loadgen
+from pytest_hwperf.gate.load_processes import check_processes, reply_share, run_by_processes
 from pytest_hwperf.gate.load_target import subject_of_address
+from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.loadgen import is_installed, why_not
 from pytest_hwperf.loads.samples import load_samples
+from pytest_hwperf.loads.times import Times
 from pytest_hwperf.measure.event_loop import Loop
+from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.samples import CLOCK
-from pytest_hwperf.measure.sampling import RawSamples
+from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import Subject
+from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
+from pytest_hwperf.plugin.inherited_options import command_for
 from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.timeouts import timeout_paused
 
 _CLOCKS = {"own": CLOCK, "loadgen": f"mlperf_loadgen, {CLOCK}"}
 _SLOWEST_QPS = 5  # of a server load in pairs
@@ -50,9 +60,10 @@ def block_under(load: Load | None) -> Callable[[Stream, int], Served] | None:
     """
     if load is None:
         return None
+    load = share_of_one(load)
     if load.kind == "server" and load.qps < _SLOWEST_QPS:
         raise MeasurementError(
-            f"hwload(qps={load.qps:g}): a turn of a pair has some 20 calls, which takes too long at this rate; "
+            f"hwload(qps={load.qps:g}): a turn of a pair waits for its calls, which takes too long at this rate; "
             f"{_SLOWEST_QPS} calls a second are the fewest"
         )
 
@@ -62,6 +73,11 @@ def block_under(load: Load | None) -> Callable[[Stream, int], Served] | None:
         return undelayed(times) if one_thread else times
 
     return served
+
+
+def pace_under(load: Load | None) -> float:
+    """Return the seconds from the beginning of a call to that of the next in a turn, 0 where no schedule says so."""
+    return 1 / share_of_one(load).qps if load is not None and load.kind == "server" else 0.0
 
 
 def subject_of_requests(target: object, args: Sequence[object], load: Load | None, size: int, loop: Loop) -> Subject:
@@ -98,6 +114,35 @@ def by_loadgen(item: pytest.Item) -> bool:
     return test_of(item).markers.load is not None and session_of(item.config).settings.loads == "loadgen"
 
 
+def share_of_load(item: pytest.Item, subject: Subject, task: WorkerTask) -> WorkerResult:
+    """Make in this process its share of a test's load, warm, and together with the other processes.
+
+    Raises:
+        Exception: what the first call to fail has raised.
+    """
+    load, settings, loaded = test_of(item).markers.load, session_of(item.config).settings, subject.load()
+    assert load is not None  # noqa: S101 - else nobody asks for a share
+    limits = SamplingLimits(
+        max_time_s=settings.max_time_s, hold_collector=settings.gc == "off", compiles=loaded.compiles
+    )
+    found = list[WorkerResult]()
+
+    def share(_: RawSamples) -> int:
+        found.append(reply_share(load, stream, task))
+        return 1
+
+    with loaded.scope():
+        stream = loaded.stream()
+        Sampler(stream, limits).run((), share)
+    return found[0]
+
+
+def _ask_processes(item: pytest.Item, load: Load, label: str, times: Times) -> float:
+    task = WorkerTask(role="load", node=item.nodeid, label=label)
+    with timeout_paused(item):
+        return run_by_processes(load, task, command_for(item), times)
+
+
 @dataclass(slots=True, kw_only=True)
 class UnderLoad:
     """One measurement under the load of its test."""
@@ -107,16 +152,41 @@ class UnderLoad:
     stream: Stream
     elsewhere: bool
     engine: str  # "own" or "loadgen"
+    by_processes: Callable[[Times], float]  # which carry the calls where the load says so, in so many CPU seconds
     served: list[Served] = field(default_factory=list)
+    cpu_s: float = 0.0  # of these processes
 
     @classmethod
-    def of(cls, item: pytest.Item, subject: Subject, stream: Stream) -> "UnderLoad | None":
+    def of(cls, item: pytest.Item, subject: Subject, stream: Stream, label: str) -> "UnderLoad | None":
         """Return the load on a test's calls; None where they are made in a row."""
         load, budgets = test_of(item).markers.load, test_of(item).markers.budgets
         if load is None:
             return None
         engine = session_of(item.config).settings.loads
-        return cls(load=load, budgets=budgets, stream=stream, elsewhere=subject.elsewhere, engine=engine)
+        return cls(
+            load=load,
+            budgets=budgets,
+            stream=stream,
+            elsewhere=subject.elsewhere,
+            engine=engine,
+            by_processes=partial(_ask_processes, item, load, label),
+        )
+
+    def measure(self, sampler: Sampler, meters: list[Meter]) -> tuple[RawSamples, list[Meter]]:
+        """Warm up and run the load; return what was measured, and by which meters.
+
+        What other processes do is counted by themselves, and their start is no part of the load.
+
+        Args:
+            sampler: of its calls.
+            meters: of this process.
+        """
+        if not self.load.processes:
+            return sampler.run(meters, self.run), meters
+        cpu: list[Meter] = [CpuTimeMeter(lambda: self.cpu_s)]
+        measured = sampler.run(cpu, self.run)
+        measured.windows[:] = [replace(one, wall_s=max(self.served[0].ended)) for one in measured.windows]
+        return measured, cpu
 
     def run(self, measured: RawSamples) -> int:
         """Run the load; return how many calls it served."""
@@ -124,6 +194,10 @@ class UnderLoad:
             served, result = served_by_loadgen(self.load, self.stream, bound_of(self.load, self.budgets))
             if not result.valid:
                 measured.warnings.append("MLPerf LoadGen calls this run INVALID, by rules of its own")
+        elif self.load.processes:
+            check_processes(self.load, self.stream)
+            self.cpu_s = self.by_processes(times := Times())
+            served = times.served()
         else:
             served = served_by(self.load, self.stream, elsewhere=self.elsewhere)
         self.served.append(served)
@@ -150,4 +224,6 @@ class UnderLoad:
             warnings=noted,
         )
         missing = {"goodput": state("no bound of goodput")} if within_s is None else {}
+        if self.load.processes:
+            missing[ENERGY] = said("energy is not counted where processes carry the calls: name cpu_time instead")
         return (*found, *(one for one in others if one.metric not in _OWN)), {**unmeasured, **missing}

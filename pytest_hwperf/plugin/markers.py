@@ -1,5 +1,6 @@
 """The markers of a test, read into budgets and margins; mistakes in them are found before anything runs."""
 
+import re
 from collections.abc import Callable, Mapping
 from inspect import isasyncgenfunction
 from typing import Any
@@ -8,10 +9,10 @@ from unittest import TestCase
 import pytest
 
 from pytest_hwperf import registry
-from pytest_hwperf.core.budgets import closest, closest_margins, parse_budgets, parse_margins
+from pytest_hwperf.core.budgets import closest, closest_margins, nearest, parse_budgets, parse_margins
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.loads import parse_load
-from pytest_hwperf.plugin.session import Markers, session_of, test_of
+from pytest_hwperf.core.load_plans import parse_load
+from pytest_hwperf.plugin.session import MARKS, Markers, session_of, test_of
 from pytest_hwperf.plugin.sweeps import point_of
 
 BUILT_IN_SCENARIOS = ("sklearn_fp32", "onnx_fp32", "onnx_int8")
@@ -48,6 +49,24 @@ def read_markers(item: pytest.Item) -> list[str]:
         stop=stop,
     )
     return problems
+
+
+def misspelt_markers(item: pytest.Item) -> list[str]:
+    """Return the markers that nobody has registered and that look like one of ours, each as a problem.
+
+    pytest only warns of them, and a test with a misspelt budget would pass whatever it measures.
+    """
+    unknown = {mark.name: None for mark in item.iter_markers() if mark.name.startswith("hw")}
+    if unknown.keys() <= {*MARKS}:
+        return []
+    registered = {re.split(r"[(:\s]", line, maxsplit=1)[0] for line in item.config.getini("markers")}
+    hints = {name: nearest(name, MARKS) for name in unknown if name not in registered}
+    return [
+        f"{item.nodeid}: unknown marker {name!r}.{hint} If it is one of your own, register it under markers in the "
+        "configuration file"
+        for name, hint in hints.items()
+        if hint
+    ]
 
 
 def scenario_names(definition: pytest.Item) -> tuple[str, ...]:

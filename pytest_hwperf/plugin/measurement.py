@@ -150,7 +150,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     shared, rows, idle = session_of(item.config), subject.rows, IdlePower(item)
     instructions, uncounted = open_meter(item)
     loaded, run, traced = subject.load(), empty_run(item, label), trace_conditions()
-    meters, absent = meters_of(item)
+    meters, absent = meters_of(item, subject)
     if instructions is not None:
         meters.append(instructions)  # last: the other meters' work is no work of the calls
     idle.watch()
@@ -162,8 +162,12 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             single_calls=_tail_is_asked(item),
             compiles=loaded.compiles,
         )
-        under = UnderLoad.of(item, subject, stream := loaded.stream())
-        measured = _sampled(item, Sampler(stream, limits), meters, under, rows)
+        sampler = Sampler(stream := loaded.stream(), limits)
+        under = UnderLoad.of(item, subject, stream, label)
+        if under is None:
+            measured = _sampled(item, sampler, meters, rows)
+        else:
+            measured, meters = under.measure(sampler, meters)
         context, disturbed = watch.end()
         staged = None if under is not None else _time_stages(subject, loaded, limits)  # a latency that waits has none
         predicted = loaded.predictions() if loaded.predictions else None
@@ -189,12 +193,8 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
 
 
-def _sampled(
-    item: pytest.Item, sampler: Sampler, meters: Sequence[Meter], under: UnderLoad | None, rows: int | None
-) -> RawSamples:
-    """Run the load of a test once, or sample until every budget is clear of its limit or the time is up."""
-    if under is not None:
-        return sampler.run(meters, under.run)
+def _sampled(item: pytest.Item, sampler: Sampler, meters: Sequence[Meter], rows: int | None) -> RawSamples:
+    """Sample until every budget is clear of its limit or the time is up."""
     budgets, cores = test_of(item).markers.limits, session_of(item.config).machine.cores
 
     def satisfied(measured: RawSamples) -> bool:
@@ -274,14 +274,23 @@ def _ask_for(
         WorkerError: a process crashed, hung or gave no result.
     """
     task = WorkerTask(role=role, node=item.nodeid, label=label)
+    count = PROCESSES[role]
+    answered = partial(_say_what_is_left, item, role, count)
     # Peaks do not depend on neighbours, so that processes run side by side; times do.
     at_once = session_of(item.config).machine.cores if role == "memory" else 1
     with timeout_paused(item):
-        results = ask(task, [command_for(item)] * PROCESSES[role], at_once=at_once)
+        results = ask(task, [command_for(item)] * count, at_once=at_once, answered=answered)
     if role == "cold":
         return cold_samples(taken_by(role), results)
     limits = {budget.metric: budget.limit for budget in test_of(item).markers.budgets}
     return memory_samples(taken_by(role), results, limits=limits)
+
+
+def _say_what_is_left(item: pytest.Item, role: str, count: int, answers: int, seconds: float) -> None:
+    from pytest_hwperf.plugin.progress import ProgressLine, processes_left
+
+    if text := processes_left(item.nodeid, role, count, answers, seconds):
+        ProgressLine(item.config).say(text)
 
 
 def _asks(item: pytest.Item, metrics: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The meters of a measurement, and the power of the idle machine around it."""
+"""The meters of a measurement, most of them of energy, and the power of the idle machine around it."""
 
 import os
 from collections.abc import Sequence
@@ -7,18 +7,30 @@ import pytest
 
 from pytest_hwperf.core.contracts import CountingMeter, Meter
 from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.core.metrics import BOARD_ENERGY, ENERGY
+from pytest_hwperf.core.metrics import BOARD_ENERGY, BOARD_UTILISATION, ENERGY
 from pytest_hwperf.core.records import Reading, Sample
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.measure.samples import net_energy
 from pytest_hwperf.measure.sampling import RawSamples
+from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
 from pytest_hwperf.plugin.session import session_of, test_of
 
 
-def meters_of(item: pytest.Item) -> tuple[list[Meter], dict[str, Statement]]:
-    """Return the meters of a measurement, and metric → why there is none.
+def meters_of(item: pytest.Item, subject: Subject) -> tuple[list[Meter], dict[str, Statement]]:
+    """Return the meters of a measurement, and metric → why there is none."""
+    found, absent = _energy_meters(item)
+    if test_of(item).markers.ask_for(BOARD_UTILISATION):  # windows of more than a second
+        try:
+            found.insert(0, session_of(item.config).utilisation(on_gpu=subject.on_gpu))
+        except MeterUnavailable as reason:
+            absent[BOARD_UTILISATION] = said(reason)
+    return found, absent
+
+
+def _energy_meters(item: pytest.Item) -> tuple[list[Meter], dict[str, Statement]]:
+    """Return the meters of CPU time and energy, and metric → why there is none.
 
     Each is read within the window of those before it: what pauses or waits for its counter comes first, and CPU time
     last, since waiting is no work of the calls.

@@ -120,7 +120,7 @@ class _Option:
 
 # In the order of `pytest --help`.
 _OPTIONS = (
-    _Option("save", "Save the runs of passed tests as sessions of the baseline.", kind="bool"),
+    _Option("save", "Save the runs of passed tests to the baseline.", kind="bool"),
     _Option("compare", "Compare with the stored baseline; a significant regression fails its test.", kind="bool"),
     _Option(
         "against",

@@ -7,6 +7,7 @@ import pytest
 from pytest_hwperf import registry
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.foreign_text import shortened, visible
+from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.files import is_file, is_folder, refused_name
 from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, watts_here
 from pytest_hwperf.plugin.garbage import without_collection
@@ -73,7 +74,8 @@ def header(config: pytest.Config) -> str:
     parts = [f"rerunning {settings.against} in pairs"] if settings.against else []
     parts += [f"{doing} baseline {settings.baseline} in {settings.location}"] if doing else []
     machine = session_of(config).machine
+    cores = counted(machine.cores, "core")
     return visible(
-        f"hwperf: {', '.join(parts)}, machine {machine.fingerprint} ({machine.cpu_model}, {machine.cores} cores), "
+        f"hwperf: {', '.join(parts)}, machine {machine.fingerprint} ({machine.cpu_model}, {cores}), "
         f"alpha {100 * settings.alpha:.3g} %, energy {settings.energy}"
     )

@@ -5,8 +5,11 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 
 from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.units import show
 from pytest_hwperf.gate.progress import fit, progress_text
 from pytest_hwperf.pairs.conductor import Progress
+
+_LONG_S = 10.0  # without a word a test that takes longer looks as if it hung
 
 
 class ProgressLine:
@@ -56,3 +59,20 @@ class ProgressLine:
         capturing = self._config.pluginmanager.getplugin("capturemanager")
         found: AbstractContextManager[None] = capturing.global_and_fixture_disabled() if capturing else nullcontext()
         return found
+
+
+def processes_left(node: str, role: str, total: int, answers: int, seconds: float) -> str:
+    """Return what is said while fresh processes are waited for; "" where those that are left are quick.
+
+    Args:
+        node: id of the test.
+        role: "memory" or "cold".
+        total: processes.
+        answers: of them, that have answered so far.
+        seconds: that the last group of them took; those that are left take as long, one after another at most.
+    """
+    left_s = (total - answers) * seconds
+    if left_s < _LONG_S:
+        return ""
+    measured = "cold start" if role == "cold" else "memory in fresh process"
+    return f"hwperf: {node}: {measured} {answers} of {total} took {show(seconds, 's')}, up to {show(left_s, 's')} to go"

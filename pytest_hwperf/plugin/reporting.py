@@ -11,11 +11,11 @@ from pytest_hwperf.core.baselines import stored_run_of
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import visible_pattern
 from pytest_hwperf.core.hypotheses import why_not_rerun
+from pytest_hwperf.core.quantisation import slower_than_fp32
 from pytest_hwperf.core.records import Comparison, Judgement, Policy, StoredRun
 from pytest_hwperf.core.report import Report, ReportPart
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.stored_timings import machine_drift
-from pytest_hwperf.core.tradeoffs import slower_than_fp32
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.core.verdicts import baseline_failed, pairs_failed
 from pytest_hwperf.host.files import leads_out
@@ -198,10 +198,10 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
         terminal.write_line(gate.completeness.shortfall, yellow=True, bold=True)
     with without_collection():
         lines = terminal_report.render(report, width=writer.fullwidth, color=writer.hasmarkup, detail=detail)
-    for line, style in lines:
+    for line, style in lines or [("nothing was measured: tests measure by calling their fixture, hwperf(...)", {})]:
         terminal.write_line(line, **style)
     for sweep in report.sweeps:
-        for line in sweep_report.lines_of(sweep):
+        for line in sweep_report.lines_of(sweep, writer.fullwidth):
             terminal.write_line(line)
-    for line in sweep_report.notes_of(report.sweeps):
+    for line in sweep_report.notes_of(report.sweeps, writer.fullwidth):
         terminal.write_line(line, yellow=True)

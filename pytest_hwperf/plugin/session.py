@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep", "hwload")
+MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep", "hwload")
 
 
 class Mode(Protocol):
@@ -62,6 +62,7 @@ class SessionState:
     family: int | None = None  # comparisons by example with stored runs, counted when the first one is made
     missed: "list[tuple[SweepPoint, Statement]]" = field(default_factory=list)  # points beyond which sweeps stop
     gate: "GateResult | None" = None  # what the pairs of baseline and candidate have shown
+    _utilisation: "Meter | None" = None  # of GPUs, once it was asked for
 
     @cached_property
     def machine(self) -> "Machine":
@@ -131,6 +132,18 @@ class SessionState:
 
         return nvml_meter(os.environ, beside=True)
 
+    def utilisation(self, *, on_gpu: bool) -> "Meter":
+        """Return a meter of the utilisation of the GPUs that this process uses; `on_gpu` where it is known to use one.
+
+        Raises:
+            MeterUnavailable: it uses none, or the driver does not tell; says why.
+        """
+        from pytest_hwperf.meters.gpu.utilisation import utilisation_meter
+
+        if self._utilisation is None:
+            self._utilisation = utilisation_meter(os.environ, on_gpu=on_gpu)
+        return self._utilisation
+
     @property
     def coefficients(self) -> dict[str, str]:
         """The watts of an estimate, which every run keeps: its figures mean nothing without; {} of a counter."""
@@ -151,7 +164,7 @@ class SessionState:
 
     def close(self) -> None:
         """Close the meters that were opened; what was never used is not opened for it."""
-        for name in ("energy", "_boards"):
+        for name in ("energy", "_boards", "_utilisation"):
             meter: Meter | None = self.__dict__.get(name)  # where `cached_property` keeps it
             if meter is not None:
                 meter.close()
@@ -247,7 +260,7 @@ def begin_try(item: pytest.Item) -> None:
 
 def is_marked(item: pytest.Item) -> bool:
     """Whether a test carries one of the plugin's markers or uses its fixture."""
-    return any(item.get_closest_marker(name) for name in _MARKS) or is_measured(item)
+    return any(item.get_closest_marker(name) for name in MARKS) or is_measured(item)
 
 
 def is_measured(item: pytest.Item) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pytest_hwperf.core.budgets import nearest
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.records import Budget, Judgement, replace
@@ -138,12 +139,17 @@ def _check_used(plan: SweepPlan, fixtures: Collection[str]) -> None:
     used = {*fixtures, *(COUNTED if "scenario" in fixtures else ())}
     unused = [name for name in plan.axes if name not in used]
     if unused:
-        lines = [
-            f"hwsweep({name}={list(plan.axes[name])!r}): nothing uses {name}: make it an argument of the test"
-            + (", or measure the fixture scenario" if name in COUNTED else "")
-            for name in unused
-        ]
+        lines = [f"hwsweep({name}={list(plan.axes[name])!r}): {_remedy_of(name)}" for name in unused]
         raise UsageProblem("\n".join(lines))
+
+
+def _remedy_of(name: str) -> str:
+    """Say what would use a swept name, and which one may have been meant."""
+    remedy = f"nothing uses {name}: make it an argument of the test"
+    if name in COUNTED:
+        return f"{remedy}, or measure the fixture scenario"
+    hint = nearest(name, COUNTED)
+    return f"{remedy}.{hint}" if hint else remedy
 
 
 def _id_of(point: Mapping[str, object]) -> str:

@@ -81,6 +81,7 @@ class OneShotWorker:
         What is left of the test is skipped after the reply. `pytest.exit` would draw its whole traceback first, which
         takes half a second, and a body's `except Exception` catches it.
         """
+        from pytest_hwperf.plugin.loads import share_of_load
         from pytest_hwperf.plugin.measurement import call_once, measure_here
 
         if self._task.role == "run":
@@ -89,7 +90,8 @@ class OneShotWorker:
             pytest.skip(_REPLIED)
         if label != self._task.label:
             return call_once(item, subject, label)
-        reply(self._observe(item, subject), self._task)
+        observe = partial(share_of_load, task=self._task) if self._task.role == "load" else self._observe
+        reply(observe(item, subject), self._task)
         self._replied = True
         pytest.skip(_REPLIED)
 
@@ -102,6 +104,7 @@ class OneShotWorker:
         return result
 
     def _observe(self, item: pytest.Item, subject: Subject) -> WorkerResult:
+        from pytest_hwperf.core.loads import share_of_one
         from pytest_hwperf.gate.load import served_by
 
         config = item.config
@@ -111,7 +114,7 @@ class OneShotWorker:
                 values={}, reasons=dict.fromkeys(taken_by("memory", "cold", "counts"), why), notes=[], runs=[]
             )
         under = test_of(item).markers.load
-        load = loader_of(subject, partial(served_by, under) if under else None)
+        load = loader_of(subject, partial(served_by, share_of_one(under)) if under else None)
         if self._task.role == "cold":
             return measure_cold_start(subject.imports, load)
         if self._task.role == "sites":
@@ -120,10 +123,12 @@ class OneShotWorker:
             return _instructions(subject)
         if self._task.role == "operators":
             return _operators(subject)
+        from pytest_hwperf.meters.gpu.memory import GpuMemory
         from pytest_hwperf.meters.memory.meter import MemoryMeter
 
         probe = MemoryMeter(opening=lambda: session_of(config).peak_rss)
-        return measure_memory(subject.imports, load, probe, growing=self._task.growth)
+        boards = GpuMemory(by_driver=subject.on_gpu and "torch" not in subject.imports)
+        return measure_memory(subject.imports, load, probe, growing=self._task.growth, boards=boards)
 
     def _sites(self, config: pytest.Config, imports: Sequence[str], load: Load) -> WorkerResult:
         from pytest_hwperf.core.errors import MeasurementError
@@ -199,15 +204,16 @@ class PairWorker:
     def measure(self, item: pytest.Item, subject: Subject, label: str) -> Run:
         """Take turns at a measurement; the run that the body gets is that of a single call."""
         from pytest_hwperf.measure.pair_target import ready_target
-        from pytest_hwperf.plugin.loads import block_under
+        from pytest_hwperf.plugin.loads import block_under, pace_under
         from pytest_hwperf.plugin.measurement import run_of_one_call
 
         test = test_of(item)
         index, test.measurements = test.measurements, test.measurements + 1
         asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
         held = session_of(item.config).settings.gc == "off"
-        under = block_under(test.markers.load)
-        with ready_target(asked, energy, self._plant, hold_collector=held, under=under) as (target, first):
+        under, pace_s = block_under(test.markers.load), pace_under(test.markers.load)
+        with ready_target(asked, energy, self._plant, hold_collector=held, under=under, pace_s=pace_s) as ready:
+            target, first = ready
             facts = Facts(
                 conditions=dict(subject.conditions),
                 scenario=subject.scenario,

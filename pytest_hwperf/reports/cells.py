@@ -7,7 +7,7 @@ from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import Metric
 from pytest_hwperf.core.records import OF_A_LOAD, Budget, Comparison, Figure, Run, Verdict
 from pytest_hwperf.core.statements import is_lacking
-from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
+from pytest_hwperf.core.units import counted, show_change, show_interval, show_limit, show_measured
 from pytest_hwperf.reports.entries import Entry
 
 _WHOLE_FROM = 10  # % or pp: from here on a change is shown without decimals
@@ -22,7 +22,9 @@ def cells_of(run: Run, entry: Entry) -> Mapping[str, str]:
         "value": _value(figure, metric) if figure else _value_without_figure(run, comparison, metric),
         "n": _n(figure, comparison),
         "budget": show_limit(budget.limit, metric.unit, metric.better) if budget else "",
-        "baseline": show(comparison.baseline, metric.unit) if comparison and comparison.baseline is not None else "",
+        "baseline": show_measured(comparison.baseline, metric.unit)
+        if comparison and comparison.baseline is not None
+        else "",
         "change": _change(comparison) if comparison else "",
         "outcome": ", ".join(dict.fromkeys(map(_outcome, entry.verdicts))),
     }
@@ -49,7 +51,7 @@ def _n(figure: Figure | None, comparison: Comparison | None) -> str:
 def _value_without_figure(run: Run, comparison: Comparison | None, metric: Metric) -> str:
     """Write the candidate's value of a comparison; a run of comparisons alone was to measure nothing by itself."""
     if comparison and comparison.candidate is not None:
-        return show(comparison.candidate, metric.unit)
+        return show_measured(comparison.candidate, metric.unit)
     return "unmeasured" if run.samples or run.unmeasured else ""
 
 
@@ -59,7 +61,7 @@ def _value(figure: Figure, metric: Metric) -> str:
     if figure.per == OF_A_LOAD and any(is_lacking(one) for one in figure.estimate.warnings):
         return "n/a"
     if (low, high) in {(None, None), (value, value)}:
-        return show(value, metric.unit)
+        return show_measured(value, metric.unit)
     return show_interval(value, low, high, metric.unit)
 
 

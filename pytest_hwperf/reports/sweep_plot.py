@@ -9,12 +9,13 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Key, figure_of
 from pytest_hwperf.core.sweeps import BATCH, Sweep, SweepRow
+from pytest_hwperf.core.units import show
 
-_PANELS: tuple[tuple[str, float, tuple[Key, ...]], ...] = (
-    ("latency (ms)", 1e3, (("latency", "p50"), ("latency", "p95"))),
-    ("samples/s", 1.0, (("sample_throughput", "mean"),)),
+_PANELS: tuple[tuple[str, tuple[Key, ...]], ...] = (
+    ("latency", (("latency", "p50"), ("latency", "p95"))),
+    ("samples/s", (("sample_throughput", "mean"),)),
 )
-_CALLS = ("calls/s", 1.0, (("throughput", "mean"),))
+_CALLS = ("calls/s", (("throughput", "mean"),))
 _STYLES = ("-", "--")
 
 
@@ -25,7 +26,7 @@ def check_matplotlib() -> None:
         UsageProblem: matplotlib is not installed.
     """
     if find_spec("matplotlib") is None:
-        raise UsageProblem("a plot needs matplotlib: pip install pytest-hwperf[plot]")
+        raise UsageProblem("a plot needs matplotlib: pip install 'pytest-hwperf[plot]'")
 
 
 def render(sweep: Sweep) -> bytes:
@@ -43,9 +44,9 @@ def render(sweep: Sweep) -> bytes:
     panels = (_PANELS[0], _PANELS[1] if sampled else _CALLS)
     canvas = Canvas(figsize=(10, 4.2), layout="constrained")
     canvas.suptitle(f"sweep of {sweep.name}", fontsize=10, parse_math=False)
-    for axes, (title, factor, keys) in zip(canvas.subplots(1, len(panels)), panels, strict=True):
-        _draw(axes, rows, along, factor, keys)
-        _limit(axes, rows, factor, keys)
+    for axes, (title, keys) in zip(canvas.subplots(1, len(panels)), panels, strict=True):
+        _draw(axes, rows, along, keys)
+        _limit(axes, rows, keys)
         axes.set(xlabel=along, ylabel=title)
         axes.grid(visible=True, alpha=0.3)
         if rows:
@@ -61,7 +62,7 @@ def _along(rows: Sequence[SweepRow]) -> str:
     return BATCH if BATCH in names else next(iter(names), "")
 
 
-def _draw(axes: Any, rows: Sequence[SweepRow], along: str, factor: float, keys: Sequence[Key]) -> None:
+def _draw(axes: Any, rows: Sequence[SweepRow], along: str, keys: Sequence[Key]) -> None:
     series: dict[str, list[SweepRow]] = {}
     for row in rows:
         others = [f"{name} {value}" for name, value in row.point.values.items() if name != along]
@@ -71,10 +72,10 @@ def _draw(axes: Any, rows: Sequence[SweepRow], along: str, factor: float, keys: 
             found = [(row.point.values[along], figure_of(row.figures, key)) for row in members]
             points = [(at, figure.estimate) for at, figure in found if figure]
             label = " ".join(filter(None, [name, key[1] if len(keys) > 1 else ""])) or along
-            values = [factor * one.value for _, one in points]
+            values = [one.value for _, one in points]
             ends = [
-                [factor * (one.value - (one.value if one.low is None else one.low)) for _, one in points],
-                [factor * ((one.value if one.high is None else one.high) - one.value) for _, one in points],
+                [one.value - (one.value if one.low is None else one.low) for _, one in points],
+                [(one.value if one.high is None else one.high) - one.value for _, one in points],
             ]
             axes.errorbar(
                 [at for at, _ in points],
@@ -92,12 +93,21 @@ def _draw(axes: Any, rows: Sequence[SweepRow], along: str, factor: float, keys: 
         axes.set_xscale("log", base=2)
         axes.set_xticks(sizes, [str(size) for size in sizes])
         axes.minorticks_off()
+    _scale(axes, metric_of(keys[0][0]).unit)
+
+
+def _scale(axes: Any, unit: str) -> None:
+    """Let the vertical axis be logarithmic, with ticks such as `20 µs` and `1 M` in place of powers of ten."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+    axes.yaxis.set_major_formatter(EngFormatter("s" if unit == "s" else ""))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _limit(axes: Any, rows: Sequence[SweepRow], factor: float, keys: Sequence[Key]) -> None:
+def _limit(axes: Any, rows: Sequence[SweepRow], keys: Sequence[Key]) -> None:
     limits = {limit.key: limit for row in rows for limit in row.point.limits if limit.metric == keys[0][0]}
     for limit in limits.values():
-        unit = {"s": "ms"}.get(metric_of(limit.metric).unit, "/s")
-        label = f"limit {limit.statistic} {factor * limit.limit:g} {unit}"
-        axes.axhline(factor * limit.limit, color="black", lw=1, ls=":", label=label)
+        label = f"limit {limit.statistic} {show(limit.limit, metric_of(limit.metric).unit)}"
+        axes.axhline(limit.limit, color="black", lw=1, ls=":", label=label)

@@ -1,12 +1,13 @@
-"""A sweep as lines of text: a row for each point, then the best point for each goal."""
+"""A sweep as lines of text for a terminal of any width: a row for each point, then the best point for each goal."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Figure, figure_of
 from pytest_hwperf.core.sweeps import SHOWN, Best, Goal, Sweep, SweepRow
-from pytest_hwperf.core.units import counted, show, show_interval, show_limit
+from pytest_hwperf.core.units import counted, show, show_interval, show_limit, show_measured
 
 _GOALS: Mapping[Goal, str] = {
     "latency": "lowest latency",
@@ -16,15 +17,22 @@ _GOALS: Mapping[Goal, str] = {
 _GAP, _INDENT = "  ", "  "
 
 
-def lines_of(sweep: Sweep) -> list[str]:
-    """Draw a sweep without its notes; what it quotes shows nothing that a terminal obeys."""
-    lines = [f"sweep of {sweep.name}", *_grid(sweep.rows), *_limits(sweep), *_answers(sweep)]
-    return [visible(line) for line in (lines[0], *(f"{_INDENT}{line}" for line in lines[1:]))]
+def lines_of(sweep: Sweep, width: int) -> list[str]:
+    """Draw a sweep without its notes; what it quotes shows nothing that a terminal obeys.
+
+    Args:
+        sweep: with its rows and best points.
+        width: columns of the terminal. Columns of the table that have no room stand in a further one below.
+    """
+    texts = [*_limits(sweep), *_answers(sweep)]
+    below = [line for text in texts for line in _wrapped(visible(text), width, _INDENT)]
+    return [visible(f"sweep of {sweep.name}"), *_grid(sweep.rows, width), *below]
 
 
-def notes_of(sweeps: Sequence[Sweep]) -> list[str]:
+def notes_of(sweeps: Sequence[Sweep], width: int) -> list[str]:
     """Say what has to be known of sweeps, each note once."""
-    return [f"note: {visible(text)}" for text in dict.fromkeys(str(note) for sweep in sweeps for note in sweep.notes)]
+    notes = dict.fromkeys(str(note) for sweep in sweeps for note in sweep.notes)
+    return [line for text in notes for line in _wrapped(f"note: {visible(text)}", width)]
 
 
 def name_of(row: SweepRow, among: Sequence[SweepRow]) -> str:
@@ -33,16 +41,58 @@ def name_of(row: SweepRow, among: Sequence[SweepRow]) -> str:
     return ", ".join(filter(None, [row.point.scenario if several else "", row.point.named]))
 
 
-def _grid(rows: Sequence[SweepRow]) -> Iterator[str]:
+def _grid(rows: Sequence[SweepRow], width: int) -> Iterator[str]:
     """Yield a line for each point; a column in which no point has anything to say is left out."""
     columns = {name: [cells[name] for cells in map(_cells, rows)] for name in _cells(rows[0])} if rows else {}
-    used = {name: cells for name, cells in columns.items() if any(cells)}
+    used = {name: [visible(cell) for cell in cells] for name, cells in columns.items() if any(cells)}
+    names = [name for name in used if name in {"scenario", *rows[0].point.values}]
     widths = {name: max(map(len, [name, *cells])) for name, cells in used.items()}
-    yield _GAP.join(name.rjust(widths[name]) for name in used).rstrip()
-    for position, row in enumerate(rows):
-        line = _GAP.join(cells[position].rjust(widths[name]) for name, cells in used.items()).rstrip()
-        why = row.point.skipped
-        yield f"{line}{_GAP}skipped: {why}" if why else line if row.figures else f"{line}{_GAP}not measured"
+    figures = [name for name in used if name not in names]
+    for place, chosen in enumerate(_fitting(figures, widths, width - _total(names, widths))):
+        yield _aligned({name: name for name in used}, [*names, *chosen], widths)
+        for position, row in enumerate(rows):
+            cells = {name: used[name][position] for name in used}
+            if row.figures:
+                yield _aligned(cells, [*names, *chosen], widths)
+            elif not place:
+                yield from _left_out(row, _aligned(cells, names, widths), width)
+
+
+def _fitting(names: Sequence[str], widths: Mapping[str, int], room: int) -> list[list[str]]:
+    """Divide columns into tables that have room, each with one column at least."""
+    tables = [list[str]()]
+    for name in names:
+        if tables[-1] and _total([*tables[-1], name], widths) > room:
+            tables.append([])
+        tables[-1].append(name)
+    return tables
+
+
+def _left_out(row: SweepRow, point: str, width: int) -> list[str]:
+    """Say why a point has no figures, behind its values."""
+    why = f"skipped: {row.point.skipped}" if row.point.skipped else "not measured"
+    return _wrapped(f"{point.strip()}{_GAP}{visible(why)}", width, point[: len(point) - len(point.lstrip())])
+
+
+def _aligned(cells: Mapping[str, str], names: Iterable[str], widths: Mapping[str, int]) -> str:
+    return _INDENT + _GAP.join(cells[name].rjust(widths[name]) for name in names)
+
+
+def _total(names: Sequence[str], widths: Mapping[str, int]) -> int:
+    """Return the room that columns take, each with what stands before it."""
+    return sum(len(_GAP) + widths[name] for name in names)
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Break a text between words; a long word, such as a test id, stays whole."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + _INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _cells(row: SweepRow) -> dict[str, str]:
@@ -59,7 +109,7 @@ def _cells(row: SweepRow) -> dict[str, str]:
 
 
 def _value(figure: Figure) -> str:
-    return show(figure.estimate.value, metric_of(figure.metric).unit)
+    return show_measured(figure.estimate.value, metric_of(figure.metric).unit)
 
 
 def _counts(row: SweepRow) -> str:

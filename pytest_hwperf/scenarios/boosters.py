@@ -41,7 +41,7 @@ def booster_scenario(runtime: BoosterRuntime, model: Any, X: Any, threads: int) 
     """
     check_threads(threads)
     if find_spec(runtime.module) is None:
-        raise ScenarioUnavailable(f"{runtime.title} is not installed: pip install pytest-hwperf[{runtime.module}]")
+        raise ScenarioUnavailable(f"{runtime.title} is not installed: pip install 'pytest-hwperf[{runtime.module}]'")
     fitted = inspect_estimator(model, X)
     if type(model).__module__.partition(".")[0] != runtime.module:
         raise ScenarioUnavailable(

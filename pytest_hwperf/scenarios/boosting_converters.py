@@ -88,7 +88,7 @@ def _register(kind: type[Any], library: BoostingLibrary, extra: str) -> None:
     except ImportError as error:
         raise ScenarioUnavailable(
             f"{kind.__name__} is converted to ONNX by {LIBRARY}, which cannot be imported ({error}): "
-            f"pip install pytest-hwperf[{extra}]"
+            f"pip install 'pytest-hwperf[{extra}]'"
         ) from error
     classifies = kind.__name__.endswith("Classifier")
     shapes = (

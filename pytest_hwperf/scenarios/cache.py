@@ -4,12 +4,9 @@ A model whose conversion ran code of the project itself depends on whatever that
 the fresh processes of this session, and for nobody else.
 """
 
-import atexit
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,11 +14,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pytest_hwperf.host.files import new_folder, replace_file
-from pytest_hwperf.host.workdirs import goes_with_a_run
+from pytest_hwperf.host.files import cache_folder, replace_file
+from pytest_hwperf.host.workdirs import folder_of_process, goes_with_a_run
 from pytest_hwperf.scenarios.sources import recorded, unchanged
 
-CACHE_VARIABLE = "HWPERF_CACHE_DIR"
 _SESSION_VARIABLE = "HWPERF_SESSION_MODELS"  # to a fresh process, the folder of the session that has started it
 _UNUSED_DAYS = 30  # a model trained without a random state differs in each session: its files must not pile up
 
@@ -66,11 +62,8 @@ def session_variables() -> Mapping[str, str]:
 
 
 def folder() -> Path:
-    """Return the folder of converted models: in `HWPERF_CACHE_DIR`, else in the user's cache folder."""
-    import platformdirs
-
-    chosen = os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("pytest-hwperf")
-    return Path(chosen) / "models"
+    """Return the folder of converted models."""
+    return cache_folder() / "models"
 
 
 def _of_session() -> Path | None:
@@ -88,9 +81,7 @@ def _given() -> Path | None:
 @cache
 def _temporary() -> Path:
     """Return a folder that lasts as long as this process."""
-    place = new_folder(Path(tempfile.gettempdir()), "hwperf-models")
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
-    return place
+    return folder_of_process()
 
 
 def _find(place: Path, key: str) -> CachedModel | None:

@@ -33,6 +33,9 @@ class FittedEstimator:
     takes_nan: bool
     digest: str  # over the estimator's content
 
+    library = "scikit-learn"  # that its forms are compared with, for sentences
+    reference = None  # scenario that all others are compared with: the usual one
+
     @property
     def kind(self) -> str:
         """Name of the estimator's class, for sentences."""
@@ -211,7 +214,7 @@ def _require_estimator(model: Any) -> None:
     if is_module(model):
         raise UsageProblem(
             f"the model is a {name}, a PyTorch module, and this is a scenario of scikit-learn: name those of "
-            'modules, as hwscenarios("torch_fp32", "onnx_fp32")'
+            'modules, as hwscenarios("torch_fp32", "onnx_fp32", "openvino_fp32")'
         )
     if not (hasattr(model, "predict") and hasattr(model, "get_params")):
         raise UsageProblem(

@@ -79,7 +79,7 @@ def _scenario(name: str, given: Any, X: Any, threads: int, require: Callable[[Li
 def _require_litert(model: Any, X: Any) -> None:
     """Refuse what is no LiteRT model, and anything where LiteRT is missing."""
     if find_spec("ai_edge_litert") is None:
-        raise ScenarioUnavailable("LiteRT is not installed: pip install pytest-hwperf[litert]")
+        raise ScenarioUnavailable("LiteRT is not installed: pip install 'pytest-hwperf[litert]'")
     if is_litert(model):
         return
     if not is_onnx(model):

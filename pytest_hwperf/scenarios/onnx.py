@@ -14,7 +14,7 @@ from pytest_hwperf.scenarios.ort import open_session, session_conditions
 from pytest_hwperf.scenarios.prepared import EstimatorPredictor, OnnxScenario
 from pytest_hwperf.scenarios.profiles import arena_of, operators_of
 from pytest_hwperf.scenarios.threads import check_threads
-from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, inspect_module
+from pytest_hwperf.scenarios.torch_modules import FittedModule, inspect_module
 
 
 def onnx_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> OnnxScenario:
@@ -64,7 +64,7 @@ def scenario_of(
         arena=partial(arena_of, model.path, threads, predictor_of),
         operators=partial(operators_of, model.path, threads, predictor_of),
         work=partial(count_work_of, model.path),
-        reference=TORCH_REFERENCE if isinstance(fitted, FittedModule) else None,
+        reference=fitted.reference,
     )
 
 

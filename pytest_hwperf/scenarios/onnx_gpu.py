@@ -10,15 +10,17 @@ from typing import Any
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
 from pytest_hwperf.host.nvidia import NvidiaGpus, find_nvidia_gpus
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
-from pytest_hwperf.scenarios.conversion import CHECKED_ROWS, agreement, convert_estimator
-from pytest_hwperf.scenarios.estimators import FittedEstimator, inspect_estimator, one_line
-from pytest_hwperf.scenarios.onnx import session_predict
+from pytest_hwperf.scenarios.conversion import agreement, checked_rows, convert_estimator
+from pytest_hwperf.scenarios.estimators import FittedEstimator, one_line
+from pytest_hwperf.scenarios.gpus import require_gpu
+from pytest_hwperf.scenarios.onnx import inspect_model, session_predict
 from pytest_hwperf.scenarios.onnx_file import output_of, require_fp32, session_predictor
 from pytest_hwperf.scenarios.onnx_source import OnnxSource, is_onnx, read_source
 from pytest_hwperf.scenarios.ort import PROVIDER, rejection_errors, run_all, runtime_version, session_options
 from pytest_hwperf.scenarios.prepared import EstimatorPredictor, PreparedScenario
-from pytest_hwperf.scenarios.rows import digest_rows, evenly_spaced
+from pytest_hwperf.scenarios.rows import digest_rows
 from pytest_hwperf.scenarios.threads import check_threads
+from pytest_hwperf.scenarios.torch_modules import FittedModule
 
 _CUDA, _TENSORRT = "CUDAExecutionProvider", "TensorrtExecutionProvider"
 _INSTALL = "pip uninstall onnxruntime, then pip install onnxruntime-gpu"
@@ -75,7 +77,7 @@ _ASKED = {
 
 
 def onnx_cuda(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> PreparedScenario:
-    """Prepare an estimator or an FP32 ONNX file on the GPU, in FP32, by ONNX Runtime's CUDA provider.
+    """Prepare an estimator, a module or an FP32 ONNX file on the GPU, in FP32, by ONNX Runtime's CUDA provider.
 
     A call has its inputs and outputs in the memory of the processor, and returns when they are there.
 
@@ -105,10 +107,9 @@ def gpu_scenario(name: str, model: Any, X: Any, threads: int, access: GpuAccess 
     check_threads(threads)
     access = access or GpuAccess()
     asked, is_file = _ASKED[name], is_onnx(model)
-    fitted = None if is_file else inspect_estimator(model, X)  # a mistake is one on every machine
+    fitted = None if is_file else inspect_model(model, X, name)  # a mistake is one on every machine
     gpus = access.gpus()
-    if not gpus.models:
-        raise ScenarioUnavailable(f"no NVIDIA GPU: {gpus.why_none}")
+    require_gpu(gpus)
     _require_provider(access, asked, gpus)
     opened = partial(_open, access, asked, threads)
     common = {**asked.conditions, "provider": asked.provider, "gpu": gpus.name, "driver": gpus.driver}
@@ -116,27 +117,25 @@ def gpu_scenario(name: str, model: Any, X: Any, threads: int, access: GpuAccess 
     if fitted is None:
         return _of_file(asked, read_source(model), X, opened, common)
     stored = convert_estimator(fitted, fitted.rows(X))
-    return _of_estimator(asked, fitted, stored, X, opened, common)
+    return _of_model(asked, fitted, stored, X, opened, common)
 
 
-def _of_estimator(
+def _of_model(
     asked: Asked,
-    fitted: FittedEstimator,
+    fitted: FittedEstimator | FittedModule,
     stored: CachedModel,
     X: Any,
     opened: Opener,
     conditions: Mapping[str, str],
 ) -> PreparedScenario:
-    rows = evenly_spaced(fitted.rows(X), CHECKED_ROWS)
+    rows = checked_rows(fitted, fitted.rows(X))
     exact = asked.precision == "float32"  # half of it differs by nature: flips and budgets tell
 
     def check() -> Mapping[str, str]:
         outputs = run_all(_started(fitted.kind, opened, stored.path), rows)
         parity = agreement(fitted, outputs, fitted.predict(rows))
-        warning = (
-            {"warning": f"the form on the GPU disagrees with scikit-learn: {parity}"} if exact and parity.gross else {}
-        )
-        return {"parity": f"{parity} from scikit-learn", **warning}
+        gross = f"the form on the GPU disagrees with {fitted.library}: {parity}"
+        return {"parity": f"{parity} from {fitted.library}", **({"warning": gross} if exact and parity.gross else {})}
 
     key = (stored.sha256, fitted.digest, digest_rows(rows))
     return PreparedScenario(
@@ -148,6 +147,7 @@ def _of_estimator(
         size_source="onnx file",
         classifies=fitted.classes is not None,
         load=lambda: EstimatorPredictor(session_predict(opened(stored.path)), fitted),
+        reference=fitted.reference,
     )
 
 

@@ -1,4 +1,4 @@
-"""OpenVINO on the processor: ONNX forms of estimators, and ONNX files, at a precision that is set and read back."""
+"""OpenVINO on the processor: ONNX forms of estimators and modules, and ONNX files, at a set and checked precision."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,8 +13,9 @@ from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.host.machine import name_processor, read_processor
 from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
-from pytest_hwperf.scenarios.conversion import CHECKED_ROWS, agreement, convert_estimator
-from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator, inspect_estimator
+from pytest_hwperf.scenarios.conversion import CHECKED_ROWS, agreement, checked_rows, convert_estimator
+from pytest_hwperf.scenarios.estimators import ESTIMATOR_ERRORS, FittedEstimator
+from pytest_hwperf.scenarios.onnx import inspect_model
 from pytest_hwperf.scenarios.onnx_file import FilePredictor, output_of, require_fp32
 from pytest_hwperf.scenarios.onnx_inputs import ModelInputs
 from pytest_hwperf.scenarios.onnx_source import OnnxSource, is_onnx, read_source
@@ -32,8 +33,9 @@ from pytest_hwperf.scenarios.openvino_runtime import (
 from pytest_hwperf.scenarios.prepared import EstimatorPredictor, PreparedScenario
 from pytest_hwperf.scenarios.profiles import describe_operators
 from pytest_hwperf.scenarios.quantise import Request, choose_rows, int8_conditions, quantise_estimator
-from pytest_hwperf.scenarios.rows import digest_rows, evenly_spaced
+from pytest_hwperf.scenarios.rows import digest_rows
 from pytest_hwperf.scenarios.threads import check_threads
+from pytest_hwperf.scenarios.torch_modules import FittedModule
 
 _REFUSED = "refused"  # note: why the model has no such form, as JSON
 _INT8 = "int8"
@@ -52,7 +54,7 @@ class Asked:
 
 
 def openvino_fp32(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare the FP32 ONNX form of an estimator, or an FP32 ONNX file, in OpenVINO; `X_calibration` is not used.
+    """Prepare the FP32 ONNX form of an estimator or module, or an FP32 ONNX file, in OpenVINO; no `X_calibration`.
 
     Raises:
         UsageProblem: no model, not fitted, or no whole number of threads.
@@ -74,18 +76,19 @@ def openvino_bf16(model: Any, *, X: Any, X_calibration: Any | None = None, threa
 
 
 def openvino_int8(model: Any, *, X: Any, X_calibration: Any | None = None, threads: int = 1) -> Scenario:
-    """Prepare the quantised ONNX form of an estimator, as `onnx_int8` does, in OpenVINO; raises as both.
+    """Prepare the quantised ONNX form of an estimator or module, as `onnx_int8` does, in OpenVINO; raises as both.
 
     Raises:
         ScenarioUnavailable: OpenVINO does not compute it in integers.
     """
     check_threads(threads)
     require_openvino()
-    fitted = inspect_estimator(model, X)
+    fitted = inspect_model(model, X, "openvino_int8")
     chosen = None if X_calibration is None else choose_rows(fitted, X, X_calibration)
-    stored = quantise_estimator(Request(fitted=fitted, rows=fitted.rows(X), calibration=chosen))
+    others = isinstance(fitted, FittedModule)  # an estimator's form holds no Gemm
+    stored = quantise_estimator(Request(fitted=fitted, rows=fitted.rows(X), calibration=chosen, for_others=others))
     asked = Asked(name="openvino_int8", hint="f32", threads=threads, verified=_INT8)
-    return _of_estimator(asked, fitted, stored, X, int8_conditions(chosen))
+    return _of_model(asked, fitted, stored, X, int8_conditions(chosen))
 
 
 def _float(asked: Asked, model: Any, X: Any) -> Scenario:
@@ -93,23 +96,25 @@ def _float(asked: Asked, model: Any, X: Any) -> Scenario:
     require_openvino()
     if is_onnx(model):
         return _of_file(asked, read_source(model), X)
-    fitted = inspect_estimator(model, X)
+    fitted = inspect_model(model, X, asked.name)
     stored = convert_estimator(fitted, fitted.rows(X))
-    return _of_estimator(asked, fitted, stored, X, {"precision": PRECISIONS[asked.hint]})
+    return _of_model(asked, fitted, stored, X, {"precision": PRECISIONS[asked.hint]})
 
 
-def _of_estimator(
-    asked: Asked, fitted: FittedEstimator, stored: CachedModel, X: Any, own_conditions: Mapping[str, str]
+def _of_model(
+    asked: Asked,
+    fitted: FittedEstimator | FittedModule,
+    stored: CachedModel,
+    X: Any,
+    own_conditions: Mapping[str, str],
 ) -> Scenario:
-    rows = evenly_spaced(fitted.rows(X), CHECKED_ROWS)
+    rows = checked_rows(fitted, fitted.rows(X))
     exact = asked.hint == "f32" and not asked.verified  # other precisions differ by nature: flips and budgets tell
 
     def check(outputs: Any) -> Mapping[str, str]:
         parity = agreement(fitted, outputs, fitted.predict(rows))
-        warning = (
-            {"warning": f"the OpenVINO form disagrees with scikit-learn: {parity}"} if exact and parity.gross else {}
-        )
-        return {"parity": f"{parity} from scikit-learn", **warning}
+        gross = f"the OpenVINO form disagrees with {fitted.library}: {parity}"
+        return {"parity": f"{parity} from {fitted.library}", **({"warning": gross} if exact and parity.gross else {})}
 
     key = (stored.sha256, fitted.digest, digest_rows(rows))
     notes = _tried(asked, fitted.kind, stored.path, key, lambda _: [rows], check)
@@ -126,7 +131,8 @@ def _of_estimator(
         model_bytes=stored.bytes,
         size_source="onnx file",
         classifies=fitted.classes is not None,
-        load=lambda: _estimator_predictor(compile_model(stored.path, asked.hint, asked.threads), fitted),
+        load=lambda: _model_predictor(compile_model(stored.path, asked.hint, asked.threads), fitted),
+        reference=fitted.reference,
     )
 
 
@@ -156,7 +162,7 @@ def _of_file(asked: Asked, source: OnnxSource, X: Any) -> Scenario:
     )
 
 
-def _estimator_predictor(compiled: Any, fitted: FittedEstimator) -> EstimatorPredictor:
+def _model_predictor(compiled: Any, fitted: FittedEstimator | FittedModule) -> EstimatorPredictor:
     predict = predict_with(compiled)
     return EstimatorPredictor(lambda batch: predict([batch]), fitted)
 

@@ -49,7 +49,7 @@ def require_openvino() -> None:
         ScenarioUnavailable: names the extra.
     """
     if find_spec("openvino") is None:
-        raise ScenarioUnavailable("OpenVINO is not installed: pip install pytest-hwperf[openvino]")
+        raise ScenarioUnavailable("OpenVINO is not installed: pip install 'pytest-hwperf[openvino]'")
 
 
 def compile_model(model: Path | bytes, hint: str, threads: int, *, profiled: bool = False) -> Any:

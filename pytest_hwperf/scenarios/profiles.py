@@ -133,7 +133,7 @@ def _profiled(model: Path | bytes, threads: int, predictor_of: _PredictorOf, X: 
 
 def parse_operators(profile: str) -> tuple[OperatorTime, ...]:
     """Sum a profile by kind of operator, the slowest first, without its first (warm-up) run."""
-    events = json.loads(profile)
+    events = _events(profile)
     runs = sorted(event["ts"] + event["dur"] for event in events if event["name"] == "model_run")
     calls: dict[str, int] = {}
     times: dict[str, float] = {}

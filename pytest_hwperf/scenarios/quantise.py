@@ -25,6 +25,7 @@ from pytest_hwperf.scenarios.estimators import FittedEstimator, one_line
 from pytest_hwperf.scenarios.onnx import inspect_model, scenario_of
 from pytest_hwperf.scenarios.ort import open_session, rejection_errors, run_all
 from pytest_hwperf.scenarios.prepared import OnnxScenario
+from pytest_hwperf.scenarios.products import without_gemm
 from pytest_hwperf.scenarios.profiles import (
     FLOAT_OPERATORS,
     INTEGER_OPERATORS,
@@ -57,6 +58,7 @@ class Request:
     fitted: FittedEstimator | FittedModule
     rows: Any  # rows of X, for checking
     calibration: Any | None  # rows for static ranges; None = ranges are taken during each call
+    for_others: bool = False  # whether another runtime than ONNX Runtime is to read the form
 
 
 class CalibrationReader:
@@ -118,7 +120,7 @@ def quantise_estimator(request: Request, quantise: Quantiser | None = None) -> C
     checked = checked_rows(request.fitted, request.rows)
     mode = "dynamic" if request.calibration is None else digest_rows(request.calibration)
     original = convert_estimator(request.fitted, request.rows)
-    choices = (*_CHOICES.items(), MATMUL_OPERATORS, original.sha256)
+    choices = (*_CHOICES.items(), MATMUL_OPERATORS, original.sha256, request.for_others)
     key = key_of("int8", _REVISION, mode, *choices, *cache_key_parts(request.fitted, checked))
     stored = load_or_build(key, lambda: _build(request, original, checked, quantise or quantise_with_ort))
     # A refusal is kept too: near the bound, noise in the profile must not make a scenario come and go.
@@ -191,7 +193,8 @@ def int8_conditions(calibration: Any | None) -> dict[str, str]:
 def _build(
     request: Request, original: CachedModel, checked: Any, quantise: Quantiser
 ) -> tuple[bytes, Mapping[str, str]]:
-    source = original.path.read_bytes()
+    content = original.path.read_bytes()
+    source = without_gemm(content) if request.for_others else content
     _require_quantisable(request.fitted, source, original.notes["form"])
     try:
         model = quantise(source, request.calibration)

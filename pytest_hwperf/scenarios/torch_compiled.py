@@ -5,10 +5,8 @@ compiled code lies on disk, so that the folder of compiled code belongs to the m
 begins. Only the processes of pairs, of which no first call is compared, find what those before them have compiled.
 """
 
-import atexit
 import os
 import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
-from pytest_hwperf.host.files import new_folder
+from pytest_hwperf.host.workdirs import folder_of_process
 from pytest_hwperf.host.worker_protocol import SHARES_COMPILED
 from pytest_hwperf.scenarios.cache import folder
 from pytest_hwperf.scenarios.prepared import PreparedScenario
@@ -172,9 +170,7 @@ def compiled_code() -> Path:
 @cache
 def _own_folder() -> Path:
     """Return an empty folder that lasts as long as this process."""
-    place = new_folder(Path(tempfile.gettempdir()), "hwperf-compiled")
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
-    return place
+    return folder_of_process()
 
 
 @contextmanager

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal
 
-from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
+from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.host.nvidia import NvidiaGpus, find_nvidia_gpus
+from pytest_hwperf.scenarios.gpus import require_gpu
 from pytest_hwperf.scenarios.prepared import ArenaScenario, PreparedScenario
 from pytest_hwperf.scenarios.threads import check_threads
 from pytest_hwperf.scenarios.torch_eager import (
@@ -18,6 +19,7 @@ from pytest_hwperf.scenarios.torch_eager import (
 )
 from pytest_hwperf.scenarios.torch_modules import TORCH_REFERENCE, FittedModule, copy_of, inspect_module
 
+_DEVICE = "cuda:0"  # by number: "cuda" alone is the one that the program has chosen last
 _ARENA_CALLS = 3
 Precision = Literal["float32", "float16"]
 
@@ -56,19 +58,17 @@ def check_gpu(name: str, torch: Any, gpus: NvidiaGpus) -> None:
         ScenarioUnavailable: there is no GPU for this process.
         MeasurementError: there is one, and this PyTorch cannot use it.
     """
-    usable, built = torch.cuda.is_available(), torch.version.cuda
-    if not usable and not gpus.models:
-        raise ScenarioUnavailable(f"no NVIDIA GPU: {gpus.why_none}")
-    there = f"{name}: this machine has a GPU ({gpus.name}, driver {gpus.driver})"
+    require_gpu(gpus)
+    there, built = f"{name}: this machine has a GPU ({gpus})", torch.version.cuda
     if not built:
         raise MeasurementError(
             f"{there}, and this PyTorch is built without CUDA: install a build with it, see "
             "https://pytorch.org/get-started/locally"
         )
-    if not usable:
+    if not torch.cuda.is_available():
         raise MeasurementError(
             f"{there}, and PyTorch for CUDA {built} cannot use it: run nvidia-smi, and install a build for this "
-            "driver, or a newer driver"
+            "driver, or a newer driver; start a container with --gpus all"
         )
 
 
@@ -84,9 +84,9 @@ def on_gpu(torch: Any, module: Any, dtype: Any) -> Callable[[Any], Any]:
 
     def predict(batch: Any) -> Any:
         with inference_mode():
-            rows = batch.to("cuda", dtype) if batch.is_floating_point() else batch.to("cuda")
+            rows = batch.to(_DEVICE, dtype) if batch.is_floating_point() else batch.to(_DEVICE)
             outputs = module(rows).cpu()
-        synchronise()
+        synchronise(_DEVICE)
         return outputs
 
     return predict
@@ -118,7 +118,7 @@ def _scenario(name: str, precision: Precision, model: Any, X: Any, threads: int)
         form="eager",
         precision=precision,
         conditions={
-            "gpu": str(torch.cuda.get_device_name(0)),
+            "gpu": str(torch.cuda.get_device_name(_DEVICE)),
             "cuda": str(torch.version.cuda),
             "driver": gpus.driver,
             "tf32": "off",
@@ -135,7 +135,7 @@ def _load(fitted: FittedModule, threads: int, precision: Precision) -> ModulePre
     import torch
 
     dtype = getattr(torch, precision)
-    module = copy_of(fitted).to("cuda", dtype)
+    module = copy_of(fitted).to(_DEVICE, dtype)
     return ModulePredictor(on_gpu(torch, module, dtype), fitted, partial(_computing, threads))
 
 
@@ -152,16 +152,16 @@ def _arena(load: Callable[[], ModulePredictor], X: Any, batch_size: int) -> Mapp
     import torch
 
     torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats(_DEVICE)
+    in_use, held = torch.cuda.memory_allocated(_DEVICE), torch.cuda.memory_reserved(_DEVICE)  # by others, before
     predictor = load()
     with predictor.scope():
         batch = predictor.batches(X, batch_size)[0]
         for _ in range(_ARENA_CALLS):
             predictor.predict(batch)
     return {
-        "arena_in_use": float(torch.cuda.max_memory_allocated() - before),
-        "arena_held": float(torch.cuda.max_memory_reserved()),
+        "arena_in_use": float(torch.cuda.max_memory_allocated(_DEVICE) - in_use),
+        "arena_held": float(torch.cuda.max_memory_reserved(_DEVICE) - held),
     }
 
 

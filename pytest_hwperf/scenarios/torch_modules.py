@@ -17,7 +17,7 @@ TRIED_ROWS = 64  # on which a module is tried, and its other forms are compared 
 _SUM_TOLERANCE = 1e-3  # of a row of probabilities, in float32
 _ROWS_AND_CLASSES = 2  # axes of scores
 _PLAIN = (bool, int, float, str, type(None))  # attributes that belong to the structure of a module
-_EXTRA = "pip install pytest-hwperf[torch]"
+_EXTRA = "pip install 'pytest-hwperf[torch]'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,9 @@ class FittedModule:
     shape: tuple[int, ...]  # of a row
     dtype: str  # of a row: "float32", "int64" or "bool"
     digest: str  # over weights and structure
+
+    library = "PyTorch"  # that its forms are compared with, for sentences
+    reference = TORCH_REFERENCE  # scenario that all others are compared with
 
     @property
     def kind(self) -> str:

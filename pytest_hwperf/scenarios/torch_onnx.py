@@ -98,7 +98,7 @@ def _require_onnxscript() -> None:
         version("onnxscript")
     except PackageNotFoundError as missing:
         raise ScenarioUnavailable(
-            "the ONNX form of a module needs onnxscript: pip install pytest-hwperf[torch]"
+            "the ONNX form of a module needs onnxscript: pip install 'pytest-hwperf[torch]'"
         ) from missing
 
 

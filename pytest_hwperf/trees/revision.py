@@ -11,6 +11,7 @@ from pytest_hwperf.trees.git import GitResult, git
 
 _LONGEST = 1000  # characters of a revision; the names of files and folders, as which git keeps it, end far below
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # SHA-1, SHA-256
+_SINCE = "..."  # between two names: their last common commit
 _NO_REPOSITORY, _NO_COMMIT = "not a git repository", "Needed a single revision"  # as git says it
 
 
@@ -38,12 +39,41 @@ def revision_of(folder: Path | str) -> Revision:
 def resolve(folder: Path, ref: str) -> str:
     """Return the commit that `ref` names in the repository of `folder`.
 
+    `main...`, as in `git diff`, is where the present commit has left `main`, `main...other` where `other` has.
+
     Raises:
-        UsageProblem: no git, no repository, or no such revision; says what is near or how to fetch it.
+        UsageProblem: no git, no repository, no such revision, or no common one; says what is near or how to fetch it.
     """
-    shallow = in_repository(folder, git(folder, "rev-parse", "--is-shallow-repository"))
-    if not ref or ref.startswith("-"):
+    shallow = in_repository(folder, git(folder, "rev-parse", "--is-shallow-repository")) == "true"
+    if not ref or ref.startswith("-") or ref == _SINCE:
         raise UsageProblem(f"{shortened(ref)} is no revision: give a branch, a tag or a commit, such as origin/main")
+    if _SINCE not in ref or len(ref) > _LONGEST:
+        return _resolve_one(folder, ref, shallow=shallow)
+    names = [name or "HEAD" for name in ref.split(_SINCE, 1)]
+    commits = [_resolve_one(folder, name, shallow=shallow, with_history=True) for name in names]
+    base = git(folder, "merge-base", *commits)
+    if not base.code:
+        return base.output
+    if shallow:
+        raise UsageProblem(
+            f"{ref!r}: this shallow clone does not reach back to where {' and '.join(names)} part: get the history "
+            "with `git fetch --unshallow`, or check out with `fetch-depth: 0`"
+        )
+    raise UsageProblem(f"{ref!r}: {' and '.join(names)} have no commit in common; give {names[0]} itself")
+
+
+def _resolve_one(folder: Path, ref: str, *, shallow: bool, with_history: bool = False) -> str:
+    """Return the commit of one name.
+
+    Args:
+        folder: in the repository.
+        ref: a branch, a tag, a commit, or an expression of git for one.
+        shallow: whether the clone lacks history.
+        with_history: whether the commits before it are needed too.
+
+    Raises:
+        UsageProblem: no such revision.
+    """
     if found := _commit_of(folder, ref):
         return found
     if len(ref) > _LONGEST:
@@ -51,8 +81,9 @@ def resolve(folder: Path, ref: str) -> str:
             f"{shortened(ref)} is no revision: a name has {_LONGEST} characters at most; give a branch, a tag or a "
             "commit, such as origin/main, or a folder"
         )
-    if shallow == "true":
-        raise UsageProblem(f"{ref!r} is not in this shallow clone: {_fetched(ref)}, or check out with `fetch-depth: 0`")
+    if shallow:
+        how = _fetched_whole(ref) if with_history else _fetched(ref)
+        raise UsageProblem(f"{ref!r} is not in this shallow clone: {how}, or check out with `fetch-depth: 0`")
     listed = git(folder, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes")
     names = [*(["HEAD"] if _commit_of(folder, "HEAD") else []), *listed.output.split()]
     if not names:
@@ -109,6 +140,13 @@ def _fetched(ref: str) -> str:
     if set(ref) & set("~^@:"):  # counted from another revision, which a server does not do
         return "get the history with `git fetch --unshallow`"
     return f"fetch it with `git fetch --depth=1 origin {ref.removeprefix('origin/')}` and give FETCH_HEAD instead"
+
+
+def _fetched_whole(ref: str) -> str:
+    branch = ref.removeprefix("origin/")
+    return (
+        f"fetch it with `git fetch --unshallow origin {branch}:refs/remotes/origin/{branch}` and give origin/{branch}"
+    )
 
 
 def _near(ref: str, names: list[str]) -> str:

@@ -12,6 +12,8 @@ import pytest
 from pytest_hwperf.cli import USAGE, load, main
 from pytest_hwperf.cli.load_report import INTERRUPTED, NOT_SERVED, OK, UNDECIDED
 from pytest_hwperf.core.loads import Load
+from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerTask, decode_result, encode
 from pytest_hwperf.loads.schedule import schedule
 from pytest_hwperf.loads.times import Times
 from pytest_hwperf.measure.subjects import Subject, subject_of_callable
@@ -20,6 +22,7 @@ CALL = """
 import threading
 def call(rows=None): pass
 def broken(): 1 / 0
+async def waits(): pass
 def fails(): 1 / (threading.current_thread() is threading.main_thread())
 """
 
@@ -180,3 +183,44 @@ def test_what_cannot_be_meant_is_a_usage_error(
 ) -> None:
     assert USAGE == main(["load", *arguments])
     assert said in capsys.readouterr().err
+
+
+def test_async_functions_are_tasks_and_take_no_processes(capsys: pytest.CaptureFixture[str]) -> None:
+    load = ["load", "loaded_here:waits", "--kind=offline", "--calls=60", "--in-flight=2"]
+
+    assert main(load) in (OK, UNDECIDED)
+    assert "tasks, at most 2 at once" in " ".join(capsys.readouterr().out.split())
+    assert USAGE == main([*load, "--carriers=processes"])
+    assert "leave carriers= out" in capsys.readouterr().err
+
+
+def test_processes_make_the_calls_of_a_function(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is this command again, where it finds its task."""
+
+    def run(asked: Load, task: WorkerTask, command: Command, times: Times) -> float:
+        assert ("load", 2) == (task.role, asked.processes)
+        assert ["load", "loaded_here:call", *given] == [*command.arguments]
+        for number in range(60):
+            times.note(number, 0.0, 0.0, 0.001 * (number + 1))
+        return 0.1
+
+    monkeypatch.setattr(load, "run_by_processes", run)
+    given = ["--kind=offline", "--calls=60", "--in-flight=2", "--carriers=processes"]
+
+    assert OK == main(["load", "loaded_here:call", *given])
+    assert "60 calls due at once, 2 processes" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_process_that_is_asked_for_a_share_replies_and_shows_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "begin").write_text("0.0", encoding="ascii")
+    task = WorkerTask(role="load", reply_to=str(tmp_path / "0" / "result.json"))
+    monkeypatch.setenv(ENVIRONMENT, encode(task))
+    ended = main(["load", "loaded_here:call", "--kind=offline", "--calls=9", "--in-flight=2", "--carriers=processes"])
+    result = decode_result((tmp_path / "0" / "result.json").read_bytes())
+
+    assert (OK, "") == (ended, capsys.readouterr().out)
+    assert 9 == len(result.series["due"])

@@ -4,6 +4,7 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli.output import width
 from pytest_hwperf.core.budgets import parse_budget_lines, parse_margin_lines
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS
@@ -11,6 +12,17 @@ from pytest_hwperf.core.records import Comparison, Estimate, Policy, replace
 from pytest_hwperf.core.units import show_change
 from pytest_hwperf.core.verdicts import judge_comparison
 from pytest_hwperf.reports.cells import _change
+
+
+@pytest.mark.parametrize(("columns", "expected"), [("80", 80), ("120", 120), ("", 100)])
+def test_tables_are_as_wide_as_the_terminal_or_as_columns_says(
+    monkeypatch: pytest.MonkeyPatch, columns: str, expected: int
+) -> None:
+    """An output that is no terminal has 100 columns."""
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr("os.get_terminal_size", lambda _: (_ for _ in ()).throw(OSError))
+
+    assert expected == width()
 
 
 @pytest.mark.parametrize(

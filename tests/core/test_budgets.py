@@ -47,9 +47,11 @@ def test_every_keyword_of_the_public_interface_is_known() -> None:
         "probability_diff_mean",
         "memory_max_mb",
         "memory_leak_max_kb",
+        "gpu_memory_max_mb",
         "model_size_max_mb",
         "cpu_time_max_ms",
         "cpu_max_percent",
+        "gpu_max_percent",
         "instructions_max",
         "energy_budget_mj",
         "goodput_min_qps",
@@ -63,6 +65,8 @@ def test_every_keyword_of_the_public_interface_is_known() -> None:
         ("memory_max_mb", 10, "memory", "p50", 10e6),  # MB = 10^6 B
         ("energy_budget_mj", 2.0, "energy", "mean", 0.002),  # mJ → J
         ("throughput_min_qps", 5000, "throughput", "mean", 5000.0),
+        ("gpu_memory_max_mb", 10, "gpu_memory", "p50", 10e6),
+        ("gpu_max_percent", 80, "gpu_utilisation", "mean", 0.8),
         ("cpu_max_percent", 50, "cpu_utilisation", "mean", 0.5),
         ("accuracy_min", 0.85, "accuracy", "mean", 0.85),
     ],

@@ -1,11 +1,12 @@
 """Loads: their markers, their schedules, and what their times say."""
 
 import heapq
+import math
 import random
 from array import array
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import mean, stdev
 from typing import Any
 
@@ -14,18 +15,20 @@ import pytest
 from pytest_hwperf.core.budgets import parse_budgets
 from pytest_hwperf.core.early_stopping import early_stopping, fewest_calls
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.load_plans import parse_load
 from pytest_hwperf.core.load_windows import rates, why_degrading, why_unsteady
 from pytest_hwperf.core.loads import (
     Load,
     Served,
     bound_of,
     next_rate,
-    parse_load,
     piece_of,
+    share_of_one,
     undelayed,
     why_not_served,
     why_unsure,
 )
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.loads.schedule import schedule
 
 SERVER = Load(kind="server", qps=500, seconds=20, seed=3)
@@ -147,7 +150,7 @@ def test_nothing_is_said_of_no_calls() -> None:
     assert why_not_served(SERVER, none) is None
     assert why_unsure(none, None) is None
     assert why_degrading(SERVER, none) is None
-    assert str(why_unsteady(SERVER, none)).startswith("no steady state")
+    assert str(why_unsteady(SERVER, none)).startswith("0 calls cannot show a steady state, 21 can")
 
 
 @pytest.mark.parametrize("highest", [3.0, 70.0, 1234.0])
@@ -180,6 +183,17 @@ def test_a_load_says_what_it_is() -> None:
     assert not parse_load({"kind": "concurrency", "in_flight": 4}).is_open
 
 
+def test_processes_are_a_condition_and_one_of_them_carries_its_share() -> None:
+    load = parse_load({"kind": "server", "qps": 200, "in_flight": 4, "carriers": "processes"})
+    one = share_of_one(load)
+
+    assert str(load) == "server qps=200 seconds=2 seed=1 in_flight=4 carriers=processes"
+    assert (4, 0) == (load.processes, one.processes)
+    assert (50, 1) == (one.qps, one.at_once(waiting=False))
+    assert 250 == share_of_one(parse_load({"kind": "offline", "in_flight": 4, "carriers": "processes"})).calls
+    assert SERVER == share_of_one(SERVER)
+
+
 @pytest.mark.parametrize(
     ("keywords", "said"),
     [
@@ -194,6 +208,16 @@ def test_a_load_says_what_it_is() -> None:
             {"kind": "concurrency"},
             "hwload: a concurrency load needs in_flight=, the calls at once, such as in_flight=4",
         ),
+        ({"kind": "offline", "carriers": "proceses"}, "hwload: carriers='proceses'. Did you mean 'processes'? *"),
+        (
+            {"kind": "offline", "carriers": "processes"},
+            "hwload: carriers='processes' needs in_flight=, how many, such as in_flight=4",
+        ),
+        (
+            {"kind": "offline", "carriers": "processes", "in_flight": 2, "url": "http://a/b"},
+            "hwload: carriers='processes': requests only wait, and are tasks of one loop: leave it out",
+        ),
+        ({"kind": "single_stream", "carriers": "threads"}, "hwload: carriers= says nothing of a single_stream load.*"),
         ({"kind": "offline", "url": "ftp://a/b"}, "hwload: url='ftp://a/b': an address, such as http://127.0.0.1:*"),
         ({"kind": "offline", "url": 5}, "hwload: url=5: an address, such as *"),
         ({"kind": "server", "qps": -2}, "hwload: qps=-2: a number from 0.001 to 1e+06"),
@@ -235,26 +259,85 @@ def all_at_once(calls: int) -> Served:
 
 
 def test_a_load_that_slows_down_has_no_steady_state_and_says_by_how_much() -> None:
+    """The middles of the first and the last third of 0 .. 1098 calls are 732 apart: 1.92 over 1.18."""
     times = closed(lambda number: 0.001 * (1 + number / 1000))
+    unsteady, reason = why_unsteady(LOOP, times), why_degrading(LOOP, times)
 
-    assert str(why_unsteady(LOOP, times)).startswith("no steady state: the last three of 6 windows differ by a factor")
-    reason = why_degrading(LOOP, times)
+    assert unsteady is not None
+    assert unsteady.numbers["ratio"] == pytest.approx(1.65, rel=0.05)
+    assert 1.4 < unsteady.numbers["low"] < unsteady.numbers["ratio"]
     assert reason is not None
     assert reason.numbers["rise"] == pytest.approx(times.latencies[-1] - times.latencies[0], rel=0.1)
 
 
 def test_median_latency_is_asked_where_the_rate_is_that_of_the_schedule() -> None:
-    times = served(SERVER, lambda start: 0.0005 if start < 18 else 0.0007)
+    times = served(SERVER, lambda start: 0.0005 if start < 13 else 0.0007)
 
     assert "median latency" in str(why_unsteady(SERVER, times))
 
 
-def test_an_empty_window_is_not_steady() -> None:
+def test_of_calls_that_are_due_at_once_the_rate_is_asked() -> None:
+    load, slower = Load(kind="offline", calls=900), all_at_once(900)
+    slower = replace(slower, ended=array("d", (end if end < 0.6 else 2 * end - 0.6 for end in slower.ended)))
+
+    assert "by a factor of 2.00 (lower bound 2.00) in seconds per" in str(why_unsteady(load, slower))
+
+
+def test_a_third_without_a_completed_call_is_not_steady() -> None:
     times = closed(lambda number: 1.5 if number == 600 else 0.001, seconds=2.2)
 
-    assert "one of the last three has no completed call" in str(
+    assert "a third of the load has no completed call" in str(
         why_unsteady(Load(kind="single_stream", seconds=2.2), times)
     )
+
+
+@pytest.mark.parametrize(("calls", "kinds"), [(20, ["few calls"]), (21, [])])
+def test_a_steady_state_takes_as_many_calls_as_a_bound_of_thirds(calls: int, kinds: list[str]) -> None:
+    found = why_unsteady(LOOP, closed(lambda _: 2.0 / calls, seconds=1.99))
+
+    assert kinds == ([found.kind] if found else [])
+
+
+LOADS = 60
+
+
+def noisy(chance: random.Random, calls: int, spread: float, drift: Callable[[float], float]) -> Served:
+    """Make calls one after the other whose times are lognormal; `drift` gives a factor at each share of the load."""
+    times = iter([math.exp(chance.gauss(0, spread)) * drift(number / calls) for number in range(calls)])
+    due = [0.0, *accumulate(times)]
+    return Served(due=array("d", due[:-1]), issued=array("d", due[:-1]), ended=array("d", due[1:]))
+
+
+def alarms(load: Load, serve: Callable[[], Served]) -> int:
+    return sum(why_unsteady(load, serve()) is not None for _ in range(LOADS))
+
+
+ENDLESS = Load(kind="single_stream", seconds=1e6)
+
+
+@pytest.mark.parametrize(("calls", "spread"), [(30, 0.1), (100, 0.5), (600, 0.5)])
+def test_a_steady_load_is_rarely_called_unsteady(calls: int, spread: float) -> None:
+    """One of a hundred at most, also where calls differ much and are few: windows then differ by chance."""
+    chance = random.Random(11)
+
+    assert alarms(ENDLESS, lambda: noisy(chance, calls, spread, lambda _: 1.0)) <= 1
+
+
+@pytest.mark.parametrize(("utilisation", "calls"), [(0.1, 200), (0.5, 400)])
+def test_a_queue_is_no_drift(utilisation: float, calls: int) -> None:
+    """Its calls depend on each other, those of an M/M/1 server at half of its rate for some 12 calls."""
+    load = Load(kind="server", qps=1000 * utilisation, seconds=calls / (1000 * utilisation))
+    seeds, chance = iter(range(LOADS)), random.Random(11)
+
+    assert alarms(load, lambda: served(replace(load, seed=next(seeds)), lambda _: chance.expovariate(1000))) <= 2
+
+
+@pytest.mark.parametrize("drift", [lambda at: 1.3 if at > 2 / 3 else 1.0, lambda at: 1.0 + 0.3 * at])
+def test_a_drift_of_30_percent_is_found(drift: Callable[[float], float]) -> None:
+    """A step, and a steady rise, of calls that differ by 10 %."""
+    chance = random.Random(11)
+
+    assert alarms(ENDLESS, lambda: noisy(chance, 1800, 0.1, drift)) >= LOADS - 2
 
 
 def test_noise_is_no_degradation() -> None:

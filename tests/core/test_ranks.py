@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -16,6 +16,8 @@ from pytest_hwperf.core.ranks import (
     hodges_lehmann,
     is_tail,
     rank_count,
+    rank_sum_count,
+    shift_bound,
     sign_flip_bounds,
     sign_flip_p,
     signed_rank_p,
@@ -213,3 +215,19 @@ def test_too_many_values_for_an_exact_sum_are_refused() -> None:
 )
 def test_the_tail_begins_at_the_ninetieth_percentile(statistic: str, tail: bool) -> None:
     assert tail == is_tail(statistic)
+
+
+def test_the_bound_of_a_shift_is_that_of_the_rank_sum_test() -> None:
+    """Critical values of U, one-sided: 27 of ten and ten at 0.05, 19 at 0.01; one of the 70 orders of four and four."""
+    assert [28, 20] == [rank_sum_count(10, 10, alpha) for alpha in (0.05, 0.01)]
+    assert shift_bound([5, 6, 7, 8], [1, 2, 3, 4], 1 / 70) == 1
+    assert shift_bound([5, 6, 7, 8], [1, 2, 3, 4], 1 / 71) is None
+    assert shift_bound([5, 6, 70, 8], [1, 2, 3, 4], 2 / 70) == 2
+
+
+def test_every_order_of_a_rank_sum_is_counted() -> None:
+    orders = [sum(rank - at for at, rank in enumerate(ranks)) for ranks in combinations(range(7), 3)]
+    below = [sum(u <= most for u in orders) / len(orders) for most in range(13)]
+
+    for most, share in enumerate(below):
+        assert rank_sum_count(3, 4, share) == most + 1

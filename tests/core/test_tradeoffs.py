@@ -1,78 +1,214 @@
-"""INT8 that does not pay is said plainly, and never by noise."""
+"""Requirements, Pareto sets, scores and composites: known answers, and what noise leaves undecided."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Sequence
 
 import pytest
 from fakes import records as fake
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pytest_hwperf.core.records import Estimate, Judgement, replace
-from pytest_hwperf.core.tradeoffs import slower_than_fp32
+from pytest_hwperf.core.budgets import parse_budgets
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
+from pytest_hwperf.core.records import Estimate
+from pytest_hwperf.core.tradeoffs import (
+    ACCURACY,
+    DIMENSIONS,
+    MEMORY,
+    WEIGHTS,
+    Candidate,
+    answers,
+    best_by,
+    composite,
+    dimensions_of,
+    meets,
+    pareto,
+    parse_weights,
+    score,
+    ties,
+    weights_of,
+)
 
-ALIKE = {"form": "MatMul", "threads": "1", "batch_size": "16", "load": "single_stream", "data": "ab"}
+KEYS = tuple(DIMENSIONS.values())
+BUDGETS = parse_budgets({"latency_p50_ms": 10, "accuracy_min": 0.8, "memory_max_mb": 4})
 
 
-def judged(
-    scenario: str,
-    precision: str,
-    us: tuple[float, float | None, float | None] | None,
-    conditions: Mapping[str, str] | None = None,
-) -> Judgement:
-    """Return a scenario whose median of a call, with its interval, is so many microseconds."""
-    run = fake.run(test=f"t.py::t[{scenario}]", scenario=scenario)
-    found: tuple[Estimate, ...] = ()
-    if us:
-        value, low, high = (None if one is None else one * 1e-6 for one in us)
-        found = (fake.estimate(value or 0.0, low, high, 100),)
-    return Judgement(
-        run=replace(run, conditions={**(ALIKE if conditions is None else conditions), "precision": precision}),
-        figures=tuple(fake.figure(at=one) for one in found),
-        verdicts=(),
+def near(value: float, noise: float = 0.0) -> Estimate:
+    return fake.estimate(value, value * (1 - noise), value * (1 + noise), 100)
+
+
+def candidate(  # noqa: PLR0913 - as many dimensions, and what blurs them
+    name: str,
+    accuracy: float | None = 0.9,
+    latency_ms: float = 1.0,
+    memory_mb: float = 1.0,
+    energy_mj: float | None = 1.0,
+    *,
+    noise: float = 0.0,
+    rows: int = 1,
+) -> Candidate:
+    values = {
+        ACCURACY: accuracy,
+        MEDIAN_LATENCY: latency_ms * 1e-3,
+        MEMORY: memory_mb * 1e6,
+        DIMENSIONS["energy"]: None if energy_mj is None else energy_mj * 1e-3,
+    }
+    found = {key: near(value, noise) for key, value in values.items() if value is not None}
+    return Candidate(name=name, values=found, rows=rows)
+
+
+def named(candidates: Sequence[Candidate]) -> list[str]:
+    return [one.name for one in candidates]
+
+
+def test_each_violation_has_its_share() -> None:
+    found = answers(candidate("a", accuracy=0.6, latency_ms=12, memory_mb=3), BUDGETS)
+
+    assert ["failed", "failed", "passed"] == [one.outcome for one in found]
+    assert [0.2, 0.25, 0.0] == pytest.approx([one.excess for one in found])
+    assert not meets(found)
+
+
+def test_an_undecided_requirement_bars_by_its_value_alone() -> None:
+    missed, kept = (answers(candidate("a", latency_ms=ms, noise=0.1), BUDGETS[:1]) for ms in (10.5, 9.5))
+
+    assert ["inconclusive", "inconclusive"] == [missed[0].outcome, kept[0].outcome]
+    assert [False, True] == [meets(missed), meets(kept)]
+
+
+def test_what_is_unmeasured_bars_nothing_and_is_said() -> None:
+    found = answers(candidate("a", accuracy=None), BUDGETS)
+
+    assert ["passed", "unmeasured", "passed"] == [one.outcome for one in found]
+    assert meets(found)
+
+
+@pytest.mark.parametrize(("memory_mb", "excess"), [(1.0, math.inf), (0.0, 0.0)])
+def test_a_limit_of_nothing_is_missed_without_end(memory_mb: float, excess: float) -> None:
+    (found,) = answers(candidate("a", memory_mb=memory_mb), parse_budgets({"memory_max_mb": 0}))
+
+    assert excess == found.excess
+
+
+def test_dimensions_that_one_lacks_are_left_out_for_all() -> None:
+    there, lacking = dimensions_of([candidate("a"), candidate("b", energy_mj=None, accuracy=None)])
+
+    assert ["latency", "memory"] == list(there)
+    assert {"accuracy": ["b"], "energy": ["b"]} == lacking
+    assert {"latency": 0.5, "memory": 0.5} == weights_of(WEIGHTS, there)
+    assert {} == weights_of({"accuracy": 1.0}, there)
+
+
+def test_the_pareto_set_has_what_none_beats() -> None:
+    fast, right, worse = candidate("fast", 0.8, 1), candidate("right", 0.9, 2), candidate("worse", 0.8, 2)
+
+    assert ["fast", "right"] == named(pareto([fast, right, worse], KEYS))
+
+
+def test_noise_dominates_nobody() -> None:
+    close = [candidate("a", latency_ms=1.0, noise=0.05), candidate("b", latency_ms=1.02, noise=0.05)]
+
+    assert ["a", "b"] == named(pareto(close, KEYS))
+    assert ["a"] == named(pareto([candidate("a", latency_ms=1.0), candidate("b", latency_ms=1.02)], KEYS))
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.floats(0.1, 10)] * 4, st.floats(0, 0.3)),
+        min_size=1,
+        max_size=6,
     )
+)
+def test_a_pareto_set_is_never_empty(rows: list[tuple[float, float, float, float, float]]) -> None:
+    """Dominance is an order of the values, which noise only takes pairs from."""
+    candidates = [candidate(str(n), *row[:4], noise=row[4]) for n, row in enumerate(rows)]
+
+    assert pareto(candidates, KEYS)
 
 
-FP32 = judged("onnx_fp32", "float32", (10.0, 9.9, 10.0))
+def test_latency_is_compared_per_row() -> None:
+    single, batched = candidate("single", latency_ms=1), candidate("batched", latency_ms=8, rows=16)
+
+    assert ["batched"] == named(best_by([single, batched], MEDIAN_LATENCY))
 
 
-def test_int8_that_is_slower_is_named_with_both_medians() -> None:
-    (found,) = slower_than_fp32([FP32, judged("onnx_int8", "int8 static", (12.0, 11.9, 12.1))])
+def test_an_open_interval_is_better_than_nothing() -> None:
+    known, value = candidate("a"), fake.estimate(0.0001, None, None, 1)
+    open_ended = Candidate(name="b", values={**candidate("b").values, MEDIAN_LATENCY: value}, rows=2)
 
-    assert "t.py::t[onnx_int8]: onnx_int8 takes 12.0 µs, onnx_fp32 10.0 µs (+20.0 %)" == str(found)
-    assert ("slower than fp32", "onnx_int8") == (found.kind, found.texts["scenario"])
+    assert ["b", "a"] == named(best_by([known, open_ended], MEDIAN_LATENCY))
+
+
+def test_ties_of_the_best_are_named_behind_it() -> None:
+    candidates = [candidate("a", 0.90, noise=0.02), candidate("b", 0.91, noise=0.02), candidate("c", 0.5, noise=0.02)]
+
+    assert ["b", "a"] == named(best_by(candidates, ACCURACY))
+
+
+def test_the_composite_of_known_values() -> None:
+    assert 0.788 == pytest.approx(composite(candidate("a", 0.854, 0.068, 2.41, 0), WEIGHTS), abs=5e-4)
+
+
+def test_a_score_is_a_geometric_mean_of_ratios() -> None:
+    """Twice as accurate, four times as fast, the same otherwise: 2^0.4 x 4^0.2 = 2^0.8."""
+    reference, other = candidate("r", 0.4, 4), candidate("o", 0.8, 1)
+    found = score(other, reference, WEIGHTS)
+    assert found is not None
+
+    assert pytest.approx(100 * 2**0.8) == found.value == found.low == found.high
+    itself = score(reference, reference, WEIGHTS)
+    assert itself is not None
+    assert (100.0, 100.0, 100.0) == (itself.value, itself.low, itself.high)
+
+
+def test_a_score_turns_around_with_its_reference() -> None:
+    one, other = candidate("a", 0.7, 3, 2, 5), candidate("b", 0.8, 1, 4, 2)
+    there, back = score(one, other, WEIGHTS), score(other, one, WEIGHTS)
+    assert there is not None
+    assert back is not None
+
+    assert pytest.approx(1e4) == there.value * back.value
+
+
+def test_a_value_of_nothing_has_no_score() -> None:
+    assert score(candidate("a", energy_mj=0), candidate("b"), WEIGHTS) is None
+
+
+def test_the_band_of_a_score_makes_ties() -> None:
+    """10 % on each of four values of both sides: sqrt(2 (0.4^2 + 3 x 0.2^2)) x 0.1 = 7.5 %."""
+    reference = candidate("r", noise=0.1)
+    found = [score(candidate("c", latency_ms=ms, noise=0.1), reference, WEIGHTS) for ms in (1.0, 1.5, 3.0)]
+    scores = [one for one in found if one]
+
+    assert math.exp(0.1 * math.sqrt(2 * (0.16 + 0.12))) == pytest.approx((scores[0].high or 0) / scores[0].value)
+    assert [True, True, False] == ties(scores)
+
+
+def test_an_unknown_band_is_a_tie() -> None:
+    value = fake.estimate(0.01, None, 0.02, 1)
+    open_ended = Candidate(name="b", values={**candidate("b").values, MEDIAN_LATENCY: value})
+    scores = [score(one, candidate("r"), WEIGHTS) for one in (candidate("a"), open_ended)]
+
+    assert scores[1] is not None
+    assert (None, None) == (scores[1].low, scores[1].high)
+    assert [True, True] == ties([one for one in scores if one])
+
+
+def test_weights_are_normalised() -> None:
+    assert {"accuracy": 0.75, "latency": 0.25} == parse_weights(["accuracy=3", "latency=1"])
+    assert WEIGHTS == pytest.approx(parse_weights([]))
 
 
 @pytest.mark.parametrize(
-    "us",
+    ("text", "complaint"),
     [
-        (8.0, 7.9, 8.1),  # faster
-        (12.0, 9.8, 14.0),  # its interval holds what FP32 takes
-        (10.15, 10.1, 10.2),  # apart, but by less than 2 %
-        (12.0, None, 14.0),  # no lower bound
-        None,  # not timed
+        ("acuracy=1", "unknown dimension. Did you mean 'accuracy'"),
+        ("accuracy", "a number of at least 0"),
+        ("accuracy=-1", "a number of at least 0"),
+        ("accuracy=0", "at least one weight above 0"),
     ],
 )
-def test_int8_that_may_be_as_fast_is_not_named(us: tuple[float, float | None, float | None] | None) -> None:
-    assert not [*slower_than_fp32([FP32, judged("onnx_int8", "int8 dynamic", us)])]
-
-
-def test_without_an_upper_bound_of_fp32_nothing_is_said() -> None:
-    int8 = judged("onnx_int8", "int8 static", (12.0, 11.9, 12.1))
-
-    assert not [*slower_than_fp32([judged("onnx_fp32", "float32", (10.0, 9.9, None)), int8])]
-    assert not [*slower_than_fp32([judged("onnx_fp32", "float32", None), int8])]
-
-
-@pytest.mark.parametrize(
-    "conditions", [{**ALIKE, "form": "default"}, {**ALIKE, "batch_size": "1"}, {**ALIKE, "threads": "2"}, {}]
-)
-def test_only_what_differs_in_precision_alone_is_compared(conditions: Mapping[str, str]) -> None:
-    """The estimator in scikit-learn has no form: whatever it takes, it is no FP32 model of the same runtime."""
-    int8 = judged("onnx_int8", "int8 static", (12.0, 11.9, 12.1))
-
-    assert not [*slower_than_fp32([judged("other", "float32", (10.0, 9.9, 10.0), conditions), int8])]
-
-
-def test_scenarios_without_a_form_are_not_compared_with_each_other() -> None:
-    conditions = {name: value for name, value in ALIKE.items() if name != "form"}
-    int8 = judged("own_int8", "int8", (12.0, 11.9, 12.1), conditions)
-
-    assert not [*slower_than_fp32([judged("sklearn_fp32", "float32", (10.0, 9.9, 10.0), conditions), int8])]
+def test_weights_that_cannot_be_meant(text: str, complaint: str) -> None:
+    with pytest.raises(UsageProblem, match=complaint):
+        parse_weights([text])

@@ -14,6 +14,7 @@ from pytest_hwperf.core.units import (
     show_change,
     show_interval,
     show_limit,
+    show_measured,
     show_number,
 )
 
@@ -39,6 +40,15 @@ def test_a_quantity_is_shown_in_the_unit_that_reads_well(value: float, unit: str
 
 def test_an_interval_is_shown_in_the_unit_of_its_value() -> None:
     assert show_interval(1.2e-3, 9e-4, 1.5e-3, "s") == "1.20 ms (0.900 .. 1.50)"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"), [(0.0, "s", "< clock step"), (0.0, "B", "0 B"), (2e-8, "s", "20.0 ns")]
+)
+def test_no_measured_time_is_shown_as_nothing(value: float, unit: str, shown: str) -> None:
+    """A call that is shorter than a step of its clock reads as 0; a leak or a size may really be 0."""
+    assert shown == show_measured(value, unit)
+    assert (shown if unit == "s" and not value else f"{shown} (") in show_interval(value, value, value, unit)
 
 
 def test_an_open_end_is_a_question_mark() -> None:

@@ -105,6 +105,26 @@ def test_an_undecided_budget_says_so_whatever_it_does(
     assert [reported] == [str(one) for one in verdict.decided_by]
 
 
+def test_a_load_in_doubt_is_no_question_of_its_limit() -> None:
+    """Its point is far from the limit, which says nothing of what the load may come to."""
+    doubt = state("no steady state", ratio=1.5, low=1.2, what="median latency")
+    found = figure(0.0001, 0.0001, None)
+    verdict = judge_budget(
+        run(), [replace(found, estimate=replace(found.estimate, warnings=(doubt,)))], BUDGET, Policy()
+    )
+
+    assert (verdict.outcome, verdict.fails) == ("inconclusive", False)
+    assert "no steady state: thirds of the load differ" in verdict.reason
+    assert ["doubted point"] == [one.kind for one in verdict.decided_by]
+    assert "coin toss" not in verdict.reason
+
+
+def test_a_bound_that_is_missing_puts_no_point_near_the_limit() -> None:
+    (decision,) = judge_budget(run(), [figure(0.0001, 0.0001, None)], BUDGET, Policy()).decided_by
+
+    assert "point" == decision.kind
+
+
 @pytest.mark.parametrize(
     ("retried", "outcome", "said_of_them"),
     [

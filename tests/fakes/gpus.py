@@ -33,7 +33,7 @@ class FakeTorch:
         self.version = SimpleNamespace(cuda=built)
         self.cuda = SimpleNamespace(
             is_available=lambda: available,
-            synchronize=lambda: self.events.append("synchronise"),
+            synchronize=lambda device: self.events.append(f"synchronise {device}"),
         )
 
     @contextmanager

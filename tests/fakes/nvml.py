@@ -42,6 +42,14 @@ class Running:
 
 
 @dataclass(slots=True)
+class Utilisation:
+    """Percent of the latest sample period."""
+
+    gpu: int
+    memory: int
+
+
+@dataclass(slots=True)
 class Value:
     """The union of a field's value; only the member that the driver fills is there."""
 
@@ -63,6 +71,7 @@ class FakeBoard:
     name: str = "NVIDIA A100-SXM4-40GB"
     millijoules: int = 5_000_000
     milliwatts: int = 60_000
+    busy: int = 0  # percent of the latest sample period
     mig: bool | None = False  # None: the board knows no MIG
     processes: list[Running] = field(default_factory=list)
     instances: list[str] = field(default_factory=list)  # UUIDs of MIG instances
@@ -137,6 +146,13 @@ class FakeNvml:
     def nvmlDeviceGetComputeRunningProcesses(self, handle: FakeBoard) -> list[Running]:
         return list(self._asked(handle, "nvmlDeviceGetComputeRunningProcesses").processes)
 
+    def nvmlDeviceGetUtilizationRates(self, handle: FakeBoard) -> Utilisation:
+        """With MIG, the rates of a board are not supported."""
+        board = self._asked(handle, "nvmlDeviceGetUtilizationRates")
+        if board.mig:
+            raise NVMLError(NOT_SUPPORTED)
+        return Utilisation(board.busy, board.busy // 2)
+
     def nvmlDeviceGetMigMode(self, device: FakeBoard) -> list[int]:
         mode = self._asked(device, "nvmlDeviceGetMigMode").mig
         if mode is None:
@@ -163,6 +179,7 @@ class FakeTorchCuda:
         self.present = present
         self.waited: list[int] = []
         self.failure = ""
+        self.peaks: dict[int, int] = {}  # of a device, where it has held more than it holds
 
     def is_initialized(self) -> bool:
         return self.initialised
@@ -178,6 +195,15 @@ class FakeTorchCuda:
         if held is None:
             raise RuntimeError("CUDAPluggableAllocator does not yet support getDeviceStats")
         return held
+
+    def memory_allocated(self, device: int) -> int:
+        return self.memory_reserved(device)
+
+    def max_memory_allocated(self, device: int) -> int:
+        return max(self.memory_reserved(device), self.peaks.get(device, 0))
+
+    def reset_peak_memory_stats(self, device: int) -> None:
+        self.peaks.pop(device, None)
 
     def memory_stats(self, device: int) -> dict[str, int]:
         """Tell how often memory was taken: once for each byte of it."""

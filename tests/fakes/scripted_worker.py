@@ -29,6 +29,8 @@ from pytest_hwperf.pairs.turns import Turns
 
 
 class Scripted:
+    pace_s = 0.0
+
     def __init__(self, script: Mapping[str, Any], start: int, node: str) -> None:
         self._script = script
         self._ends_here = script.get("ends_at", node) == node

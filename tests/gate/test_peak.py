@@ -55,3 +55,16 @@ def test_slow_rates_take_as_long_as_the_percentile_needs_calls() -> None:
 def test_nothing_is_served_where_a_try_would_take_an_hour_or_the_search_has_halved_enough() -> None:
     with pytest.raises(UsageProblem, match=r"nothing is served within 20 ms even at 0\.0488"):
         search(0).search()
+
+
+def test_a_rate_that_the_generator_itself_does_not_keep_says_so() -> None:
+    def run(load: Load) -> Served:
+        due = schedule(load)
+        late = array("d", (moment + (0.5 if load.qps > 1000 else 0.0) for moment in due))
+        return Served(due=due, issued=late, ended=array("d", (moment + 0.001 for moment in late)))
+
+    asked = PeakSearch(load=Load(kind="server", qps=800, seconds=1), q=0.95, within_s=0.02, run=run)
+    asked.search()
+
+    assert all((one.doubt is None) == one.kept for one in asked.tries)
+    assert "calls were issued up to 500 ms late by the generator" in str(asked.tries[1].doubt)

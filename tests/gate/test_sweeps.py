@@ -130,7 +130,10 @@ def test_ctrl_c_keeps_what_was_measured() -> None:
 
 
 def test_ctrl_c_in_the_rehearsal_keeps_nothing() -> None:
-    assert [(), (), ()] == [row.figures for row in swept(Model(interrupt_at=2), points()).sweep.rows]
+    found = swept(Model(interrupt_at=2), points())
+
+    assert [(), (), ()] == [row.figures for row in found.sweep.rows]
+    assert ["interrupted: 0 whole rounds of 6 before it"] == [str(note) for note in found.sweep.notes]
 
 
 def test_what_disturbed_the_machine_is_noted() -> None:

@@ -54,4 +54,37 @@ def test_a_machine_without_says_where_it_was_looked_for(tmp_path: Path) -> None:
     found = find_nvidia_gpus({}, tmp_path)
 
     assert ((), "") == (found.models, found.driver)
-    assert f"there is none in {tmp_path}/proc/driver/nvidia/gpus" == found.why_none
+    assert f"there is none in {tmp_path}/proc/driver/nvidia/gpus, and no {tmp_path}/dev/nvidia0" == found.why_none
+
+
+def touched(root: Path, *files: str) -> Path:
+    for file in files:
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_text("535.183.06\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("files", "count", "driver"),
+    [
+        (("dev/nvidia0", "dev/nvidia1", "dev/nvidiactl", "sys/module/nvidia/version"), 2, "535.183.06"),
+        (("dev/nvidiactl", "dev/nvidia-uvm", "dev/nvidia-caps/nvidia-cap1"), 0, ""),  # devices of the driver itself
+        (("dev/dxg", "usr/lib/wsl/lib/libcuda.so.1"), 1, ""),
+        (("dev/dxg",), 0, ""),  # a GPU of another maker
+    ],
+    ids=["a sandbox", "a container without a GPU", "WSL", "WSL without CUDA"],
+)
+def test_devices_show_it_where_the_driver_has_no_folder(
+    tmp_path: Path, files: tuple[str, ...], count: int, driver: str
+) -> None:
+    found = find_nvidia_gpus({}, touched(tmp_path, *files))
+
+    assert (("NVIDIA GPU",) * count, driver) == (found.models, found.driver)
+    assert bool(found.why_none) == (count == 0)
+
+
+def test_a_gpu_is_named_with_its_driver_if_that_is_known(tmp_path: Path) -> None:
+    named = find_nvidia_gpus({}, machine(tmp_path, "Tesla T4"))
+    nameless = find_nvidia_gpus({}, touched(tmp_path / "other", "dev/nvidia0"))
+
+    assert ("Tesla T4, driver 560.35.03", "NVIDIA GPU") == (str(named), str(nameless))

@@ -39,9 +39,12 @@ def answering(answer: WorkerResult) -> str:
 
 def test_each_process_is_fresh_and_answers(tmp_path: Path) -> None:
     answer = WorkerResult(values={"memory": 5.0}, reasons={}, notes=[], runs=[])
-    found = ask(TASK, [command(tmp_path, answering(answer))] * 3, at_once=2)
+    groups: list[int] = []
+    given = [command(tmp_path, answering(answer))] * 3
+    found = ask(TASK, given, at_once=2, answered=lambda answers, _seconds: groups.append(answers))
 
     assert found == [answer] * 3
+    assert groups == [2, 3]
 
 
 def test_a_process_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> None:
@@ -64,7 +67,7 @@ def test_a_process_is_ended_when_the_time_of_all_is_up(tmp_path: Path) -> None:
 
 def test_what_answers_with_something_else_is_refused(tmp_path: Path) -> None:
     source = answering(WorkerResult(values={}, reasons={}, notes=[], runs=[])).replace(
-        f'"protocol":{PROTOCOL}', '"protocol":7'
+        f'"protocol":{PROTOCOL}', '"protocol":1'
     )
     with pytest.raises(WorkerError, match=f"another protocol than {PROTOCOL}"):
         ask(TASK, [command(tmp_path, source)])

@@ -23,7 +23,7 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "_PRODUCT", 8)
     monkeypatch.setattr(module, "_ELEMENTS", 100)
     monkeypatch.setattr(module, "_BLOCK", 16)
-    monkeypatch.setenv(module.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
 
 
 def test_the_best_repeat_counts_with_each_number_of_threads() -> None:

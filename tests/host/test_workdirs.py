@@ -1,11 +1,14 @@
 """Temporary places: one holder each, whatever another run does at the same moment."""
 
+import atexit
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import pytest
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host import workdirs
-from pytest_hwperf.host.workdirs import leftovers, private_folder, remove_tree, workdir
+from pytest_hwperf.host.workdirs import folder_of_process, leftovers, private_folder, remove_tree, workdir
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -82,6 +85,42 @@ def test_a_leftover_goes_even_if_its_user_fails(temporary: Path) -> None:
         sweep.throw(RuntimeError)  # type: ignore[attr-defined]
 
     assert not list(temporary.glob("*/*"))
+
+
+def test_a_folder_of_this_process_goes_when_it_ends(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before, whatever other runs do; and not when a fork of it ends."""
+    ends: list[Callable[[], None]] = []
+    monkeypatch.setattr(atexit, "register", lambda end, *given: ends.append(partial(end, *given)))
+    folder = folder_of_process()
+    with workdir():
+        pass
+    assert ({}, True) == (swept(), folder.is_dir())
+
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: -1)
+        ends[0]()
+    assert folder.is_dir()
+
+    ends[0]()
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.live
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_the_folder_of_a_killed_process_goes_with_the_next_run(temporary: Path) -> None:
+    program = (
+        "import os, signal\n"
+        "from pytest_hwperf.host.workdirs import folder_of_process\n"
+        "print(folder_of_process(), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    folder = Path(killed.stdout.strip())
+    assert (-signal.SIGKILL, True, temporary) == (killed.returncode, folder.is_dir(), folder.parent.parent)
+
+    with workdir():
+        assert not folder.exists()
+    assert not list(temporary.iterdir())
 
 
 @pytest.mark.parametrize("lock", [None, "", "mine", f"{workdirs._SIGNATURE}: hwperf-base-another\n"])

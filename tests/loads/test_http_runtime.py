@@ -79,6 +79,15 @@ def test_every_request_of_a_schedule_is_answered(address: str, loop: OwnLoop) ->
     assert subject.conditions == {"load": str(LOAD), "url": "http://127.0.0.1/predict"}
 
 
+def test_rows_of_a_data_frame_are_sent_and_not_its_columns(address: str, loop: OwnLoop) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    loaded = subject_of_address(Request(url=f"{address}/predict"), frame, LOAD, 2, loop).load()
+    with loaded.scope():
+        assert b"[4.0, 6.0]" == loaded.stream().first().value
+
+
 def test_what_is_refused_is_counted_as_failed_and_never_as_served(address: str, loop: OwnLoop) -> None:
     loaded = subject_of_address(Request(url=f"{address}/busy"), np.ones((4, 3)), LOAD, 1, loop).load()
     with loaded.scope():

@@ -3,6 +3,8 @@
 import ast
 import json
 import random
+import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,7 @@ from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.loads import Load
 from pytest_hwperf.loads import locust
 from pytest_hwperf.loads.http import Request
-from pytest_hwperf.loads.locust import locustfile_of, read_statistics
+from pytest_hwperf.loads.locust import drive_locust, locustfile_of, read_statistics
 from pytest_hwperf.loads.schedule import schedule
 
 LOAD = Load(kind="server", qps=80, seconds=2, seed=4, shape=2)
@@ -126,3 +128,13 @@ def test_a_locust_that_fails_shows_its_log(monkeypatch: pytest.MonkeyPatch, caps
 
     assert USAGE == main([*ADDRESS, "--engine=locust"])
     assert "Locust ended with code 1\nno such port" in capsys.readouterr().err
+
+
+def test_a_locust_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def hang(*_: object, timeout: float, **_named: object) -> None:
+        raise subprocess.TimeoutExpired("locust", timeout)
+
+    monkeypatch.setattr("pytest_hwperf.loads.locust.find_spec", lambda _: True)
+    monkeypatch.setattr(subprocess, "run", hang)
+    with pytest.raises(MeasurementError, match="Locust has not ended within 62 s"):
+        drive_locust("", 2, 2.0, tmp_path)

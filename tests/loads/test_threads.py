@@ -1,12 +1,13 @@
 """A load of threads makes the calls that it was asked for; how long they take is left to the machine."""
 
 import threading
+from time import perf_counter
 
 import pytest
 
 from pytest_hwperf.core.loads import Load, piece_of
 from pytest_hwperf.loads.schedule import schedule
-from pytest_hwperf.loads.threads import drive
+from pytest_hwperf.loads.threads import drive, drive_share
 from pytest_hwperf.loads.times import Times
 
 
@@ -109,3 +110,22 @@ def test_a_piece_of_a_closed_loop_ends_after_its_calls() -> None:
 
     assert [*range(11)] == sorted(made)
     assert 11 == times.made
+
+
+def test_a_process_makes_the_calls_that_fall_to_it() -> None:
+    """Others have taken the rest; their times count from the beginning that all have."""
+    load, times, made = Load(kind="server", qps=5000, in_flight=2, seconds=0.01, seed=1), Times(), list[int]()
+    drive_share(load, made.append, times, perf_counter() - 1.0, iter([0, 3, 4, 1000, 1001]))
+    served, dues = times.served(), schedule(load)
+
+    assert [0, 3, 4] == made
+    assert [dues[0], dues[3], dues[4]] == list(served.due)
+    assert all(ended > 1.0 for ended in served.ended)
+
+
+def test_in_a_closed_loop_of_processes_each_calls_until_the_time_is_up() -> None:
+    times = Times()
+    drive_share(Load(kind="concurrency", in_flight=2, seconds=0.01), lambda _: None, times, perf_counter(), iter([]))
+
+    assert times.made
+    assert times.served().due == times.served().issued

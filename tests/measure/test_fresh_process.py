@@ -51,6 +51,19 @@ def test_only_what_is_counted_late_carries_that_warning() -> None:
     assert {"memory", "memory_first_call", "memory_steady"} == late
 
 
+def test_memory_on_a_gpu_is_what_its_own_source_says() -> None:
+    """No setting of this process's allocator is part of it, and it is absent where no process has used a GPU."""
+    reasons = {"memory_leak": "not asked"}
+    told = WorkerResult(
+        values={"gpu_memory": 5e6}, reasons=reasons, notes=[LATE], runs=[], sources={"gpu_memory": "fake boards"}
+    )
+    (sample,), _ = memory_samples(("gpu_memory",), [told] * 3, limits={})
+    without, missing = memory_samples(("gpu_memory",), [answer(LEVEL, values={}, reasons=reasons)] * 3, limits={})
+
+    assert ("fake boards", ()) == (sample.source, sample.warnings)
+    assert ([], ["memory_leak"]) == (without, [*missing])
+
+
 def test_a_leak_is_reported_beside_the_peak_and_the_growth() -> None:
     """100 kB with every call in all three."""
     samples, _ = memory_samples(MEMORY, [answer(LEAKING)] * 3, limits={})
@@ -130,7 +143,7 @@ def test_what_one_process_could_not_tell_is_unmeasured() -> None:
     assert {"memory_steady": "not here", "memory_leak": "too slow"} == {
         metric: str(why) for metric, why in reasons.items()
     }
-    assert ["memory", "memory_first_call", "memory_retained"] == [sample.metric for sample in samples]
+    assert ["memory", "memory_first_call", "memory_retained", "gpu_memory"] == [sample.metric for sample in samples]
 
 
 def test_a_series_that_is_too_short_is_never_taken_for_level() -> None:

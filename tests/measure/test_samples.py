@@ -87,6 +87,15 @@ def test_cpu_time_is_per_call_and_utilisation_of_the_cores() -> None:
     assert find(samples, "cpu_time").source == "fake"
 
 
+def test_the_utilisation_of_a_gpu_is_the_share_that_was_read() -> None:
+    """Neither calls nor cores divide it; a longer window counts by its length."""
+    meter = FakeMeter("gpu_utilisation", covers="boards")
+    samples, _ = samples_of(measured(window(0.4), window(0.8, calls=30, wall_s=1.5)), [meter], rows=4, cores=2)
+    share = find(samples, "gpu_utilisation")
+
+    assert ([0.4, 0.8], [0.5, 1.5]) == (list(share.values), list(share.weights or ()))
+
+
 def test_energy_is_per_row() -> None:
     """2 J over 10 calls of 4 rows: 50 mJ a row; the meter's warnings travel with it."""
     samples, _ = samples_of(measured(window(2.0)), [FakeMeter("energy")], rows=4, cores=2)

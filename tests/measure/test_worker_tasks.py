@@ -102,6 +102,46 @@ def test_peaks_are_above_the_idle_process_and_apart() -> None:
     }
 
 
+class FakeBoards:
+    """Memory on a GPU: the most that was put on the scales whenever it was looked at."""
+
+    def __init__(self, probe: FakeScales, refusal: str = "", *, used: bool = True) -> None:
+        self.probe = probe
+        self.refusal = refusal
+        self.used = used
+        self.seen: list[int] = []
+
+    def begin(self) -> None:
+        self.seen = [self.probe.held]
+
+    def note(self) -> None:
+        self.seen.append(self.probe.held)
+
+    def peak(self) -> tuple[int, str] | None:
+        if self.refusal:
+            raise MeasurementError(self.refusal)
+        return (max(self.seen) - self.seen[0], "fake boards") if self.used else None
+
+
+def test_memory_on_a_gpu_is_looked_at_before_the_load_and_after_each_call() -> None:
+    probe = FakeScales()
+    boards = FakeBoards(probe)
+    answer = measure_memory([], Scripted(probe, leak=3).load, probe, growing=False, boards=boards)
+
+    assert [0, 40, 45, 48, 51, 54, 57, 60] == boards.seen
+    assert (60.0, "fake boards") == (answer.values["gpu_memory"], answer.sources["gpu_memory"])
+
+
+@pytest.mark.parametrize(("refusal", "reasons"), [("not told", {"gpu_memory": "not told"}), ("", {})])
+def test_memory_on_a_gpu_is_absent_where_none_is_used_or_told(refusal: str, reasons: dict[str, str]) -> None:
+    probe = FakeScales()
+    boards = FakeBoards(probe, refusal, used=False)
+    answer = measure_memory([], Scripted(probe).load, probe, FakeClock(), boards=boards)
+
+    assert "gpu_memory" not in answer.values
+    assert reasons == answer.reasons
+
+
 def test_what_is_held_is_read_after_each_of_sixty_calls() -> None:
     """One first call, five steady ones, then the series: 45 of the model and 3 of each call since."""
     probe = FakeScales()

@@ -57,6 +57,8 @@ def leave(code: int) -> None:
 class FakeSubject:
     """Takes five nanoseconds for each call."""
 
+    pace_s = 0.0
+
     def prepare(self) -> None:
         pass
 

@@ -21,6 +21,12 @@ def test_a_fixture_can_be_asked_for_by_name(pytester: pytest.Pytester, name: str
     pytester.runpytest_inprocess("--hwperf-max-time=0.05").assert_outcomes(passed=1)
 
 
+def test_a_session_in_which_no_test_has_called_its_fixture_says_so(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(hwperf):\n    pass\n")
+
+    pytester.runpytest_inprocess().stdout.fnmatch_lines(["*= hwperf =*", "nothing was measured: tests measure by*"])
+
+
 def test_a_marker_that_a_conftest_adds_is_judged(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """

@@ -1,6 +1,7 @@
 """Tests under a load: the marker `hwload`, what is measured under it, and how its lines say so."""
 
 import json
+import threading
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -9,9 +10,12 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.loads import Load
+from pytest_hwperf.core.loads import Load, piece_of
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.gate.load import served_by
 from pytest_hwperf.host.worker_protocol import WorkerTask
+from pytest_hwperf.loads.schedule import schedule
+from pytest_hwperf.loads.times import Times
 from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import loader_of, subject_of_callable
 from pytest_hwperf.plugin.loads import batch_size_under, block_under
@@ -236,6 +240,21 @@ def test_a_turn_of_a_pair_is_a_piece_of_the_load() -> None:
         block_under(Load(kind="server", qps=4))
 
 
+def test_a_turn_of_a_load_of_processes_is_the_share_of_one() -> None:
+    """At a fourth of the rate, in one thread, so that no call waits for the lock of another."""
+    made, stream = list[int](), Stream(lambda: made.append(threading.get_ident()), None)
+    stream.first()
+    load = Load(kind="server", qps=8000, seconds=60, in_flight=4, carriers="processes")
+    block = block_under(load)
+    assert block is not None
+    served = block(stream, 5)
+
+    assert [threading.get_ident()] * 6 == made
+    assert schedule(piece_of(replace(load, qps=2000), 5)) == served.due
+    with pytest.raises(MeasurementError, match="5 calls a second are the fewest"):
+        block_under(replace(load, qps=12))
+
+
 def test_the_peak_of_memory_is_that_of_the_load() -> None:
     """The first call is alone, the second one is the whole load, and those after it are alone again."""
     made = list[int]()
@@ -246,3 +265,61 @@ def test_the_peak_of_memory_is_that_of_the_load() -> None:
         counts.append(len(made))
 
     assert [1, 10, 11] == counts
+
+
+PROCESSES = "hwload(kind='offline', calls=60, in_flight=2, carriers='processes')"
+
+
+def test_processes_carry_the_calls_and_count_their_own_time(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The body reads the value of a call here; what runs here meanwhile is no part of the load."""
+
+    def run(load: Load, task: WorkerTask, _command: Any, times: Times) -> float:
+        assert (2, "load") == (load.processes, task.role)
+        for number in range(60):
+            times.note(number, 0.0, 0.0, 0.001 * (number + 1))
+        return 0.03
+
+    monkeypatch.setattr("pytest_hwperf.plugin.loads.run_by_processes", run)
+    result, judgement = judged(
+        pytester,
+        f"@pytest.mark.{PROCESSES}\n@pytest.mark.hwbudget(cpu_time_max_ms=1, energy_budget_mj=1)\n"
+        "def test_it(hwperf): assert hwperf(sum, [1, 2]).result == 3",
+    )
+    found = figures(judgement)
+
+    assert found["latency"]["source"] == "perf_counter: 60 calls due at once, 2 processes"
+    assert found["cpu_time"]["estimate"]["value"] == pytest.approx(0.0005)
+    assert found["throughput"]["estimate"]["value"] == pytest.approx(1000)
+    assert judgement["run"]["conditions"]["load"] == "offline calls=60 in_flight=2 carriers=processes"
+    result.stdout.fnmatch_lines(["UNMEASURED  energy mean*energy is not counted where processes carry the calls*"])
+
+
+def test_async_calls_under_processes_are_a_usage_error(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        f"import pytest\n@pytest.mark.{PROCESSES}\ndef test_it(hwperf):\n    async def call(): pass\n    hwperf(call)"
+    )
+    result = pytester.runpytest_inprocess(*QUICK)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*hwload(carriers='processes'): async calls only wait*leave carriers= out*"])
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("other_plugins")
+def test_two_processes_share_a_load(pytester: pytest.Pytester) -> None:
+    """Each call of the schedule is made once, by one of the two; they say which."""
+    _, judgement = judged(
+        pytester,
+        """
+import os, pathlib
+@pytest.mark.hwload(kind="server", qps=400, seconds=0.3, in_flight=2, carriers="processes")
+def test_it(hwperf):
+    hwperf(lambda: pathlib.Path(f"called_by_{os.getpid()}").touch())
+""",
+    )
+    asked = Load(kind="server", qps=400, seconds=0.3, in_flight=2, carriers="processes")
+
+    assert figures(judgement)["latency"]["estimate"]["n"] == len(schedule(asked))
+    assert len([*pytester.path.glob("called_by_*")]) == 3  # the test's own, and two

@@ -45,6 +45,27 @@ def test_a_bad_scenario_is_a_usage_error(pytester: pytest.Pytester, marker: str,
     result.stderr.fnmatch_lines([f"ERROR: test_*.py::test_it: *{_literal(reported)}*"])
 
 
+@pytest.mark.parametrize("fixture", ["", "hwperf"])
+def test_a_misspelt_marker_is_a_usage_error(pytester: pytest.Pytester, fixture: str) -> None:
+    """Pytest by itself only warns, and the budget would be judged by nobody."""
+    pytester.makepyfile(f"import pytest\n@pytest.mark.hwbudgett(latency_p95_ms=1)\ndef test_it({fixture}): pass")
+    result = pytester.runpytest_inprocess("-W", "default")
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines(["ERROR: test_*.py::test_it: unknown marker 'hwbudgett'. Did you mean 'hwbudget'?*"])
+
+
+@pytest.mark.parametrize(
+    "markers",
+    ["hwbudgets: limits of the hardware team", "hwbudgets(limit)", "hwbudgets"],
+)
+def test_a_registered_marker_of_a_similar_name_is_somebody_elses(pytester: pytest.Pytester, markers: str) -> None:
+    pytester.makeini(f"[pytest]\nmarkers = {markers}")
+    pytester.makepyfile("import pytest\n@pytest.mark.hwbudgets(1)\n@pytest.mark.hardware\ndef test_it(): pass")
+
+    pytester.runpytest_inprocess("-W", "ignore").assert_outcomes(passed=1)
+
+
 def test_all_bad_markers_are_reported_at_once(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

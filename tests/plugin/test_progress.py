@@ -2,6 +2,8 @@
 
 import pytest
 
+from pytest_hwperf.plugin.progress import processes_left
+
 SHOWING = """
 from pytest_hwperf.pairs.conductor import Progress
 from pytest_hwperf.plugin.progress import ProgressLine
@@ -53,3 +55,22 @@ def test_a_line_of_a_terminal_is_cut_to_its_width_and_removed(
     after = lines[lines.index(rewritten[-1]) + 1 :]
     assert " " * (width - 1) == after[0]  # removed at the end
     assert after[1].startswith(".")  # and what follows begins in the first column
+
+
+@pytest.mark.parametrize(
+    ("role", "total", "answers", "seconds", "text"),
+    [
+        ("cold", 5, 1, 14.0, "hwperf: test_a.py::test_it: cold start 1 of 5 took 14.0 s, up to 56.0 s to go"),
+        ("memory", 3, 2, 12.0, "hwperf: test_a.py::test_it: memory in fresh process 2 of 3 took 12.0 s, up to 12.0 s"),
+        ("cold", 5, 1, 1.3, ""),  # the others are there in a few seconds
+        ("cold", 5, 5, 14.0, ""),
+    ],
+)
+def test_fresh_processes_that_take_long_are_told(
+    role: str, total: int, answers: int, seconds: float, text: str
+) -> None:
+    """Such as those that compile their model, which write nothing themselves."""
+    said = processes_left("test_a.py::test_it", role, total, answers, seconds)
+
+    assert text == said[: len(text)]
+    assert bool(text) == bool(said)

@@ -168,6 +168,7 @@ def test_what_is_no_model_is_reported(project: pytest.Pytester, model: str, kind
     ("call", "reported"),
     [
         ("hwperf('onnx_fp32')", "UsageProblem: hwperf('onnx_fp32'): give the fixture scenario"),
+        ("hwperf([0] * 1000)", "UsageProblem: hwperf([0, 0, 0, 0, 0, 0, ...]): give the fixture scenario"),
         ("hwperf(len, [1]); hwperf(len, [1])", "UsageProblem: a second measurement without a label"),
         ("hwperf(len, [1], label='a'); hwperf(len, [1], label='a')", "label='a' is used twice"),
         ("hwperf(len, [1], label=3)", "label=3: a label is printable text of at most 200 characters, such as "),

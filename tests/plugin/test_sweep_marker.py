@@ -130,6 +130,7 @@ def test_other_parameters_make_a_sweep_each(pytester: pytest.Pytester) -> None:
         ("hwsweep(batch_size=[0])", "0 is no whole number from 1 on"),
         ("hwsweep(8)", "hwsweep(8): only keywords are taken, such as hwsweep(batch_size=[[]1, 8, 32[]])"),
         ("hwsweep(threads=[1, 2])", "nothing uses threads: make it an argument of the test, or measure the fixture"),
+        ("hwsweep(batchsize=[1, 2])", "make it an argument of the test. Did you mean 'batch_size'?"),
         ("hwsweep(size=[1, 2])", "hwsweep(size=[[]1, 2[]]): nothing uses size: make it an argument of the test"),
     ],
 )

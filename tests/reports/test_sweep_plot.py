@@ -34,8 +34,21 @@ def test_a_sweep_is_drawn(sweep: Sweep) -> None:
     assert sweep_plot.render(sweep).startswith(b"\x89PNG")
 
 
+@pytest.mark.runtime
+def test_ticks_are_written_with_units() -> None:
+    pytest.importorskip("matplotlib", reason="pictures need pytest-hwperf[plot]")
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    sweep_plot._scale(axes, "s")
+    axes.set_ylim(1.5e-6, 2.5e-4)
+    shown = [label.get_text() for label in axes.get_yticklabels()]
+
+    assert {"2 µs", "50 µs", "100 µs"} <= set(shown)
+
+
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep_plot, "find_spec", lambda _: None)
 
-    with pytest.raises(UsageProblem, match=r"pip install pytest-hwperf\[plot\]"):
+    with pytest.raises(UsageProblem, match=r"pip install 'pytest-hwperf\[plot\]'"):
         sweep_plot.render(sweep_of("t", []))

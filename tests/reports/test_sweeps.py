@@ -36,33 +36,56 @@ def test_each_point_has_a_row_and_each_goal_a_best_point() -> None:
         "  sources: perf_counter",
         "  lowest latency: batch_size 1: latency p50 500 µs (495 .. 505), n=400 calls",
         "  highest throughput: batch_size 8: sample_throughput mean 8.00 k/s (7.92 .. 8.08), n=400 windows",
-    ] == [line.replace("  " * 21, "") if "skipped" in line else line for line in lines_of(sweep_of("t.py::t", rows))]
+    ] == lines_of(sweep_of("t.py::t", rows), 120)
 
 
 def test_ties_scenarios_and_the_fill_delay_are_said() -> None:
-    lines = lines_of(sweep_of("t", [row(8, 0.004, rate=7000.0, scenario=name) for name in ("onnx", "sklearn")]))
+    lines = lines_of(sweep_of("t", [row(8, 0.004, rate=7000.0, scenario=name) for name in ("onnx", "sklearn")]), 120)
 
     assert "  scenario  batch_size      p50      p95   samples  fill delay          n  limits" == lines[1]
     assert "  limits: latency p95 <= 10 ms; of latencies, with the fill delay" in lines
-    assert any(line.endswith("it cannot be told apart from sklearn, batch_size 8") for line in lines)
+    assert "it cannot be told apart from sklearn, batch_size 8" in " ".join(" ".join(lines).split())
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_what_has_no_room_stands_in_a_further_table(width: int) -> None:
+    """Each table begins with the names of its points; no line is longer than the terminal, and nothing is cut."""
+    why = state("said", text="a smaller batch has missed the limit on latency p95 already")
+    skipped = SweepPoint(sweep="t", values={"batch_size": 64}, limits=(LIMIT,), skipped=why)
+    rows = [row(8, 0.004, rate=7000.0, scenario=name) for name in ("onnx_int8_dynamic", "sklearn_fp32")]
+    sweep = sweep_of("t", [*rows, row_of(skipped, ())], state("collection order"))
+    lines = [*lines_of(sweep, width), *notes_of([sweep], width)]
+
+    assert [] == [line for line in lines if len(line) > width]
+    heads = [line.split() for line in lines if line.split()[:2] == ["scenario", "batch_size"]]
+    assert ["p50", "p95", "samples", "fill", "delay", "n", "limits"] == [word for head in heads for word in head[2:]]
+    assert " ".join(str(why).split()) in " ".join(" ".join(lines).split())
+    assert 1 == " ".join(lines).count("skipped")
 
 
 def test_nothing_within_the_limits_is_said() -> None:
-    lines = lines_of(sweep_of("t", [row(1, 0.02), row(8, 0.02), row(32, 0.01)]))
+    lines = lines_of(sweep_of("t", [row(1, 0.02), row(8, 0.02), row(32, 0.01)]), 80)
 
     assert "  no point is known to keep the limits: 2 failed, 1 inconclusive" == lines[-1]
 
 
 @pytest.mark.parametrize("rows", [[], [row_of(SweepPoint(sweep="t", values={"n": 1}), ())]], ids=["none", "unmeasured"])
 def test_a_sweep_without_figures_can_be_drawn(rows: list[SweepRow]) -> None:
-    assert not any("best" in line or "no point" in line for line in lines_of(sweep_of("t", rows)))
+    assert not any("best" in line or "no point" in line for line in lines_of(sweep_of("t", rows), 80))
 
 
 def test_a_note_of_several_sweeps_is_said_once() -> None:
     note = state("collection order")
 
-    assert 1 == len(notes_of([sweep_of("a", [], note), sweep_of("b", [], note)]))
+    assert 1 == len(notes_of([sweep_of("a", [], note), sweep_of("b", [], note)], 200))
+
+
+def test_a_time_below_a_step_of_the_clock_is_no_zero() -> None:
+    drawn = "\n".join(lines_of(sweep_of("t", [row(1, 0.0)]), 120))
+
+    assert 3 == drawn.count("< clock step")
+    assert "0 s" not in drawn
 
 
 def test_foreign_text_is_made_visible() -> None:
-    assert "\x1b" not in lines_of(sweep_of("a\x1b[31m", []))[0]
+    assert "\x1b" not in lines_of(sweep_of("a\x1b[31m", []), 80)[0]

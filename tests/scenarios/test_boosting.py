@@ -37,7 +37,7 @@ FEW = {"n_estimators": 5, "n_jobs": 2}  # more threads than are asked for
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Share conversions among the tests of this file and keep them apart from the user's own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(models.CACHE_VARIABLE, str(tmp_path_factory.mktemp("models")))
+        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
         yield models.folder()
 
 
@@ -219,14 +219,14 @@ def conversion_of(kind: str) -> Any:
 def test_a_missing_converter_names_the_extra(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from skl2onnx._supported_operators import sklearn_operator_name_map
 
-    monkeypatch.setenv(models.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
     monkeypatch.delitem(sklearn_operator_name_map, type(booster(kind)), raising=False)
     for name in [name for name in sys.modules if name.startswith("onnxmltools.convert.")]:
         monkeypatch.setitem(sys.modules, name, None)
 
     extra = kind.partition(" ")[0]
     with pytest.raises(
-        ScenarioUnavailable, match=rf"by onnxmltools, which cannot be .*install pytest-hwperf\[{extra}\]"
+        ScenarioUnavailable, match=rf"by onnxmltools, which cannot be .*install 'pytest-hwperf\[{extra}\]'"
     ):
         onnx_fp32(booster(kind), X=breast_cancer()[1])
 
@@ -234,5 +234,5 @@ def test_a_missing_converter_names_the_extra(kind: str, monkeypatch: pytest.Monk
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boosters, "find_spec", lambda _: None)
 
-    with pytest.raises(ScenarioUnavailable, match=r"XGBoost is not installed: pip install pytest-hwperf\[xgboost\]"):
+    with pytest.raises(ScenarioUnavailable, match=r"XGBoost is not installed: pip install 'pytest-hwperf\[xgboost\]'"):
         xgboost_native(fitted("forest"), X=breast_cancer()[1])

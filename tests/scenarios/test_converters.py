@@ -32,7 +32,7 @@ def _as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     """Forget what a test has registered, and keep models apart from the user's own."""
     registries = (sklearn_operator_name_map, pools._converter_pool, pools._shape_calculator_pool)
     kept = [dict(registry) for registry in registries]
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path / "cache"))
     yield
     for registry, before in zip(registries, kept, strict=True):
         registry.clear()

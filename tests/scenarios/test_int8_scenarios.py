@@ -36,7 +36,7 @@ from pytest_hwperf.scenarios.quantise import (
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Share conversions among the tests of this file and keep them apart from the user's own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(cache.CACHE_VARIABLE, str(tmp_path_factory.mktemp("models")))
+        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
         yield cache.folder()
 
 

@@ -31,7 +31,7 @@ SCORES = ROWS @ WEIGHTS
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Keep what is found by trying models apart from the user's own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(cache.CACHE_VARIABLE, str(tmp_path_factory.mktemp("models")))
+        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
         yield cache.folder()
 
 
@@ -201,5 +201,5 @@ def test_threads_of_a_load_have_interpreters_of_their_own() -> None:
 def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(litert, "find_spec", lambda _: None)
 
-    with pytest.raises(ScenarioUnavailable, match=r"LiteRT is not installed: pip install pytest-hwperf\[litert\]"):
+    with pytest.raises(ScenarioUnavailable, match=r"LiteRT is not installed: pip install 'pytest-hwperf\[litert\]'"):
         litert_fp32(b"", X=ROWS)

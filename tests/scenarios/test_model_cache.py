@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.host.workdirs import goes_with_a_run, workdir
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.cache import CachedModel, folder, key_of, load_or_build, session_variables
 
@@ -37,7 +37,7 @@ def build() -> CountingBuild:
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep models apart from the user's own."""
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache" / "models"
 
 
@@ -98,7 +98,7 @@ def test_a_place_that_cannot_be_written_is_replaced_by_a_temporary_one(
 ) -> None:
     """A file where the folder should be refuses even the superuser."""
     (tmp_path / "file").write_bytes(b"")
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "file"))
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path / "file"))
     key = key_of("unwritable", tmp_path)
 
     first, second = load_or_build(key, build), load_or_build(key, build)
@@ -139,6 +139,7 @@ def test_what_code_of_the_project_converts_is_never_kept(build: CountingBuild, p
     assert 2 == build.count
     assert not place.exists()
     assert not first.path.is_relative_to(place.parent)
+    assert goes_with_a_run(first.path)  # also where this process is killed
 
 
 @pytest.mark.usefixtures("own_code")
@@ -174,7 +175,7 @@ def test_the_cache_of_a_side_of_a_gate_keeps_what_its_code_has_converted(
 ) -> None:
     """It goes with the gate, whose processes end at once and remove nothing themselves."""
     with workdir() as gate:
-        monkeypatch.setenv(cache.CACHE_VARIABLE, str(gate / "base"))
+        monkeypatch.setenv("HWPERF_CACHE_DIR", str(gate / "base"))
         load_or_build("k", build)
         other_process({})
         found = load_or_build("k", build)
@@ -192,7 +193,7 @@ def test_what_is_not_kept_never_lies_in_the_users_own_cache(
     """A process that is killed would leave it there for ever; an empty variable names no folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv(cache.CACHE_VARIABLE, chosen)
+    monkeypatch.setenv("HWPERF_CACHE_DIR", chosen)
     found = load_or_build("k", build)
 
     assert not found.path.is_relative_to(tmp_path)
@@ -222,7 +223,7 @@ def test_use_keeps_a_model(build: CountingBuild) -> None:
 
 
 def test_the_users_own_cache_folder_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(cache.CACHE_VARIABLE)
+    monkeypatch.delenv("HWPERF_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     assert ("pytest-hwperf", "models") == folder().parts[-2:]

@@ -31,7 +31,7 @@ TABLE = np.random.default_rng(3).normal(size=(5, 4)).astype(np.float32)
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Keep what is found by trying models apart from the user's own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(cache.CACHE_VARIABLE, str(tmp_path_factory.mktemp("models")))
+        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
         yield cache.folder()
 
 
@@ -146,7 +146,7 @@ def test_what_a_model_says_is_found_by_trying_it(
 
 def test_a_model_is_tried_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A fresh process must not have used the runtime before its memory and its cold start are measured."""
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
     before = [onnx_file(text_model(), X=X).conditions for X in (["cat", "dog"], ["owl", "dog"])]
     monkeypatch.setattr(files, "_tried", None)
 

@@ -28,7 +28,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         here = __name__.partition(".")[0]
         patch.setattr(sources, "_LIBRARIES", sources._LIBRARIES | {"fakes", here})
-        patch.setenv(cache.CACHE_VARIABLE, str(tmp_path_factory.mktemp("models")))
+        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
         yield cache.folder()
 
 
@@ -110,7 +110,7 @@ def test_a_session_on_another_provider_is_an_error(
     effective: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What happens where a library of CUDA is missing: the runtime warns, and runs on the processor."""
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
     shown = ", ".join(effective) or "no provider"
 
     with pytest.raises(MeasurementError, match=f"runs on {shown} where {CUDA} was asked for"):
@@ -128,7 +128,7 @@ def test_a_provider_that_is_lost_later_is_an_error() -> None:
 
 
 def test_half_precision_that_was_not_taken_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
 
     with pytest.raises(MeasurementError, match=r"runs with \{'trt_fp16_enable': '0'\} where .*'trt_fp16_enable': '1'"):
         prepare("onnx_tensorrt_fp16", access(options={"trt_fp16_enable": "0"}))

@@ -31,7 +31,7 @@ openvino = pytest.importorskip("openvino", reason="the extra openvino is not ins
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Share conversions among the tests of this file and keep them apart from the user's own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(cache.CACHE_VARIABLE, str(tmp_path_factory.mktemp("models")))
+        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
         yield cache.folder()
 
 
@@ -141,7 +141,7 @@ def test_int8_is_decided_by_the_operators_with_weights(integer: float, *, refuse
 @pytest.mark.usefixtures("as_installed")
 def test_what_is_not_int8_is_not_called_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Found once, it is refused again without being run."""
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
     floats = (OperatorTime(operator="FullyConnected f32", calls=1, time=1.0),)
     monkeypatch.setattr(openvino_cpu, "profile_operators", lambda *_: floats)
     training, X, _, _ = data_of("mlp")
@@ -206,7 +206,7 @@ def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(openvino_runtime, "find_spec", lambda _: None)
 
     for factory in (openvino_fp32, openvino_bf16, openvino_int8):
-        with pytest.raises(ScenarioUnavailable, match=r"OpenVINO is not installed: .* pytest-hwperf\[openvino\]"):
+        with pytest.raises(ScenarioUnavailable, match=r"OpenVINO is not installed: .* 'pytest-hwperf\[openvino\]'"):
             factory(fitted("logistic"), X=breast_cancer()[1])
 
 

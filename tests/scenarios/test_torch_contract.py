@@ -9,16 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_hwperf.host.nvidia import NvidiaGpus
 from pytest_hwperf.host.worker_protocol import SHARES_COMPILED
 from pytest_hwperf.scenario_contract import ScenarioContract
 from pytest_hwperf.scenarios import cache
+from pytest_hwperf.scenarios import torch_cuda as scenarios_on_cuda
 from pytest_hwperf.scenarios.onnx import onnx_fp32
 from pytest_hwperf.scenarios.quantise import onnx_int8_dynamic
-from pytest_hwperf.scenarios.torch_compiled import torch_compile
+from pytest_hwperf.scenarios.torch_compiled import (
+    torch_compile,
+    torch_compile_max_autotune,
+    torch_compile_reduce_overhead,
+)
+from pytest_hwperf.scenarios.torch_cuda import torch_cuda, torch_cuda_fp16
 from pytest_hwperf.scenarios.torch_eager import torch_fp32
 from pytest_hwperf.scenarios.torch_int8 import torch_int8
 
-torch = pytest.importorskip("torch", reason="scenarios of PyTorch need it: pip install pytest-hwperf[torch]")
+torch = pytest.importorskip("torch", reason="scenarios of PyTorch need it: pip install 'pytest-hwperf[torch]'")
 pytestmark = [pytest.mark.runtime, pytest.mark.live]
 nn = torch.nn
 _COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
@@ -28,7 +35,7 @@ _COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compil
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Convert and compile once for all tests of this file, apart from the user's own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(cache.CACHE_VARIABLE, str(tmp_path_factory.mktemp("models")))
+        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
         patch.setenv(SHARES_COMPILED, "1")
         patch.setattr(cache, "recorded", lambda build: (build(), {}))  # as if libraries alone had run
         yield cache.folder()
@@ -61,6 +68,37 @@ class TestTorchCompile(OfModule):
     factory = staticmethod(torch_compile)
     batch_sizes = (7,)
     test_a_fresh_process_needs_its_imports_alone: Any = None  # compiled code are modules of their own
+
+
+@_COMPILER
+class TestTorchCompileReduceOverhead(TestTorchCompile):
+    factory = staticmethod(torch_compile_reduce_overhead)
+
+
+@_COMPILER
+class TestTorchCompileMaxAutotune(TestTorchCompile):
+    factory = staticmethod(torch_compile_max_autotune)
+
+
+class TestTorchCuda(OfModule):
+    """With a GPU that is the processor: what is asked of CUDA answers, and computes nothing by itself."""
+
+    factory = staticmethod(torch_cuda)
+    test_a_fresh_process_needs_its_imports_alone: Any = None  # whose CUDA is no stand-in
+
+    @pytest.fixture(autouse=True)
+    def _stand_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(scenarios_on_cuda, "_DEVICE", "cpu")
+        found = NvidiaGpus(models=("NVIDIA H100",), driver="580.65")
+        monkeypatch.setattr(scenarios_on_cuda, "find_nvidia_gpus", lambda _environ: found)
+        monkeypatch.setattr(torch.version, "cuda", "13.0")
+        answers = {"is_available": True, "synchronize": None, "get_device_name": "NVIDIA H100"}
+        for name, answer in answers.items():
+            monkeypatch.setattr(torch.cuda, name, lambda *_, answer=answer: answer)
+
+
+class TestTorchCudaFp16(TestTorchCuda):
+    factory = staticmethod(torch_cuda_fp16)
 
 
 class TestTorchInt8(OfModule):

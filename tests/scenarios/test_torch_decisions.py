@@ -12,8 +12,9 @@ from fakes.gpus import FakeTensor, FakeTorch
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.operators import profile_of
 from pytest_hwperf.host.nvidia import NvidiaGpus
+from pytest_hwperf.host.workdirs import goes_with_a_run
 from pytest_hwperf.host.worker_protocol import SHARES_COMPILED
-from pytest_hwperf.scenarios import cache, torch_compiled
+from pytest_hwperf.scenarios import torch_compiled
 from pytest_hwperf.scenarios.estimators import inspect_estimator, is_module
 from pytest_hwperf.scenarios.profiles import OperatorTime
 from pytest_hwperf.scenarios.torch_compiled import CountingCompiler, compiled_code, missing_compiler
@@ -196,13 +197,14 @@ def test_compiled_code_is_shared_among_processes_of_pairs_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Elsewhere a first call compiles, and its time must not depend on what ran before."""
-    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv(SHARES_COMPILED, raising=False)
     torch_compiled._own_folder.cache_clear()
 
     own = compiled_code()
-    assert (own, []) == (compiled_code(), list(own.iterdir()))
+    assert (own, []) == (compiled_code(), list(own.glob("[!.]*")))
     assert not own.is_relative_to(tmp_path)
+    assert goes_with_a_run(own)  # also where this process is killed
 
     monkeypatch.setenv(SHARES_COMPILED, "1")
     assert tmp_path / "compiled" == compiled_code()
@@ -212,15 +214,16 @@ NO_GPU = NvidiaGpus(models=(), driver="", why_none="there is none in /proc/drive
 H100 = NvidiaGpus(models=("NVIDIA H100",), driver="580.65")
 
 
-@pytest.mark.parametrize("gpus", [H100, NO_GPU], ids=["a driver in /proc", "none, as in WSL"])
-def test_a_gpu_that_can_be_used_is_taken(gpus: NvidiaGpus) -> None:
-    check_gpu("torch_cuda", FakeTorch(), gpus)
+def test_a_gpu_that_can_be_used_is_taken() -> None:
+    check_gpu("torch_cuda", FakeTorch(), H100)
 
 
+@pytest.mark.parametrize("available", [False, True], ids=["none", "one of AMD, which PyTorch calls cuda too"])
 @pytest.mark.parametrize("built", ["13.0", None])
-def test_without_a_gpu_its_scenarios_are_skipped(built: str | None) -> None:
+def test_without_a_gpu_its_scenarios_are_skipped(built: str | None, available: bool) -> None:
+    """Whether there is one is not PyTorch's to say."""
     with pytest.raises(ScenarioUnavailable, match="no NVIDIA GPU: there is none in /proc/driver/nvidia/gpus"):
-        check_gpu("torch_cuda", FakeTorch(built=built, available=False), NO_GPU)
+        check_gpu("torch_cuda", FakeTorch(built=built, available=available), NO_GPU)
 
 
 @pytest.mark.parametrize(
@@ -241,14 +244,14 @@ def test_a_call_on_a_gpu_holds_its_transfers_and_waits_for_its_work() -> None:
     predict = on_gpu(torch, torch.module, "half")
 
     assert isinstance(predict(FakeTensor(torch.events)), FakeTensor)
-    assert ["inference", "to cuda half", "compute", "cpu", "over", "synchronise"] == torch.events
+    assert ["inference", "to cuda:0 half", "compute", "cpu", "over", "synchronise cuda:0"] == torch.events
 
 
 def test_whole_numbers_keep_their_type_on_a_gpu() -> None:
     torch = FakeTorch()
     on_gpu(torch, torch.module, "half")(FakeTensor(torch.events, floating=False))
 
-    assert "to cuda" == torch.events[1]
+    assert "to cuda:0" == torch.events[1]
 
 
 def test_tf32_is_off_during_the_calls_and_given_back() -> None:

@@ -8,14 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fakes.gpu_runtime import CPU, FakeRuntime
 
 from pytest_hwperf.core.contracts import Compiling, Probabilities, Profiled, ScenarioFactory
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable, UsageProblem
 from pytest_hwperf.core.statements import cause_of
+from pytest_hwperf.host.nvidia import NvidiaGpus
 from pytest_hwperf.host.tracing import lasting_tracers
-from pytest_hwperf.measure.subjects import subject_of_scenario
+from pytest_hwperf.measure.subjects import reference_of, subject_of_scenario
 from pytest_hwperf.scenarios import cache
 from pytest_hwperf.scenarios.onnx import onnx_fp32
+from pytest_hwperf.scenarios.onnx_gpu import GpuAccess, gpu_scenario
+from pytest_hwperf.scenarios.openvino_cpu import openvino_bf16, openvino_fp32, openvino_int8
 from pytest_hwperf.scenarios.quantise import onnx_int8
 from pytest_hwperf.scenarios.torch_compiled import torch_compile
 from pytest_hwperf.scenarios.torch_cuda import torch_cuda, torch_cuda_fp16
@@ -23,7 +27,7 @@ from pytest_hwperf.scenarios.torch_eager import torch_fp32
 from pytest_hwperf.scenarios.torch_int8 import torch_int8
 from pytest_hwperf.scenarios.torch_modules import copy_of, digest_module, inspect_module
 
-torch = pytest.importorskip("torch", reason="scenarios of PyTorch need it: pip install pytest-hwperf[torch]")
+torch = pytest.importorskip("torch", reason="scenarios of PyTorch need it: pip install 'pytest-hwperf[torch]'")
 pytestmark = pytest.mark.runtime
 nn = torch.nn
 IMAGES = np.random.default_rng(0).normal(size=(70, 1, 8, 8)).astype("float32")
@@ -33,8 +37,15 @@ IMAGES = np.random.default_rng(0).normal(size=(70, 1, 8, 8)).astype("float32")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Keep conversions apart from the user's own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(cache.CACHE_VARIABLE, str(tmp_path_factory.mktemp("models")))
+        patch.setenv("HWPERF_CACHE_DIR", str(tmp_path_factory.mktemp("models")))
         yield cache.folder()
+
+
+@pytest.fixture
+def converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tests share the ONNX form of a module, as if libraries alone had converted it."""
+    pytest.importorskip("onnxscript", reason="the exporter of PyTorch needs it: pip install pytest-hwperf[torch]")
+    monkeypatch.setattr(cache, "recorded", lambda build: (build(), {}))
 
 
 def convolution(*last: Any) -> Any:
@@ -317,8 +328,9 @@ def test_a_gpu_that_is_not_there_is_no_figure(factory: ScenarioFactory) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.usefixtures("converted_once")
 def test_onnx_forms_of_a_module_agree_with_it() -> None:
-    pytest.importorskip("onnxscript", reason="the exporter of PyTorch needs it: pip install pytest-hwperf[torch]")
+    pytest.importorskip("onnxscript", reason="the exporter of PyTorch needs it: pip install 'pytest-hwperf[torch]'")
     model = convolution()
 
     scenario = onnx_fp32(model, X=IMAGES)
@@ -336,6 +348,59 @@ def test_onnx_forms_of_a_module_agree_with_it() -> None:
     expected, expected_labels = outputs_of(torch_fp32, model)
     assert np.allclose(expected, outputs, atol=1e-5)
     assert expected_labels.tolist() == labels.tolist()
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("converted_once")
+@pytest.mark.parametrize(
+    ("factory", "least", "calibration"),
+    [(openvino_fp32, 1.0, None), (openvino_bf16, 0.9, None), (openvino_int8, 0.9, IMAGES + 1)],
+)
+def test_openvino_takes_the_onnx_form_of_a_module(factory: ScenarioFactory, least: float, calibration: Any) -> None:
+    """Or says with its own reason why not, as where the processor has no bfloat16."""
+    pytest.importorskip("openvino", reason="the extra openvino is not installed")
+    model = convolution()
+    try:
+        scenario = factory(model, X=IMAGES, X_calibration=calibration)
+    except ScenarioUnavailable as reason:
+        assert factory is openvino_bf16
+        pytest.skip(str(reason))
+    predictor = scenario.load()
+    labels = np.concatenate([predictor.labels(predictor.predict(one)) for one in predictor.batches(IMAGES, 33)])
+
+    _, expected = outputs_of(torch_fp32, model)
+    assert "torch_fp32" == reference_of(scenario)
+    assert "scores" == scenario.conditions["output"]
+    assert "from PyTorch" in scenario.context["parity"]
+    assert least <= (expected == labels).mean()
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("converted_once")
+def test_what_openvino_computes_in_floats_is_not_called_int8() -> None:
+    """Ranges that are taken in each call: it turns the weights into floats."""
+    pytest.importorskip("openvino", reason="the extra openvino is not installed")
+
+    with pytest.raises(ScenarioUnavailable) as refused:
+        openvino_int8(convolution(), X=IMAGES)
+    assert "not int8" == cause_of(refused.value).kind
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("converted_once")
+@pytest.mark.parametrize("name", ["onnx_cuda", "onnx_tensorrt_fp16"])
+def test_onnx_runtime_takes_the_onnx_form_of_a_module_on_a_gpu(name: str) -> None:
+    runtime = FakeRuntime(available=("TensorrtExecutionProvider", "CUDAExecutionProvider", CPU))
+    access = GpuAccess(runtime=runtime, gpus=lambda: NvidiaGpus(models=("NVIDIA H100",), driver="560.35.03"))
+    model = convolution()
+    scenario = gpu_scenario(name, model, IMAGES, 1, access)
+    predictor = scenario.load()
+
+    _, expected = outputs_of(torch_fp32, model)
+    (whole,) = predictor.batches(IMAGES, len(IMAGES))
+    assert ("torch_fp32", "torch.onnx") == (reference_of(scenario), scenario.conditions["form"])
+    assert "0 of 64 labels differ from PyTorch" in scenario.context["parity"]
+    assert expected.tolist() == predictor.labels(predictor.predict(whole)).tolist()
 
 
 @pytest.mark.live

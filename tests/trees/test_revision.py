@@ -126,6 +126,10 @@ def test_branches_tags_and_expressions_name_their_commit(repository: Path, ref: 
         ("main..main", "is no revision of this repository"),
         ("^main", "is no revision of this repository"),
         ("main:model.py", "is no revision of this repository"),
+        ("...", "'...' is no revision: give a branch"),
+        ("mian...", "'mian' is no revision of this repository; did you mean 'main'"),
+        ("main...mian", "'mian' is no revision of this repository; did you mean 'main'"),
+        ("main.......", "is no revision of this repository"),
     ],
 )
 def test_what_is_no_revision_is_refused_with_the_nearest(repository: Path, ref: str, message: str) -> None:
@@ -133,6 +137,45 @@ def test_what_is_no_revision_is_refused_with_the_nearest(repository: Path, ref: 
 
     with pytest.raises(UsageProblem, match=message):
         resolve(repository, ref)
+
+
+def test_three_dots_name_where_two_lines_part(repository: Path) -> None:
+    """What has come to `main` since is no part of the comparison."""
+    parted = git(repository, "rev-parse", "HEAD")
+    git(repository, "checkout", "-b", "topic")
+    commit(repository, model__py="new")
+    git(repository, "checkout", "main")
+    commit(repository, model__py="other")
+    git(repository, "checkout", "topic")
+
+    assert parted != git(repository, "rev-parse", "main")
+    assert [parted] * 4 == [resolve(repository, ref) for ref in ("main...", "...main", "main...topic", "topic...main")]
+
+
+def test_lines_without_a_common_commit_have_no_such_point(repository: Path) -> None:
+    git(repository, "checkout", "--orphan", "alone")
+    commit(repository, model__py="alone")
+
+    with pytest.raises(UsageProblem, match=r"'main\.\.\.': main and HEAD have no commit in common; give main itself"):
+        resolve(repository, "main...")
+
+
+def test_a_shallow_clone_says_how_to_reach_where_two_lines_part(repository: Path, tmp_path: Path) -> None:
+    """What it says to type works: first for a branch that the clone does not know, then for its history."""
+    parted = git(repository, "rev-parse", "HEAD")
+    git(repository, "checkout", "-b", "topic")
+    commit(repository, model__py="new")
+    clone = tmp_path / "shallow"
+    git(tmp_path, "clone", "--depth", "1", "--branch", "topic", f"file://{repository}", "shallow")
+
+    told = "fetch it with `git fetch --unshallow origin main:refs/remotes/origin/main` and give origin/main"
+    with pytest.raises(UsageProblem, match=told):
+        resolve(clone, "origin/main...")
+    git(clone, "fetch", "--depth=1", "origin", "main:refs/remotes/origin/main")
+    with pytest.raises(UsageProblem, match="does not reach back to where origin/main and HEAD part: get the history"):
+        resolve(clone, "origin/main...")
+    git(clone, "fetch", "--unshallow")
+    assert parted == resolve(clone, "origin/main...")
 
 
 def test_a_ref_is_never_taken_as_an_option(repository: Path, tmp_path: Path) -> None:

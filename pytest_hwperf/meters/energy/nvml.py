@@ -17,11 +17,10 @@ from pytest_hwperf.host.gpu_work import synchronise, uses_cuda
 from pytest_hwperf.meters.energy.counter_check import Check, check_counters
 from pytest_hwperf.meters.energy.counter_meter import CounterMeter, Opening, Traits, refusal_warnings
 from pytest_hwperf.meters.energy.counters import Counters, seconds_suspended
-from pytest_hwperf.meters.energy.cuda import visible_boards
 from pytest_hwperf.meters.energy.nvml_counters import EnergyCounters, PowerCounters
-from pytest_hwperf.meters.energy.nvml_library import Board, BoardProcess, Library
+from pytest_hwperf.meters.gpu.cuda import boards_of
+from pytest_hwperf.meters.gpu.nvml_library import Board, BoardProcess, Library, open_library
 
-_INSTALL = 'NVIDIA boards are read through nvidia-ml-py, which is not installed: pip install "pytest-hwperf[gpu]".'
 _TICKS = 100  # in a window: an error of one of them is 1 %
 _SHORTEST_S = 2.0  # on some boards the sensor sees a quarter of the time (arXiv 2312.02741)
 _SLOWEST_TICK_S = 0.1  # counters move every 20 to 100 ms; where it is not seen, the worst is taken
@@ -47,16 +46,7 @@ class GpuAccess:
         Raises:
             MeterUnavailable: there is none, or no driver.
         """
-        bindings = self.bindings
-        if bindings is None:
-            try:
-                import pynvml
-            except ImportError as error:
-                raise MeterUnavailable(_INSTALL) from error
-            bindings = pynvml
-        library = Library(bindings)
-        library.open()
-        return library
+        return open_library(self.bindings)
 
 
 class BoardMeter(CounterMeter):
@@ -115,7 +105,7 @@ def nvml_meter(
     access = access or GpuAccess()
     library = access.library()
     try:
-        boards = _visible(library, environ)
+        boards = boards_of(library, environ)
         warnings = [*refusal_warnings(refused)]
         warnings += [] if beside else ["boards only: the processor's energy is not in it"]
         return _meter(library, boards, warnings, access, BOARD_ENERGY if beside else ENERGY)
@@ -137,19 +127,12 @@ def in_use(environ: Mapping[str, str], *, access: GpuAccess | None = None) -> bo
     except MeterUnavailable:
         return False  # the reason is given where the meter is opened
     try:
-        processes = [one for board in _visible(library, environ) for one in library.processes(board) or ()]
+        processes = [one for board in boards_of(library, environ) for one in library.processes(board) or ()]
     except MeterUnavailable:
         return False
     finally:
         library.close()
     return any(one.pid == access.pid for one in processes)
-
-
-def _visible(library: Library, environ: Mapping[str, str]) -> tuple[Board, ...]:
-    boards = library.boards()
-    if not boards:
-        raise MeterUnavailable("NVIDIA's driver shows no board.")
-    return visible_boards(boards, environ, library.board_of_mig)
 
 
 def _meter(library: Library, boards: Sequence[Board], notes: list[str], access: GpuAccess, metric: str) -> BoardMeter:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.units import show
-from pytest_hwperf.meters.energy.nvml_library import Board, Library
+from pytest_hwperf.meters.energy.counters import Register
+from pytest_hwperf.meters.gpu.nvml_library import Board, Library
 
 EVERY_S = 0.02  # sensors give a new value every 20 to 100 ms
 _GAP_S = 0.25  # longer without a value, what lies between is a guess
@@ -17,7 +18,7 @@ class EnergyCounters:
     """Counts of mJ, kept by the driver; the open `library` is closed with them."""
 
     def __init__(self, library: Library, boards: Sequence[Board]) -> None:
-        self.registers = tuple(board.register(_MILLI) for board in boards)
+        self.registers = tuple(_register(board, _MILLI) for board in boards)
         self._library = library
         self._boards = tuple(boards)
 
@@ -34,6 +35,11 @@ class EnergyCounters:
         self._library.close()
 
 
+def _register(board: Board, joules: float) -> Register:
+    """Return the register of a board's counter, which stands still only where it is broken."""
+    return Register(id=str(board), name=str(board.index), joules=joules, last=None, never_idle=True)
+
+
 class PowerCounters:
     """Counts of µJ since the first reading, updated by a thread that starts with it.
 
@@ -48,7 +54,7 @@ class PowerCounters:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[threading.Event, float], bool] = threading.Event.wait,
     ) -> None:
-        self.registers = tuple(board.register(_MICRO) for board in boards)
+        self.registers = tuple(_register(board, _MICRO) for board in boards)
         self._library = library
         self._boards = tuple(boards)
         self._clock = clock

@@ -9,7 +9,7 @@ from fakes.nvml import GPU_IS_LOST, FakeBoard, FakeNvml
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.meters.energy.nvml_counters import EVERY_S, PowerCounters
-from pytest_hwperf.meters.energy.nvml_library import Library
+from pytest_hwperf.meters.gpu.nvml_library import Library
 
 MICRO = 1_000_000
 

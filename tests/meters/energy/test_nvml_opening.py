@@ -24,7 +24,7 @@ from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.meters.energy.counter_check import CounterCheck, check_counters
 from pytest_hwperf.meters.energy.counters import Counters
 from pytest_hwperf.meters.energy.nvml import GpuAccess, nvml_meter
-from pytest_hwperf.meters.energy.nvml_library import Library
+from pytest_hwperf.meters.gpu.nvml_library import Library
 
 COUNTER = "nvmlDeviceGetTotalEnergyConsumption"
 

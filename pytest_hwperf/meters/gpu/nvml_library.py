@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
-from pytest_hwperf.meters.energy.counters import Register
 
 _POWER_INSTANT = 186  # NVML_FI_DEV_POWER_INSTANT of nvml.h, mW; not the mean over a second of nvmlDeviceGetPowerUsage
-_MILLI = 1e-3
+_MILLI, _PERCENT = 1e-3, 1e-2
+_INSTALL = 'NVIDIA boards are read through nvidia-ml-py, which is not installed: pip install "pytest-hwperf[gpu]".'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,10 +20,6 @@ class Board:
     model: str  # "NVIDIA A100-SXM4-40GB"
     handle: object
 
-    def register(self, joules: float) -> Register:
-        """Return the register of one of its counters, which stands still only where it is broken."""
-        return Register(id=str(self), name=str(self.index), joules=joules, last=None, never_idle=True)
-
     def __str__(self) -> str:
         return f"GPU {self.index}"
 
@@ -34,6 +30,26 @@ class BoardProcess:
 
     pid: int
     memory: int | None  # B on the board; None = not reported
+
+
+def open_library(bindings: Any = None) -> "Library":
+    """Open NVIDIA's library.
+
+    Args:
+        bindings: the module `pynvml`, or a fake; None imports it.
+
+    Raises:
+        MeterUnavailable: there is none, or no driver; says what to do.
+    """
+    if bindings is None:
+        try:
+            import pynvml
+        except ImportError as error:
+            raise MeterUnavailable(_INSTALL) from error
+        bindings = pynvml
+    library = Library(bindings)
+    library.open()
+    return library
 
 
 class Library:
@@ -113,6 +129,14 @@ class Library:
         if values[0].nvmlReturn != self._nvml.NVML_SUCCESS:
             raise MeasurementError(f"{board} answers {self._nvml.NVMLError(values[0].nvmlReturn)}")
         return float(values[0].value.uiVal * _MILLI)
+
+    def busy_share(self, board: Board) -> float:
+        """Return the share of the latest sample period, of 1/6 s to 1 s by product, in which a kernel ran on a board.
+
+        Raises:
+            MeasurementError: it does not report it, as with MIG, or answers an error.
+        """
+        return float(self._answer(board, self._nvml.nvmlDeviceGetUtilizationRates).gpu * _PERCENT)
 
     def processes(self, board: Board) -> tuple[BoardProcess, ...] | None:
         """Return the processes that compute on a board, None where it does not report them.

@@ -7,12 +7,24 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from pytest_hwperf.core.errors import MeterUnavailable
-from pytest_hwperf.meters.energy.nvml_library import Board
+from pytest_hwperf.meters.gpu.nvml_library import Board, Library
 
 _INDEX = re.compile(r"[0-9]{1,4}")
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ORDER = "CUDA_DEVICE_ORDER"
 _BY_ADDRESS = "PCI_BUS_ID"  # the order of NVML; CUDA's own is the fastest first
+
+
+def boards_of(library: Library, environ: Mapping[str, str]) -> tuple[Board, ...]:
+    """Return the boards of this machine that CUDA shows to this process; at least one.
+
+    Raises:
+        MeterUnavailable: there is none, or it is not known which; says what to do.
+    """
+    boards = library.boards()
+    if not boards:
+        raise MeterUnavailable("NVIDIA's driver shows no board.")
+    return visible_boards(boards, environ, library.board_of_mig)
 
 
 def visible_boards(

@@ -5,8 +5,8 @@ from fakes.nvml import FakeCupy, FakeTorchCuda, torch_with
 
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable
 from pytest_hwperf.host.gpu_work import synchronise, uses_cuda
-from pytest_hwperf.meters.energy.cuda import visible_boards
-from pytest_hwperf.meters.energy.nvml_library import Board
+from pytest_hwperf.meters.gpu.cuda import visible_boards
+from pytest_hwperf.meters.gpu.nvml_library import Board
 
 UUIDS = (
     "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6",

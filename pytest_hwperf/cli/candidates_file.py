@@ -1,0 +1,160 @@
+"""Candidates of `hwperf tradeoffs`: measurements of a report, or rows of a CSV that others have written."""
+
+import csv
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_hwperf.cli.report_file import read_report
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.records import Estimate, Judgement, Key
+from pytest_hwperf.core.structs import LARGEST
+from pytest_hwperf.core.tradeoffs import Candidate
+from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
+
+_LARGEST_FILE = 1 << 26  # bytes
+_NAMES = ("name", "test", "label", "scenario")  # columns that name a candidate
+_CALLED = {"batch_size": "batch", "threads": "threads", "load": "load"}  # conditions, as names of candidates say them
+_ENDINGS = ("_ci_low", "_ci_high")
+_PARAMETERS = re.compile(r"\[[^\]]*\]$")
+
+
+def read_candidates(file: str) -> tuple[dict[str, list[Candidate]], tuple[Judgement, ...]]:
+    """Read candidates, those of one test together.
+
+    Returns:
+        Test → its candidates; the judgements that they were made of, () of a CSV.
+
+    Raises:
+        UsageProblem: no such file, another form, or nothing that was measured.
+    """
+    if Path(file).suffix == ".csv":
+        return {test: _distinct(found) for test, found in _of_rows(file).items()}, ()
+    judgements = read_report(file).judgements
+    by_test: dict[str, list[Judgement]] = {}
+    for one in judgements:
+        by_test.setdefault(test_of(one), []).append(one)
+    if not by_test:
+        raise UsageProblem(f"{file} has no measurement")
+    return {test: _distinct(_of_judgements(found)) for test, found in by_test.items()}, judgements
+
+
+def _distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Number candidates of the same name."""
+    names, seen = Counter(one.name for one in candidates), Counter[str]()
+    found = []
+    for one in candidates:
+        seen[one.name] += 1
+        found.append(replace(one, name=f"{one.name} ({seen[one.name]})") if names[one.name] > 1 else one)
+    return found
+
+
+def test_of(judgement: Judgement) -> str:
+    """Return the test of a measurement without its parameters: scenarios and points of a sweep are compared."""
+    return _PARAMETERS.sub("", judgement.run.test)
+
+
+def _of_judgements(judgements: Sequence[Judgement]) -> list[Candidate]:
+    """Return measurements as candidates, named by their scenario and by the conditions in which they differ."""
+    differing = [
+        name
+        for name in dict.fromkeys(name for one in judgements for name in one.run.conditions)
+        if name in _CALLED and len({one.run.conditions.get(name) for one in judgements}) > 1
+    ]
+    return [_of_judgement(one, differing) for one in judgements]
+
+
+def _of_judgement(judgement: Judgement, differing: Iterable[str]) -> Candidate:
+    run = judgement.run
+    told = [f"{_CALLED[name]} {run.conditions[name]}" for name in differing if name in run.conditions]
+    rows = run.conditions.get("batch_size", "")
+    return Candidate(
+        name=", ".join(part for part in [run.scenario or run.test, run.label, *told] if part),
+        values={figure.key: figure.estimate for figure in judgement.figures if not figure.estimated},
+        rows=int(rows) if rows.isdecimal() and int(rows) else 1,
+        conditions=run.conditions,
+        unmeasured={metric: str(why) for metric, why in run.unmeasured.items()},
+    )
+
+
+def _of_rows(file: str) -> dict[str, list[Candidate]]:
+    try:
+        if Path(file).stat().st_size > _LARGEST_FILE:
+            raise UsageProblem(f"{file} has over {_LARGEST_FILE / 1e6:.0f} MB, more than any table of candidates")
+        with Path(file).open(encoding="utf-8", newline="") as text:
+            rows = list(csv.DictReader(text))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UsageProblem(f"{file} cannot be read as CSV ({error})") from error
+    columns = _columns()
+    known = [name for name in (rows[0] if rows else ()) if name in columns]
+    if not known:
+        raise UsageProblem(
+            f"{file} has no row, or no column of a metric: name columns as stat_benchmark_summary.csv does, such as "
+            "scenario, latency_p50_ms, accuracy_mean, memory_p50_mb"
+        )
+    found: dict[str, list[Candidate]] = {}
+    for number, row in enumerate(rows, 2):
+        found.setdefault(_PARAMETERS.sub("", row.get("test") or ""), []).append(_of_row(file, number, row, known))
+    return found
+
+
+def _columns() -> Mapping[str, tuple[Key, float]]:
+    """Return the columns of exports, each with what it is of and how many of it make a base unit."""
+    return {
+        exported_name(f"{metric.name}_{statistic}", metric.unit): (
+            (metric.name, statistic),
+            EXPORT_UNITS[metric.unit][1],
+        )
+        for metric in METRICS.values()
+        for statistic in metric.statistics
+    }
+
+
+def _of_row(file: str, number: int, row: Mapping[str, str | None], known: Iterable[str]) -> Candidate:
+    columns = _columns()
+    values = {columns[name][0]: found for name in known if (found := _estimate(file, number, row, name))}
+    name = ", ".join(dict.fromkeys(row[one] or "" for one in _NAMES[::-1] if row.get(one)))
+    conditions = dict(_pairs(row.get("conditions") or ""))
+    rows = conditions.get("batch_size", "")
+    return Candidate(
+        name=name or f"row {number}",
+        values=values,
+        rows=int(rows) if rows.isdecimal() and int(rows) else 1,
+        conditions=conditions,
+    )
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    for part in text.split(";"):
+        name, equals, value = part.strip().partition("=")
+        if equals:
+            yield name, value
+
+
+def _estimate(file: str, number: int, row: Mapping[str, str | None], name: str) -> Estimate | None:
+    """Return the value of one cell with its interval; None where the cell is empty."""
+    factor = _columns()[name][1]
+    value, low, high = (_number(file, number, f"{name}{ending}", row) for ending in ("", *_ENDINGS))
+    if value is None:
+        return None
+    ends = [None if end is None else end / factor for end in (low, high)]
+    if ends[0] is not None and ends[1] is not None and ends[0] > ends[1]:
+        raise UsageProblem(f"{file}, line {number}: {name}_ci_low is above {name}_ci_high")
+    return Estimate(value=value / factor, low=ends[0], high=ends[1], confidence=0.0, n=0, method="as in the file")
+
+
+def _number(file: str, number: int, name: str, row: Mapping[str, str | None]) -> float | None:
+    text = row.get(name)
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not abs(value) <= LARGEST:
+        raise UsageProblem(f"{file}, line {number}: {name}={text} is no finite number; leave out what is not known")
+    return value

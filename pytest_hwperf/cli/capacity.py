@@ -1,0 +1,143 @@
+"""`hwperf capacity`: how busy a service is, how long its requests wait, and how many instances a peak takes."""
+
+import argparse
+import math
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, pstdev
+
+from pytest_hwperf.cli.capacity_text import is_load, lines_of, load_lines, named
+from pytest_hwperf.cli.output import say
+from pytest_hwperf.cli.report_file import read_report
+from pytest_hwperf.core import capacity
+from pytest_hwperf.core.budgets import nearest
+from pytest_hwperf.core.capacity import SAFETY, TOO_HIGH, Service
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
+from pytest_hwperf.core.records import Judgement, figure_of
+from pytest_hwperf.host.machine import count_usable_cores
+
+OK, TOO_BUSY = 0, 1
+_LARGEST = 1e15  # of every number that is given
+_LATENCY = MEDIAN_LATENCY[0]
+_FACTS: Mapping[str, str] = {
+    "arrivals": "requests a second, in all",
+    "rate": "requests a second that one server serves, one after the other",
+    "service-ms": "time of one request as it is served, instead of --rate",
+    "variation": "standard deviation of the service time over its mean; default: measured, or 1",
+    "arrivals-variation": "the same of the gaps between arrivals; default: 1, Poisson",
+    "peak": "requests a second at the busiest time",
+    "safety": f"factor for the peak; default: {SAFETY:g}",
+    "memory-mb": "of an instance",
+    "request-mb": "that a request takes while it is served; default: measured",
+    "base-mb": "of a process with its model, counted once",
+    "price-per-hour": "of an instance",
+    "price-per-kwh": "of electricity, where the report has energy",
+    "grams-per-kwh": "CO2 of the electricity, where the report has energy",
+}
+_MAY_BE_ZERO = frozenset({"variation", "arrivals-variation", "base-mb"})
+
+
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "capacity",
+        help="plan instances from a rate of arrivals and a service time",
+        description="Say how busy a service is, how long its requests wait by theory and as measured, and how many "
+        "instances a peak takes. Exit code 0: at most 80 % busy; 1: busier, or without a steady state; 4: usage.",
+    )
+    parser.add_argument("report", nargs="?", metavar="REPORT.json", help="of pytest --hwperf-json: the measured times")
+    parser.add_argument("--test", metavar="ID", help="of the report: the measurement to plan with, or a part of its id")
+    for name, text in _FACTS.items():
+        parser.add_argument(f"--{name}", type=_number(name), metavar="NUMBER", help=text)
+    parser.add_argument("--servers", type=int, default=1, metavar="N", help="that share one queue; default: 1")
+    parser.add_argument("--cores", type=int, metavar="N", help="of an instance; default: those of this machine")
+    parser.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        type=_service,
+        metavar="ARRIVALS:MS[:VARIATION]",
+        help="another model that the same servers serve; repeatable",
+    )
+    parser.set_defaults(run=run)
+
+
+def _number(name: str) -> Callable[[str], float]:
+    """Return the parser of an option's number."""
+
+    def parse(text: str) -> float:
+        value = float(text)
+        if not (0 <= value <= _LARGEST) or (value == 0 and name not in _MAY_BE_ZERO):
+            raise argparse.ArgumentTypeError(f"{text}: a number {'of at least' if name in _MAY_BE_ZERO else 'above'} 0")
+        return value
+
+    parse.__name__ = "number"
+    return parse
+
+
+def _service(text: str) -> Service:
+    parts = text.split(":")
+    try:
+        arrivals, milliseconds, variation = (float(part) for part in [*parts, "1"][:3])
+    except ValueError:
+        arrivals = milliseconds = variation = math.nan
+    if len(parts) not in (2, 3) or not (arrivals > 0 and milliseconds > 0 and variation >= 0):
+        raise argparse.ArgumentTypeError(f"{text}: arrivals a second and milliseconds of each, such as 100:2.5")
+    return Service(arrivals=arrivals, seconds=milliseconds / 1e3, variation=variation)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the plan, and return the exit code."""
+    if options.servers < 1 or (options.cores is not None and options.cores < 1):
+        raise UsageProblem("--servers and --cores: at least 1")
+    if options.arrivals is None:
+        raise UsageProblem("--arrivals is missing: give the requests a second, such as --arrivals=200")
+    given = sum(one is not None for one in (options.rate, options.service_ms, options.report))
+    if given != 1:
+        raise UsageProblem("give one of --rate, --service-ms and a report of pytest --hwperf-json")
+    judgements = read_report(options.report).judgements if options.report else ()
+    measured = _chosen(judgements, options) if options.report else None
+    alone = _typed(options) if measured is None else _as_measured(options, measured)
+    service = capacity.together([alone, *options.also]) if options.also else alone
+    options.cores = options.cores or count_usable_cores()
+    for line in (*lines_of(options, service, measured), *load_lines(alone, measured, judgements)):
+        say(line)
+    return OK if capacity.utilisation(service, options.servers) <= TOO_HIGH else TOO_BUSY
+
+
+def _chosen(judgements: Sequence[Judgement], options: argparse.Namespace) -> Judgement:
+    """Return the measurement of a report that is planned with.
+
+    Raises:
+        UsageProblem: the report has several, or none of that name.
+    """
+    found = {named(one): one for one in judgements if not is_load(one)}
+    if not found:
+        raise UsageProblem(f"{options.report} has no measurement of a call without a load")
+    if options.test in found:
+        return found[options.test]
+    fitting = [name for name in found if (options.test or "") in name]
+    if len(fitting) == 1:
+        return found[fitting[0]]
+    hint = "" if fitting else nearest(options.test, found)
+    shown = "\n".join(f"  {name}" for name in fitting or found)
+    raise UsageProblem(f"--test: which of these measurements of {options.report}?{hint}\n{shown}")
+
+
+def _typed(options: argparse.Namespace) -> Service:
+    return Service(
+        arrivals=options.arrivals,
+        seconds=1 / options.rate if options.rate is not None else options.service_ms / 1e3,
+        variation=1.0 if options.variation is None else options.variation,
+    )
+
+
+def _as_measured(options: argparse.Namespace, measured: Judgement) -> Service:
+    """Return the service whose calls were timed one after the other."""
+    sample, mean = measured.run.sample(_LATENCY), figure_of(measured.figures, (_LATENCY, "mean"))
+    if sample is None or mean is None:
+        raise UsageProblem(f"{named(measured)} has no latency: choose another measurement by --test")
+    variation = options.variation
+    if variation is None:  # a batch of short calls hides how much each of them varies
+        variation = pstdev(sample.values) / fmean(sample.values) if sample.per == "call" else 1.0
+    return Service(arrivals=options.arrivals, seconds=mean.estimate.value, variation=variation)

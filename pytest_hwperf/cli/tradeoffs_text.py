@@ -1,0 +1,216 @@
+"""What `hwperf tradeoffs` says of the candidates of one test: requirements first, then how they compare."""
+
+import math
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.metrics import METRICS, metric_of
+from pytest_hwperf.core.quantisation import LEAST_GAIN, MOST_LOSS, Worth, quantised_pairs, worth_of
+from pytest_hwperf.core.recommendations import Advice, bottlenecks, matrix
+from pytest_hwperf.core.records import Estimate, Judgement, Key
+from pytest_hwperf.core.tradeoffs import (
+    DIMENSIONS,
+    Answer,
+    Candidate,
+    Score,
+    best_by,
+    composite,
+    dimensions_of,
+    meets,
+    pareto,
+    per_row,
+    score,
+    ties,
+    weights_of,
+)
+from pytest_hwperf.core.units import counted, show, show_interval, show_limit, show_number
+
+_WIDTH = 100
+_ADVICE: Mapping[Advice, str] = {
+    "requirements met": "every requirement is met: more work on its speed gains nothing that was asked for",
+    "not the bottleneck": "the model takes {share:.0%} of the call: a faster one helps little",
+    "preprocess": "preprocessing takes {share:.0%} of the call: cache it, vectorise it or move it out of the call",
+    "inference": "the model takes {share:.0%} of the call: quantise it, let the runtime optimise its graph, or make it "
+    "smaller",
+    "postprocess": "postprocessing takes {share:.0%} of the call: vectorise it",
+}
+
+
+class Line(NamedTuple):
+    """One fact."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What one test has to choose from, and by what."""
+
+    test: str  # "" where the file names none
+    candidates: Sequence[Candidate]  # at least one
+    answers: Mapping[str, Sequence[Answer]]  # name of a candidate → its answers to the requirements
+    reference: Candidate  # of the score
+    weights: Mapping[str, float]  # dimension → weight
+    rank_by: str  # "score", "composite" or a dimension
+    judgements: Sequence[Judgement]  # that the candidates were made of; () where they come from elsewhere
+
+    @property
+    def left(self) -> list[Candidate]:
+        """The candidates that no requirement bars."""
+        return [one for one in self.candidates if meets(self.answers[one.name])]
+
+
+def lines_of(choice: Choice) -> Iterator[str]:
+    """Yield the lines about one test; those of one title stand below each other."""
+    yield visible(f"{choice.test or 'candidates'}: {counted(len(choice.candidates), 'candidate')}")
+    before = ""
+    for title, text in _facts(choice):
+        first = "" if title == before else title
+        yield textwrap.fill(visible(text), _WIDTH, initial_indent=f"  {first:<18}", subsequent_indent=" " * 22)
+        before = title
+
+
+def _facts(choice: Choice) -> Iterator[Line]:
+    yield from _requirements(choice.answers)
+    dimensions, lacking = dimensions_of(choice.candidates)
+    for name, names in lacking.items():
+        whom = "any" if len(names) == len(choice.candidates) else "; ".join(names)
+        yield Line("left out", f"{name}, not measured for {whom}{_why(choice.candidates, name)}")
+    if dimensions:
+        yield Line("pareto set", "; ".join(one.name for one in pareto(choice.candidates, list(dimensions.values()))))
+        yield from _ranking(choice, dimensions)
+        yield from _best(choice.left, dimensions)
+    yield from _quantisation(choice)
+    said: dict[str, list[str]] = {}
+    for candidate in choice.candidates:
+        for advice in bottlenecks(candidate, choice.answers[candidate.name]):
+            said.setdefault(_ADVICE[advice.advice].format(share=advice.share), []).append(advice.candidate)
+    for text, names in said.items():
+        yield Line("advice", f"{'; '.join(names)}: {text}")
+
+
+def _best(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> Iterator[Line]:
+    """Yield the best candidate of each dimension, and which to take for which purpose."""
+    if not candidates:
+        return
+    for name, key in dimensions.items():
+        best, *tied = best_by(candidates, key)
+        yield Line(f"best {name}", f"{best.name}: {show_estimate(per_row(best, key), name)}{_tied(tied)}")
+    for one in matrix(candidates, dimensions):
+        first, *others = one.candidates or (None,)
+        more = f", as good as {counted(len(others), 'other')}" if others else ""
+        yield Line(one.purpose, f"{first.name}{more}" if first else "not known")
+
+
+def show_estimate(estimate: Estimate, dimension: str) -> str:
+    """Write a value with its interval, where it has one."""
+    unit = metric_of(DIMENSIONS[dimension][0]).unit
+    of_row = " a row" if dimension == "latency" else ""
+    if estimate.low is None and estimate.high is None:
+        return f"{show(estimate.value, unit)}{of_row}, without an interval"
+    return show_interval(estimate.value, estimate.low, estimate.high, unit) + of_row
+
+
+def _tied(tied: Sequence[Candidate]) -> str:
+    return f"; within the noise as good: {'; '.join(one.name for one in tied)}" if tied else ""
+
+
+def _why(candidates: Sequence[Candidate], dimension: str) -> str:
+    metric = DIMENSIONS[dimension][0]
+    reasons = dict.fromkeys(one.unmeasured[metric] for one in candidates if metric in one.unmeasured)
+    return f" ({'; '.join(reasons)})" if reasons else ""
+
+
+def _requirements(found: Mapping[str, Sequence[Answer]]) -> Iterator[Line]:
+    """Yield a line for each candidate, those that miss least first."""
+    if not any(found.values()):
+        return
+    for name, of in sorted(found.items(), key=lambda one: sum(answer.excess for answer in one[1])):
+        missed = [_missed(answer) for answer in of if answer.excess]
+        doubts = [_doubt(answer) for answer in of if not answer.excess and answer.outcome != "passed"]
+        met = f"{name} misses {missed[0]}" if missed else f"{name} misses none" if doubts else f"{name} meets all"
+        yield Line("requirements", "; ".join([met, *missed[1:], *doubts]))
+
+
+def _missed(answer: Answer) -> str:
+    unit, better = METRICS[answer.budget.metric].unit, METRICS[answer.budget.metric].better
+    value = show(answer.estimate.value, unit) if answer.estimate else ""
+    by = f" by {answer.excess:.0%}" if math.isfinite(answer.excess) else ""
+    doubt = ", inconclusive" if answer.outcome == "inconclusive" else ""
+    return f"{answer.budget.keyword}{by} ({value}, limit {show_limit(answer.budget.limit, unit, better)}{doubt})"
+
+
+def _doubt(answer: Answer) -> str:
+    if answer.outcome == "unmeasured":
+        return f"{answer.budget.keyword} is unmeasured"
+    return f"{answer.budget.keyword} is inconclusive"
+
+
+def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
+    """Yield the candidates that meet the requirements, best first, with score and composite beside each other."""
+    candidates, rank_by = choice.left, choice.rank_by
+    if not candidates:
+        yield Line("ranking", "no candidate meets the requirements")
+        return
+    if rank_by in DIMENSIONS and rank_by not in dimensions:
+        yield Line("ranking", f"not by {rank_by}, which is left out")
+        return
+    weights = weights_of(choice.weights, dimensions)
+    if not weights:
+        yield Line("ranking", "no dimension that is left has a weight")
+        return
+    scores = {one.name: score(one, choice.reference, weights) for one in candidates}
+    known = {name: one for name, one in scores.items() if one}
+    tied = dict(zip(known, ties(list(known.values())), strict=True)) if known else {}
+
+    def place(one: Candidate) -> float:
+        if rank_by in DIMENSIONS:
+            sign = -1 if metric_of(DIMENSIONS[rank_by][0]).better == "higher" else 1
+            return sign * per_row(one, DIMENSIONS[rank_by]).value
+        if rank_by == "composite":
+            return -composite(one, weights)
+        return -known[one.name].value if one.name in known else 0.0
+
+    told = ", ".join(f"{name} {weight:.0%}" for name, weight in weights.items())
+    yield Line("ranking", f"by {rank_by}; weights {told}; score 100 is {choice.reference.name}")
+    for number, one in enumerate(sorted(candidates, key=place), 1):
+        shown = _score(scores.get(one.name), tied=tied.get(one.name, False) and sum(tied.values()) > 1)
+        yield Line("ranking", f"{number}. {one.name}: score {shown}, composite {composite(one, weights):.3f}")
+
+
+def _score(found: Score | None, *, tied: bool) -> str:
+    if found is None:
+        return "– (a value of 0 has no ratio)"
+    band = (
+        "" if found.low is None or found.high is None else f" ({show_number(found.low)} .. {show_number(found.high)})"
+    )
+    return f"{show_number(found.value)}{band}{', tie for the highest' if tied else ''}"
+
+
+def _quantisation(choice: Choice) -> Iterator[Line]:
+    """Yield the rule for each INT8 measurement against the same form in FP32, called alike."""
+    for quantised, reference in quantised_pairs(choice.judgements):
+        found = worth_of(quantised, reference)
+        batch = reference.run.conditions.get("batch_size", "")
+        called = f"{quantised.run.scenario} against {reference.run.scenario}{f', batch {batch}' if batch else ''}"
+        yield Line("quantisation", f"{called}: {found.outcome}: {_gain(found)}; {_loss(found)}")
+
+
+def _loss(found: Worth) -> str:
+    if found.loss is None or found.loss.low is None or found.loss.high is None:
+        return "its accuracy is unmeasured"
+    low, high = -100 * found.loss.high, -100 * found.loss.low
+    change = f"accuracy {0.0 - 100 * found.loss.value:+.2f} points ({low:+.2f} .. {high:+.2f})"
+    return f"{change} on {counted(found.loss.n, 'example')}, allowed {-100 * MOST_LOSS:+g}"
+
+
+def _gain(found: Worth) -> str:
+    if found.gain is None:
+        return "its gain is unmeasured"
+    low, value, high = (None if end is None else -end for end in (found.gain.high, found.gain.value, found.gain.low))
+    ends = ["?" if end is None else f"{100 * end:+.0f}" for end in (low, high)]
+    return f"latency {100 * (value or 0.0):+.0f} % ({ends[0]} .. {ends[1]}), asked for {-LEAST_GAIN:+.0%}"

@@ -1,0 +1,97 @@
+"""Plans of loads: the keywords of `hwload` read into a load; errors show what is allowed."""
+
+import re
+from collections.abc import Mapping
+from typing import get_args
+
+from pytest_hwperf.core.budgets import nearest
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.loads import FASTEST_QPS, KEYWORDS, LONGEST_S, MOST_IN_FLIGHT, Carriers, Load, LoadKind
+
+_NEEDED: Mapping[LoadKind, tuple[str, str]] = {  # what has no default → an example
+    "server": ("qps", "the calls a second, such as qps=200"),
+    "concurrency": ("in_flight", "the calls at once, such as in_flight=4"),
+}
+_TEXTS = frozenset({"kind", "url", "carriers"})
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "qps": (1e-3, FASTEST_QPS),
+    "seconds": (1e-3, LONGEST_S),
+    "seed": (0, 2**63 - 1),
+    "shape": (0.01, 1e6),
+    "in_flight": (1, MOST_IN_FLIGHT),
+    "rows": (1, 2**31),
+    "calls": (1, 10_000_000),
+    "within_ms": (1e-6, 1e9),
+}
+_WHOLE = frozenset({"seed", "in_flight", "rows", "calls"})
+
+
+def parse_load(keywords: Mapping[str, object]) -> Load:
+    """Turn the keywords of `hwload` into a load.
+
+    Raises:
+        UsageProblem: says what was given and what is allowed.
+    """
+    kind = keywords.get("kind")
+    if kind not in get_args(LoadKind):
+        hint = nearest(str(kind), get_args(LoadKind))
+        raise UsageProblem(f"hwload: kind={kind!r} is no load.{hint} Allowed: {', '.join(get_args(LoadKind))}")
+    fields = KEYWORDS[kind]  # type: ignore[index] # one of its arguments, as was asked just now
+    if unknown := sorted({*keywords} - {"kind", "url", *fields}):
+        hint, allowed = nearest(unknown[0], fields), ", ".join([*fields, "url"])
+        raise UsageProblem(f"hwload: {unknown[0]}= says nothing of a {kind} load.{hint} Allowed: {allowed}")
+    values = {name: _number(name, value) for name, value in keywords.items() if name not in _TEXTS}
+    needed, example = _NEEDED.get(kind, ("", ""))  # type: ignore[call-overload] # the same
+    if needed and not values.get(needed):
+        raise UsageProblem(f"hwload: a {kind} load needs {needed}=, {example}")
+    url = checked_address(keywords.get("url", ""))
+    carriers = _checked_carriers(keywords.get("carriers", "threads"), values.get("in_flight", 0), url)
+    return Load(kind=kind, url=url, carriers=carriers, **values)  # type: ignore[arg-type] # the same; counts are whole, as `_number` says
+
+
+def _checked_carriers(carriers: object, in_flight: float, url: str) -> Carriers:
+    """Return what makes calls that run at once.
+
+    Raises:
+        UsageProblem: nothing of the kind, processes without their number, or requests, which only wait.
+    """
+    if carriers not in get_args(Carriers):
+        hint = nearest(str(carriers), get_args(Carriers))
+        raise UsageProblem(f"hwload: carriers={carriers!r}.{hint} Allowed: {', '.join(get_args(Carriers))}")
+    if carriers == "processes" and url:
+        raise UsageProblem("hwload: carriers='processes': requests only wait, and are tasks of one loop: leave it out")
+    if carriers == "processes" and not in_flight:
+        raise UsageProblem("hwload: carriers='processes' needs in_flight=, how many, such as in_flight=4")
+    return carriers  # type: ignore[return-value] # one of its arguments, as was asked just now
+
+
+def checked_address(url: object) -> str:
+    """Return the address that requests are sent to, "" for none.
+
+    Raises:
+        UsageProblem: it is none.
+    """
+    if not isinstance(url, str) or not (url == "" or is_address(url)):
+        raise UsageProblem(
+            f"hwload: url={url!r}: an address, such as http://127.0.0.1:8000/predict or grpc://127.0.0.1:8001/model"
+        )
+    return url
+
+
+def is_address(text: object) -> bool:
+    """Whether something is an address that requests can be sent to."""
+    return isinstance(text, str) and re.fullmatch(r"(https?|grpc)://[^\s/?#]+([/?][^\s#]*)?", text) is not None
+
+
+def is_grpc(text: object) -> bool:
+    """Whether an address is that of a model server over gRPC."""
+    return is_address(text) and str(text).startswith("grpc:")
+
+
+def _number(name: str, value: object) -> float:
+    least, most = _RANGES[name]
+    kinds = (int,) if name in _WHOLE else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
+        what = "a whole number" if name in _WHOLE else "a number"
+        raise UsageProblem(f"hwload: {name}={value!r}: {what} from {least:g} to {most:g}")
+    return value

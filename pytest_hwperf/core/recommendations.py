@@ -1,0 +1,74 @@
+"""Recommendations: which candidate for which purpose, and where work would help, each with the figures behind it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY, stage_metric
+from pytest_hwperf.core.records import Key
+from pytest_hwperf.core.tradeoffs import DIMENSIONS, Answer, Candidate, best_by, per_row
+
+Purpose = Literal["low latency", "critical accuracy", "few resources", "simple deployment"]
+Advice = Literal["requirements met", "not the bottleneck", "preprocess", "inference", "postprocess"]
+
+STAGES: tuple[Advice, ...] = ("preprocess", "inference", "postprocess")
+LEADING = 0.5  # share of a call from which on a stage is its bottleneck
+_PURPOSES: Mapping[Purpose, tuple[str, ...]] = {  # dimensions that decide, the first that is there
+    "low latency": ("latency",),
+    "critical accuracy": ("accuracy",),
+    "few resources": ("memory", "energy"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """The candidates for one purpose."""
+
+    purpose: Purpose
+    dimension: str  # that decides; "" where none does
+    candidates: tuple[Candidate, ...]  # the best ones, within the noise, the fastest first; () where it is not known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bottleneck:
+    """One piece of advice about a candidate, with the share that it rests on."""
+
+    candidate: str
+    advice: Advice
+    share: float = 0.0  # of the call
+
+
+def matrix(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> Iterator[Recommendation]:
+    """Yield a recommendation for each purpose, among candidates that meet the requirements.
+
+    Simple to deploy is what nothing has converted: a form of another runtime is one more artefact to build and check.
+    """
+    for purpose, wanted in _PURPOSES.items():
+        dimension = next((name for name in wanted if name in dimensions), "")
+        found = best_by(candidates, DIMENSIONS[dimension]) if dimension and candidates else []
+        yield Recommendation(purpose=purpose, dimension=dimension, candidates=_fastest_first(found))
+    plain = [one for one in candidates if one.conditions and "form" not in one.conditions]
+    yield Recommendation(purpose="simple deployment", dimension="", candidates=_fastest_first(plain))
+
+
+def _fastest_first(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    timed = [one for one in candidates if MEDIAN_LATENCY in one.values]
+    untimed = [one for one in candidates if MEDIAN_LATENCY not in one.values]
+    return (*sorted(timed, key=lambda one: per_row(one, MEDIAN_LATENCY).value), *untimed)
+
+
+def bottlenecks(candidate: Candidate, found: Sequence[Answer]) -> Iterator[Bottleneck]:
+    """Yield what to do, and what to leave: nothing where every requirement is met by its whole interval."""
+    if found and all(answer.outcome == "passed" for answer in found):
+        yield Bottleneck(candidate=candidate.name, advice="requirements met")
+        return
+    whole = candidate.values.get(MEDIAN_LATENCY)
+    stages = {name: candidate.values.get((stage_metric(name), "p50")) for name in STAGES}
+    shares = {name: one.value / whole.value for name, one in stages.items() if one and whole and whole.value}
+    if not shares:
+        return
+    largest = max(shares, key=lambda name: shares[name])
+    if "inference" in shares and shares["inference"] < LEADING:
+        yield Bottleneck(candidate=candidate.name, advice="not the bottleneck", share=shares["inference"])
+    if shares[largest] >= LEADING or largest != "inference":
+        yield Bottleneck(candidate=candidate.name, advice=largest, share=shares[largest])

@@ -1,0 +1,104 @@
+"""The inference protocol of model servers, version 2, as KServe, Triton and others speak it: inputs and JSON bodies.
+
+References:
+    github.com/kserve/open-inference-protocol, `rest/inference_rest.md`.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.structs import Record
+from pytest_hwperf.loads.http import Request
+
+_TYPES: Mapping[str, str] = MappingProxyType(  # of the protocol → of NumPy
+    {
+        "BOOL": "bool",
+        **{f"UINT{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+        **{f"INT{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+        **{f"FP{bits}": f"float{bits}" for bits in (16, 32, 64)},
+        "BYTES": "object",
+    }
+)
+_INFER = re.compile(r"(https?://.+/v2/models/[^/?]+(?:/versions/[^/?]+)?)/infer")
+
+
+class ModelInput(Record, frozen=True, kw_only=True):
+    """An input of a served model, as its server describes it."""
+
+    name: str
+    datatype: str  # such as "FP32"
+
+
+def is_infer(url: str) -> bool:
+    """Whether an address is that of a model's inference over HTTP: http://host/v2/models/NAME/infer."""
+    return _INFER.fullmatch(url) is not None
+
+
+def inputs_over_http(request: Request) -> tuple[ModelInput, ...]:
+    """Ask a server for the inputs of the model at `request.url`.
+
+    Raises:
+        UsageProblem: httpx is not installed.
+        MeasurementError: it does not answer as the protocol says.
+    """
+    try:
+        import httpx
+    except ImportError:
+        raise UsageProblem(
+            "requests are sent by httpx, which is not installed: pip install 'pytest-hwperf[http]'"
+        ) from None
+    found = _INFER.fullmatch(request.url)
+    url = found[1] if found else request.url
+    try:
+        with httpx.Client(trust_env=False, headers=dict(request.headers), timeout=request.timeout_s) as client:
+            answer = client.get(url).raise_for_status().json()
+        return tuple(ModelInput(name=one["name"], datatype=one["datatype"]) for one in answer["inputs"])
+    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        raise MeasurementError(f"GET {url} does not describe a model: {type(error).__name__} {error}") from None
+
+
+def infer_bodies(batches: Iterable[Any], inputs: Sequence[ModelInput]) -> list[bytes]:
+    """Return a JSON body for each batch of rows.
+
+    Raises:
+        UsageProblem: rows that do not fit the inputs.
+    """
+    types = {one.name: one.datatype for one in inputs}
+    bodies = []
+    for batch in batches:
+        tensors = [
+            {"name": name, "shape": [*array.shape], "datatype": types[name], "data": array.ravel().tolist()}
+            for name, array in arrays_for(batch, inputs).items()
+        ]
+        bodies.append(json.dumps({"inputs": tensors}).encode())
+    return bodies
+
+
+def arrays_for(batch: Any, inputs: Sequence[ModelInput]) -> dict[str, Any]:
+    """Return the array of each input, in its type: rows are those of the only one, several are given by name.
+
+    Raises:
+        UsageProblem: rows that do not fit; says what the model takes.
+    """
+    import numpy as np
+
+    taken = {one.name: one.datatype for one in inputs}
+    given = batch if isinstance(batch, Mapping) else {next(iter(taken), ""): batch}
+    if {*given} != {*taken}:
+        shown = ", ".join(f"{name} ({datatype})" for name, datatype in taken.items())
+        raise UsageProblem(
+            f"the served model takes {shown or 'no input'}: give its rows, of several inputs as a mapping name → array"
+        )
+    try:
+        return {
+            name: np.ascontiguousarray(np.asarray(given[name]).astype(_TYPES[datatype]))
+            for name, datatype in taken.items()
+        }
+    except KeyError as error:
+        raise UsageProblem(f"the served model has an input of type {error}. Known: {', '.join(_TYPES)}") from None
+    except (TypeError, ValueError) as error:
+        raise UsageProblem(f"the rows do not fit what the served model takes, {taken}: {error}") from None

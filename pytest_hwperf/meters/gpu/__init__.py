@@ -1,0 +1,1 @@
+"""Meters of GPUs, and the library of their driver that those of energy read too."""

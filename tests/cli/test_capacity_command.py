@@ -1,0 +1,145 @@
+"""`hwperf capacity`: what is typed and what was measured, and what follows from either."""
+
+from pathlib import Path
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli.capacity import OK, TOO_BUSY
+from pytest_hwperf.core.records import Judgement, replace
+from pytest_hwperf.reports.json_file import render
+
+SAMPLES = (
+    fake.sample(values=[1e-3, 3e-3]),
+    fake.sample("memory", [5e6], per="fresh process", source="VmHWM"),
+    fake.sample("energy", [3.6e-3], per="window", source="rapl:package-0"),
+)
+FIGURES = (
+    fake.figure("latency", "mean", fake.estimate(2e-3, None, None, 2)),
+    fake.figure("memory", "p50", fake.estimate(5e6, None, None, 1)),
+    fake.figure("energy", "mean", fake.estimate(3.6e-3, None, None, 1), source="rapl:package-0"),
+)
+
+
+def judged(test: str, *, load: str = "single_stream") -> Judgement:
+    run = fake.run(test=test, scenario="onnx_fp32", samples=SAMPLES)
+    return Judgement(run=replace(run, conditions={**run.conditions, "load": load}), figures=FIGURES, verdicts=())
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> str:
+    judgements = (
+        judged("a.py::test_call"),
+        judged("a.py::test_load", load="server qps=100 seconds=2 seed=1"),
+        judged("a.py::test_more", load="server qps=900 seconds=2 seed=1"),
+        judged("a.py::test_loop", load="concurrency in_flight=4 seconds=2"),
+    )
+    (tmp_path / "report.json").write_bytes(render(replace(fake.report(), judgements=judgements)))
+    return str(tmp_path / "report.json")
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = OK) -> str:
+    assert code == main(["capacity", *arguments])
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_what_was_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(
+        capsys,
+        *("--arrivals=8000", "--rate=14706", "--peak=10000"),
+        *("--memory-mb=16000", "--request-mb=4.15", "--cores=8", "--price-per-hour=0.4"),
+    )
+
+    assert "utilisation 0.544: safe 8.00 k/s arrive, 1 server can do 14.7 k/s; 70% at 10.3 k/s" in text
+    assert "wait M/M/1 81.1 µs on average; with the service p95 447 µs, p99 687 µs M/D/1 40.6 µs on average" in text
+    assert "instances 2 for a peak of 10.0 k/s by the safety factor, the other rule alone says 1; each 34% busy" in text
+    assert "memory 3855 requests at once, 4.15 MB each without a base, which was not given" in text
+    assert "8 cores: the cores are the limit" in text
+    assert "cost 0.0139 a million requests" in text
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "meaning"),
+    [("8000", "0.968: over 80%, where waits grow steeply"), ("9000", "1.089: no steady state: more arrives")],
+)
+def test_too_busy_is_no_success(capsys: pytest.CaptureFixture[str], arrivals: str, meaning: str) -> None:
+    assert f"utilisation {meaning}" in said(capsys, f"--arrivals={arrivals}", "--rate=8266", code=TOO_BUSY)
+
+
+def test_what_was_measured(report: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The calls of 1 and 3 ms vary by half of their mean."""
+    text = said(
+        capsys,
+        *(report, "--arrivals=100", "--memory-mb=17", "--base-mb=10", "--cores=8"),
+        *("--price-per-kwh=0.5", "--grams-per-kwh=400"),
+    )
+
+    assert "utilisation 0.200: safe" in text
+    assert "M/G/1 312 µs on average, service times varying by 0.50 of their mean" in text
+    assert "1 request at once, 5.00 MB each, each in a process of its own with its model" in text
+    assert "after a base of 10.0 MB, counted once 8 cores: the memory is the limit" in text
+    assert "energy 0.00100 kWh a million requests (rapl:package-0), 0.000500 for it, 400 mg of CO2" in text
+    assert "server qps=100 seconds=2 seed=1: latency 2.00 ms on average; M/G/1 says 2.31 ms" in text
+    assert "server qps=900 seconds=2 seed=1: latency 2.00 ms on average; by theory there is no steady state" in text
+    assert "concurrency" not in text
+
+
+def test_models_on_the_same_servers(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(
+        capsys, "--arrivals=100", "--service-ms=1", "--variation=0", "--also=100:3:0", "--servers=2", "--peak=300"
+    )
+
+    assert "200 /s arrive, 2 servers can do 1.00 k/s" in text
+    assert "G/G/2" in text
+    assert "instances 1 for a peak of 300 /s by both rules" in text
+
+
+def test_what_is_not_known_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "--arrivals=1", "--rate=10", "--memory-mb=16", "--price-per-kwh=1")
+
+    assert "memory not known: give --request-mb, or a report with the metric memory" in text
+    assert "energy not known: give a report with the metric energy" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--rate=10"], "--arrivals is missing"),
+        (["--arrivals=1"], "give one of --rate, --service-ms and a report"),
+        (["--arrivals=1", "--rate=1", "--service-ms=1"], "give one of --rate, --service-ms and a report"),
+        (["--arrivals=1", "--rate=1", "--servers=0"], "--servers and --cores: at least 1"),
+        (["--arrivals=0", "--rate=1"], "0: a number above 0"),
+        (["--arrivals=1", "--rate=nan"], "nan: a number above 0"),
+        (["--arrivals=x", "--rate=1"], "invalid number value: 'x'"),
+        (["--arrivals=1", "--rate=1", "--also=5"], "5: arrivals a second and milliseconds of each, such as 100:2.5"),
+        (["--arrivals=1", "--rate=1", "--also=5:0"], "5:0: arrivals a second"),
+    ],
+)
+def test_usage(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = main(["capacity", *arguments])
+    except SystemExit as end:
+        code = int(str(end.code))
+
+    assert USAGE == code
+    assert complaint in capsys.readouterr().err
+
+
+def test_one_of_several_measurements_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    judgements = (judged("a.py::test_a"), judged("a.py::test_b"))
+    (tmp_path / "two.json").write_bytes(render(replace(fake.report(), judgements=judgements)))
+
+    assert USAGE == main(["capacity", str(tmp_path / "two.json"), "--arrivals=1"])
+    assert "--test: which of these measurements" in capsys.readouterr().err
+    assert "utilisation" in said(capsys, str(tmp_path / "two.json"), "--arrivals=1", "--test=test_b")
+    assert USAGE == main(["capacity", str(tmp_path / "two.json"), "--arrivals=1", "--test=a.py::test_c onnx_fp32"])
+    assert "Did you mean 'a.py::test_" in capsys.readouterr().err
+
+
+def test_a_report_of_loads_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    judgements = (judged("a.py::test_load", load="server qps=100 seconds=2 seed=1"),)
+    (tmp_path / "loads.json").write_bytes(render(replace(fake.report(), judgements=judgements)))
+
+    assert USAGE == main(["capacity", str(tmp_path / "loads.json"), "--arrivals=1"])
+    assert "has no measurement of a call without a load" in capsys.readouterr().err

@@ -1,0 +1,249 @@
+"""`hwperf tradeoffs`: requirements that all, some and none meet; reports and tables of others."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli.tradeoffs import NONE_MEETS, OK, UNDECIDED
+from pytest_hwperf.core.records import Judgement, Key, replace
+from pytest_hwperf.reports.json_file import render
+
+TEST = "a.py::test_model"
+TABLE = """\
+test,scenario,latency_p50_ms,latency_p50_ms_ci_low,latency_p50_ms_ci_high,accuracy_mean,memory_p50_mb,notes
+,onnx_fp32,0.12,0.11,0.13,0.90,9.8,first
+,onnx_int8,0.06,0.055,0.065,0.86,10.1,
+,sklearn_fp32,1.2,1.1,1.3,0.90,,no memory
+"""
+
+
+def judged(scenario: str, values: dict[Key, tuple[float, float]], batch: int = 1, **conditions: str) -> Judgement:
+    """Return a measurement; each value is within so much of itself."""
+    right = [1.0] * 900 + [0.0] * 100
+    samples = (fake.sample("accuracy", right, per="example", source="labels"),)
+    run = fake.run(test=f"{TEST}[{scenario}-{batch}]", scenario=scenario, samples=samples)
+    given = {"batch_size": str(batch), "threads": "1", **conditions}
+    figures = [
+        fake.figure(*key, fake.estimate(value, value * (1 - noise), value * (1 + noise), 100))
+        for key, (value, noise) in values.items()
+    ]
+    stages: dict[str, Literal["lower"]] = {key[0]: "lower" for key in values if key[0].startswith("stage_")}
+    return Judgement(run=replace(run, conditions=given, directions=stages), figures=tuple(figures), verdicts=())
+
+
+def scenario(name: str, us: float, accuracy: float = 0.9, *, megabytes: float = 2.0, **conditions: str) -> Judgement:
+    values = {
+        ("latency", "p50"): (us * 1e-6, 0.01),
+        ("accuracy", "mean"): (accuracy, 0.01),
+        ("memory", "p50"): (megabytes * 1e6, 0.01),
+    }
+    return judged(name, values, **conditions)  # type: ignore[arg-type]
+
+
+SCENARIOS = (
+    scenario("sklearn_fp32", 100, precision="float64"),
+    scenario("onnx_fp32", 20, megabytes=9, form="MatMul", precision="float32"),
+    scenario("onnx_int8", 10, 0.85, megabytes=9, form="MatMul", precision="int8 static"),
+)
+
+
+@pytest.fixture
+def asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> "Asked":
+    return Asked(tmp_path, capsys)
+
+
+class Asked:
+    """A user who asks with a report and requirements."""
+
+    def __init__(self, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._place, self._capsys = place, capsys
+
+    def __call__(
+        self, requirements: str = "", *more: str, of: Sequence[Judgement] = SCENARIOS, table: str = ""
+    ) -> tuple[int, str]:
+        """Return the exit code and what was said, in one line."""
+        file = self._place / ("table.csv" if table else "report.json")
+        file.write_bytes(table.encode() if table else render(replace(fake.report(), judgements=tuple(of))))
+        limits = self._place / "requirements.yaml"
+        limits.write_text(requirements, encoding="utf-8")
+        code = main(["tradeoffs", str(file), *([f"--requirements={limits}"] if requirements else []), *more])
+        said = self._capsys.readouterr()
+        return code, " ".join((said.out + said.err).split())
+
+
+def test_what_all_meet(asked: Asked) -> None:
+    code, said = asked("latency_p50_ms: 1\naccuracy_min: 0.8\n")
+
+    assert OK == code
+    assert "a.py::test_model: 3 candidates requirements sklearn_fp32 meets all onnx_fp32 meets all" in said
+    assert "pareto set sklearn_fp32; onnx_fp32; onnx_int8" in said
+    assert (
+        "ranking by score; weights accuracy 50%, latency 25%, memory 25%; score 100 is onnx_fp32 1. onnx_int8" in said
+    )
+    assert "best latency onnx_int8: 10.0 µs (9.90 .. 10.1) a row" in said
+    assert "best accuracy sklearn_fp32: 0.900 (0.891 .. 0.909); within the noise as good: onnx_fp32" in said
+    assert "low latency onnx_int8 critical accuracy onnx_fp32, as good as 1 other few resources sklearn_fp32" in said
+    assert "simple deployment sklearn_fp32" in said
+    assert "advice sklearn_fp32; onnx_fp32; onnx_int8: every requirement is met" in said
+
+
+def test_what_none_meets_is_listed_least_bad_first(asked: Asked) -> None:
+    code, said = asked("latency_p50_ms: 0.005\nmemory_max_mb: 4\n")
+
+    assert NONE_MEETS == code
+    assert (
+        "requirements onnx_int8 misses latency_p50_ms by 100% (10.0 µs, limit <= 5 µs); memory_max_mb by 125% "
+        "(9.00 MB, limit <= 4 MB) onnx_fp32 misses" in said
+    )
+    assert "ranking no candidate meets the requirements" in said
+    assert "best latency" not in said
+
+
+def test_what_one_meets_is_enough(asked: Asked) -> None:
+    code, said = asked("memory_max_mb: 4\n", "--rank-by=composite")
+
+    assert OK == code
+    assert "1. sklearn_fp32: score" in said
+    assert "2. onnx" not in said
+
+
+def test_an_unmeasured_requirement_is_never_silent(asked: Asked) -> None:
+    code, said = asked("latency_p50_ms: 1\nenergy_budget_mj: 2\n")
+
+    assert UNDECIDED == code
+    assert "onnx_int8 misses none; energy_budget_mj is unmeasured" in said
+    assert "left out energy, not measured for any" in said
+
+
+def test_an_interval_that_holds_the_limit(asked: Asked) -> None:
+    code, said = asked("accuracy_min: 0.899\n")
+
+    assert UNDECIDED == code
+    assert "onnx_fp32 misses none; accuracy_min is inconclusive" in said
+
+
+@pytest.mark.parametrize(
+    ("requirements", "complaint"),
+    [
+        ("latency_p95: 100\n", "unknown keyword 'latency_p95'. Did you mean 'latency_p95_ms'?"),
+        ("accuracy_min: 85\n", "this limit is a share between 0 and 1"),
+        ("- 1\n", "has no limits: give a line for each limit"),
+        ("a: [\n", "is no YAML"),
+        ("[" * 100_000, "is no YAML"),
+        ("a: !!python/object/apply:os.system [x]\n", "is no YAML"),
+    ],
+)
+def test_requirements_that_cannot_be_meant(asked: Asked, requirements: str, complaint: str) -> None:
+    code, said = asked(requirements)
+
+    assert USAGE == code
+    assert complaint in said
+
+
+def test_requirements_that_are_not_there(asked: Asked) -> None:
+    code, said = asked("", "--requirements=none.yaml")
+
+    assert USAGE == code
+    assert "--requirements=none.yaml cannot be read" in said
+
+
+def test_quantisation_by_its_rule(asked: Asked) -> None:
+    _, said = asked()
+
+    assert (
+        "quantisation onnx_int8 against onnx_fp32, batch 1: worthwhile: latency -50 % (-51 .. -49), asked for -20%"
+        in said
+    )
+    assert "accuracy +0.00 points (-0.54 .. +0.54) on 1000 examples, allowed -1" in said
+
+
+def test_points_of_a_sweep_are_candidates(asked: Asked) -> None:
+    values = {("latency", "p50"): (1e-3, 0.01)}
+    _, said = asked(of=[judged("onnx_fp32", values, 1), judged("onnx_fp32", values, 32), *SCENARIOS[2:]])
+
+    assert "best latency onnx_int8, batch 1: 10.0 µs" in said
+    assert "left out accuracy, not measured for onnx_fp32, batch 1; onnx_fp32, batch 32" in said
+    assert "score 100 is onnx_fp32, batch 1" in said
+
+
+def test_stages_say_where_work_helps(asked: Asked) -> None:
+    stages = {("stage_preprocess", "p50"): (80e-6, 0.0), ("stage_inference", "p50"): (20e-6, 0.0)}
+    slow = judged("sklearn_fp32", {("latency", "p50"): (100e-6, 0.0), **stages})
+    _, said = asked(of=[slow])
+
+    assert "advice sklearn_fp32: the model takes 20% of the call: a faster one helps little" in said
+    assert "preprocessing takes 80% of the call" in said
+
+
+def test_a_table_of_others(asked: Asked) -> None:
+    code, said = asked("latency_p50_ms: 1\n", "--rank-by=latency", table=TABLE)
+
+    assert OK == code
+    assert "candidates: 3 candidates" in said
+    assert "sklearn_fp32 misses latency_p50_ms by 20% (1.20 ms, limit <= 1 ms)" in said
+    assert "left out memory, not measured for sklearn_fp32 energy, not measured for any" in said
+    assert "1. onnx_int8" in said
+    assert "few resources not known" in said
+
+
+def test_candidates_of_one_name_are_numbered(asked: Asked) -> None:
+    _, said = asked(table="scenario,latency_p50_ms\nonnx_fp32,1\nonnx_fp32,2\n")
+
+    assert (
+        "best latency onnx_fp32 (1): 1.00 ms a row, without an interval; within the noise as good: onnx_fp32 (2)"
+        in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "complaint"),
+    [
+        ("scenario,latency\na,1\n", "no column of a metric"),
+        ("scenario,latency_p50_ms\n", "has no row"),
+        ("scenario,latency_p50_ms\na,fast\n", "line 2: latency_p50_ms=fast is no finite number"),
+        ("scenario,latency_p50_ms\na,inf\n", "line 2: latency_p50_ms=inf is no finite number"),
+        (TABLE.replace("0.11", "0.14"), "latency_p50_ms_ci_low is above latency_p50_ms_ci_high"),
+    ],
+)
+def test_tables_that_cannot_be_read(asked: Asked, table: str, complaint: str) -> None:
+    code, said = asked(table=table)
+
+    assert USAGE == code
+    assert complaint in said
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        ("--reference=onnx_fp23", "no such candidate. Did you mean 'onnx_fp32'?"),
+        ("--test=other", "--test=other: no such test."),
+        ("--weight=speed=1", "unknown dimension"),
+    ],
+)
+def test_names_that_are_not_there(asked: Asked, more: str, complaint: str) -> None:
+    code, said = asked("", more)
+
+    assert USAGE == code
+    assert complaint in said
+
+
+@pytest.mark.parametrize(
+    ("more", "said_instead"),
+    [
+        ("--rank-by=energy", "ranking not by energy, which is left out"),
+        ("--weight=energy=1", "ranking no dimension that is left has a weight"),
+    ],
+)
+def test_a_ranking_by_what_is_not_there(asked: Asked, more: str, said_instead: str) -> None:
+    assert said_instead in asked("", more)[1]
+
+
+def test_hostile_names_do_no_harm(asked: Asked) -> None:
+    _, said = asked(table="scenario,latency_p50_ms\n\x1b[2Jevil\u202e,1\n")
+
+    assert "\x1b" not in said
+    assert "\\x1b[2Jevil\\u202e" in said

@@ -1,0 +1,89 @@
+"""Utilisation and memory of a GPU in tests: where they are asked for, judged, and never 0 where there is no GPU."""
+
+from itertools import repeat
+from typing import Any
+
+import pytest
+from fakes.streams import FakeMeter
+
+from pytest_hwperf.core.records import Reading
+from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
+from pytest_hwperf.plugin import measurement
+
+
+@pytest.fixture
+def no_energy(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HWPERF_POWERCAP_ROOT", str(pytester.mkdir("empty")))
+
+
+BUDGET = """
+    import pytest
+    @pytest.mark.hwbudget(gpu_max_percent=80)
+    def test_it(hwperf):
+        run = hwperf(sum, [1])
+        assert EXPECTED == [sample.source for sample in run.samples if sample.metric == "gpu_utilisation"]
+"""
+
+
+@pytest.mark.usefixtures("no_energy")
+@pytest.mark.parametrize(("share", "failed"), [(0.5, 0), (0.9, 1)])
+def test_a_budget_of_utilisation_is_judged_by_the_boards_own_shares(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, share: float, failed: int
+) -> None:
+    def opened(*_: object, **__: object) -> FakeMeter:
+        shares = repeat(Reading(value=share))
+        return FakeMeter("gpu_utilisation", shares, source="nvml:0", covers="boards", shortest_window_s=0.01)
+
+    monkeypatch.setattr("pytest_hwperf.meters.gpu.utilisation.utilisation_meter", opened)
+    pytester.makepyfile(BUDGET.replace("EXPECTED", "['nvml:0']"))
+    result = pytester.runpytest_inprocess("--hwperf-max-time=0.1")
+
+    result.assert_outcomes(passed=1 - failed, failed=failed)
+    if failed:
+        result.stdout.fnmatch_lines(["*gpu_utilisation *0.9*nvml:0, budget <= 0.8: failed*"])
+
+
+@pytest.mark.usefixtures("no_energy")
+def test_without_a_gpu_the_budget_is_unmeasured(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_hwperf.meters.gpu.utilisation.uses_cuda", lambda _modules: False)
+    pytester.makepyfile(BUDGET.replace("EXPECTED", "[]"))
+    result = pytester.runpytest_inprocess("--hwperf-max-time=0.1")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*gpu_utilisation*unmeasured*this process uses no GPU*"])
+
+
+@pytest.mark.usefixtures("no_energy")
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"gpu_memory": 5e6}, "*gpu_memory*5.00 MB*fake boards, budget <= 4 MB: failed*"),
+        ({}, "*gpu_memory*unmeasured*it needs what runs on an NVIDIA GPU*"),
+    ],
+)
+def test_memory_on_a_gpu_is_that_of_fresh_processes(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, values: dict[str, float], line: str
+) -> None:
+    def answered(task: WorkerTask, commands: list[Any], **_: object) -> list[WorkerResult]:
+        assert "memory" == task.role
+        told = WorkerResult(
+            values=values,
+            reasons={"memory_leak": "not asked"},
+            notes=[],
+            runs=[],
+            sources={"gpu_memory": "fake boards"},
+        )
+        return [told] * len(commands)
+
+    monkeypatch.setattr(measurement, "ask", answered)
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.hwbudget(gpu_memory_max_mb=4)
+        def test_it(hwperf): hwperf(sum, [1])
+        """
+    )
+    result = pytester.runpytest_inprocess("--hwperf-max-time=0.1")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([line])
