@@ -28,6 +28,7 @@ from pytest_hwperf.scenarios.torch_eager import (
     scenario_of_module,
     torch_threads,
 )
+from pytest_hwperf.scenarios.torch_logs import untraced_compiler
 from pytest_hwperf.scenarios.torch_modules import FittedModule, copy_of, inspect_module
 
 _CACHE = "TORCHINDUCTOR_CACHE_DIR"
@@ -149,6 +150,7 @@ def _compiling(kind: str, threads: int, compiler: CountingCompiler) -> Iterator[
         _environment(_CACHE, str(compiled_code())),
         torch._dynamo.config.patch(limits),  # noqa: SLF001 - its public name is for other settings
         _own_warnings_hidden(),
+        untraced_compiler(),
     ):
         yield
     compiler.require_compiled(kind)

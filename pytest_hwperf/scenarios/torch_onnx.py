@@ -15,6 +15,7 @@ from pytest_hwperf.scenarios.cache import CachedModel, key_of, load_or_build
 from pytest_hwperf.scenarios.estimators import one_line
 from pytest_hwperf.scenarios.ort import PROVIDER, open_session, rejection_errors, run_all
 from pytest_hwperf.scenarios.rows import digest_rows
+from pytest_hwperf.scenarios.torch_logs import untraced_compiler
 from pytest_hwperf.scenarios.torch_modules import FittedModule, evaluating
 
 FORM = "torch.onnx"
@@ -59,7 +60,7 @@ def export_with_torch(fitted: FittedModule, checked: Any) -> bytes:
     import torch
 
     two = torch.from_numpy(np.resize(checked, (2, *fitted.shape)))  # of one row the exporter makes a constant
-    with evaluating(fitted.model), _quiet():
+    with evaluating(fitted.model), untraced_compiler(), _quiet():
         program = torch.onnx.export(
             fitted.model,
             (two,),

@@ -1,5 +1,6 @@
 """What is decided about PyTorch modules, tried without PyTorch: outputs, INT8, compilers, GPUs."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from pytest_hwperf.scenarios.profiles import OperatorTime
 from pytest_hwperf.scenarios.torch_compiled import CountingCompiler, compiled_code, missing_compiler
 from pytest_hwperf.scenarios.torch_cuda import check_gpu, on_gpu, without_tf32
 from pytest_hwperf.scenarios.torch_int8 import Trial, refused
+from pytest_hwperf.scenarios.torch_logs import untraced_compiler
 from pytest_hwperf.scenarios.torch_modules import SizeCounter, module_rows, output_of
 from pytest_hwperf.scenarios.torch_operators import calls_of, operator_times
 
@@ -264,3 +266,18 @@ def test_tf32_is_off_during_the_calls_and_given_back() -> None:
         held = [part.fp32_precision for part in parts]
 
     assert (["ieee"] * 3, ["tf32", "none", "ieee"]) == (held, [part.fp32_precision for part in parts])
+
+
+def test_nobody_but_pytorch_listens_to_its_compiler_while_it_compiles(caplog: pytest.LogCaptureFixture) -> None:
+    """Pytest does, on loggers that keep their records to themselves: PyTorch would make them within the first call."""
+    trace = logging.getLogger("torch.__trace")
+    own = type("Handler", (logging.NullHandler,), {"__module__": "torch._logging"})()
+    for handler in (own, caplog.handler):
+        trace.addHandler(handler)
+    try:
+        with untraced_compiler():
+            assert [own] == trace.handlers
+        assert {own, caplog.handler} <= {*trace.handlers}
+    finally:
+        trace.removeHandler(own)
+        trace.removeHandler(caplog.handler)

@@ -329,7 +329,7 @@ def test_a_gpu_that_is_not_there_is_no_figure(factory: ScenarioFactory) -> None:
 
 @pytest.mark.live
 @pytest.mark.usefixtures("converted_once")
-def test_onnx_forms_of_a_module_agree_with_it() -> None:
+def test_onnx_forms_of_a_module_agree_with_it(caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("onnxscript", reason="the exporter of PyTorch needs it: pip install 'pytest-hwperf[torch]'")
     model = convolution()
 
@@ -345,6 +345,7 @@ def test_onnx_forms_of_a_module_agree_with_it() -> None:
     assert "0 of 64 labels differ from PyTorch" in scenario.context["parity"]
     assert "int8 static" == static.conditions["precision"]
     assert model.training
+    assert "torch.__trace" not in {record.name for record in caplog.records}
     expected, expected_labels = outputs_of(torch_fp32, model)
     assert np.allclose(expected, outputs, atol=1e-5)
     assert expected_labels.tolist() == labels.tolist()
@@ -404,7 +405,7 @@ def test_onnx_runtime_takes_the_onnx_form_of_a_module_on_a_gpu(name: str) -> Non
 
 
 @pytest.mark.live
-def test_compiled_code_gives_what_the_module_gives() -> None:
+def test_compiled_code_gives_what_the_module_gives(caplog: pytest.LogCaptureFixture) -> None:
     """Compiled for each batch size: the last batch is shorter."""
     if not torch.backends.mkldnn.is_available() or not os.access("/usr/bin/g++", os.X_OK):
         pytest.skip("torch.compile needs a C++ compiler")
@@ -419,3 +420,4 @@ def test_compiled_code_gives_what_the_module_gives() -> None:
     assert predictor.compiles
     assert np.allclose(outputs_of(torch_fp32, model)[0], outputs, atol=1e-5)
     assert before == os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    assert "torch.__trace" not in {record.name for record in caplog.records}
