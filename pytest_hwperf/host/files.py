@@ -98,6 +98,7 @@ def check_writable(path: Path) -> None:
     Raises:
         OSError: it could not.
     """
+    _refuse_device(path)
     probe = _temporary(path)
     if hasattr(os, "O_TMPFILE"):  # Linux: a file without a name; not every file system can
         with suppress(OSError):
@@ -133,8 +134,9 @@ def replace_files(contents: Mapping[Path, bytes], create: Callable[[Path], int])
     Returns:
         The error of each file that was not replaced, or that was but whose folder could not be flushed.
     """
+    refused = _attempt(_refuse_device, contents)
     unmade = _attempt(lambda folder: folder.mkdir(parents=True, exist_ok=True), {path.parent for path in contents})
-    waiting = [path for path in contents if path.parent not in unmade]
+    waiting = [path for path in contents if path not in refused and path.parent not in unmade]
     temporary = {path: _temporary(path) for path in waiting}
     try:
         failed = _write_all({temporary[path]: contents[path] for path in waiting}, create)
@@ -144,11 +146,25 @@ def replace_files(contents: Mapping[Path, bytes], create: Callable[[Path], int])
         # What cannot be removed here belongs to a file that is reported as failed; the next save removes it.
         _attempt(lambda leftover: leftover.unlink(missing_ok=True), temporary.values())
     unflushed = _attempt(_flush_folder, {path.parent for path in waiting})
-    return {path: unmade[path.parent] for path in contents if path.parent in unmade} | {
-        path: failed.get(path) or unflushed[path.parent]
-        for path in waiting
-        if path in failed or path.parent in unflushed
-    }
+    return (
+        refused
+        | {path: unmade[path.parent] for path in contents if path.parent in unmade}
+        | {
+            path: failed.get(path) or unflushed[path.parent]
+            for path in waiting
+            if path in failed or path.parent in unflushed
+        }
+    )
+
+
+def _refuse_device(path: Path) -> None:
+    """Raise OSError for what a new file would replace for everybody, as `/dev/null` does under root."""
+    try:
+        kind = path.stat().st_mode
+    except (OSError, ValueError):  # nothing is there, or nothing can be
+        return
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)) or path.parent == Path("/dev"):
+        raise OSError(errno.EINVAL, "no regular file", str(path))
 
 
 def _temporary(path: Path) -> Path:
