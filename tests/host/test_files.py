@@ -128,6 +128,22 @@ def test_one_file_is_replaced_or_keeps_its_content(tmp_path: Path) -> None:
     assert ["file"] == [path.name for path in (tmp_path / "new").iterdir()]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path) -> None:
+    """Root may replace `/dev/null` by a file, for every program of the machine."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(os.devnull)
+    for place in (pipe, link):
+        for attempt in (check_writable, lambda path: replace_file(path, b"new")):
+            with pytest.raises(OSError, match="no regular file"):
+                attempt(place)
+
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert {"pipe", "link"} == {path.name for path in tmp_path.iterdir()}
+
+
 def test_a_file_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
     """A driver that refuses, and a system without the file, say nothing."""
     (tmp_path / "file").write_text(" tsc\n")
