@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pytest_hwperf.cli.output import say
+from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.records import Budget, Judgement, Policy, Run, Sample, replace
 from pytest_hwperf.core.report import Report
@@ -51,7 +52,10 @@ def show_run(run: Run, budgets: Sequence[Budget], json: str | None, *, interrupt
     if interrupted:
         say("interrupted: these are the calls that were over")
     if json:
-        replace_file(Path(json), json_file.render(report))
+        try:
+            replace_file(Path(json), json_file.render(report))
+        except OSError as error:
+            raise UsageProblem(f"--json={json} cannot be written: {error.strerror}") from error
     return judgement
 
 

@@ -50,7 +50,10 @@ def run(options: argparse.Namespace) -> int:
         say(text)
     say(f"LoadGen: {'VALID' if result.valid else 'INVALID'}")
     if options.json:
-        replace_file(Path(options.json), json_file.render(report))
+        try:
+            replace_file(Path(options.json), json_file.render(report))
+        except OSError as error:
+            raise UsageProblem(f"--json={options.json} cannot be written: {error.strerror}") from error
     return OK if result.valid else INVALID
 
 
