@@ -1,6 +1,7 @@
 """`hwperf load`: what it is given, what it shows, and how it ends."""
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -224,3 +225,12 @@ def test_a_process_that_is_asked_for_a_share_replies_and_shows_nothing(
 
     assert (OK, "") == (ended, capsys.readouterr().out)
     assert 9 == len(result.series["due"])
+
+
+def test_a_report_that_cannot_be_written_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pipe, as a device, stays what it is."""
+    os.mkfifo("pipe")
+
+    assert USAGE == main(["load", "loaded_here:call", "--kind=offline", "--calls=30", "--json=pipe"])
+    assert "--json=pipe cannot be written: not a regular file" in capsys.readouterr().err
+    assert Path("pipe").is_fifo()

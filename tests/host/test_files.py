@@ -210,3 +210,20 @@ def test_a_link_in_a_tree_may_lead_out_of_it(tmp_path: Path, path: str, answer: 
     (root / "link-out").symlink_to("../outside")
 
     assert answer == leads_out(root / path, root)
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_pipe_or_a_device_stays_what_it_is(tmp_path: Path, *, linked: bool) -> None:
+    """Also where a link leads to it, as /dev/stdout does."""
+    pipe = path = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    if linked:
+        path = tmp_path / "link"
+        path.symlink_to(pipe)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(OSError, match="not a regular file, which alone is replaced"):
+        replace_file(path, b"new")
+
+    assert pipe.is_fifo()
+    assert before == sorted(tmp_path.iterdir())
+    assert linked == path.is_symlink()
