@@ -151,7 +151,7 @@ def replace_files(contents: Mapping[Path, bytes], create: Callable[[Path], int])
         failed = _write_all({temporary[path]: contents[path] for path in waiting}, create)
         failed = {path: failed[temporary[path]] for path in waiting if temporary[path] in failed}
         written = [path for path in waiting if path not in failed]
-        failed |= _attempt(lambda path: _take_place(temporary[path], path), written)
+        failed |= _attempt(lambda path: temporary[path].replace(path), written)
     finally:
         # What cannot be removed here belongs to a file that is reported as failed; the next save removes it.
         _attempt(lambda leftover: leftover.unlink(missing_ok=True), temporary.values())
@@ -181,15 +181,6 @@ def _refuse_special(path: Path) -> None:
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode) or path.parent == Path("/dev"):  # where links lead to what this process has open
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-
-
-def _take_place(temporary: Path, path: Path) -> None:
-    """Rename a file over another one, but over nothing else: root would replace /dev/null for the whole machine."""
-    with suppress(FileNotFoundError):
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # of a folder the system says it
-            raise OSError(errno.EINVAL, "not a regular file, which alone is replaced", str(path))
-    temporary.replace(path)
 
 
 def _temporary(path: Path) -> Path:

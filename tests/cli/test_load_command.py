@@ -232,5 +232,5 @@ def test_a_report_that_cannot_be_written_says_why(capsys: pytest.CaptureFixture[
     os.mkfifo("pipe")
 
     assert USAGE == main(["load", "loaded_here:call", "--kind=offline", "--calls=30", "--json=pipe"])
-    assert "--json=pipe cannot be written: not a regular file" in capsys.readouterr().err
+    assert "--json=pipe cannot be written (not a regular file): give another place" in capsys.readouterr().err
     assert Path("pipe").is_fifo()
