@@ -13,7 +13,7 @@ from pytest_hwperf.host import guard
 def killed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Processes that were killed by their numbers; all are marked."""
     found: list[tuple[int, int]] = []
-    monkeypatch.setattr(guard, "_is_marked", lambda *_: True)
+    monkeypatch.setattr(guard, "_environment", lambda _: b"mark=")
     monkeypatch.setattr(os, "kill", lambda process, number: found.append((process, number)))
     return found
 
