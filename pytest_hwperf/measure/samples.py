@@ -122,7 +122,7 @@ def _counted(measured: RawSamples, meter: Meter, position: int, *, rows: int | N
     totals = [(w, w.readings[position].value) for w in measured.windows]
     warnings: tuple[Remark, ...] = (*meter.warnings, *_exactness(measured, meter, position))
     calls = _weights([window.calls for window in measured.windows])
-    # Utilisation is a share of time: windows of equally many calls that differ in length count by their length.
+    # Utilisation is a share of time: where windows differ in their calls, each counts by its length.
     weights = (calls, None if calls is None else array("d", [window.wall_s for window in measured.windows]))
     found = dict[Spread, Sample]()
     for metric in METRICS.values():
