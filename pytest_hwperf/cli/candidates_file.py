@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from pytest_hwperf.cli.report_file import read_report
@@ -16,7 +17,9 @@ from pytest_hwperf.core.structs import LARGEST
 from pytest_hwperf.core.tradeoffs import Candidate
 from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
 
-_LARGEST_FILE = 1 << 26  # bytes
+_LARGEST_FILE = 1 << 24  # bytes
+_MOST_ROWS = 2000  # each is compared with each
+_MOST_DIGITS = 9  # of the rows of a call
 _NAMES = ("name", "test", "label", "scenario")  # columns that name a candidate
 _CALLED = {"batch_size": "batch", "threads": "threads", "load": "load"}  # conditions, as names of candidates say them
 _ENDINGS = ("_ci_low", "_ci_high")
@@ -75,22 +78,15 @@ def _of_judgement(judgement: Judgement, differing: Iterable[str]) -> Candidate:
     return Candidate(
         name=", ".join(part for part in [run.scenario or run.test, run.label, *told] if part),
         values={figure.key: figure.estimate for figure in judgement.figures if not figure.estimated},
-        rows=int(rows) if rows.isdecimal() and int(rows) else 1,
+        rows=_rows_of_call(rows),
         conditions=run.conditions,
         unmeasured={metric: str(why) for metric, why in run.unmeasured.items()},
     )
 
 
 def _of_rows(file: str) -> dict[str, list[Candidate]]:
-    try:
-        if Path(file).stat().st_size > _LARGEST_FILE:
-            raise UsageProblem(f"{file} has over {_LARGEST_FILE / 1e6:.0f} MB, more than any table of candidates")
-        with Path(file).open(encoding="utf-8", newline="") as text:
-            rows = list(csv.DictReader(text))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageProblem(f"{file} cannot be read as CSV ({error})") from error
-    columns = _columns()
-    known = [name for name in (rows[0] if rows else ()) if name in columns]
+    rows = _rows(file)
+    known = [name for name in (rows[0] if rows else ()) if name in _columns()]
     if not known:
         raise UsageProblem(
             f"{file} has no row, or no column of a metric: name columns as stat_benchmark_summary.csv does, such as "
@@ -102,6 +98,31 @@ def _of_rows(file: str) -> dict[str, list[Candidate]]:
     return found
 
 
+def _rows(file: str) -> list[dict[str, str | None]]:
+    """Read the rows of a table.
+
+    Raises:
+        UsageProblem: it cannot be read, has a column twice, or a row with more cells than there are columns.
+    """
+    try:
+        if Path(file).stat().st_size > _LARGEST_FILE:
+            raise UsageProblem(f"{file} has over {_LARGEST_FILE / 1e6:.0f} MB, more than any table of candidates")
+        with Path(file).open(encoding="utf-8-sig", newline="") as text:
+            reader = csv.DictReader(text)
+            columns, rows = reader.fieldnames or (), list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UsageProblem(f"{file} cannot be read as CSV ({error})") from error
+    if len({*columns}) < len(columns):
+        raise UsageProblem(f"{file}: a column stands there twice; give each once")
+    longer = next((number for number, row in enumerate(rows, 2) if None in row), 0)
+    if longer:
+        raise UsageProblem(f"{file}, line {longer}: more cells than there are columns")
+    if len(rows) > _MOST_ROWS:
+        raise UsageProblem(f"{file} has {len(rows)} rows; {_MOST_ROWS} are the most that are compared")
+    return rows
+
+
+@lru_cache
 def _columns() -> Mapping[str, tuple[Key, float]]:
     """Return the columns of exports, each with what it is of and how many of it make a base unit."""
     return {
@@ -123,9 +144,13 @@ def _of_row(file: str, number: int, row: Mapping[str, str | None], known: Iterab
     return Candidate(
         name=name or f"row {number}",
         values=values,
-        rows=int(rows) if rows.isdecimal() and int(rows) else 1,
+        rows=_rows_of_call(rows),
         conditions=conditions,
     )
+
+
+def _rows_of_call(text: str) -> int:
+    return max(1, int(text)) if text.isdecimal() and len(text) <= _MOST_DIGITS else 1
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -137,13 +162,15 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 def _estimate(file: str, number: int, row: Mapping[str, str | None], name: str) -> Estimate | None:
     """Return the value of one cell with its interval; None where the cell is empty."""
-    factor = _columns()[name][1]
+    (metric, _), factor = _columns()[name]
     value, low, high = (_number(file, number, f"{name}{ending}", row) for ending in ("", *_ENDINGS))
     if value is None:
         return None
+    if (low is not None and low > value) or (high is not None and high < value):
+        raise UsageProblem(f"{file}, line {number}: {name} lies outside of {name}_ci_low .. {name}_ci_high")
+    if value > 1 and (METRICS[metric].binary or any(budget.share for budget in METRICS[metric].budgets)):
+        raise UsageProblem(f"{file}, line {number}: {name}={row[name]} is a share between 0 and 1, such as 0.85")
     ends = [None if end is None else end / factor for end in (low, high)]
-    if ends[0] is not None and ends[1] is not None and ends[0] > ends[1]:
-        raise UsageProblem(f"{file}, line {number}: {name}_ci_low is above {name}_ci_high")
     return Estimate(value=value / factor, low=ends[0], high=ends[1], confidence=0.0, n=0, method="as in the file")
 
 
@@ -155,6 +182,8 @@ def _number(file: str, number: int, name: str, row: Mapping[str, str | None]) ->
         value = float(text)
     except ValueError:
         value = math.nan
-    if not abs(value) <= LARGEST:
-        raise UsageProblem(f"{file}, line {number}: {name}={text} is no finite number; leave out what is not known")
+    if not 0 <= value <= LARGEST:
+        raise UsageProblem(
+            f"{file}, line {number}: {name}={text} is no number of at least 0; leave out what is not known"
+        )
     return value

@@ -1,7 +1,6 @@
 """`hwperf capacity`: how busy a service is, how long its requests wait, and how many instances a peak takes."""
 
 import argparse
-import math
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, pstdev
 
@@ -17,7 +16,8 @@ from pytest_hwperf.core.records import Judgement, figure_of
 from pytest_hwperf.host.machine import count_usable_cores
 
 OK, TOO_BUSY = 0, 1
-_LARGEST = 1e15  # of every number that is given
+_LEAST, _LARGEST = 1e-9, 1e12  # of every number that is given
+_MOST_SERVERS = 100_000
 _LATENCY = MEDIAN_LATENCY[0]
 _FACTS: Mapping[str, str] = {
     "arrivals": "requests a second, in all",
@@ -67,8 +67,9 @@ def _number(name: str) -> Callable[[str], float]:
 
     def parse(text: str) -> float:
         value = float(text)
-        if not (0 <= value <= _LARGEST) or (value == 0 and name not in _MAY_BE_ZERO):
-            raise argparse.ArgumentTypeError(f"{text}: a number {'of at least' if name in _MAY_BE_ZERO else 'above'} 0")
+        if not (_LEAST <= value <= _LARGEST or (value == 0 and name in _MAY_BE_ZERO)):
+            what = "0, or a number" if name in _MAY_BE_ZERO else "a number"
+            raise argparse.ArgumentTypeError(f"{text}: {what} from {_LEAST:g} to {_LARGEST:g}")
         return value
 
     parse.__name__ = "number"
@@ -76,20 +77,23 @@ def _number(name: str) -> Callable[[str], float]:
 
 
 def _service(text: str) -> Service:
-    parts = text.split(":")
+    given, names = text.split(":"), ("arrivals", "service-ms", "variation")
     try:
-        arrivals, milliseconds, variation = (float(part) for part in [*parts, "1"][:3])
-    except ValueError:
-        arrivals = milliseconds = variation = math.nan
-    if len(parts) not in (2, 3) or not (arrivals > 0 and milliseconds > 0 and variation >= 0):
+        numbers = [_number(name)(part) for name, part in zip(names, [*given, "1"], strict=False)]
+    except (ValueError, argparse.ArgumentTypeError):
+        numbers = []
+    if len(given) not in (2, 3) or not numbers:
         raise argparse.ArgumentTypeError(f"{text}: arrivals a second and milliseconds of each, such as 100:2.5")
+    arrivals, milliseconds, variation = numbers
     return Service(arrivals=arrivals, seconds=milliseconds / 1e3, variation=variation)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the plan, and return the exit code."""
-    if options.servers < 1 or (options.cores is not None and options.cores < 1):
-        raise UsageProblem("--servers and --cores: at least 1")
+    if not all(1 <= count <= _MOST_SERVERS for count in (options.servers, options.cores or 1)):
+        raise UsageProblem(f"--servers and --cores: from 1 to {_MOST_SERVERS}")
+    if options.base_mb and options.request_mb is None:
+        raise UsageProblem("--base-mb needs --request-mb: the measured memory of a process has the model in it already")
     if options.arrivals is None:
         raise UsageProblem("--arrivals is missing: give the requests a second, such as --arrivals=200")
     given = sum(one is not None for one in (options.rate, options.service_ms, options.report))
@@ -135,7 +139,7 @@ def _typed(options: argparse.Namespace) -> Service:
 def _as_measured(options: argparse.Namespace, measured: Judgement) -> Service:
     """Return the service whose calls were timed one after the other."""
     sample, mean = measured.run.sample(_LATENCY), figure_of(measured.figures, (_LATENCY, "mean"))
-    if sample is None or mean is None:
+    if sample is None or mean is None or not mean.estimate.value:
         raise UsageProblem(f"{named(measured)} has no latency: choose another measurement by --test")
     variation = options.variation
     if variation is None:  # a batch of short calls hides how much each of them varies

@@ -1,16 +1,21 @@
 """What `hwperf capacity` says: a line for each rule, with the figures that it follows from."""
 
 import argparse
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_hwperf.core import capacity
 from pytest_hwperf.core.capacity import HIGH, SAFETY, TOO_HIGH, Service
+from pytest_hwperf.core.loads import FASTEST_QPS, MOST_IN_FLIGHT
 from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY
 from pytest_hwperf.core.records import Judgement, figure_of
 from pytest_hwperf.core.units import counted, show, show_number
 
 _J_PER_KWH = 3.6e6
+_MOST_DIGITS = 9  # of the rows of a call
 _ALIKE = ("batch_size", "threads", "precision")  # conditions of a load on what is planned with
+_LOAD = re.compile(r"\b(qps|in_flight|shape)=(\d{1,12}(?:\.\d{1,12})?(?:e[+-]?\d{1,2})?)(?=\s|$)")
 _MEANS: Mapping[capacity.Level, str] = {
     "safe": "safe",
     "high": f"over {HIGH:.0%}, little is left for a peak",
@@ -47,23 +52,20 @@ def lines_of(options: argparse.Namespace, service: Service, measured: Judgement 
 def load_lines(service: Service, measured: Judgement | None, judgements: Sequence[Judgement]) -> Iterator[str]:
     """Yield a line for each measured load on what is planned with, beside the theory at its rate."""
     for one in judgements:
-        if measured is None or not _is_load_of(one, measured):
-            continue
-        rate = float(dict(part.split("=") for part in one.run.conditions["load"].split()[1:])["qps"])
         found = figure_of(one.figures, (MEDIAN_LATENCY[0], "mean"))
-        by_theory = capacity.waits(
-            capacity.Service(arrivals=rate, seconds=service.seconds, variation=service.variation)
-        )
-        if found is None:
+        if measured is None or found is None or not _is_load_of(one, measured):
             continue
-        theory = (
-            f"{by_theory[-1].model} says {show(by_theory[-1].seconds + service.seconds, 's')}"
-            if by_theory
-            else ("by theory there is no steady state")
-        )
-        yield _line(
-            "measured", f"{one.run.conditions['load']}: latency {show(found.estimate.value, 's')} on average; {theory}"
-        )
+        told = dict(_LOAD.findall(one.run.conditions["load"]))
+        if "qps" not in told or not float(told.get("shape", "1")) or not 0 < float(told["qps"]) <= FASTEST_QPS:
+            continue
+        at_rate = Service(arrivals=float(told["qps"]), seconds=service.seconds, variation=service.variation)
+        servers = max(1, min(MOST_IN_FLIGHT, int(float(told.get("in_flight", "1")))))
+        waits = capacity.waits(at_rate, servers, 1 / math.sqrt(float(told.get("shape", "1"))))
+        theory = "by theory there is no steady state"
+        if waits:
+            theory = f"{waits[-1].model} says {show(waits[-1].seconds + service.seconds, 's')}"
+        load = one.run.conditions["load"]
+        yield _line("measured", f"{load}: latency {show(found.estimate.value, 's')} on average; {theory}")
 
 
 def _is_load_of(one: Judgement, measured: Judgement) -> bool:
@@ -72,6 +74,7 @@ def _is_load_of(one: Judgement, measured: Judgement) -> bool:
     return (
         conditions.get("load", "").startswith("server ")
         and one.run.scenario == measured.run.scenario
+        and bool(one.run.scenario or one.run.test == measured.run.test)
         and all(conditions.get(name) == alike.get(name) for name in _ALIKE)
     )
 
@@ -154,10 +157,12 @@ def _prices(options: argparse.Namespace, service: Service, measured: Judgement |
     if options.price_per_kwh is None and options.grams_per_kwh is None:
         return
     figure = figure_of(measured.figures, (ENERGY, "mean")) if measured else None
-    if figure is None:
+    if figure is None or measured is None:
         yield _line("energy", "not known: give a report with the metric energy")
         return
-    kwh = figure.estimate.value * 1e6 / _J_PER_KWH
+    rows = measured.run.conditions.get("batch_size", "")  # the energy is that of a row, and a request is a call
+    of_call = figure.estimate.value * (int(rows) if rows.isdecimal() and len(rows) <= _MOST_DIGITS else 1)
+    kwh = of_call * 1e6 / _J_PER_KWH
     told = [f"{show_number(kwh)} kWh a million requests ({figure.source})"]
     if options.price_per_kwh is not None:
         told.append(f"{show_number(kwh * options.price_per_kwh)} for it")

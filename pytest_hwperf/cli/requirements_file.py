@@ -1,12 +1,14 @@
 """Requirements of a model, read from YAML with the names of `hwbudget`; the file may come from anyone."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pytest_hwperf.core.budgets import parse_budgets
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Budget
 
-_LARGEST = 1 << 20  # bytes
+_LARGEST = 1 << 16  # bytes
 _EXAMPLE = "a line for each limit, such as latency_p95_ms: 100"
 
 
@@ -20,15 +22,30 @@ def read_requirements(file: str) -> tuple[Budget, ...]:
 
     try:
         with Path(file).open(encoding="utf-8") as text:
-            content = yaml.safe_load(text.read(_LARGEST))
+            content = text.read(_LARGEST + 1)
+        node = yaml.compose(content, Loader=yaml.SafeLoader)  # nothing is made of it: aliases stay what they are
     except (OSError, UnicodeDecodeError) as error:
         raise UsageProblem(f"--requirements={file} cannot be read ({error}): give {_EXAMPLE}") from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageProblem(f"--requirements={file} is no YAML ({error}): give {_EXAMPLE}") from error
-    if not isinstance(content, dict) or not content:
-        raise UsageProblem(f"--requirements={file} has no limits: give {_EXAMPLE}")
+    if len(content) > _LARGEST or not isinstance(node, yaml.MappingNode) or not node.value:
+        raise UsageProblem(f"--requirements={file} has no limits, or too many: give {_EXAMPLE}")
+    pairs = list(_pairs(node))
+    if len(dict(pairs)) < len(pairs):
+        raise UsageProblem(f"--requirements={file}: a name stands there twice; give each once")
     try:
-        return parse_budgets({str(name): limit for name, limit in content.items()})
+        return parse_budgets(dict(pairs))
     except UsageProblem as problem:
         told = str(problem).replace("hwbudget(", "(")
         raise UsageProblem(f"--requirements={file}:\n{told}") from problem
+
+
+def _pairs(node: Any) -> Iterator[tuple[str, object]]:
+    """Yield the names of a mapping, each with its number; with the text where that is none."""
+    for name, limit in node.value:
+        text = str(limit.value) if isinstance(limit.value, str) else "a list or mapping"
+        try:
+            number: object = float(text)
+        except ValueError:
+            number = text
+        yield str(name.value)[:_LARGEST], number

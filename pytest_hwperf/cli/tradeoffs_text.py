@@ -165,7 +165,8 @@ def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
         return
     scores = {one.name: score(one, choice.reference, weights) for one in candidates}
     known = {name: one for name, one in scores.items() if one}
-    tied = dict(zip(known, ties(list(known.values())), strict=True)) if known else {}
+    best = max((one for one in candidates if one.name in known), key=lambda one: known[one.name].value, default=None)
+    tied = [best, *ties(candidates, best, weights)] if best else []
 
     def place(one: Candidate) -> float:
         if rank_by in DIMENSIONS:
@@ -178,7 +179,7 @@ def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
     told = ", ".join(f"{name} {weight:.0%}" for name, weight in weights.items())
     yield Line("ranking", f"by {rank_by}; weights {told}; score 100 is {choice.reference.name}")
     for number, one in enumerate(sorted(candidates, key=place), 1):
-        shown = _score(scores.get(one.name), tied=tied.get(one.name, False) and sum(tied.values()) > 1)
+        shown = _score(scores[one.name], tied=one in tied and len(tied) > 1)
         yield Line("ranking", f"{number}. {one.name}: score {shown}, composite {composite(one, weights):.3f}")
 
 

@@ -16,6 +16,7 @@ from typing import Literal
 from pytest_hwperf.core.errors import UsageProblem
 
 HIGH, TOO_HIGH = 0.7, 0.8  # utilisations: planned for at most, and warned of
+_ROUNDING = 1e-9  # relative
 SAFETY = 1.5  # of a peak: 1.5 to 2 is usual
 
 Level = Literal["safe", "high", "too high", "no steady state"]
@@ -157,7 +158,7 @@ def instances(peak: float, rate: float, safety: float = SAFETY) -> Instances:
 
     Example: 10,000/s on 14,706/s, factor 1.5: 2, by the safety factor; by the utilisation alone 1.
     """
-    by_safety, by_utilisation = math.ceil(safety * peak / rate), math.ceil(peak / (HIGH * rate))
+    by_safety, by_utilisation = _whole(safety * peak / rate), _whole(peak / (HIGH * rate))
     count = max(by_safety, by_utilisation)
     rule: Rule = (
         "both" if by_safety == by_utilisation else "safety factor" if by_safety > by_utilisation else "utilisation"
@@ -169,6 +170,11 @@ def instances(peak: float, rate: float, safety: float = SAFETY) -> Instances:
         by_utilisation=by_utilisation,
         utilisation=peak / (count * rate),
     )
+
+
+def _whole(instances: float) -> int:
+    """Round up, but for what rounding of the numbers has added."""
+    return max(1, math.ceil(instances * (1 - _ROUNDING)))
 
 
 def concurrency(available: float, each: float, base: float, cores: int) -> Concurrency:

@@ -47,7 +47,7 @@ def _alike(one: Judgement, other: Judgement) -> bool:
 
 def _slower(one: Judgement, reference: Judgement) -> Iterator[Statement]:
     now, then = _median(one), _median(reference)
-    if now is None or then is None or now.low is None or then.high is None:
+    if now is None or then is None or now.low is None or then.high is None or not then.value:
         return
     if now.low > then.high * (1 + least_apart(MEDIAN_LATENCY[0])):
         yield state(
@@ -112,7 +112,7 @@ def paired_loss(reference: Sequence[float], quantised: Sequence[float]) -> Estim
 def latency_gain(reference: Estimate, quantised: Estimate) -> Estimate:
     """Return the gain as a share of the reference's latency, its interval between the most distant ends of both."""
     ends = [
-        None if mine is None or its is None else 1 - mine / its
+        None if mine is None or not its else 1 - mine / its
         for mine, its in ((quantised.high, reference.low), (quantised.low, reference.high))
     ]
     return Estimate(
@@ -130,5 +130,5 @@ def worth_of(quantised: Judgement, reference: Judgement) -> Worth:
     right = [one.run.sample("accuracy") for one in (reference, quantised)]
     medians = [_median(one) for one in (reference, quantised)]
     loss = paired_loss(right[0].values, right[1].values) if right[0] and right[1] else None
-    gain = latency_gain(medians[0], medians[1]) if medians[0] and medians[1] else None
+    gain = latency_gain(medians[0], medians[1]) if medians[0] and medians[1] and medians[0].value else None
     return worth(loss, gain)

@@ -70,5 +70,5 @@ def bottlenecks(candidate: Candidate, found: Sequence[Answer]) -> Iterator[Bottl
     largest = max(shares, key=lambda name: shares[name])
     if "inference" in shares and shares["inference"] < LEADING:
         yield Bottleneck(candidate=candidate.name, advice="not the bottleneck", share=shares["inference"])
-    if shares[largest] >= LEADING or largest != "inference":
+    if shares[largest] >= LEADING:
         yield Bottleneck(candidate=candidate.name, advice=largest, share=shares[largest])

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pytest_hwperf.core.budgets import nearest
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.estimates import clear_of
-from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, metric_of
+from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, least_apart, metric_of
 from pytest_hwperf.core.records import Budget, BudgetOutcome, Estimate, Key
 
 ACCURACY, MEMORY = ("accuracy", "mean"), ("memory", "p50")
@@ -26,6 +26,7 @@ DIMENSIONS: Mapping[str, Key] = {  # what candidates are compared by, latency pe
     "energy": (ENERGY, "mean"),
 }
 WEIGHTS: Mapping[str, float] = {"accuracy": 0.4, "latency": 0.2, "memory": 0.2, "energy": 0.2}
+SAME = 100.0  # score of the reference
 _COMPOSITE_UNITS: Mapping[str, float] = {"latency": 1e3, "memory": 1e-6, "energy": 1e3}  # ms, MB, mJ
 
 
@@ -109,11 +110,21 @@ def _with(estimate: Estimate, value: float, low: float | None, high: float | Non
 
 
 def is_better(one: Candidate, other: Candidate, key: Key) -> bool:
-    """Whether one is better than the other by more than both intervals."""
-    mine, its = per_row(one, key), per_row(other, key)
+    """Whether one is better than the other by more than both intervals and by what two processes differ anyway.
+
+    Of a value without an interval nothing is known of its noise: it counts as it is.
+    """
+    mine, its = _ends(per_row(one, key)), _ends(per_row(other, key))
+    apart = 1 + least_apart(key[0])
     if metric_of(key[0]).better == "higher":
-        return mine.low is not None and its.high is not None and mine.low > its.high
-    return mine.high is not None and its.low is not None and mine.high < its.low
+        return mine[0] > its[1] * apart
+    return mine[1] * apart < its[0]
+
+
+def _ends(estimate: Estimate) -> tuple[float, float]:
+    if estimate.low is None and estimate.high is None:
+        return estimate.value, estimate.value
+    return -math.inf if estimate.low is None else estimate.low, math.inf if estimate.high is None else estimate.high
 
 
 def pareto(candidates: Sequence[Candidate], keys: Sequence[Key]) -> list[Candidate]:
@@ -183,10 +194,13 @@ def score(candidate: Candidate, reference: Candidate, weights: Mapping[str, floa
     )
 
 
-def ties(scores: Sequence[Score]) -> list[bool]:
-    """Say of each score whether it is a tie with the highest; where a band is not known it is one."""
-    best = max(scores, key=lambda one: one.value)
-    return [one.high is None or best.low is None or one.high >= best.low for one in scores]
+def ties(candidates: Sequence[Candidate], best: Candidate, weights: Mapping[str, float]) -> list[Candidate]:
+    """Return the candidates whose score is a tie with that of the best one, scored against each other.
+
+    The noise of a reference is in the scores of all, and tells nobody apart.
+    """
+    against = [(one, score(best, one, weights)) for one in candidates if one is not best]
+    return [one for one, found in against if found is not None and (found.low is None or found.low <= SAME)]
 
 
 def parse_weights(texts: Sequence[str]) -> dict[str, float]:

@@ -50,10 +50,14 @@ def resolve(folder: Path, ref: str) -> str:
     if _SINCE not in ref or len(ref) > _LONGEST:
         return _resolve_one(folder, ref, shallow=shallow)
     names = [name or "HEAD" for name in ref.split(_SINCE, 1)]
+    if names[1].startswith("-"):
+        raise UsageProblem(f"{shortened(ref)}: {names[1]!r} is no revision: give a branch, a tag or a commit")
     commits = [_resolve_one(folder, name, shallow=shallow, with_history=True) for name in names]
     base = git(folder, "merge-base", *commits)
     if not base.code:
         return base.output
+    if base.code != 1:  # git's answer that there is none
+        raise UsageProblem(f"{ref!r}: {base.complaint}")
     if shallow:
         raise UsageProblem(
             f"{ref!r}: this shallow clone does not reach back to where {' and '.join(names)} part: get the history "

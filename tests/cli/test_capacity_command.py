@@ -71,18 +71,46 @@ def test_what_was_measured(report: str, capsys: pytest.CaptureFixture[str]) -> N
     """The calls of 1 and 3 ms vary by half of their mean."""
     text = said(
         capsys,
-        *(report, "--arrivals=100", "--memory-mb=17", "--base-mb=10", "--cores=8"),
+        *(report, "--arrivals=100", "--memory-mb=7", "--cores=8"),
         *("--price-per-kwh=0.5", "--grams-per-kwh=400"),
     )
 
     assert "utilisation 0.200: safe" in text
     assert "M/G/1 312 µs on average, service times varying by 0.50 of their mean" in text
     assert "1 request at once, 5.00 MB each, each in a process of its own with its model" in text
-    assert "after a base of 10.0 MB, counted once 8 cores: the memory is the limit" in text
-    assert "energy 0.00100 kWh a million requests (rapl:package-0), 0.000500 for it, 400 mg of CO2" in text
+    assert "without a base, which was not given 8 cores: the memory is the limit" in text
+    assert "energy 0.0160 kWh a million requests (rapl:package-0), 0.00800 for it, 6.40 g of CO2" in text  # of 16 rows
     assert "server qps=100 seconds=2 seed=1: latency 2.00 ms on average; M/G/1 says 2.31 ms" in text
     assert "server qps=900 seconds=2 seed=1: latency 2.00 ms on average; by theory there is no steady state" in text
     assert "concurrency" not in text
+
+
+def test_a_base_is_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "--arrivals=1", "--rate=10", "--memory-mb=17", "--request-mb=5", "--base-mb=10", "--cores=8")
+
+    assert "1 request at once, 5.00 MB each after a base of 10.0 MB, counted once" in text
+
+
+@pytest.mark.parametrize(
+    ("load", "theory"),
+    [
+        ("server qps=100 seconds=2 seed=1 in_flight=2", "M/G/2"),
+        ("server qps=100 seconds=2 seed=1 shape=4", "Kingman says"),
+        ("server qps=x", ""),
+        ("server qps=1e99", ""),
+        ("server qps=1 shape=0", ""),
+        ("server", ""),
+    ],
+)
+def test_theory_for_what_the_load_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], load: str, theory: str
+) -> None:
+    judgements = (judged("a.py::test_call"), judged("a.py::test_load", load=load))
+    (tmp_path / "report.json").write_bytes(render(replace(fake.report(), judgements=judgements)))
+    text = said(capsys, str(tmp_path / "report.json"), "--arrivals=100")
+
+    assert bool(theory) == ("measured" in text)
+    assert theory.replace("M/G/2", "G/G/2") in text
 
 
 def test_models_on_the_same_servers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,9 +136,14 @@ def test_what_is_not_known_is_said(capsys: pytest.CaptureFixture[str]) -> None:
         (["--rate=10"], "--arrivals is missing"),
         (["--arrivals=1"], "give one of --rate, --service-ms and a report"),
         (["--arrivals=1", "--rate=1", "--service-ms=1"], "give one of --rate, --service-ms and a report"),
-        (["--arrivals=1", "--rate=1", "--servers=0"], "--servers and --cores: at least 1"),
-        (["--arrivals=0", "--rate=1"], "0: a number above 0"),
-        (["--arrivals=1", "--rate=nan"], "nan: a number above 0"),
+        (["--arrivals=1", "--rate=1", "--servers=0"], "--servers and --cores: from 1 to 100000"),
+        (["--arrivals=0", "--rate=1"], "0: a number from 1e-09 to 1e+12"),
+        (["--arrivals=1", "--rate=nan"], "nan: a number from"),
+        (["--arrivals=1", "--rate=1e-320"], "1e-320: a number from"),
+        (["--arrivals=1", "--rate=1", "--variation=-1"], "-1: 0, or a number from"),
+        (["--arrivals=1", "--rate=1", "--also=inf:1"], "inf:1: arrivals a second"),
+        (["--arrivals=1", "--rate=1", "--servers=1000000000"], "--servers and --cores: from 1 to 100000"),
+        (["--arrivals=1", "--rate=1", "--base-mb=1"], "--base-mb needs --request-mb"),
         (["--arrivals=x", "--rate=1"], "invalid number value: 'x'"),
         (["--arrivals=1", "--rate=1", "--also=5"], "5: arrivals a second and milliseconds of each, such as 100:2.5"),
         (["--arrivals=1", "--rate=1", "--also=5:0"], "5:0: arrivals a second"),

@@ -89,6 +89,11 @@ def test_instances_for_a_peak(safety: float, found: tuple[object, ...]) -> None:
     assert 10_000 / 14_706 / asked.count == pytest.approx(asked.utilisation)
 
 
+def test_rounding_adds_no_instance() -> None:
+    """1.5 x 62 / 93 is 1."""
+    assert 1 == instances(62, 93, 1.5).count
+
+
 def test_without_a_safety_factor_the_utilisation_rules() -> None:
     asked = instances(100, 100, 1.0)
 

@@ -110,7 +110,7 @@ def test_noise_dominates_nobody() -> None:
     close = [candidate("a", latency_ms=1.0, noise=0.05), candidate("b", latency_ms=1.02, noise=0.05)]
 
     assert ["a", "b"] == named(pareto(close, KEYS))
-    assert ["a"] == named(pareto([candidate("a", latency_ms=1.0), candidate("b", latency_ms=1.02)], KEYS))
+    assert ["a"] == named(pareto([candidate("a", latency_ms=1.0), candidate("b", latency_ms=1.03)], KEYS))
 
 
 @given(
@@ -133,11 +133,30 @@ def test_latency_is_compared_per_row() -> None:
     assert ["batched"] == named(best_by([single, batched], MEDIAN_LATENCY))
 
 
-def test_an_open_interval_is_better_than_nothing() -> None:
-    known, value = candidate("a"), fake.estimate(0.0001, None, None, 1)
-    open_ended = Candidate(name="b", values={**candidate("b").values, MEDIAN_LATENCY: value}, rows=2)
+def test_a_value_without_an_interval_counts_as_it_is() -> None:
+    """Nothing is known of its noise: a tie would make the worst as good as the best."""
+    good, bad = (
+        Candidate(name=name, values={ACCURACY: fake.estimate(share, None, None, 1)})
+        for name, share in (("good", 0.95), ("bad", 0.5))
+    )
 
-    assert ["b", "a"] == named(best_by([known, open_ended], MEDIAN_LATENCY))
+    assert ["good"] == named(best_by([bad, good], ACCURACY))
+    assert ["good"] == named(pareto([bad, good], [ACCURACY]))
+
+
+def test_an_interval_that_is_open_on_one_side_is_a_tie() -> None:
+    known = candidate("a", latency_ms=1.0)
+    slow = Candidate(name="b", values={**known.values, MEDIAN_LATENCY: fake.estimate(0.002, None, 0.003, 9)})
+
+    assert ["a", "b"] == named(best_by([known, slow], MEDIAN_LATENCY))
+
+
+def test_two_processes_of_one_model_are_a_tie() -> None:
+    """Their medians differ by a percent, however narrow the interval of each."""
+    close = [candidate("a", latency_ms=1.0), candidate("b", latency_ms=1.01), candidate("c", latency_ms=1.03)]
+
+    assert ["a", "b"] == named(best_by(close, MEDIAN_LATENCY))
+    assert ["a", "b"] == named(pareto(close, KEYS))
 
 
 def test_ties_of_the_best_are_named_behind_it() -> None:
@@ -175,24 +194,35 @@ def test_a_value_of_nothing_has_no_score() -> None:
     assert score(candidate("a", energy_mj=0), candidate("b"), WEIGHTS) is None
 
 
-def test_the_band_of_a_score_makes_ties() -> None:
+def test_the_band_of_a_score() -> None:
     """10 % on each of four values of both sides: sqrt(2 (0.4^2 + 3 x 0.2^2)) x 0.1 = 7.5 %."""
-    reference = candidate("r", noise=0.1)
-    found = [score(candidate("c", latency_ms=ms, noise=0.1), reference, WEIGHTS) for ms in (1.0, 1.5, 3.0)]
-    scores = [one for one in found if one]
+    found = score(candidate("c", noise=0.1), candidate("r", noise=0.1), WEIGHTS)
+    assert found is not None
 
-    assert math.exp(0.1 * math.sqrt(2 * (0.16 + 0.12))) == pytest.approx((scores[0].high or 0) / scores[0].value)
-    assert [True, True, False] == ties(scores)
+    assert math.exp(0.1 * math.sqrt(2 * (0.16 + 0.12))) == pytest.approx((found.high or 0) / found.value)
+
+
+def test_ties_of_a_score_are_those_of_the_leader() -> None:
+    best, near_it, far = (candidate(name, latency_ms=ms, noise=0.1) for name, ms in (("a", 1), ("b", 1.4), ("c", 3)))
+
+    assert ["b"] == named(ties([best, near_it, far], best, WEIGHTS))
+
+
+def test_the_noise_of_a_reference_makes_no_ties() -> None:
+    """Two exact candidates, 20 % apart in latency: whatever they are scored against."""
+    best, other = candidate("a", latency_ms=1), candidate("b", latency_ms=1.2)
+
+    assert [] == ties([best, other], best, WEIGHTS)
 
 
 def test_an_unknown_band_is_a_tie() -> None:
-    value = fake.estimate(0.01, None, 0.02, 1)
-    open_ended = Candidate(name="b", values={**candidate("b").values, MEDIAN_LATENCY: value})
-    scores = [score(one, candidate("r"), WEIGHTS) for one in (candidate("a"), open_ended)]
+    known = candidate("a")
+    open_ended = Candidate(name="b", values={**known.values, MEDIAN_LATENCY: fake.estimate(0.01, None, 0.02, 1)})
+    found = score(open_ended, known, WEIGHTS)
+    assert found is not None
 
-    assert scores[1] is not None
-    assert (None, None) == (scores[1].low, scores[1].high)
-    assert [True, True] == ties([one for one in scores if one])
+    assert (None, None) == (found.low, found.high)
+    assert ["b"] == named(ties([known, open_ended], known, WEIGHTS))
 
 
 def test_weights_are_normalised() -> None:

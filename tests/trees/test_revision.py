@@ -129,6 +129,7 @@ def test_branches_tags_and_expressions_name_their_commit(repository: Path, ref: 
         ("...", "'...' is no revision: give a branch"),
         ("mian...", "'mian' is no revision of this repository; did you mean 'main'"),
         ("main...mian", "'mian' is no revision of this repository; did you mean 'main'"),
+        ("main...-x", "'-x' is no revision"),
         ("main.......", "is no revision of this repository"),
     ],
 )
