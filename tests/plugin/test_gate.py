@@ -183,7 +183,8 @@ def test_a_fixture_that_blocks_is_cut_off_at_the_time_limit(project: pytest.Pyte
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     begins = "ERROR: hwperf: the time of 4 s was up in the rehearsal of HEAD with the present code"
     ends = "at least * s are needed. Give --hwperf-gate-time=*, or select fewer tests with -k"
-    result.stderr.fnmatch_lines([f"{begins}*: was cut off when the time was up (log: *); {ends}"])
+    # Silent for half of the time, or, where ending it takes the other half, cut off: by which one, the load decides.
+    result.stderr.fnmatch_lines([f"{begins}*: was * (log: *); {ends}"])
     assert leftovers(git) == []
 
 
