@@ -31,7 +31,7 @@ _WITH_VALUE = frozenset(
         *("--basetemp", "--junitxml", "--junit-xml", "--report-log", "--log-file", "--html", "--alluredir"),
         *("--json-report-file", "--durations", "--hwperf-artifacts", "--hwperf-json", "--hwperf-markdown"),
         *("--hwperf-against", "--hwperf-rerun", "--hwperf-gate-time", "--hwperf-base-python", "--hwperf-share"),
-        *("--hwperf-plant", "--hwperf-worker-time", "--hwperf-instructions"),
+        *("--hwperf-plant", "--hwperf-worker-time", "--hwperf-instructions", "--hwperf-explain"),
         *("-c", "--config-file", "--rootdir"),
         *("--cov-report", "--cov-config", "--cov-fail-under", "--cov-context", "--cov-precision"),
         *("--timeout", "--timeout-method", "--session-timeout"),
