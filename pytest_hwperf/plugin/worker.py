@@ -30,7 +30,7 @@ from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
-from pytest_hwperf.plugin.session import is_measured, session_of, test_of
+from pytest_hwperf.plugin.session import BODY_ENDED, is_measured, session_of, test_of
 from pytest_hwperf.trees.isolation import loaded_files
 
 _LONGEST_REASON = 500  # characters of a failure that are sent
@@ -60,6 +60,7 @@ class OneShotWorker:
     """Runs the one test of its task, does at its measurement what its role asks, and replies."""
 
     judges = False
+    takes_turns = False
 
     def __init__(self, task: WorkerTask) -> None:
         """Carry out `task`: any role but `pair`."""
@@ -153,6 +154,7 @@ class PairWorker:
     """One side of a pair: runs the tests that are selected, and takes turns with the other side at each measurement."""
 
     judges = False
+    takes_turns = True
 
     def __init__(self, task: WorkerTask) -> None:
         """Connect to the conductor.
@@ -190,7 +192,9 @@ class PairWorker:
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note the first phase that did not pass."""
+        """Note the first phase that did not pass; a body may end when its only measurement has been made."""
+        if report.skipped and _last_words(report).endswith(BODY_ENDED):
+            return
         if not report.passed and self._ended.outcome == "passed":
             # A plugin may have an outcome of its own: "rerun".
             outcome: Literal["failed", "skipped"] = "skipped" if report.skipped else "failed"
@@ -210,7 +214,7 @@ class PairWorker:
         test = test_of(item)
         index, test.measurements = test.measurements, test.measurements + 1
         asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
-        held = session_of(item.config).settings.gc == "off"
+        held = subject.conditions.get("gc") == "off"
         under, pace_s = block_under(test.markers.load), pace_under(test.markers.load)
         with ready_target(asked, energy, self._plant, hold_collector=held, under=under, pace_s=pace_s) as ready:
             target, first = ready
@@ -229,11 +233,15 @@ def _instructions(subject: Subject) -> WorkerResult:
     """Make counted calls; the collector is held, which runs after so many objects of any kind."""
     from pytest_hwperf.core.errors import MeasurementError
     from pytest_hwperf.measure.collection import collection
+    from pytest_hwperf.measure.rounds import RoundStream
     from pytest_hwperf.meters.cpu.callgrind import count_calls
 
     loaded = subject.load_one()
     stream = loaded.stream()
     reasons, lengths = dict[str, str](), list[int]()
+    if isinstance(stream, RoundStream) and stream.is_interrupted:
+        reasons = {"instructions": "setup and teardown lie between the calls, and would be counted too"}
+        return WorkerResult(values={}, reasons=reasons, notes=[], runs=[], series={"calls": []})
     try:
         with loaded.scope(), collection(held=True):
             stream.first()
