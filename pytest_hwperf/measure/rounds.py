@@ -16,7 +16,6 @@ from pytest_hwperf.measure.collection import collect_between, collection
 from pytest_hwperf.measure.event_loop import Loop
 from pytest_hwperf.measure.items import Clock
 from pytest_hwperf.measure.outputs import refuse_nan
-from pytest_hwperf.measure.plan import SamplingLimits
 from pytest_hwperf.measure.sampling import RawSamples, Sampler, Window
 from pytest_hwperf.measure.stream import FirstCall, Stream
 
@@ -156,11 +155,6 @@ def _round_of(stream: RoundStream, opened: list[FirstCall], clock_ns: Clock) -> 
     first, taken = stream.opening(stream.rounds.iterations, clock_ns)
     opened.append(first)
     return taken
-
-
-def sampler_of(stream: Stream, limits: SamplingLimits) -> Sampler:
-    """Return what samples a stream: as many calls as say enough, or as many as were asked for."""
-    return (RoundSampler if isinstance(stream, RoundStream) else Sampler)(stream, limits)
 
 
 def _bound(function: Callable[..., Any], given: Arguments) -> Callable[..., Any]:

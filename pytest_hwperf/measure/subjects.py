@@ -210,9 +210,9 @@ def subject_of_callable(
     )
 
 
-def subject_of_rounds(function: Callable[..., Any], rounds: Rounds) -> Subject:
+def subject_of_rounds(function: Callable[..., Any], rounds: Rounds, loop: Loop) -> Subject:
     """Measure `function` in rounds that the user has defined."""
-    load = partial(LoadedSubject, function=function, inputs=None, rounds=rounds)
+    load = partial(LoadedSubject, function=function, inputs=None, rounds=rounds, loop=loop)
     return Subject(scenario="", load=load, load_one=load, rows=None, conditions={"load": "single_stream"})
 
 

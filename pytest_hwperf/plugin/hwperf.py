@@ -94,7 +94,8 @@ class Hwperf:
         self._check_label("")
         if self._test.markers.load is not None:
             raise UsageProblem("hwload: calls in rounds follow each other; measure without rounds, or without hwload")
-        return self._measured(self._collecting(subject_of_rounds(target, rounds)), "")
+        with closing(OwnLoop()) as loop:
+            return self._measured(self._collecting(subject_of_rounds(target, rounds, loop)), "")
 
     @raised_at_the_await
     async def awaitable(

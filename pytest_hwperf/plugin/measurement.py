@@ -31,7 +31,7 @@ from pytest_hwperf.measure.operators import operator_profile, roofline, withheld
 from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import SamplingLimits
-from pytest_hwperf.measure.rounds import sampler_of
+from pytest_hwperf.measure.rounds import RoundSampler
 from pytest_hwperf.measure.samples import item_samples, samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stages import StageTimes, stage_samples, time_chained, time_named
@@ -163,7 +163,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             single_calls=_tail_is_asked(item),
             compiles=loaded.compiles,
         )
-        sampler = sampler_of(stream := loaded.stream(), limits)
+        sampler = (RoundSampler if loaded.rounds else Sampler)(stream := loaded.stream(), limits)
         under = UnderLoad.of(item, subject, stream, label)
         if under is None:
             measured = _sampled(item, sampler, meters, rows)
