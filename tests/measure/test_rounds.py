@@ -117,9 +117,10 @@ def test_what_async_functions_return_is_not_awaited_in_rounds() -> None:
     async def answer() -> int:
         return 1
 
-    with closing(OwnLoop()) as loop, pytest.raises(UsageProblem, match="a round takes a plain function"):
-        stream = RoundStream(answer, Rounds(prepare=lambda: ((), {})), loop)
-        RoundSampler(stream, SamplingLimits()).measure([], never)
+    with closing(OwnLoop()) as loop:
+        sampler = RoundSampler(RoundStream(answer, Rounds(prepare=lambda: ((), {})), loop), SamplingLimits())
+        with pytest.raises(UsageProblem, match="a round takes a plain function"):
+            sampler.measure([], never)
 
 
 def test_nan_is_refused() -> None:
