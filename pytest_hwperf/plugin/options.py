@@ -264,6 +264,11 @@ _OPTIONS = (
         default="own",
         parse=_choice("own", "loadgen"),
     ),
+    _Option(
+        "benchmark-fixture",
+        "Give tests the fixture benchmark of pytest-benchmark, measured by this plugin: a suite is gated as it stands.",
+        kind="bool",
+    ),
     _Option("no-cache", "Convert every model again, and keep no converted model for later runs.", kind="bool"),
     _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", parse=_path),
     _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", parse=_path),
@@ -329,6 +334,7 @@ class Settings:
     operators: bool
     serving_batch: int  # rows, 0 where none is declared
     loads: Any  # "own" or "loadgen"
+    benchmark_fixture: bool
     no_cache: bool
     artifacts: str
     json: str
@@ -375,6 +381,11 @@ def add_options(parser: pytest.Parser) -> None:
         kind: Any = "linelist" if option.kind in ("args", "ini") else option.kind
         default = {"bool": False, "linelist": []}.get(kind, option.default)
         parser.addini(option.ini, option.help.replace("%%", "%"), type=kind, default=default)
+
+
+def read_flag(config: pytest.Config, name: str) -> bool:
+    """Read one flag before the session is configured: the command line first, then the ini file."""
+    return bool(config.getoption(name) or config.getini(name))
 
 
 def read_settings(config: pytest.Config) -> Settings:

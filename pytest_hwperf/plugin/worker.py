@@ -30,7 +30,7 @@ from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.plugin.profiles import functions_of, instructions_of, operators_of
-from pytest_hwperf.plugin.session import is_measured, session_of, test_of
+from pytest_hwperf.plugin.session import BODY_ENDED, is_measured, session_of, test_of
 from pytest_hwperf.trees.isolation import loaded_files
 
 _LONGEST_REASON = 500  # characters of a failure that are sent
@@ -60,6 +60,7 @@ class OneShotWorker:
     """Runs the one test of its task, does at its measurement what its role asks, and replies."""
 
     judges = False
+    takes_turns = False
 
     def __init__(self, task: WorkerTask) -> None:
         """Carry out `task`: any role but `pair`."""
@@ -154,6 +155,7 @@ class PairWorker:
     """One side of a pair: runs the tests that are selected, and takes turns with the other side at each measurement."""
 
     judges = False
+    takes_turns = True
 
     def __init__(self, task: WorkerTask) -> None:
         """Connect to the conductor.
@@ -191,7 +193,9 @@ class PairWorker:
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note the first phase that did not pass."""
+        """Note the first phase that did not pass; a body may end when its only measurement has been made."""
+        if report.skipped and _last_words(report).endswith(BODY_ENDED):
+            return
         if not report.passed and self._ended.outcome == "passed":
             # A plugin may have an outcome of its own: "rerun".
             outcome: Literal["failed", "skipped"] = "skipped" if report.skipped else "failed"
@@ -211,7 +215,7 @@ class PairWorker:
         test = test_of(item)
         index, test.measurements = test.measurements, test.measurements + 1
         asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
-        held = session_of(item.config).settings.gc == "off"
+        held = subject.conditions.get("gc") == "off"
         under, pace_s = block_under(test.markers.load), pace_under(test.markers.load)
         with ready_target(asked, energy, self._plant, hold_collector=held, under=under, pace_s=pace_s) as ready:
             target, first = ready
