@@ -38,12 +38,21 @@ def read_candidates(file: str) -> tuple[dict[str, list[Candidate]], tuple[Judgem
     if Path(file).suffix == ".csv":
         return {test: _distinct(found) for test, found in _of_rows(file).items()}, ()
     judgements = read_report(file).judgements
+    return candidates_of(judgements, file), judgements
+
+
+def candidates_of(judgements: Sequence[Judgement], where: str) -> dict[str, list[Candidate]]:
+    """Return the measurements of a report as candidates, those of one test together.
+
+    Raises:
+        UsageProblem: nothing was measured.
+    """
     by_test: dict[str, list[Judgement]] = {}
     for one in judgements:
         by_test.setdefault(test_of(one), []).append(one)
     if not by_test:
-        raise UsageProblem(f"{file} has no measurement")
-    return {test: _distinct(_of_judgements(found)) for test, found in by_test.items()}, judgements
+        raise UsageProblem(f"{where} has no measurement")
+    return {test: _distinct(_of_judgements(found)) for test, found in by_test.items()}
 
 
 def _distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
