@@ -51,7 +51,8 @@ class Choice:
     """What one test has to choose from, and by what."""
 
     test: str  # "" where the file names none
-    candidates: Sequence[Candidate]  # at least one
+    point: str = ""  # operating point of the candidates, where the test has several
+    candidates: Sequence[Candidate]  # at least one, all of one operating point
     answers: Mapping[str, Sequence[Answer]]  # name of a candidate → its answers to the requirements
     reference: Candidate  # of the score
     weights: Mapping[str, float]  # dimension → weight
@@ -66,7 +67,8 @@ class Choice:
 
 def lines_of(choice: Choice) -> Iterator[str]:
     """Yield the lines about one test; those of one title stand below each other."""
-    yield visible(f"{choice.test or 'candidates'}: {counted(len(choice.candidates), 'candidate')}")
+    at = f" at {choice.point}" if choice.point else ""
+    yield visible(f"{choice.test or 'candidates'}{at}: {counted(len(choice.candidates), 'candidate')}")
     before = ""
     for title, text in _facts(choice):
         first = "" if title == before else title

@@ -22,10 +22,11 @@ from pytest_hwperf.host.files import leads_out
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.plugin.sweeps import sweeps_of
-from pytest_hwperf.reports import csv_files, json_file, markdown
+from pytest_hwperf.reports import csv_files, json_file, markdown, sweep_plot, tradeoff_files, tradeoff_plot
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.order import families
+from pytest_hwperf.reports.sweep_plot import is_matplotlib_there
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,8 +162,7 @@ def write(config: pytest.Config, report: Report) -> Notices:
     if settings.markdown:
         files[folder / settings.markdown] = markdown.render(report)
     if settings.artifacts:
-        files |= {folder / settings.artifacts / name: content for name, content in csv_files.render(report).items()}
-        files |= {folder / settings.artifacts / name: content for name, content in _pictures(report).items()}
+        files |= {folder / settings.artifacts / name: content for name, content in _artifacts(report).items()}
     lines, trouble = [], []
     for path, content in files.items():
         if leads_out(path, config.rootpath):
@@ -175,19 +175,19 @@ def write(config: pytest.Config, report: Report) -> Notices:
             trouble.append(f"{path} not written: {error.strerror}; give another path or free some space")
         else:
             lines.append(f"wrote {path}")
+    if settings.artifacts and not is_matplotlib_there():
+        lines.append("no pictures drawn: pip install 'pytest-hwperf[plot]'")
     return lines, trouble
 
 
-def _pictures(report: Report) -> dict[str, bytes]:
-    """Draw each sweep as a picture, where matplotlib is installed."""
-    from importlib.util import find_spec
-
-    from pytest_hwperf.reports import sweep_plot
-
-    drawn = [sweep for sweep in report.sweeps if any(row.is_measured for row in sweep.rows)]
-    if not drawn or find_spec("matplotlib") is None:
-        return {}
-    return {f"sweep-{place}.png": sweep_plot.render(sweep) for place, sweep in enumerate(drawn, 1)}
+def _artifacts(report: Report) -> dict[str, bytes]:
+    """Return the files of a folder of artifacts; pictures only where matplotlib is installed."""
+    found = {**csv_files.render(report), **tradeoff_files.render(report)}
+    if is_matplotlib_there():
+        drawn = [sweep for sweep in report.sweeps if any(row.is_measured for row in sweep.rows)]
+        found |= {f"sweep-{place}.png": sweep_plot.render(sweep) for place, sweep in enumerate(drawn, 1)}
+        found |= {"benchmark_tradeoff.png": tradeoff_plot.render(report)} if tradeoff_plot.is_drawn(report) else {}
+    return found
 
 
 def show(terminal: pytest.TerminalReporter, report: Report) -> None:
