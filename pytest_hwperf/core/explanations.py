@@ -147,17 +147,23 @@ def _held(sites: Sequence[HeldMemory]) -> dict[tuple[str, str], float]:
     """Return what each function holds: its lines may be others in the other version."""
     found: dict[tuple[str, str], float] = {}
     for one in sites:
-        found[one.function, one.file] = found.get((one.function, one.file), 0.0) + one.size
+        found[_site(one)] = found.get(_site(one), 0.0) + one.size
     return found
 
 
 def _places(side: Sequence[Sequence[HeldMemory]]) -> dict[tuple[str, str], str]:
-    """Return the line of each function that holds most, and where the tests' own code has called it."""
+    """Return the line of each function that holds most."""
     found: dict[tuple[str, str], str] = {}
     for one in sorted((one for sites in side for one in sites), key=lambda one: one.size):
-        called = f", called at {one.called_at}" if one.called_at else ""
-        found[one.function, one.file] = f"{one.file}:{one.line}{called}" if one.function else ""
+        found[_site(one)] = one.called_at or (f"{one.file}:{one.line}" if one.function else "")
     return found
+
+
+def _site(held: HeldMemory) -> tuple[str, str]:
+    """Return the function that something is held by, and its file: that of the tests' own code if there is one."""
+    if held.called_at:
+        return held.caller, held.called_at.rpartition(":")[0]
+    return held.function, held.file
 
 
 def explain_nothing(hypothesis: Hypothesis, comparison: Comparison, kind: MoverKind, why: Statement) -> Explanation:

@@ -101,5 +101,6 @@ class HeldMemory(Record, frozen=True, kw_only=True):
     file: str  # relative to the tests' root where it lies there, else to where it was imported from
     line: Count
     called_at: str  # FILE:LINE of the tests' own code that led there, "" where it is the same or none
+    caller: str = ""  # function of the tests' own code that stands there
     size: Count  # B
     allocations: Count

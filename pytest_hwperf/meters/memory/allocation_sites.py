@@ -27,6 +27,7 @@ class AllocationSite(NamedTuple):
     file: str  # relative to the tests' root where it lies there, else to where it was imported from
     line: int
     called_at: str  # FILE:LINE of the tests' own code that called it, "" where it is the same or none
+    caller: str = ""  # the function that stands there
 
 
 def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) -> list[HeldMemory]:
@@ -68,5 +69,6 @@ def allocation_site_of(frames: Sequence[StackFrame], root: Path) -> AllocationSi
         return AllocationSite("", "", 0, "")
     function, file, line = frames[0]
     own = next((one for one in frames if is_own(one[1], root)), None)
-    called_at = f"{relative(own[1], root)}:{own[2]}" if own and own != frames[0] else ""
-    return AllocationSite(function, relative(file, root), line, called_at)
+    if own is None or own == frames[0]:
+        return AllocationSite(function, relative(file, root), line, "")
+    return AllocationSite(function, relative(file, root), line, f"{relative(own[1], root)}:{own[2]}", own[0])

@@ -31,10 +31,10 @@ def _imported_from(monkeypatch: pytest.MonkeyPatch) -> None:
     ("frames", "site"),
     [
         ([MINE, TEST], AllocationSite("predict", "src/model.py", 12, "")),
-        ([LIBRARY, MINE, TEST], AllocationSite("dot", "numpy/linalg.py", 90, "src/model.py:12")),
+        ([LIBRARY, MINE, TEST], AllocationSite("dot", "numpy/linalg.py", 90, "src/model.py:12", "predict")),
         (
             [("load", "/usr/lib/python3.12/json/x.py", 3), TEST],
-            AllocationSite("load", "json/x.py", 3, "tests/test_it.py:5"),
+            AllocationSite("load", "json/x.py", 3, "tests/test_it.py:5", "test_it"),
         ),
         ([("run", "/elsewhere/a.py", 1)], AllocationSite("run", "/elsewhere/a.py", 1, "")),
         ([], AllocationSite("", "", 0, "")),  # a thread that runs no Python
