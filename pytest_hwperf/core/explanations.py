@@ -9,6 +9,7 @@ from pytest_hwperf.core.operators import moved_most, moved_operators, pooled, pr
 from pytest_hwperf.core.records import Comparison, replace
 from pytest_hwperf.core.sampled_calls import joined, movers_of, overhead_of, stacks_of
 from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.units import relative
 
 MOST_OF_IT = 0.5  # of a change: what operators hold of it is not looked for in functions
 _MOST_MOVERS = 10  # that are kept
@@ -75,8 +76,8 @@ def sentence_of(mover: Mover, repeats: int) -> Statement:
         "where": mover.where,
         "moved": mover.moved,
         "share": mover.share,
-        "low": mover.share * mover.low / mover.moved,
-        "high": mover.share * mover.high / mover.moved,
+        "low": min(mover.spread),
+        "high": max(mover.spread),
         "repeats": repeats,
     }
     if mover.kind == "allocation":
@@ -84,7 +85,11 @@ def sentence_of(mover: Mover, repeats: int) -> Statement:
     then, now = mover.baseline_calls, mover.candidate_calls
     if then is None or now is None or abs(now - then) <= _SAME_CALLS * then:
         return state("function moved", **facts)
-    return state("function called otherwise", **facts, times=now / then) if then else state("function called", **facts)
+    return (
+        state("function called otherwise", **facts, times=relative(now, then))
+        if then
+        else state("function called", **facts)
+    )
 
 
 def explain_functions(

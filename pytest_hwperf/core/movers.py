@@ -30,6 +30,13 @@ class Mover(Record, frozen=True, kw_only=True):
         return self.candidate - self.baseline
 
     @property
+    def spread(self) -> tuple[float, float]:
+        """Least and most that its share of the change is between two repeats, in this order."""
+        if not self.moved:  # of a report from elsewhere: what has not moved is no mover
+            return self.share, self.share
+        return relative(self.share * self.low, self.moved), relative(self.share * self.high, self.moved)
+
+    @property
     def is_clear(self) -> bool:
         """Whether it has moved beyond the spread of its repeats."""
         return is_clear(self.low, self.high)

@@ -39,7 +39,7 @@ def _lines(one: Explanation, width: int) -> Iterator[str]:
 
 def _row(mover: Mover, unit: str) -> Sequence[str]:
     sign = "-" if mover.moved < 0 else "+"
-    spread = f"({mover.share * mover.low / mover.moved:.0%} .. {mover.share * mover.high / mover.moved:.0%})"
+    spread = f"({min(mover.spread):.0%} .. {max(mover.spread):.0%})"
     then, now = mover.baseline_calls, mover.candidate_calls
     calls = "" if then is None or now is None else f"called {show_number(then)} → {show_number(now)} ×"
     what = ", ".join(filter(None, [" ".join(filter(None, [mover.name, mover.where])), calls]))

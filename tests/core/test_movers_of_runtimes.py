@@ -158,3 +158,12 @@ def test_a_difference_is_clear_that_is_farther_from_nothing_than_half_its_spread
     low: float, high: float, *, clear: bool
 ) -> None:
     assert clear == is_clear(low, high)
+
+
+def test_what_has_not_moved_in_a_report_from_elsewhere_does_no_harm(comparison: Comparison) -> None:
+    found = explain_operators(SLOWER, comparison, pairs(270, 275, 265))
+    still = replace(found.movers[0], kind="function", baseline=1.0, candidate=1.0, share=0.5)
+    edited = replace(found, kind="function", movers=(still,))
+
+    assert (0.5, 0.5) == still.spread
+    assert "50% of the change" in str(explained({SLOWER: comparison}, (), [edited])[SLOWER.key].moved)
