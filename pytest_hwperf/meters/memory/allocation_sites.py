@@ -16,6 +16,8 @@ from pytest_hwperf.host.source_files import is_own, relative
 
 StackFrame = tuple[str, str, int]  # function, file, line
 
+MISSING = "pip install 'pytest-hwperf[memray]' and the lines that hold this memory are named here"
+
 _MOST_SITES = 50
 _LEAST_SHARE = 0.001  # of all that is held: less explains nothing
 
@@ -39,10 +41,12 @@ def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) ->
         record: a file that does not exist yet, for memray.
 
     Raises:
-        MeasurementError: memray watches this process already.
+        MeasurementError: memray is not installed, or watches this process already.
     """
-    import memray
-
+    try:
+        import memray
+    except ImportError as error:
+        raise MeasurementError(MISSING) from error
     with ExitStack() as stack:
         try:
             stack.enter_context(memray.Tracker(record))
