@@ -73,7 +73,7 @@ def sentence_of(mover: Mover, repeats: int) -> Statement:
     """Say what has moved, by how much, and how often it is called where that has changed."""
     facts: dict[str, str | float] = {
         "name": mover.name,
-        "where": mover.where,
+        "where": f"{mover.where}, most of it in {mover.within}" if mover.within else mover.where,
         "moved": mover.moved,
         "share": mover.share,
         "low": min(mover.spread),
@@ -136,7 +136,7 @@ def explain_memory(
     movers = [
         mover_between(
             "allocation",
-            (site[0] or "outside Python", largest[site]),
+            (site[0] or "outside Python", largest[site], ""),
             ([one.get(site, 0.0) for one in then], [one.get(site, 0.0) for one in now]),
             change,
         )

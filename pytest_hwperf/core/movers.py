@@ -16,6 +16,7 @@ class Mover(Record, frozen=True, kw_only=True):
     kind: MoverKind
     name: str  # qualified name of the function; of an operator its kind, with the node where there is one
     where: str  # FILE:LINE where it begins, in the candidate if it is there, relative to its tree; "" of operators
+    within: str = ""  # "name (FILE:LINE)" of the library's function that most of it is spent in; "" where there is none
     baseline: Size  # of a call, in s or B; mean of the repeats; 0 where it is never called
     candidate: Size
     low: Number  # least that any two repeats of the sides are apart (candidate - baseline), in s or B
@@ -52,7 +53,7 @@ def is_clear(low: float, high: float) -> bool:
 
 def mover_between(
     kind: MoverKind,
-    named: tuple[str, str],
+    named: tuple[str, str, str],
     sides: tuple[Sequence[float], Sequence[float]],
     change: float,
     calls: tuple[float | None, float | None] = (None, None),
@@ -61,7 +62,7 @@ def mover_between(
 
     Args:
         kind: of the profile.
-        named: its name, and where it is.
+        named: its name, where it is, and within what most of it is spent.
         sides: what it takes in each repeat of the baseline and of the candidate, in s or B.
         change: that it is a share of, not 0.
         calls: how often each side calls it in a call of the test.
@@ -71,6 +72,7 @@ def mover_between(
         kind=kind,
         name=named[0],
         where=named[1],
+        within=named[2],
         baseline=before,
         candidate=after,
         low=min(sides[1]) - max(sides[0]),
@@ -85,6 +87,7 @@ class SampledFunction(Record, frozen=True, kw_only=True):
     """What is known of one function beside its time."""
 
     line: Count  # on which it begins
+    own: bool = True  # whether it is the user's own code, and not a library's or Python's
     calls: Size | None = None  # in a call of the test; None where they were not counted
 
 

@@ -42,7 +42,8 @@ def _row(mover: Mover, unit: str) -> Sequence[str]:
     spread = f"({min(mover.spread):.0%} .. {max(mover.spread):.0%})"
     then, now = mover.baseline_calls, mover.candidate_calls
     calls = "" if then is None or now is None else f"called {show_number(then)} → {show_number(now)} ×"
-    what = ", ".join(filter(None, [" ".join(filter(None, [mover.name, mover.where])), calls]))
+    inner = f"most of it in {mover.within}" if mover.within else ""
+    what = ", ".join(filter(None, [" ".join(filter(None, [mover.name, mover.where])), inner, calls]))
     return f"{sign}{show(abs(mover.moved), unit)}", f"{mover.share:.0%}", spread, visible(what)
 
 
