@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from pytest_hwperf.core.call_trees import Path, Seconds, Tree, folded, holders, tree_of
+from pytest_hwperf.core.call_trees import Path, Seconds, Tree, folded, holders, owned, tree_of, within
 from pytest_hwperf.core.movers import Mover, SampledCalls, SampledFunction, mover_between
 
 _SEPARATOR = ";"  # of the frames of a stack
@@ -37,10 +37,15 @@ def movers_of(
     if not change:
         return ()
     earlier = {now: then for then, now in renames(baseline, candidate).items()}
-    return tuple(
-        _mover(frame, seconds, change, (_known(baseline, earlier.get(frame, frame)), _known(candidate, frame)))
-        for frame, seconds in holders(tree).items()
-    )
+    own = _own(candidate) | _own(baseline)
+    found = []
+    for frame, seconds in holders(owned(tree, own)).items():
+        inner = within(tree, frame, own, seconds.moved)
+        known = _known(candidate, inner) or _known(baseline, inner)
+        place = f"{_qualified_name(inner)} ({_place(inner, known)})" if inner else ""
+        sides = _known(baseline, earlier.get(frame, frame)), _known(candidate, frame)
+        found.append(_mover((frame, place), seconds, change, sides))
+    return tuple(found)
 
 
 def stacks_of(tree: Tree) -> tuple[Mapping[str, tuple[float, ...]], Mapping[str, tuple[float, ...]]]:
@@ -124,11 +129,25 @@ def _known(side: Sequence[SampledCalls], frame: str) -> SampledFunction | None:
     return next((one for one in found if one.calls is not None), found[0] if found else None)
 
 
+def _own(side: Sequence[SampledCalls]) -> set[str]:
+    return {frame for one in side for frame, function in one.functions.items() if function.own}
+
+
+def _place(frame: str, known: SampledFunction | None) -> str:
+    return f"{_file(frame)}:{known.line}" if known and known.line else _file(frame)
+
+
 def _mover(
-    frame: str, seconds: Seconds, change: float, sides: tuple[SampledFunction | None, SampledFunction | None]
+    named: tuple[str, str],
+    seconds: Seconds,
+    change: float,
+    sides: tuple[SampledFunction | None, SampledFunction | None],
 ) -> Mover:
     then, now = sides
-    known = now or then
-    where = f"{_file(frame)}:{known.line}" if known and known.line else _file(frame)
-    named, repeats = (_qualified_name(frame), where), (seconds.baseline, seconds.candidate)
-    return mover_between("function", named, repeats, change, (then.calls if then else None, now.calls if now else None))
+    return mover_between(
+        "function",
+        (_qualified_name(named[0]), _place(named[0], now or then), named[1]),
+        (seconds.baseline, seconds.candidate),
+        change,
+        (then.calls if then else None, now.calls if now else None),
+    )

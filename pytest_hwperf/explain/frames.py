@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.host.source_files import is_of_this_package, relative
+from pytest_hwperf.host.source_files import is_of_this_package, is_own, relative
 
 _LONGEST_NAME = 200  # characters
 _DEEPEST = 100  # frames that are kept of a stack, the outermost
@@ -31,6 +31,8 @@ class FrameNames:
         """Name files relative to `root`, that of the tests."""
         self._qualified: dict[tuple[str, int], str] = {}
         self.lines: dict[str, int] = {}  # frame → line on which its function begins
+        self.own: set[str] = set()  # frames of the user's own code
+        self._is_own = cache(lambda file: is_own(file, root))
         self._relative = cache(lambda file: relative(file, root))
 
     def learn(self, function: Function) -> None:
@@ -43,6 +45,8 @@ class FrameNames:
         file = self._relative(function.file) if function.file else "not Python"
         shown = visible(f"{name[:_LONGEST_NAME]} ({file[-_LONGEST_NAME:]})").replace(";", ",")
         self.lines.setdefault(shown, function.line)
+        if function.file and self._is_own(function.file):
+            self.own.add(shown)
         return shown
 
     def path(self, stack: Sequence[Function]) -> tuple[str, ...]:

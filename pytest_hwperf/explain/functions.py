@@ -113,6 +113,6 @@ def _functions(names: FrameNames, counted: Mapping[Function, float | None]) -> d
     """Return what is known of each function that was sampled or counted."""
     calls = {names.frame(one): count for one, count in counted.items() if is_measured(one)}
     return {
-        frame: SampledFunction(line=line, calls=calls.get(frame))
+        frame: SampledFunction(line=line, own=frame in names.own, calls=calls.get(frame))
         for frame, line in islice(names.lines.items(), _MOST_FUNCTIONS)
     }

@@ -22,7 +22,16 @@ from pytest_hwperf.host.files import leads_out
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.plugin.sweeps import sweeps_of
-from pytest_hwperf.reports import csv_files, json_file, markdown, sweep_plot, tradeoff_files, tradeoff_plot
+from pytest_hwperf.reports import (
+    csv_files,
+    json_file,
+    markdown,
+    movers,
+    stacks,
+    sweep_plot,
+    tradeoff_files,
+    tradeoff_plot,
+)
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.order import families
@@ -182,7 +191,7 @@ def write(config: pytest.Config, report: Report) -> Notices:
 
 def _artifacts(report: Report) -> dict[str, bytes]:
     """Return the files of a folder of artifacts; pictures only where matplotlib is installed."""
-    found = {**csv_files.render(report), **tradeoff_files.render(report)}
+    found = {**csv_files.render(report), **tradeoff_files.render(report), **stacks.render(report)}
     if is_matplotlib_there():
         drawn = [sweep for sweep in report.sweeps if any(row.is_measured for row in sweep.rows)]
         found |= {f"sweep-{place}.png": sweep_plot.render(sweep) for place, sweep in enumerate(drawn, 1)}
@@ -202,6 +211,8 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
         lines = terminal_report.render(report, width=writer.fullwidth, color=writer.hasmarkup, detail=detail)
     for line, style in lines or [("nothing was measured: tests measure by calling their fixture, hwperf(...)", {})]:
         terminal.write_line(line, **style)
+    for line in movers.lines_of(report, writer.fullwidth) if verbosity >= 0 else ():
+        terminal.write_line(line)
     for sweep in report.sweeps:
         for line in sweep_report.lines_of(sweep, writer.fullwidth):
             terminal.write_line(line)

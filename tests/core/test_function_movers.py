@@ -63,6 +63,31 @@ def test_the_deepest_function_that_holds_the_change_is_named(comparison: Compari
     assert {"match": 1.0} == pytest.approx(movers(explained_by(comparison, repeats(BEFORE), repeats(after))), abs=0.05)
 
 
+def test_what_a_function_spends_in_a_library_is_its_own_and_said(comparison: Comparison) -> None:
+    """The caller was changed, or the library: both are named."""
+    split = "predict>tokenize>split (lib/re.py)>compile (lib/re.py)"
+    then = {**BEFORE, split: 1, "predict>tokenize>split (lib/re.py)>scan (lib/re.py)": 2}
+    found = explained_by(comparison, repeats(then), repeats({**then, split: 4}))
+    moved = explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved
+
+    assert [("tokenize", "compile (lib/re.py:7)")] == [(one.name, one.within) for one in found.movers]
+    assert str(moved).startswith("tokenize (model.py:7, most of it in compile (lib/re.py:7)) +")
+
+
+def test_a_library_that_calls_back_is_followed_to_the_users_function(comparison: Comparison) -> None:
+    called = "predict>map (lib/pool.py)>kernel"
+    found = explained_by(comparison, repeats({**BEFORE, called: 1}), repeats({**BEFORE, called: 3}))
+
+    assert [("kernel", "")] == [(one.name, one.within) for one in found.movers]
+
+
+def test_without_any_function_of_the_user_those_of_libraries_are_named(comparison: Comparison) -> None:
+    then = {"run (lib/ort.py)>bind (lib/ort.py)": 1, "run (lib/ort.py)>check (lib/ort.py)": 9}
+    now = {**then, "run (lib/ort.py)>bind (lib/ort.py)": 4}
+
+    assert ["bind"] == [*movers(explained_by(comparison, repeats(then), repeats(now)))]
+
+
 def test_a_function_whose_parts_all_grow_is_named_itself(comparison: Comparison) -> None:
     """Of twenty helpers none has moved by 5 % of the change."""
     helpers = {f"predict>render>helper{n}": 0.01 for n in range(20)}

@@ -86,7 +86,8 @@ def test_a_profile_has_the_stacks_of_the_call_and_what_it_cost(monkeypatch: pyte
     assert {f"Model.predict ({file})": 1e-4, f"Model.predict ({file});inner ({file})": 9e-4} == pytest.approx(
         dict(found.stacks)
     )
-    assert (10, 1e-3, 1e-3) == (found.samples, pytest.approx(found.call_s), pytest.approx(found.plain_s))
+    assert 10 == found.samples
+    assert pytest.approx([1e-3, 1e-3]) == [found.call_s, found.plain_s]
     assert "pyinstrument 5, 0.5 ms interval" == found.source
     assert 1.0 == found.functions[f"inner ({file})"].calls  # two in the one call that both blocks of two have made
     assert [2, 1, 2, 4, 8, 16, 32] == made[:7]

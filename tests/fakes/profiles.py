@@ -17,7 +17,9 @@ def sampled(
     return SampledCalls(
         source="fake, 1 ms interval",
         stacks=stacks,
-        functions={one: SampledFunction(line=7, calls=counts.get(one)) for one in {**frames, **counts}},
+        functions={
+            one: SampledFunction(line=7, own="lib/" not in one, calls=counts.get(one)) for one in {**frames, **counts}
+        },
         call_s=2 * sum(stacks.values()),
         plain_s=sum(stacks.values()),
         samples=1000,
