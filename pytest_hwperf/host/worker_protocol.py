@@ -13,7 +13,7 @@ from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Count, Number, Record
 from pytest_hwperf.host.files import replace_file
 
-PROTOCOL = 7  # both sides must speak the same: a worker may run another version of this package
+PROTOCOL = 8  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker
 # Set in a process of a pair: code that a runtime compiles may be taken from a process before it, since of a pair only
 # the calls after the first are compared. Other processes compile everything again.
@@ -27,11 +27,15 @@ Role = Literal["memory", "cold", "sites", "operators", "instructions", "run", "l
 class ModelSpec(Record, frozen=True, kw_only=True):
     """One model with the data that it is measured on: what a process measures that is no pytest."""
 
-    model: str  # path of an ONNX file, or module:function
+    model: str  # path of an ONNX file or of an estimator, module:function, or an address
     data: str  # path of an .npz file with X, and y where there are labels
     batch_size: int  # rows per call
     threads: int
     hold_collector: bool = False  # the garbage collector runs between calls alone
+    trust: tuple[str, ...] = ()  # types of an estimator's file that may be loaded, beside those of the libraries
+    headers: Mapping[str, str] = {}  # of requests
+    timeout_s: float = 10.0  # of a request
+    requests_to: str = ""  # folder in which a process leaves how many of its requests have failed
     test: str  # what the measurement is called
     label: str
 

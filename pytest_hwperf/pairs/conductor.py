@@ -19,7 +19,7 @@ from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Obser
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.paired import is_ratio, pair_value
-from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.records import Key, replace
 from pytest_hwperf.core.sequence import Step, next_step
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.host import workdirs
@@ -62,6 +62,7 @@ class Conductor:
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     progress: Callable[[Progress], None] = lambda _: None
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
+    also: Sequence[Key] = ()  # statistics that each pair takes of what it measures, although nothing is asked of them
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
@@ -166,9 +167,7 @@ class Conductor:
             nodes=sorted(  # what has crashed comes last: it cuts off what follows
                 dict.fromkeys(measurement.test for measurement in measurements), key=lambda node: self._crashes[node]
             ),
-            wanted=lambda here: [
-                one.margin.key for one in evidence.hypotheses if one.measurement == here and here in measurements
-            ],
+            wanted=lambda here: self._wanted(evidence, here) if here in measurements else (),
             plan=self._patient(self.plan),
             silence_s=self._silence_s,
             watch=self._watch(evidence, stage, measurements, step.pairs),
@@ -192,6 +191,11 @@ class Conductor:
             lost=trace.lost,
         )
         return pair, trace
+
+    def _wanted(self, evidence: Evidence, here: Measurement) -> Sequence[Key]:
+        """Return the statistics to take of one measurement: those asked about, and the others that are always taken."""
+        asked = [one.margin.key for one in evidence.hypotheses if one.measurement == here]
+        return list(dict.fromkeys([*asked, *self.also]))
 
     def _watch(
         self, evidence: Evidence, stage: Stage, measurements: Sequence[Measurement], left: int
