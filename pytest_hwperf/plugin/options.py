@@ -259,6 +259,12 @@ _OPTIONS = (
     _Option("no-cache", "Convert every model again, and keep no converted model for later runs.", kind="bool"),
     _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", parse=_path),
     _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", parse=_path),
+    _Option(
+        "markdown",
+        "Write a summary for pull requests as Markdown to this file, below the size at which GitHub cuts a comment.",
+        metavar="FILE",
+        parse=_path,
+    ),
     _Option("only", "Run measured tests only.", kind="bool"),
     _Option("skip", "Skip measured tests.", kind="bool"),
     _Option("disable", "Run measured tests once, without measuring or judging.", kind="bool"),
@@ -317,6 +323,7 @@ class Settings:
     no_cache: bool
     artifacts: str
     json: str
+    markdown: str
     only: bool
     skip: bool
     disable: bool
@@ -335,6 +342,7 @@ class Settings:
             bool(self.against),
             self.artifacts,
             self.json,
+            self.markdown,
             self.energy not in ("auto", "off"),
             self.watts,
             self.store != "json",

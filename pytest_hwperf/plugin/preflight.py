@@ -40,13 +40,15 @@ def check_resources(config: pytest.Config) -> None:
 
 
 def _check_outputs(folder: Path, settings: Settings) -> None:
-    for flag, name in (("--hwperf-artifacts", settings.artifacts), ("--hwperf-json", settings.json)):
+    files = (("--hwperf-json", settings.json), ("--hwperf-markdown", settings.markdown))
+    for flag, name in (("--hwperf-artifacts", settings.artifacts), *files):
         if name and (why := refused_name(folder / name)):
             raise pytest.UsageError(f"{flag}={shortened(name)}: {why}; give another path")
     if settings.artifacts and is_file(folder / settings.artifacts):
         raise pytest.UsageError(f"--hwperf-artifacts={settings.artifacts!r} is a file; give a folder")
-    if settings.json and is_folder(folder / settings.json):
-        raise pytest.UsageError(f"--hwperf-json={settings.json!r} is a folder; give a file in it")
+    for flag, name in files:
+        if name and is_folder(folder / name):
+            raise pytest.UsageError(f"{flag}={name!r} is a folder; give a file in it")
 
 
 def check_energy(config: pytest.Config) -> None:
