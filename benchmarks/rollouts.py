@@ -77,7 +77,7 @@ CASES = [
 def prepare(folder: Path) -> None:
     """Write the models and the rows."""
     sys.path.insert(0, str(EXAMPLE))
-    import digits_models
+    import digits_models  # type: ignore[import-not-found] # of the example
     from skl2onnx import to_onnx
 
     digits = digits_models.load()

@@ -118,11 +118,12 @@ def subject_of_target(request: Request, X: Any, load: Load, loop: Loop, *, batch
         find_module(target)
         size, given = (None, ()) if X is None else (batch_size, (X,))
         return subject_of_callable(function_of(target), given, {}, y_true=None, batch_size=size, loop=loop)
+    if kind != "ONNX file":
+        check_target(target, ("address", "model server", "function", "ONNX file"))
     if X is None:
         raise UsageProblem(
             f"{target}: an ONNX file needs rows, --data=FILE. Other targets: module:function, http://…, grpc://…"
         )
-    check_target(target, ("ONNX file",))
     return subject_of_scenario(replace(compared_file(Path(target), threads), classifies=False), X, None, batch_size)
 
 

@@ -87,7 +87,7 @@ def _plan(file: RolloutFile) -> Iterator[str]:
     yield _table(words.stages(plan))
     told = [*map(words.limit, words.limits(plan)), *words.unwatched(plan)]
     yield "\n".join(f"- {text(one)}" for one in told)
-    yield text(words.promise(plan))
+    yield words.promise(plan)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

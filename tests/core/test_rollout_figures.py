@@ -54,11 +54,8 @@ def test_each_pair_gives_one_value_of_each_side() -> None:
 
     assert pytest.approx((1.19, 1.0, 1.4), rel=0.01) == (p50.value, p50.low, p50.high)
     assert pytest.approx(2 * p50.value) == new["latency", "p50"].estimate.value
-    assert (0.25, 0.25, 2.0) == (
-        pytest.approx(old["throughput", "mean"].estimate.value),
-        pytest.approx(old["throughput", "mean"].estimate.low),
-        pytest.approx(old["sample_throughput", "mean"].estimate.value),
-    )
+    calls, rows = (old[metric, "mean"].estimate for metric in ("throughput", "sample_throughput"))
+    assert pytest.approx([0.25, 0.25, 2.0]) == [calls.value, calls.low, rows.value]
     assert (0.9, 1.0) == (old["accuracy", "mean"].estimate.value, new["accuracy", "mean"].estimate.value)
 
 
