@@ -101,6 +101,7 @@ def _loaded(spec: ModelSpec, request: Request, X: Any, y: Any | None, loop: OwnL
 def _opened(client: Client, counted: CountedRequests, folder: str, loop: OwnLoop) -> Iterator[None]:
     """Close the connection at the end, and leave the count."""
     with ExitStack() as stack:
+        stack.callback(loop.close)
         stack.enter_context(client.opened(loop))
         stack.callback(counted.leave, folder)
         yield

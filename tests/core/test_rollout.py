@@ -177,6 +177,13 @@ def test_a_margin_is_decided_by_more_examples() -> None:
     assert str(needed(one)).startswith("300 examples cannot decide this: about ")
 
 
+def test_a_loss_beyond_the_margin_is_called_with_more_examples() -> None:
+    one = accuracy(200, 10, 4, margin=0.01)
+
+    assert "inconclusive" == one.outcome
+    assert "200 examples cannot decide this: about " in str(needed(one))
+
+
 def test_a_loss_on_the_margin_is_decided_by_none() -> None:
     assert None is needed(accuracy(100, 2, margin=0.02))
 

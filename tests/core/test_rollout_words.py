@@ -1,11 +1,12 @@
 """The words of a decision: the same on the terminal and in Markdown."""
 
-from fakes.rollouts import accuracy, file, latency, limit, version
+from fakes.rollouts import accuracy, figure, file, latency, limit, version
 
 from pytest_hwperf.core.records import Margin, replace, uncompared
 from pytest_hwperf.core.rollout import Decision, Requests, requirements_of
 from pytest_hwperf.core.rollout_report import RolloutFile, VersionRecord
-from pytest_hwperf.core.rollout_words import change, command, comparison, headline, not_compared
+from pytest_hwperf.core.rollout_words import change, command, comparison, headline, not_compared, promise
+from pytest_hwperf.core.rollout_words import figure as shown_figure
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.statements import state
 
@@ -38,6 +39,22 @@ def test_a_comparison_without_a_change_has_its_reason() -> None:
     assert "–" == change(uncompared(margin, "not comparable", None))
     late = replace(latency("inconclusive", 0.01, None, 0.02), cause=state("said", text="too noisy"))
     assert "latency p50 +1.0 % (? .. +2.0), margin 2.0 %, too noisy" == comparison(late)
+
+
+def test_figures_have_their_interval_where_they_have_one() -> None:
+    exact = figure("model_size", "p50", 1.5e6, 1.5e6, 1.5e6)
+    new = replace(NEW, figures=(*NEW.figures, exact))
+
+    assert ["1.00 ms (0.980 .. 1.02)", "1.50 MB", "unmeasured"] == [
+        shown_figure(new, key) for key in (("latency", "p95"), ("model_size", "p50"), ("memory", "p50"))
+    ]
+
+
+def test_a_plan_says_how_often_it_is_wrong() -> None:
+    plan = file(OLD, NEW, (EQUAL, accuracy(540, 0))).plan
+
+    assert plan is not None
+    assert "rolled back with a probability of at most 1 % (exact binomial, over all stages and limits)" in promise(plan)
 
 
 def test_what_was_not_compared_is_said() -> None:
