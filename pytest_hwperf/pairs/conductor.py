@@ -62,7 +62,7 @@ class Conductor:
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     progress: Callable[[Progress], None] = lambda _: None
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
-    also: Sequence[Key] = ()  # statistics that each pair takes of what it measures, although nothing is asked of them
+    also: Sequence[Key] = ()  # statistics that are taken too, of the calls that are made for what is asked
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
@@ -167,7 +167,10 @@ class Conductor:
             nodes=sorted(  # what has crashed comes last: it cuts off what follows
                 dict.fromkeys(measurement.test for measurement in measurements), key=lambda node: self._crashes[node]
             ),
-            wanted=lambda here: self._wanted(evidence, here) if here in measurements else (),
+            wanted=lambda here: [
+                one.margin.key for one in evidence.hypotheses if one.measurement == here and here in measurements
+            ],
+            also=self.also,
             plan=self._patient(self.plan),
             silence_s=self._silence_s,
             watch=self._watch(evidence, stage, measurements, step.pairs),
@@ -191,11 +194,6 @@ class Conductor:
             lost=trace.lost,
         )
         return pair, trace
-
-    def _wanted(self, evidence: Evidence, here: Measurement) -> Sequence[Key]:
-        """Return the statistics to take of one measurement: those asked about, and the others that are always taken."""
-        asked = [one.margin.key for one in evidence.hypotheses if one.measurement == here]
-        return list(dict.fromkeys([*asked, *self.also]))
 
     def _watch(
         self, evidence: Evidence, stage: Stage, measurements: Sequence[Measurement], left: int
