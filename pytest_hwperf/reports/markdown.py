@@ -30,7 +30,7 @@ _MOST_NAMED = 3  # tests that share a reason
 _MOST_REPEATED = 5  # tests in the command that repeats the run
 _LONGEST_ID = 300  # of a test in that command
 _COMMIT_DIGITS = 12
-_BELOW = "in all rows below"
+_BELOW = "among all rows below, or in the JSON report"
 _USUAL_ALPHA = 0.01
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
