@@ -195,7 +195,7 @@ def test_a_thousand_tests_with_long_ids_fit_into_a_comment() -> None:
 def test_a_table_that_is_not_collapsed_is_short() -> None:
     shown = render(report(*(compared(f"t{n}", "regressed", 0.05) for n in range(40)))).decode()
 
-    assert 30 == shown.partition("<details>")[0].count("\n| `t")
+    assert 30 == shown.partition("<details>")[0].count(" | `t")
     assert "10 more among all rows below, or in the JSON report." in shown
     assert 40 == shown.partition("<details>")[2].count("\n| `t")
 
