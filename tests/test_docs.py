@@ -206,7 +206,7 @@ def _anchors(page: Path) -> set[str]:
 def test_lists_read_alike_on_github_and_in_the_site(page: Path) -> None:
     """The site takes a list for text without an empty line above it, and ends it at a block of another indentation."""
     text = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
-    begun = re.findall(r"^(?![ #|-]|\d+\. ).+\n(?:- |1\. ).*", text, re.MULTILINE)
+    begun = re.findall(r"^(?:(?![ #|-]|\d+\. ).+| {4}\S.*)\n(?:- |\d+\. ).*", text, re.MULTILINE)
     indented = re.findall(r"^ {1,3}(?:```|- |\d+\. ).*", text, re.MULTILINE)
 
     assert ([], []) == (begun, indented)
