@@ -203,6 +203,16 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_lists_read_alike_on_github_and_in_the_site(page: Path) -> None:
+    """The site takes a list for text without an empty line above it, and ends it at a block of another indentation."""
+    text = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
+    begun = re.findall(r"^(?:(?![ #|-]|\d+\. ).+| {4}\S.*)\n(?:- |\d+\. ).*", text, re.MULTILINE)
+    indented = re.findall(r"^ {1,3}(?:```|- |\d+\. ).*", text, re.MULTILINE)
+
+    assert ([], []) == (begun, indented)
+
+
 def test_a_link_to_a_missing_heading_is_noticed() -> None:
     assert _exists(README, "docs/reference.md#command-line-options")
     assert not _exists(README, "docs/reference.md#no-such-heading")
