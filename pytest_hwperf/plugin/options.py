@@ -257,6 +257,9 @@ _OPTIONS = (
         parse=_choice("own", "loadgen"),
     ),
     _Option("no-cache", "Convert every model again, and keep no converted model for later runs.", kind="bool"),
+    _Option(
+        "html", "Write the report as one HTML file, with charts; needs the extra report.", metavar="FILE", parse=_path
+    ),
     _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", parse=_path),
     _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", parse=_path),
     _Option("only", "Run measured tests only.", kind="bool"),
@@ -315,6 +318,7 @@ class Settings:
     serving_batch: int  # rows, 0 where none is declared
     loads: Any  # "own" or "loadgen"
     no_cache: bool
+    html: str
     artifacts: str
     json: str
     only: bool
@@ -333,6 +337,7 @@ class Settings:
             self.save,
             self.compare,
             bool(self.against),
+            self.html,
             self.artifacts,
             self.json,
             self.energy not in ("auto", "off"),

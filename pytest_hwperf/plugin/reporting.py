@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -158,6 +159,8 @@ def write(config: pytest.Config, report: Report) -> Notices:
     files: dict[Path, bytes] = {}
     if settings.json:
         files[folder / settings.json] = json_file.render(report, judgements_read=True)
+    if settings.html:
+        files[folder / settings.html] = _page(config, report)
     if settings.artifacts:
         files |= {folder / settings.artifacts / name: content for name, content in csv_files.render(report).items()}
         files |= {folder / settings.artifacts / name: content for name, content in _pictures(report).items()}
@@ -174,6 +177,27 @@ def write(config: pytest.Config, report: Report) -> Notices:
         else:
             lines.append(f"wrote {path}")
     return lines, trouble
+
+
+def _page(config: pytest.Config, report: Report) -> bytes:
+    from pytest_hwperf.reports.html import page
+
+    return page.render(report, history=_history(config, report))
+
+
+def _history(config: pytest.Config, report: Report) -> dict[tuple[str, str], Sequence[StoredRun]]:
+    """Load the stored runs of what was measured, where a baseline is in use; damaged ones have no history here."""
+    shared = session_of(config)
+    settings = shared.settings
+    found: dict[tuple[str, str], Sequence[StoredRun]] = {}
+    if not (settings.save or settings.compare):
+        return found
+    for judgement in report.judgements:
+        run = judgement.run
+        with suppress(StoreError):  # the comparison has said so
+            stored = shared.store.load(settings.baseline, run.machine, run.test, run.label)
+            found[run.test, run.label] = [one for one in stored if one.run.started_at != run.started_at]
+    return found
 
 
 def _pictures(report: Report) -> dict[str, bytes]:
