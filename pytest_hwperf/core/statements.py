@@ -5,7 +5,8 @@ Facts may come from a report file of unknown origin: they are arguments of the c
 templates or format specifications themselves.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -62,6 +63,7 @@ Decision = Literal["fresh processes", "point", "timed point", "doubted point", "
 ErrorRate = Literal["error rate", "error rate with others", "error rate split"]
 Kind = Unmeasured | Incomparable | Method | Doubt | Trap | Swept | Decision | ErrorRate
 
+_MOST_REASONS = 3
 _LONGEST_NOUN = 80  # characters of what is counted
 
 _SENTENCES: Mapping[Kind, str] = {
@@ -318,6 +320,14 @@ def sentence(first: Statement, *alike: Statement) -> str:
         facts[name] = _Range([number, *(one.numbers.get(name, number) for one in alike)], first.texts)
     facts["differences"] = _Word("; ".join(map(str, first.differences)))
     return _SENTENCES[first.kind].format_map(facts)
+
+
+def reasons(causes: Collection[str]) -> str:
+    """Write the most frequent reasons, each once, with the number of tests where there are several."""
+    found = Counter(causes).most_common()
+    shown = [f"{why} ({counted(times, 'test')})" if len(causes) > 1 else why for why, times in found[:_MOST_REASONS]]
+    more = [f"and {counted(len(found) - _MOST_REASONS, 'other reason')}"] if len(found) > _MOST_REASONS else []
+    return "; ".join([*shown, *more])
 
 
 @lru_cache(maxsize=1000)  # methods, promises and causes are repeated in every comparison

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.core.completeness import Completeness, completeness, more_time, reasons, seconds_needed
+from pytest_hwperf.core.completeness import Completeness, completeness, more_time, seconds_needed
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
 from pytest_hwperf.core.hypotheses import (
@@ -21,7 +21,7 @@ from pytest_hwperf.core.hypotheses import (
 )
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import check_alpha, decide
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.core.statements import reasons, state
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.answers import answers_of
 from pytest_hwperf.gate.processes import ProcessSampler

@@ -262,6 +262,12 @@ _OPTIONS = (
     ),
     _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", parse=_path),
     _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", parse=_path),
+    _Option(
+        "markdown",
+        "Write a summary for pull requests as Markdown to this file, below the size at which GitHub cuts a comment.",
+        metavar="FILE",
+        parse=_path,
+    ),
     _Option("only", "Run measured tests only.", kind="bool"),
     _Option("skip", "Skip measured tests.", kind="bool"),
     _Option("disable", "Run measured tests once, without measuring or judging.", kind="bool"),
@@ -321,6 +327,7 @@ class Settings:
     html: str
     artifacts: str
     json: str
+    markdown: str
     only: bool
     skip: bool
     disable: bool
@@ -340,6 +347,7 @@ class Settings:
             self.html,
             self.artifacts,
             self.json,
+            self.markdown,
             self.energy not in ("auto", "off"),
             self.watts,
             self.store != "json",

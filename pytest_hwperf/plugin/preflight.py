@@ -40,7 +40,8 @@ def check_resources(config: pytest.Config) -> None:
 
 
 def _check_outputs(folder: Path, settings: Settings) -> None:
-    files = (("--hwperf-html", settings.html), ("--hwperf-json", settings.json))
+    named = {"html": settings.html, "json": settings.json, "markdown": settings.markdown}
+    files = [(f"--hwperf-{name}", file) for name, file in named.items()]
     for flag, name in (("--hwperf-artifacts", settings.artifacts), *files):
         if name and (why := refused_name(folder / name)):
             raise pytest.UsageError(f"{flag}={shortened(name)}: {why}; give another path")

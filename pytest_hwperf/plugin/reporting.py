@@ -23,7 +23,7 @@ from pytest_hwperf.host.files import leads_out
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.plugin.sweeps import sweeps_of
-from pytest_hwperf.reports import csv_files, json_file
+from pytest_hwperf.reports import csv_files, json_file, markdown
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.order import families
@@ -161,6 +161,8 @@ def write(config: pytest.Config, report: Report) -> Notices:
         files[folder / settings.json] = json_file.render(report, judgements_read=True)
     if settings.html:
         files[folder / settings.html] = _page(config, report)
+    if settings.markdown:
+        files[folder / settings.markdown] = markdown.render(report)
     if settings.artifacts:
         files |= {folder / settings.artifacts / name: content for name, content in csv_files.render(report).items()}
         files |= {folder / settings.artifacts / name: content for name, content in _pictures(report).items()}

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
-from pytest_hwperf.core.completeness import reasons
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.records import Budget, Comparison
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.statements import reasons
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import counted
 
