@@ -25,7 +25,8 @@ README, BENCHMARKS = ROOT / "README.md", ROOT / "benchmarks" / "README.md"
 EXAMPLE = ROOT / "example_project"
 PAGES = [README, EXAMPLE / "README.md", BENCHMARKS, ROOT / "tests" / "data" / "README.md"]
 SHORTER = (
-    "-phwperf -pfakes.repeated_pairs {} --hwperf-max-time=0.1 --hwperf-alpha=20% --hwperf-energy=off -k 'not onnx'"
+    "-phwperf -pfakes.repeated_pairs {} --hwperf-max-time=0.1 --hwperf-alpha=20% --hwperf-energy=off "
+    "--hwperf-explain=never -k 'not onnx'"
 )
 EQUAL = "-pfakes.instant_pairs"  # where no timing of the pairs is shown, they find both sides equal at once
 

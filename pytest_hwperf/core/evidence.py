@@ -144,8 +144,8 @@ class Explanation(Record, frozen=True, kw_only=True):
     repeats: Count  # profiles of each side, each in a fresh process of its own
     method: str  # "pyinstrument, 1 ms interval", "onnxruntime profile", "memray"
     overhead: Number | None = None  # how much longer a call takes under the profiler, as a share; None: not measured
-    # Frames from the measured callable inwards, joined by ";", each "qualified name (file)" → s of a call in each repeat,
-    # scaled to `baseline` and `candidate`; small ones count to the frame that they are in. None but of functions.
+    # Of functions: frames from the measured callable inwards, joined by ";", each "qualified name (file)" as in the
+    # candidate → s of a call in each repeat, scaled to `baseline` or `candidate`, without what is called from there.
     baseline_stacks: Mapping[str, tuple[Size, ...]] = {}
     candidate_stacks: Mapping[str, tuple[Size, ...]] = {}
 

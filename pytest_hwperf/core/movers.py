@@ -1,8 +1,11 @@
 """Movers: the functions, operators and lines of code whose part of a change is known."""
 
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Literal
 
-from pytest_hwperf.core.structs import Number, Record, Size
+from pytest_hwperf.core.structs import Count, Number, Record, Size
+from pytest_hwperf.core.units import relative
 
 MoverKind = Literal["function", "operator", "allocation"]
 
@@ -25,3 +28,78 @@ class Mover(Record, frozen=True, kw_only=True):
     def moved(self) -> float:
         """Candidate minus baseline, in s or B of a call."""
         return self.candidate - self.baseline
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it has moved beyond the spread of its repeats."""
+        return is_clear(self.low, self.high)
+
+
+def is_clear(low: float, high: float) -> bool:
+    """Whether a difference is clear of its spread, `low` to `high`: farther from 0 than half of it.
+
+    All repeats of one side are then above all of the other, by more than they differ among themselves on average.
+    """
+    return max(low, -high) > (high - low) / 2
+
+
+def mover_between(
+    kind: MoverKind,
+    named: tuple[str, str],
+    sides: tuple[Sequence[float], Sequence[float]],
+    change: float,
+    calls: tuple[float | None, float | None] = (None, None),
+) -> Mover:
+    """Make a mover from the repeats of both sides.
+
+    Args:
+        kind: of the profile.
+        named: its name, and where it is.
+        sides: what it takes in each repeat of the baseline and of the candidate, in s or B.
+        change: that it is a share of, not 0.
+        calls: how often each side calls it in a call of the test.
+    """
+    before, after = fmean(sides[0]), fmean(sides[1])
+    return Mover(
+        kind=kind,
+        name=named[0],
+        where=named[1],
+        baseline=before,
+        candidate=after,
+        low=min(sides[1]) - max(sides[0]),
+        high=max(sides[1]) - min(sides[0]),
+        share=relative(after - before, change),
+        baseline_calls=calls[0],
+        candidate_calls=calls[1],
+    )
+
+
+class SampledFunction(Record, frozen=True, kw_only=True):
+    """What is known of one function beside its time."""
+
+    line: Count  # on which it begins
+    calls: Size | None = None  # in a call of the test; None where they were not counted
+
+
+class SampledCalls(Record, frozen=True, kw_only=True):
+    """What a statistical profiler shows of the calls of one fresh process."""
+
+    source: str  # "pyinstrument 5.1.3, 0.5 ms interval"
+    # Frames from the measured callable inwards, joined by ";", each "qualified name (file)" → s of a call under the
+    # profiler, without what was called from there.
+    stacks: Mapping[str, Size]
+    functions: Mapping[str, SampledFunction]  # by frame
+    call_s: Size  # mean of a call under the profiler
+    plain_s: Size  # and of one without it, in the same process
+    samples: Count
+
+
+class HeldMemory(Record, frozen=True, kw_only=True):
+    """What a line of Python held when the process held most."""
+
+    function: str  # "" where no Python was running
+    file: str  # relative to the tests' root where it lies there, else to where it was imported from
+    line: Count
+    called_at: str  # FILE:LINE of the tests' own code that led there, "" where it is the same or none
+    size: Count  # B
+    allocations: Count

@@ -44,6 +44,9 @@ Doubt = Literal[
     "could have caught", "could have caught points", "slower than fp32", "waited for gpu",
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
+    "function moved", "function called", "function called otherwise", "allocation moved", "nothing moved",
+    "nothing to explain", "movers miss", "profiler slows", "not sampled", "awaited", "profiled under load",
+    "unexplained",
     "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
     "degrades",
@@ -176,6 +179,20 @@ _SENTENCES: Mapping[Kind, str] = {
     "low coverage": "operators cover {coverage:.0%} of the call, less than {least:.0%}: their shares would say little",
     "operator moved": "{operator}: {candidate:s} of a call, {baseline:s} in the baseline: {share:.0%} of the change",
     "framework moved": "no operator moved more than what is outside of them: {share:.0%} of the change",
+    "function moved": "{name} ({where}) {moved:+s}: {share:.0%} of the change ({low:.0%} .. {high:.0%}, n={repeats})",
+    "function called": "{name} ({where}) {moved:+s}: {share:.0%} of the change ({low:.0%} .. {high:.0%}, n={repeats}), "
+    "not called in the baseline",
+    "function called otherwise": "{name} ({where}) {moved:+s}: {share:.0%} of the change ({low:.0%} .. {high:.0%}, "
+    "n={repeats}), called {times:2} × as often",
+    "allocation moved": "{name} ({where}) holds {moved:+B} at the peak: {share:.0%} of the change",
+    "nothing moved": "no {what} has clearly moved in {repeats:count repeat}: the change is spread over many",
+    "nothing to explain": "the pairs have found no change to explain",
+    "movers miss": "what moved adds up to {covered:.0%} of the change",
+    "profiler slows": "calls took {overhead:.0%} longer under the profiler, those of many short functions most of all",
+    "not sampled": "no call of a function was seen: what the test measures is no Python",
+    "awaited": "awaited calls wait in the event loop, where a profiler of functions cannot tell whose time it is",
+    "profiled under load": "a latency under a load holds waiting too, which is no function's",
+    "unexplained": "what moved is not known: {why} ({side})",
     "work uncounted": "not counted are {kinds}, {share:.0%} of the operators: the work is more than the figures",
     "integer work": "most of its work is on integers, and the peaks of this machine are those of float32",
     "no peaks": "the peaks of this machine with {threads:count thread} are not known: hwperf doctor measures them",
@@ -375,6 +392,8 @@ def _written(number: float, spec: str, texts: Mapping[str, str]) -> str:
         return counted(int(number), texts.get(noun, noun)[:_LONGEST_NOUN])
     if spec in ("s", "B"):
         return show(number, spec)
+    if spec in ("+s", "+B"):
+        return f"{'-' if number < 0 else '+'}{show(abs(number), spec[1:])}"
     if spec in ("change", "points"):
         return show_change(number, "relative" if spec == "change" else "absolute")
     if not spec:

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 from time import monotonic
+from typing import Literal
 
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Side, Stage
 from pytest_hwperf.core.hypotheses import SIDES
@@ -42,8 +43,8 @@ _HASH_SEEDS = 2**32 - 1  # the largest PYTHONHASHSEED
 class Progress:
     """How far the pairs are."""
 
-    stage: Stage
-    pair: int  # of this stage, from 1
+    stage: Stage | Literal["explain"]
+    pair: int  # of this stage, from 1; of what is explained, its number
     of: int  # pairs until the next decision
     test: str  # being measured, "" between tests
     decided: int = 0  # hypotheses

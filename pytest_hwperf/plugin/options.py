@@ -237,6 +237,14 @@ _OPTIONS = (
         parse=_choice("auto", "perf", "callgrind", "off"),
     ),
     _Option(
+        "explain",
+        "Whether fresh processes of both sides are profiled to say what moved: for what regressed in pairs (auto), for "
+        "every comparison (always), or not.",
+        metavar="auto|always|never",
+        default="auto",
+        parse=_choice("auto", "always", "never"),
+    ),
+    _Option(
         "operators",
         "Show where the time of a call goes within its runtime, by a profile in a session of its own.",
         kind="bool",
@@ -320,6 +328,7 @@ class Settings:
     watts: str  # "0.5..2.1" or the path of a file, "" for the table
     carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
     instructions: Any  # "auto", "perf", "callgrind" or "off"
+    explain: Any  # "auto", "always" or "never"
     operators: bool
     serving_batch: int  # rows, 0 where none is declared
     loads: Any  # "own" or "loadgen"

@@ -23,7 +23,7 @@ from pytest_hwperf.host.files import leads_out
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.plugin.sweeps import sweeps_of
-from pytest_hwperf.reports import csv_files, json_file, markdown
+from pytest_hwperf.reports import csv_files, json_file, markdown, stacks
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.order import families
@@ -166,6 +166,7 @@ def write(config: pytest.Config, report: Report) -> Notices:
     if settings.artifacts:
         files |= {folder / settings.artifacts / name: content for name, content in csv_files.render(report).items()}
         files |= {folder / settings.artifacts / name: content for name, content in _pictures(report).items()}
+        files |= {folder / settings.artifacts / name: content for name, content in stacks.render(report).items()}
     lines, trouble = [], []
     for path, content in files.items():
         if leads_out(path, config.rootpath):
