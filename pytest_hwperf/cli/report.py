@@ -18,6 +18,8 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.loads.loadgen_log import LoadGenResult, read_folder
 from pytest_hwperf.reports import annotations, json_file, markdown
+from pytest_hwperf.reports.html import page
+from pytest_hwperf.reports.html.assets import check_installed
 from pytest_hwperf.reports.table import Detail
 
 OK, INVALID = 0, 1
@@ -37,6 +39,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     report.add_argument(
         "--annotations", action="store_true", help="print annotations for GitHub's runner instead of the table"
     )
+    report.add_argument("--html", metavar="FILE", help="write one HTML file with charts; needs the extra report")
     report.add_argument("--markdown", metavar="FILE", help="write a summary for pull requests as Markdown")
     add_shared(report, "--json")
     report.set_defaults(run=run)
@@ -46,7 +49,9 @@ def run(options: argparse.Namespace) -> int:
     """Show a report, and return the exit code."""
     if bool(options.file) == bool(options.origin):
         raise UsageProblem("give either REPORT.json, a file of pytest --hwperf-json, or --from=loadgen:DIR")
-    check_files(json=options.json, markdown=options.markdown)
+    check_files(html=options.html, json=options.json, markdown=options.markdown)
+    if options.html:
+        check_installed()
     return _show_file(options) if options.file else _show_loadgen(options)
 
 
@@ -75,6 +80,8 @@ def _show(report: Report, options: argparse.Namespace, detail: Detail) -> None:
         show_table(report, detail)
     if options.json:
         write_file(options.json, json_file.render(report))
+    if options.html:
+        write_file(options.html, page.render(report))
     if options.markdown:
         write_file(options.markdown, markdown.render(report))
 

@@ -1,4 +1,4 @@
-"""The report of a session: made, saved, written and shown."""
+"""The report of a session: made, saved and shown."""
 
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,28 +18,15 @@ from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.stored_timings import machine_drift
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.core.verdicts import baseline_failed, pairs_failed
-from pytest_hwperf.host.files import leads_out
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.plugin.sweeps import sweeps_of
-from pytest_hwperf.reports import (
-    csv_files,
-    json_file,
-    markdown,
-    movers,
-    stacks,
-    sweep_plot,
-    tradeoff_files,
-    tradeoff_plot,
-)
+from pytest_hwperf.reports import movers
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.order import families
-from pytest_hwperf.reports.sweep_plot import is_matplotlib_there
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_hwperf.plugin.options import Settings
     from pytest_hwperf.reports.table import Detail
 
@@ -160,43 +147,6 @@ def _stored(
         return [], [f"not saved: {error}"]
     tests = [run.run.test for run, answer in zip(runs, answers, strict=True) if isinstance(answer, str)]
     return tests, [f"not saved: {answer}" for answer in answers if isinstance(answer, StoreError)]
-
-
-def write(config: pytest.Config, report: Report) -> Notices:
-    """Write the files that were asked for."""
-    settings, folder = session_of(config).settings, config.invocation_params.dir
-    files: dict[Path, bytes] = {}
-    if settings.json:
-        files[folder / settings.json] = json_file.render(report, judgements_read=True)
-    if settings.markdown:
-        files[folder / settings.markdown] = markdown.render(report)
-    if settings.artifacts:
-        files |= {folder / settings.artifacts / name: content for name, content in _artifacts(report).items()}
-    lines, trouble = [], []
-    for path, content in files.items():
-        if leads_out(path, config.rootpath):
-            trouble.append(f"{path} not written: a link in {config.rootpath} leads out of it; give another path")
-            continue
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        except OSError as error:
-            trouble.append(f"{path} not written: {error.strerror}; give another path or free some space")
-        else:
-            lines.append(f"wrote {path}")
-    if settings.artifacts and not is_matplotlib_there():
-        lines.append("no pictures drawn: pip install 'pytest-hwperf[plot]'")
-    return lines, trouble
-
-
-def _artifacts(report: Report) -> dict[str, bytes]:
-    """Return the files of a folder of artifacts; pictures only where matplotlib is installed."""
-    found = {**csv_files.render(report), **tradeoff_files.render(report), **stacks.render(report)}
-    if is_matplotlib_there():
-        drawn = [sweep for sweep in report.sweeps if any(row.is_measured for row in sweep.rows)]
-        found |= {f"sweep-{place}.png": sweep_plot.render(sweep) for place, sweep in enumerate(drawn, 1)}
-        found |= {"benchmark_tradeoff.png": tradeoff_plot.render(report)} if tradeoff_plot.is_drawn(report) else {}
-    return found
 
 
 def show(terminal: pytest.TerminalReporter, report: Report) -> None:

@@ -9,6 +9,7 @@ from fakes import records as fake
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.report import INVALID, OK
 from pytest_hwperf.reports import annotations, json_file, markdown
+from pytest_hwperf.reports.html import assets, page
 
 SUMMARY = """\
 Scenario : SingleStream
@@ -104,3 +105,17 @@ def test_one_of_a_report_and_another_program_is_given(arguments: list[str], caps
 def test_what_cannot_be_written_is_said_first(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert USAGE == main(["report", str(written), f"--markdown={written}/x.md"])
     assert "--markdown=" in capsys.readouterr().err
+
+
+def test_a_report_is_written_as_html(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that is missing is named before the report is read."""
+    pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
+    written, shown = tmp_path / "report.json", tmp_path / "report.html"
+    written.write_bytes(json_file.render(fake.report()))
+    monkeypatch.setattr(assets, "plotly", lambda: assets.pack("placeholder"))
+    monkeypatch.setattr(page, "plotly", assets.plotly)
+
+    assert OK == main(["report", str(written), f"--html={shown}"])
+    assert shown.read_bytes() == page.render(fake.report())
+    monkeypatch.setattr(assets, "find_spec", lambda _: None)
+    assert USAGE == main(["report", "none.json", f"--html={shown}"])
