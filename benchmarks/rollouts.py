@@ -1,6 +1,6 @@
 """Decisions of `hwperf compare` about versions of the example's model whose difference is known.
 
-    python benchmarks/rollouts.py [--time=60] [--runs=1]
+From the root of the repository: `python -m benchmarks.rollouts --time 120 --runs 1`.
 
 The example's network as an ONNX file, and functions around it: one that is identical, one that works 10 % longer, one
 that is wrong for 3 of 100 rows more, and the same on few rows. Prints what was decided, and whether it is right.
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pytest_hwperf.cli import main
+from pytest_hwperf.cli import main as hwperf
 
 EXAMPLE = Path(__file__).parents[1] / "example_project"
 MODELS = """
@@ -114,7 +114,7 @@ def decided(case: Case, seconds: float) -> tuple[str, str, float]:
     """Return the decision, its headline, and how long it took."""
     began, out = time.monotonic(), io.StringIO()
     with contextlib.redirect_stdout(out):
-        main(["compare", case.old, case.new, f"--data={case.data}", f"--time={seconds:g}", "--json=found.json"])
+        hwperf(["compare", case.old, case.new, f"--data={case.data}", f"--time={seconds:g}", "--json=found.json"])
     found = json.loads(Path("found.json").read_bytes())["record"]["decision"]["outcome"]
     headline = " ".join(out.getvalue().partition(" against ")[0].splitlines()[:-1])
     return found, headline, time.monotonic() - began
@@ -134,9 +134,14 @@ def run(seconds: float, runs: int) -> int:
     return int(wrong > 0)
 
 
-if __name__ == "__main__":
+def main() -> int:
+    """Read the arguments, and run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--time", type=float, default=60.0)
-    parser.add_argument("--runs", type=int, default=1)
-    given = parser.parse_args()
-    sys.exit(run(given.time, given.runs))
+    parser.add_argument("--time", type=float, default=120.0, help="seconds of a comparison")
+    parser.add_argument("--runs", type=int, default=1, help="of each case")
+    options = parser.parse_args()
+    return run(options.time, options.runs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,7 +1,7 @@
 """What `hwperf compare` says: the decision, what was compared and required, and the plan of the roll-out."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_hwperf.core import rollout_words as words
 from pytest_hwperf.core.foreign_text import visible
@@ -16,17 +16,26 @@ _WIDEST = 80
 
 
 def lines_of(file: RolloutFile, width: int) -> Iterator[str]:
-    """Yield everything that is said of a comparison, no line wider than the terminal or 80 columns."""
-    for first, text in _sentences(file):
-        yield textwrap.fill(
-            visible(text), min(width, _WIDEST), initial_indent=first, subsequent_indent="    ", break_on_hyphens=False
-        )
+    """Yield everything that is said of a comparison; what is no table is wrapped at the terminal, or at 80 columns."""
+    width = min(width, _WIDEST)
+    yield from _wrapped(_decision(file), width)
+    yield from _table(words.figures(file))
+    yield from _wrapped(_required(file), width)
+    yield from _wrapped(_plan(file.plan), width)
     if file.plan is not None:
-        yield from _table(file.plan)
+        yield from _table(words.stages(file.plan))
 
 
-def _sentences(file: RolloutFile) -> Iterator[tuple[str, str]]:
-    """Yield texts, each with its indentation."""
+def _wrapped(texts: Iterable[tuple[str, str]], width: int) -> Iterator[str]:
+    """Wrap texts, each with the indentation of its first line."""
+    for first, text in texts:
+        yield textwrap.fill(
+            visible(text), width, initial_indent=first, subsequent_indent="    ", break_on_hyphens=False
+        )
+
+
+def _decision(file: RolloutFile) -> Iterator[tuple[str, str]]:
+    """Yield the decision with its reasons, and each comparison."""
     record = file.record
     yield "", words.headline(record.decision, record.requirements)
     for one in record.decision.reasons[1:]:
@@ -35,13 +44,17 @@ def _sentences(file: RolloutFile) -> Iterator[tuple[str, str]]:
     yield "", f"{record.new.target} against {record.old.target}: {pairs}"
     for comparison in file.comparisons:
         yield "", explain(judge_comparison(METRICS[comparison.metric], comparison, Policy()))
+
+
+def _required(file: RolloutFile) -> Iterator[tuple[str, str]]:
+    """Yield the requests, the requirements, and what nothing is known of."""
+    record = file.record
     for side, name in ((record.old, "OLD"), (record.new, "NEW")):
         if side.requests is not None:
             yield "", f"requests to {name}: {words.requests(side.requests)}"
     for requirement in record.requirements:
         yield "", f"{requirement.outcome.upper()}  {words.requirement(requirement)}"
     yield "", "not compared: " + "; ".join(words.not_compared(file))
-    yield from _plan(file.plan)
 
 
 def _plan(plan: Plan | None) -> Iterator[tuple[str, str]]:
@@ -56,9 +69,8 @@ def _plan(plan: Plan | None) -> Iterator[tuple[str, str]]:
     yield "", words.promise(plan)
 
 
-def _table(plan: Plan) -> Iterator[str]:
-    """Yield a line for each stage, columns below each other."""
-    rows = words.stages(plan)
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a line for each row, columns below each other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))

@@ -53,7 +53,11 @@ def comparison(one: Comparison) -> str:
     if one.change is None:
         return f"{name}: {one.reason or one.outcome}"
     why = f", {one.reason}" if one.reason and one.outcome not in ("regressed", "improved", "equivalent") else ""
-    return f"{name} {change(one)}, margin {show_change(one.margin, one.scale).removeprefix('+')}{why}"
+    return f"{name} {change(one)}, margin {_margin(one)}{why}"
+
+
+def _margin(one: Comparison) -> str:
+    return f"{100 * one.margin:.3g} {'%' if one.scale == 'relative' else 'pp'}"
 
 
 def change(one: Comparison) -> str:
@@ -145,6 +149,18 @@ def promise(plan: Plan) -> str:
         f"limits); a share that is 'seen' is found with {100 * POWER:.0f} %. Times are of calls in a row on this "
         "machine: where those in service differ, take OLD's p95 there."
     )
+
+
+def figures(file: RolloutFile) -> list[list[str]]:
+    """Return what was measured of both versions beside what was compared, as rows of text below a row of titles."""
+    record, compared = file.record, {one.key for one in file.comparisons if one.change is not None}
+    keys = dict.fromkeys(one.key for side in (record.old, record.new) for one in side.figures)
+    rows = [
+        [metric_of(key[0]).called(key[1]), figure(record.old, key), figure(record.new, key)]
+        for key in keys
+        if key not in compared
+    ]
+    return [["measured", "OLD", "NEW"], *rows] if rows else []
 
 
 def not_compared(file: RolloutFile) -> list[str]:

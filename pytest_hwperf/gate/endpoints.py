@@ -13,6 +13,7 @@ from pytest_hwperf.core.loads import Load
 from pytest_hwperf.core.rollout import Requests
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.gate.load_target import requests_of, subject_of_address
+from pytest_hwperf.gate.targets import shown
 from pytest_hwperf.host.files import read_file, replace_file
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.loads.answers import labels_of
@@ -23,33 +24,55 @@ from pytest_hwperf.measure.rows import count_rows, cut_rows
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 
 _ONE_BY_ONE = Load(kind="single_stream")
+_TRIES = 3  # of a request that has to be answered
 _LARGEST = 10_000  # bytes of a count
 
 
 @dataclass(slots=True)
 class CountedRequests:
-    """Requests of this process. The first one must be answered; of later ones those that fail are counted."""
+    """Requests of this process, of which those that fail are counted."""
 
     client: Client
+    url: str  # to which they are sent
     made: int = 0
     failed: int = 0
     why: str = ""  # of the first that failed
 
     async def send(self, body: bytes) -> bytes:
-        """Send one request; b"" where it fails. Until then its time counts as any other.
+        """Send one request; b"" where it fails, and its time until then counts as any other. The first is answered.
 
         Raises:
-            MeasurementError: the first one has failed.
+            MeasurementError: the first one failed again and again.
         """
+        if not self.made:
+            return await self.answered(body)
+        answer = await self._tried(body)
+        return b"" if isinstance(answer, MeasurementError) else answer
+
+    async def answered(self, body: bytes) -> bytes:
+        """Send one request until it is answered; each time that it fails is counted.
+
+        Raises:
+            MeasurementError: it failed again and again.
+        """
+        for _ in range(_TRIES - 1):
+            answer = await self._tried(body)
+            if not isinstance(answer, MeasurementError):
+                return answer
+        answer = await self._tried(body)
+        if isinstance(answer, MeasurementError):
+            raise answer
+        return answer
+
+    async def _tried(self, body: bytes) -> bytes | MeasurementError:
         self.made += 1
         try:
             return await self.client.send(body)
         except MeasurementError as error:
-            if self.made == 1:
-                raise
+            told = str(error).replace(self.url, shown(self.url))  # which may hold a password
             self.failed += 1
-            self.why = self.why or str(error)
-            return b""
+            self.why = self.why or told
+            return MeasurementError(told)
 
     def leave(self, folder: str) -> None:
         """Leave the count in a folder, where `requests_in` finds it."""
@@ -86,13 +109,13 @@ def requests_in(folder: Path) -> Requests | None:
 def _loaded(spec: ModelSpec, request: Request, X: Any, y: Any | None, loop: OwnLoop) -> LoadedSubject:
     sent, bodies = requests_of(request, X, spec.batch_size)
     client = Client(sent, connections=1)
-    counted = CountedRequests(client)
+    counted = CountedRequests(client, spec.model)
     labelled = _all_bodies(request, X, spec.batch_size) if y is not None else None
     return LoadedSubject(
         function=counted.send,
         inputs=bodies,
         scope=partial(_opened, client, counted, spec.requests_to, loop),
-        predictions=None if labelled is None else partial(_predictions, client, labelled, loop),
+        predictions=None if labelled is None else partial(_predictions, counted, labelled, loop),
         loop=loop,
     )
 
@@ -119,13 +142,13 @@ def _all_bodies(request: Request, X: Any, rows: int) -> list[tuple[bytes, int]]:
     return found
 
 
-def _predictions(client: Client, bodies: Sequence[tuple[bytes, int]], loop: OwnLoop) -> Predictions:
-    """Ask for the labels of every row; here no request may fail.
+def _predictions(requests: CountedRequests, bodies: Sequence[tuple[bytes, int]], loop: OwnLoop) -> Predictions:
+    """Ask for the labels of every row.
 
     Raises:
-        MeasurementError: one failed, or its answer has no labels.
+        MeasurementError: a request failed again and again, or its answer has no labels.
     """
     import numpy as np
 
-    labels = [label for body, rows in bodies for label in labels_of(loop.run(client.send(body)), rows)]
+    labels = [label for body, rows in bodies for label in labels_of(loop.run(requests.answered(body)), rows)]
     return Predictions(labels=np.asarray(labels))

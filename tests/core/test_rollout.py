@@ -28,7 +28,7 @@ def test_what_regressed_comes_before_what_is_undecided() -> None:
 
     assert "no-go" == found.outcome
     assert ["no-go", "inconclusive"] == [one.effect for one in found.reasons]
-    assert "latency p50 +10.3 % (+8.9 .. +11.8), margin 2.0 %" == reason(found.reasons[0])
+    assert "latency p50 +10.3 % (+8.9 .. +11.8), margin 2 %" == reason(found.reasons[0])
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def test_the_headline_says_the_decision_and_its_first_reason() -> None:
     assert "go: nothing is worse by more than its margin, and 1 requirement met" == headline(
         record.decision, record.requirements
     )
-    assert "no-go: latency p50 +10.3 % (+8.9 .. +11.8), margin 2.0 %; 1 further reason" == headline(
+    assert "no-go: latency p50 +10.3 % (+8.9 .. +11.8), margin 2 %; 1 further reason" == headline(
         file(OLD, NEW, (slow, latency("inconclusive"))).record.decision, ()
     )
     assert "inconclusive: nothing was compared" == headline(Decision(outcome="inconclusive", reasons=()), ())
@@ -38,7 +38,7 @@ def test_a_comparison_without_a_change_has_its_reason() -> None:
     assert "latency p50: not comparable" == comparison(uncompared(margin, "not comparable", None))
     assert "–" == change(uncompared(margin, "not comparable", None))
     late = replace(latency("inconclusive", 0.01, None, 0.02), cause=state("said", text="too noisy"))
-    assert "latency p50 +1.0 % (? .. +2.0), margin 2.0 %, too noisy" == comparison(late)
+    assert "latency p50 +1.0 % (? .. +2.0), margin 2 %, too noisy" == comparison(late)
 
 
 def test_figures_have_their_interval_where_they_have_one() -> None:

@@ -12,6 +12,8 @@ from pytest_hwperf.core.rollout import Requests
 from pytest_hwperf.gate.endpoints import CountedRequests, requests_in, subject_of_endpoint
 from pytest_hwperf.host.worker_protocol import ModelSpec
 
+URL = "http://me:secret@a.example/p?key=secret"
+
 
 class FakeClient:
     """Answers as it is told; a text is an error."""
@@ -28,7 +30,7 @@ class FakeClient:
 
 
 def counted(*answers: bytes | str) -> CountedRequests:
-    return CountedRequests(FakeClient(*answers))  # type: ignore[arg-type] # sends, which is all that is asked of it
+    return CountedRequests(FakeClient(*answers), URL)  # type: ignore[arg-type] # sends, which is all that is asked of it
 
 
 def send(requests: CountedRequests, times: int) -> list[bytes]:
@@ -44,9 +46,17 @@ def test_requests_that_fail_are_counted_with_the_first_reason(tmp_path: Path) ->
     assert Requests(made=8, failed=4, why="503 busy") == requests_in(tmp_path)
 
 
-def test_a_first_request_that_fails_ends_it() -> None:
-    with pytest.raises(MeasurementError, match="refused"):
-        send(counted("refused"), 1)
+def test_a_first_request_is_tried_again_and_counted() -> None:
+    requests = counted("busy", "busy", b"[1]", b"[2]")
+
+    assert [b"[1]", b"[2]"] == send(requests, 2)
+    assert (4, 2, "busy") == (requests.made, requests.failed, requests.why)
+
+
+def test_a_first_request_that_always_fails_ends_it_without_the_password() -> None:
+    told = f"POST {URL}: refused"
+    with pytest.raises(MeasurementError, match=r"^POST http://a\.example/p\?…: refused$"):
+        send(counted(told, told, told), 1)
 
 
 def test_nothing_left_is_nothing_known(tmp_path: Path) -> None:
@@ -75,4 +85,4 @@ def check_labels(address: str, tmp_path: Path) -> None:
 
     assert found is not None
     assert [3.0] * 5 == found.labels.tolist()
-    assert Requests(made=1, failed=0) == requests_in(tmp_path)
+    assert Requests(made=4, failed=0) == requests_in(tmp_path)
