@@ -8,6 +8,7 @@ from pytest_hwperf.core.call_trees import Path, Seconds, Tree, folded, holders, 
 from pytest_hwperf.core.movers import Mover, SampledCalls, SampledFunction, mover_between
 
 _SEPARATOR = ";"  # of the frames of a stack
+_CHEAP = 1.2  # times as long as without it, up to which the cost of a profiler is less than the noise of its timing
 _SEEN = (0.3, 10.0)  # change under the profiler over that without it, within which the one is taken for the other
 _LEAST_KEPT = 0.003  # of a call on either side: less has no stack of its own
 
@@ -38,9 +39,11 @@ def compared(
 
     It costs functions unequally: scaled to calls without it, those that it slows would seem to move with all others.
     So each is scaled to its time under the profiler, by the cost in its own process, and then what moved there to what
-    has moved without it. Where the profiler has hidden or made the change, profiles are scaled as in `joined`.
+    has moved without it. Where it costs little, or has hidden or made the change, profiles are scaled as in `joined`.
     """
     whole = joined(baseline, candidate, baseline_s, candidate_s)
+    if max(map(_slower, (*baseline, *candidate))) <= _CHEAP:
+        return whole
     renamed, change = renames(baseline, candidate), candidate_s - baseline_s
     slowed = tree_of(
         [_scaled(one, baseline_s * _slower(one), renamed) for one in baseline],

@@ -282,6 +282,15 @@ def test_what_the_profiler_slows_does_not_seem_to_move(comparison: Comparison) -
     assert pytest.approx(1.8, abs=0.1) == found.overhead
 
 
+def test_a_profiler_that_costs_little_is_not_reckoned_with(comparison: Comparison) -> None:
+    """What it costs is timed less exactly than that."""
+    then = [sampled({"predict>embed": 5, "predict>score": 5}, plain_ms=ms) for ms in (8.5, 9, 10)]
+    now = [sampled({"predict>embed": 6, "predict>score": 5}, plain_ms=ms) for ms in (11, 10, 9.5)]
+    found = explain_functions(SLOWER, scaled(comparison, 10, 11), then, now)
+
+    assert {"embed": 1.0} == pytest.approx(movers(found), abs=0.05)
+
+
 def test_a_change_that_the_profiler_hides_is_shared_out_by_the_time_without_it(comparison: Comparison) -> None:
     """Under it both sides take equally long."""
     then = [sampled({"predict>embed": 5, "predict>score": 5}, plain_ms=5)] * 3
