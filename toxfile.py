@@ -1,4 +1,7 @@
-"""A plugin of tox: it finds the Pythons of pyenv too, has one Python alone run all tests, and the others in turn."""
+"""A plugin of tox: it finds the Pythons of pyenv too, has one Python alone run all tests, and the others in turn.
+
+What leaves processors idle runs side by side.
+"""
 
 import os
 import shlex
@@ -8,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tox.config.loader.memory import MemoryLoader
+from tox.config.types import EnvList
 from tox.plugin import impl
 
 if TYPE_CHECKING:
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 
 _OWN = f"py{sys.version_info.major}{sys.version_info.minor}"
 _OTHERS = [name for name in ("py311", "py312", "py313") if name != _OWN]
+_AT_ONCE = 3  # environments: one of them, the example, keeps one processor busy and waits a lot
 _SHORTER = ["python", "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", "not live and not simulation"]
 
 
@@ -31,11 +36,18 @@ def tox_add_core_config(core_conf: "ConfigSet", state: "State") -> None:  # noqa
     options = state.conf.options
     if getattr(options, "env", None) is not None and options.env.is_default_list and not options.skip_env:
         options.skip_env = "|".join(_not_in_turn())
+        if not options.parallel:
+            options.parallel, options.parallel_no_spinner = _AT_ONCE, True
 
 
 @impl
 def tox_add_env_config(env_conf: "EnvConfigSet", state: "State") -> None:
-    """Leave tests that start processes, simulations and coverage to the Python that runs tox: they take time."""
+    """Leave tests that start processes, simulations and coverage to the Python that runs tox: they take time.
+
+    Those tests run alone, since timings are among them; what comes after them runs together.
+    """
+    if env_conf.name in (*_OTHERS, "example"):
+        env_conf.loaders.insert(0, MemoryLoader(depends=EnvList([_OWN])))
     if env_conf.name in _OTHERS:
         command = shlex.join([*_SHORTER, *(state.conf.pos_args(None) or ())])
         env_conf.loaders.insert(0, MemoryLoader(commands=[command]))

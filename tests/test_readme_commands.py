@@ -1,14 +1,12 @@
 """The commands of every README, run in their order as they are typed, in a fresh folder.
 
-What a page says to write in between is written as it says. The settings of the environment only shorten the runs:
-one real pair of processes instead of fifteen (`fakes.repeated_pairs`), short sampling, one scenario.
+What a page says to write in between is written as it says. The settings of `fakes.shells` only shorten the runs.
 Two kinds of commands are not run here: those of `INSTALL` are what CI itself runs, and those of the benchmarks take
 minutes or hours, so that their programs only read them.
 """
 
 import argparse
 import importlib
-import os
 import re
 import shlex
 import shutil
@@ -19,16 +17,12 @@ from typing import Any, NoReturn
 
 import pytest
 from fakes.repositories import commit, git
+from fakes.shells import EQUAL, type_in
 
 ROOT = Path(__file__).parents[1]
 README, BENCHMARKS = ROOT / "README.md", ROOT / "benchmarks" / "README.md"
 EXAMPLE = ROOT / "example_project"
 PAGES = [README, EXAMPLE / "README.md", BENCHMARKS, ROOT / "tests" / "data" / "README.md"]
-SHORTER = (
-    "-phwperf -pfakes.repeated_pairs {} --hwperf-max-time=0.1 --hwperf-alpha=20% --hwperf-energy=off -k 'not onnx'"
-)
-EQUAL = "-pfakes.instant_pairs"  # where no timing of the pairs is shown, they find both sides equal at once
-
 # `test_docs.py::test_the_readme_has_the_commands_that_ci_runs` holds these against tox.ini and .ci/run.
 INSTALL = [
     "python -m pip install . && python -m pytest example_project",
@@ -101,38 +95,6 @@ def test_the_commands_of_the_example_work(tmp_path: Path) -> None:
     for command, edit, ended, shown in DIGITS:
         write(folder, edit)
         type_in(folder, command, ended, shown, EQUAL if edit == "less accurate" else "")
-
-
-def type_in(folder: Path, command: str, ended: int, shown: str, pairs: str) -> None:
-    """Run a command in a shell whose programs are those of this Python."""
-    programs = folder.with_name("programs")
-    if not programs.exists():
-        make_programs(programs)
-    modules = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    settings = {
-        "PATH": os.pathsep.join([str(programs), os.environ["PATH"]]),
-        "PYTHONPATH": modules,
-        "PYTEST_ADDOPTS": SHORTER.format(pairs),
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "OMP_NUM_THREADS": "1",
-        "COLUMNS": "200",
-    }
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=kept | settings, capture_output=True, text=True, check=False
-    )
-
-    assert ended == done.returncode, f"{command}\n{done.stdout}{done.stderr}"
-    assert shown in done.stdout, f"{command}\n{done.stdout}"
-
-
-def make_programs(folder: Path) -> None:
-    """Make programs of the names that an installation gives; where the tests run it may lie elsewhere."""
-    folder.mkdir()
-    for name, arguments in {"python": "", "pytest": "-m pytest", "hwperf": "-m pytest_hwperf.cli"}.items():
-        program = folder / name
-        program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {arguments} "$@"\n', encoding="utf-8")
-        program.chmod(0o755)
 
 
 def write(project: Path, edit: str | None) -> None:

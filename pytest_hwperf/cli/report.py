@@ -1,13 +1,14 @@
-"""`hwperf report`: what another program has measured, shown as a report of this one."""
+"""`hwperf report`: a written report shown again in other forms, or what another program has measured."""
 
 import argparse
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
-from pytest_hwperf.cli.arguments import add_shared, write_file
+from pytest_hwperf.cli.arguments import add_shared, check_files, write_file
 from pytest_hwperf.cli.load_report import show_table
 from pytest_hwperf.cli.output import say
+from pytest_hwperf.cli.report_file import read_report
 from pytest_hwperf.core.early_stopping import CONFIDENCE
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS
@@ -16,7 +17,10 @@ from pytest_hwperf.core.records import Estimate, Figure, Judgement, Run
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.loads.loadgen_log import LoadGenResult, read_folder
-from pytest_hwperf.reports import json_file
+from pytest_hwperf.reports import annotations, json_file, markdown
+from pytest_hwperf.reports.html import page
+from pytest_hwperf.reports.html.assets import check_installed
+from pytest_hwperf.reports.table import Detail
 
 OK, INVALID = 0, 1
 _SOURCE = "mlperf_loadgen"
@@ -26,29 +30,60 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     """Add the command and its options."""
     report = commands.add_parser(
         "report",
-        help="show what another program has measured",
-        description="Read the result of another program and show it as a table. Exit code 0: that program calls it "
-        "valid; 1: it does not; 4: usage.",
+        help="show a written report again, or what another program has measured",
+        description="Read a report of pytest --hwperf-json, or the result of another program, and show it as a table. "
+        "Exit code 0: it was shown; 1: the other program calls its result invalid; 4: usage.",
     )
+    report.add_argument("file", nargs="?", metavar="REPORT.json", help="written by pytest --hwperf-json=REPORT.json")
+    report.add_argument("--from", dest="origin", metavar="loadgen:DIR", help="folder of MLPerf LoadGen's logs")
     report.add_argument(
-        "--from", required=True, dest="origin", metavar="loadgen:DIR", help="folder of MLPerf LoadGen's logs"
+        "--annotations", action="store_true", help="print annotations for GitHub's runner instead of the table"
     )
+    report.add_argument("--html", metavar="FILE", help="write one HTML file with charts; needs the extra report")
+    report.add_argument("--markdown", metavar="FILE", help="write a summary for pull requests as Markdown")
     add_shared(report, "--json")
     report.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show a result, and return the exit code."""
+    """Show a report, and return the exit code."""
+    if bool(options.file) == bool(options.origin):
+        raise UsageProblem("give either REPORT.json, a file of pytest --hwperf-json, or --from=loadgen:DIR")
+    check_files(html=options.html, json=options.json, markdown=options.markdown)
+    if options.html:
+        check_installed()
+    return _show_file(options) if options.file else _show_loadgen(options)
+
+
+def _show_file(options: argparse.Namespace) -> int:
+    _show(read_report(options.file), options, "normal")
+    return OK
+
+
+def _show_loadgen(options: argparse.Namespace) -> int:
     program, colon, folder = options.origin.partition(":")
     if not (colon and folder) or program != "loadgen":
         raise UsageProblem(f"--from={options.origin}: write loadgen:DIR, the folder of mlperf_log_summary.txt")
     result, queries = read_folder(Path(folder))
-    report = _report(result, queries, folder)
-    show_table(report, "verbose")
-    say(f"LoadGen: {'VALID' if result.valid else 'INVALID'}")
+    _show(_report(result, queries, folder), options, "verbose")
+    if not options.annotations:
+        say(f"LoadGen: {'VALID' if result.valid else 'INVALID'}")
+    return OK if result.valid else INVALID
+
+
+def _show(report: Report, options: argparse.Namespace, detail: Detail) -> None:
+    """Print a report, and write the files that were asked for."""
+    if options.annotations:
+        for line in annotations.lines_of(report):
+            say(line)
+    else:
+        show_table(report, detail)
     if options.json:
         write_file(options.json, json_file.render(report))
-    return OK if result.valid else INVALID
+    if options.html:
+        write_file(options.html, page.render(report))
+    if options.markdown:
+        write_file(options.markdown, markdown.render(report))
 
 
 def _report(result: LoadGenResult, queries: int, folder: str) -> Report:

@@ -4,13 +4,14 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_hwperf.cli.arguments import add_shared, check_files, write_file
-from pytest_hwperf.cli.candidates_file import candidates_of, read_candidates, test_of
+from pytest_hwperf.cli.candidates_file import read_candidates
 from pytest_hwperf.cli.output import say, say_lines
 from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.cli.requirements_file import read_requirements
 from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile, TradeoffTable, table_of
 from pytest_hwperf.cli.tradeoffs_text import Choice, lines_of
 from pytest_hwperf.core.budgets import nearest
+from pytest_hwperf.core.candidates import USUAL_REFERENCE, candidates_of, is_called, test_of
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.operating_points import CONDITIONS, described, lies_at, parse_point, points_of
 from pytest_hwperf.core.records import Budget, Judgement
@@ -18,7 +19,6 @@ from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.tradeoffs import DIMENSIONS, Answer, Candidate, answers, meets, parse_weights
 
 OK, NONE_MEETS, UNDECIDED = 0, 1, 3
-_REFERENCE = "onnx_fp32"
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -46,7 +46,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.add_argument(
         "--rank-by", default="score", choices=["score", "composite", *DIMENSIONS], help="default: score"
     )
-    parser.add_argument("--reference", metavar="NAME", help=f"of the score; default: {_REFERENCE}, else the first")
+    parser.add_argument("--reference", metavar="NAME", help=f"of the score; default: {USUAL_REFERENCE}, else the first")
     parser.add_argument(
         "--weight", action="append", default=[], metavar="DIMENSION=NUMBER", help=f"of {', '.join(DIMENSIONS)}"
     )
@@ -97,7 +97,9 @@ def _measured(options: argparse.Namespace) -> tuple[dict[str, list[Candidate]], 
         raise UsageProblem(f"pytest ended with code {session.code} and wrote no report:\n{session.output}")
     if session.code:
         say(f"pytest ended with code {session.code}; what was measured counts all the same")
-    return candidates_of(session.report.judgements, "this run of pytest"), session.report.judgements
+    if not session.report.judgements:
+        raise UsageProblem("this run of pytest has no measurement")
+    return candidates_of(session.report.judgements), session.report.judgements
 
 
 def _at(tests: Mapping[str, Sequence[Candidate]], at: Mapping[str, str]) -> dict[str, Sequence[Candidate]]:
@@ -145,7 +147,7 @@ def _choices(
 
 
 def _check_reference(name: str | None, candidates: Sequence[Candidate]) -> None:
-    if name is not None and not any(_is_called(one, name) for one in candidates):
+    if name is not None and not any(is_called(one, name) for one in candidates):
         names = [one.name for one in candidates]
         raise UsageProblem(
             f"--reference={name}: no such candidate.{nearest(name, names)} There are: {'; '.join(names)}"
@@ -154,11 +156,7 @@ def _check_reference(name: str | None, candidates: Sequence[Candidate]) -> None:
 
 def _reference(name: str | None, candidates: Sequence[Candidate]) -> Candidate:
     """Return the reference of a point: the first candidate where it has none of that name, as its table says."""
-    return next((one for one in candidates if _is_called(one, name or _REFERENCE)), candidates[0])
-
-
-def _is_called(candidate: Candidate, name: str) -> bool:
-    return candidate.name == name or candidate.name.startswith(f"{name},")
+    return next((one for one in candidates if is_called(one, name or USUAL_REFERENCE)), candidates[0])
 
 
 def _code(found: Mapping[str, Sequence[Answer]], budgets: Sequence[Budget]) -> int:

@@ -1,7 +1,6 @@
 """How much of a build its pairs have decided, why nothing was, and how long they would have needed."""
 
 import math
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -13,7 +12,6 @@ from pytest_hwperf.core.units import counted
 
 LONGEST_GATE_S = 24 * 3600  # that --hwperf-gate-time takes
 
-_SHOWN = 3  # reasons
 _PAIR = 2.0  # what a pair takes, in rehearsals of the same tests: its warm-up and its turns are longer
 _RESERVE = 1.25  # pairs differ, and one may have to be repeated
 
@@ -67,14 +65,6 @@ def completeness(
         regressed=any(found.outcome == "regressed" for found in comparisons.values()),
         stopped=evidence.stopped,
     )
-
-
-def reasons(causes: Collection[str]) -> str:
-    """Write the most frequent reasons, each once, with the number of tests where there are several."""
-    found = Counter(causes).most_common()
-    shown = [f"{why} ({counted(times, 'test')})" if len(causes) > 1 else why for why, times in found[:_SHOWN]]
-    more = [f"and {counted(len(found) - _SHOWN, 'other reason')}"] if len(found) > _SHOWN else []
-    return "; ".join([*shown, *more])
 
 
 def seconds_needed(evidence: Evidence, seconds: Mapping[str, float], rehearsed_s: float) -> float:

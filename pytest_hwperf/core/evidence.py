@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from pytest_hwperf.core.metrics import Better
+from pytest_hwperf.core.movers import Mover, MoverKind
 from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.records import Margin, Values
 from pytest_hwperf.core.statements import Statement
@@ -127,6 +128,38 @@ class PairedProfiles(Record, frozen=True, kw_only=True):
     candidate: ProfiledCalls
 
 
+class Explanation(Record, frozen=True, kw_only=True):
+    """What moved on the way from the baseline to the candidate, of one comparison and by one kind of profile."""
+
+    measurement: Measurement
+    metric: str
+    statistic: str
+    kind: MoverKind  # what was profiled
+    baseline: Size  # of the comparison, in s or B: the pairs give the figures, and the profiles the shares
+    candidate: Size
+    movers: tuple[Mover, ...] = ()  # the largest first; none where nothing is known to have moved
+    covered: Number = 0.0  # share of the change that the movers add up to
+    withheld: Statement | None = None  # why no mover is named
+    remarks: tuple[Statement, ...] = ()  # what has to be known of the movers: that they do not add up, and the like
+    repeats: Count  # profiles of each side, each in a fresh process of its own
+    method: str  # "pyinstrument, 1 ms interval", "onnxruntime profile", "memray"
+    overhead: Number | None = None  # how much longer a call takes under the profiler, as a share; None: not measured
+    # Of functions: frames from the measured callable inwards, joined by ";", each "qualified name (file)" as in the
+    # candidate → s of a call in each repeat, scaled to `baseline` or `candidate`, without what is called from there.
+    baseline_stacks: Mapping[str, tuple[Size, ...]] = {}
+    candidate_stacks: Mapping[str, tuple[Size, ...]] = {}
+
+    @property
+    def key(self) -> MeasurementKey:
+        """Measurement, metric and statistic."""
+        return self.measurement, self.metric, self.statistic
+
+    @property
+    def change(self) -> float:
+        """Candidate minus baseline, in s or B of a call."""
+        return self.candidate - self.baseline
+
+
 class Gate(Record, frozen=True, kw_only=True):
     """A paired gate: what was rerun against what, and the evidence."""
 
@@ -138,3 +171,4 @@ class Gate(Record, frozen=True, kw_only=True):
     seconds: Mapping[str, Size]  # where the time went: checkout, rehearsal, screen, confirm, processes
     warnings: tuple[str, ...] = ()
     profiles: tuple[PairedProfiles, ...] = ()  # of measurements that were asked where their time goes
+    explanations: tuple[Explanation, ...] = ()  # of comparisons that were asked what moved

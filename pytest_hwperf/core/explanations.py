@@ -1,26 +1,204 @@
-"""Explanations of what the pairs have decided: the operator of a model that moved most."""
+"""Explanations of what the pairs have decided: the functions, operators and allocations that moved."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_hwperf.core.evidence import Hypothesis, MeasurementKey, PairedProfiles
+from pytest_hwperf.core.evidence import Explanation, Hypothesis, Measurement, MeasurementKey, PairedProfiles
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.operators import moved_most, profile_of
+from pytest_hwperf.core.movers import HeldMemory, Mover, MoverKind, SampledCalls, mover_between
+from pytest_hwperf.core.operators import moved_most, moved_operators, pooled, profile_of
 from pytest_hwperf.core.records import Comparison, replace
+from pytest_hwperf.core.sampled_calls import joined, movers_of, overhead_of, stacks_of
+from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.units import relative
+
+MOST_OF_IT = 0.5  # of a change: what operators hold of it is not looked for in functions
+_MOST_MOVERS = 10  # that are kept
+_COVERED = (0.8, 1.25)  # share of the change, within which movers add up to it
+_SLOW = 0.5  # overhead of a profiler from which on it is said
+_SAME_CALLS = 0.01  # relative: counts that are no further apart are the same
 
 
 def explained(
-    decided: Mapping[Hypothesis, Comparison], profiles: Iterable[PairedProfiles]
+    decided: Mapping[Hypothesis, Comparison],
+    profiles: Iterable[PairedProfiles] = (),
+    explanations: Iterable[Explanation] = (),
 ) -> dict[MeasurementKey, Comparison]:
-    """Return each comparison; that of a median latency that changed with the operator that moved, where it is known.
+    """Return each comparison; that of something that changed with what moved most, where it is known.
 
     The profiles give the shares, and the pairs the times that are shared out.
     """
     comparisons = {hypothesis.key: comparison for hypothesis, comparison in decided.items()}
-    for one in profiles:
-        key = (one.measurement, *MEDIAN_LATENCY)
-        found = comparisons.get(key)
-        changed = found and found.outcome in ("regressed", "improved")  # of a change that may be none, a share is noise
-        if found and changed and found.baseline is not None and found.candidate is not None:
-            sides = profile_of(one.baseline, found.baseline), profile_of(one.candidate, found.candidate)
-            comparisons[key] = replace(found, moved=moved_most(*sides))
+    by_key: dict[MeasurementKey, list[Explanation]] = {}
+    for one in explanations:
+        by_key.setdefault(one.key, []).append(one)
+    by_measurement: dict[Measurement, list[PairedProfiles]] = {}
+    for profile in profiles:
+        by_measurement.setdefault(profile.measurement, []).append(profile)
+    for key, comparison in comparisons.items():
+        if has_changed(comparison):
+            alike = by_measurement.get(key[0], []) if key[1:] == MEDIAN_LATENCY else []
+            moved = _told(by_key.get(key, []), _operators_of(comparison, alike) if alike else None)
+            comparisons[key] = replace(comparison, moved=moved)
     return comparisons
+
+
+def has_changed(comparison: Comparison) -> bool:
+    """Whether there is a change to explain: of one that may be none, a share is noise."""
+    return comparison.outcome in ("regressed", "improved") and comparison.candidate is not None
+
+
+def _told(explanations: Sequence[Explanation], operators: Statement | None) -> Statement | None:
+    """Return what is said of the change: its operator if that holds most of it, else its function or allocation."""
+    if any(one.kind == "operator" and one.movers and one.movers[0].share >= MOST_OF_IT for one in explanations):
+        return operators
+    others = [one for one in explanations if one.kind != "operator"]
+    named = [one.movers[0] for one in others if one.movers]
+    if named:
+        return sentence_of(max(named, key=lambda one: one.share), others[0].repeats)
+    return operators or next((one.withheld for one in others if one.withheld), None)
+
+
+def _operators_of(comparison: Comparison, profiles: Sequence[PairedProfiles]) -> Statement:
+    baseline_s, candidate_s = _figures(comparison)
+    then, now = pooled([one.baseline for one in profiles]), pooled([one.candidate for one in profiles])
+    return moved_most(profile_of(then, baseline_s), profile_of(now, candidate_s))
+
+
+def _figures(comparison: Comparison) -> tuple[float, float]:
+    """Return what the pairs have found for both sides, in base units; a call may not take less than nothing."""
+    return max(0.0, comparison.baseline or 0.0), max(0.0, comparison.candidate or 0.0)
+
+
+def sentence_of(mover: Mover, repeats: int) -> Statement:
+    """Say what has moved, by how much, and how often it is called where that has changed."""
+    facts: dict[str, str | float] = {
+        "name": mover.name,
+        "where": f"{mover.where}, most of it in {mover.within}" if mover.within else mover.where,
+        "moved": mover.moved,
+        "share": mover.share,
+        "low": min(mover.spread),
+        "high": max(mover.spread),
+        "repeats": repeats,
+    }
+    if mover.kind == "allocation":
+        return state("allocation moved", **facts)
+    then, now = mover.baseline_calls, mover.candidate_calls
+    if then is None or now is None or abs(now - then) <= _SAME_CALLS * then:
+        return state("function moved", **facts)
+    return (
+        state("function called otherwise", **facts, times=relative(now, then))
+        if then
+        else state("function called", **facts)
+    )
+
+
+def explain_functions(
+    hypothesis: Hypothesis, comparison: Comparison, baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls]
+) -> Explanation:
+    """Explain a latency by the functions of Python, from a profile of each repeat and side."""
+    baseline_s, candidate_s = _figures(comparison)
+    tree = joined(baseline, candidate, baseline_s, candidate_s)
+    stacks = stacks_of(tree)
+    movers = movers_of(tree, baseline, candidate, candidate_s - baseline_s) if has_changed(comparison) else ()
+    found = _explanation(hypothesis, comparison, movers, kind="function", repeats=len(baseline))
+    overhead = overhead_of((*baseline, *candidate))
+    slow = (state("profiler slows", overhead=overhead),) if overhead is not None and overhead > _SLOW else ()
+    return replace(
+        found,
+        remarks=(*found.remarks, *slow),
+        method=baseline[0].source,
+        overhead=overhead,
+        baseline_stacks=stacks[0],
+        candidate_stacks=stacks[1],
+    )
+
+
+def explain_operators(
+    hypothesis: Hypothesis, comparison: Comparison, profiles: Sequence[PairedProfiles]
+) -> Explanation:
+    """Explain a latency by the operators of a runtime, from a profile of each repeat and side."""
+    then, now = [one.baseline for one in profiles], [one.candidate for one in profiles]
+    movers = moved_operators(then, now, *_figures(comparison)) if has_changed(comparison) else ()
+    found = _explanation(hypothesis, comparison, movers, kind="operator", repeats=len(profiles))
+    return replace(found, method=then[0].source)
+
+
+def explain_memory(
+    hypothesis: Hypothesis,
+    comparison: Comparison,
+    baseline: Sequence[Sequence[HeldMemory]],
+    candidate: Sequence[Sequence[HeldMemory]],
+) -> Explanation:
+    """Explain a peak of memory by what held it, from the sites of each repeat and side."""
+    then, now = ([_held(one) for one in side] for side in (baseline, candidate))
+    largest = _places(baseline) | _places(candidate)
+    change = _figures(comparison)[1] - _figures(comparison)[0]
+    movers = [
+        mover_between(
+            "allocation",
+            (site[0] or "outside Python", largest[site], ""),
+            ([one.get(site, 0.0) for one in then], [one.get(site, 0.0) for one in now]),
+            change,
+        )
+        for site in (largest if has_changed(comparison) and change else ())
+    ]
+    clear = sorted((one for one in movers if one.is_clear), key=lambda one: -one.share)
+    return replace(
+        _explanation(hypothesis, comparison, clear, kind="allocation", repeats=len(baseline)), method="memray"
+    )
+
+
+def _held(sites: Sequence[HeldMemory]) -> dict[tuple[str, str], float]:
+    """Return what each function holds: its lines may be others in the other version."""
+    found: dict[tuple[str, str], float] = {}
+    for one in sites:
+        found[_site(one)] = found.get(_site(one), 0.0) + one.size
+    return found
+
+
+def _places(side: Sequence[Sequence[HeldMemory]]) -> dict[tuple[str, str], str]:
+    """Return the line of each function that holds most."""
+    found: dict[tuple[str, str], str] = {}
+    for one in sorted((one for sites in side for one in sites), key=lambda one: one.size):
+        found[_site(one)] = one.called_at or (f"{one.file}:{one.line}" if one.function else "")
+    return found
+
+
+def _site(held: HeldMemory) -> tuple[str, str]:
+    """Return the function that something is held by, and its file: that of the tests' own code if there is one."""
+    if held.called_at:
+        return held.caller, held.called_at.rpartition(":")[0]
+    return held.function, held.file
+
+
+def explain_nothing(hypothesis: Hypothesis, comparison: Comparison, kind: MoverKind, why: Statement) -> Explanation:
+    """Say why nothing could be profiled."""
+    return replace(_explanation(hypothesis, comparison, (), kind=kind, repeats=0), withheld=why)
+
+
+def _explanation(
+    hypothesis: Hypothesis, comparison: Comparison, movers: Sequence[Mover], *, kind: MoverKind, repeats: int
+) -> Explanation:
+    baseline, candidate = _figures(comparison)
+    movers = tuple(movers[:_MOST_MOVERS])
+    covered = sum(one.share for one in movers)
+    withheld = None
+    if not has_changed(comparison):
+        withheld = state("nothing to explain")
+    elif not movers:
+        withheld = state("nothing moved", what=kind, repeats=repeats)
+    apart = movers and not _COVERED[0] <= covered <= _COVERED[1]
+    return Explanation(
+        measurement=hypothesis.measurement,
+        metric=hypothesis.margin.metric,
+        statistic=hypothesis.margin.statistic,
+        kind=kind,
+        baseline=baseline,
+        candidate=candidate,
+        movers=movers,
+        covered=covered,
+        withheld=withheld,
+        remarks=(state("movers miss", covered=covered),) if apart else (),
+        repeats=repeats,
+        method="",
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from pytest_hwperf.core.movers import Mover, mover_between
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.structs import Count, Record, Share, Size
 
@@ -76,17 +77,12 @@ def profile_of(profiled: ProfiledCalls, latency_s: float) -> OperatorProfile:
     whole = max(profiled.call_s, total)  # durations are cut to whole microseconds: a sum may be above the call's
     coverage = total / whole if whole else 0.0
     withheld = _why_withheld(profiled, latency_s, coverage)
-    shares = ((one, one.seconds / whole if whole else 0.0) for one in profiled.operators)
-    operators = tuple(
-        Operator(name=one.name, kind=one.kind, calls=one.calls, share=share, seconds=share * latency_s)
-        for one, share in sorted(shares, key=lambda found: -found[1])
-    )
     return OperatorProfile(
         source=profiled.source,
         calls=profiled.calls,
         latency_s=latency_s,
         coverage=coverage,
-        operators=() if withheld else operators,
+        operators=() if withheld else _scaled(profiled, latency_s),
         withheld=withheld,
     )
 
@@ -110,6 +106,64 @@ def by_family(operators: Iterable[Operator]) -> Mapping[str, float]:
 
 def _family(one: Operator) -> str:
     return _FAMILIES.get(one.kind, one.kind)
+
+
+def pooled(profiles: Sequence[ProfiledCalls]) -> ProfiledCalls:
+    """Join the profiles of several processes of one side, of which each counts the same."""
+    found: dict[tuple[str, str], list[ProfiledOperator]] = {}
+    for operator in (operator for one in profiles for operator in one.operators):
+        found.setdefault((operator.name, operator.kind), []).append(operator)
+    return ProfiledCalls(
+        source=profiles[0].source,
+        operators=tuple(
+            ProfiledOperator(
+                name=name,
+                kind=kind,
+                calls=sum(one.calls for one in alike) / len(profiles),
+                seconds=sum(one.seconds for one in alike) / len(profiles),
+            )
+            for (name, kind), alike in found.items()
+        ),
+        call_s=sum(one.call_s for one in profiles) / len(profiles),
+        calls=sum(one.calls for one in profiles),
+        rows=profiles[0].rows,
+    )
+
+
+def moved_operators(
+    baseline: Sequence[ProfiledCalls], candidate: Sequence[ProfiledCalls], baseline_s: float, candidate_s: float
+) -> tuple[Mover, ...]:
+    """Return the kinds of operators that clearly moved from one side to the other, the largest first.
+
+    Args:
+        baseline: a profile of each repeat.
+        candidate: as many.
+        baseline_s: median of a call without a profiler, in s.
+        candidate_s: the same; differs from it.
+    """
+    pairs = ((baseline, baseline_s), (candidate, candidate_s))
+    whole_then, whole_now = (profile_of(pooled(side), call_s) for side, call_s in pairs)
+    if whole_then.withheld or whole_now.withheld:
+        return ()
+    change = candidate_s - baseline_s
+    then, now = ([by_family(_scaled(one, call_s)) for one in side] for side, call_s in pairs)
+    sign = 1.0 if change >= 0 else -1.0
+    found = []
+    for kind in dict.fromkeys(kind for one in (*now, *then) for kind in one):
+        before, after = ([one.get(kind, 0.0) for one in side] for side in (then, now))
+        name = _named(kind, whole_then.operators, whole_now.operators, sign)
+        found.append(mover_between("operator", (name, "", ""), (before, after), change))
+    return tuple(sorted((one for one in found if one.is_clear), key=lambda one: -one.share))
+
+
+def _scaled(profiled: ProfiledCalls, latency_s: float) -> tuple[Operator, ...]:
+    """Return the operators of one repeat, scaled to calls without a profiler."""
+    whole = max(profiled.call_s, sum(one.seconds for one in profiled.operators))
+    shares = ((one, one.seconds / whole if whole else 0.0) for one in profiled.operators)
+    return tuple(
+        Operator(name=one.name, kind=one.kind, calls=one.calls, share=share, seconds=share * latency_s)
+        for one, share in sorted(shares, key=lambda found: -found[1])
+    )
 
 
 def moved_most(baseline: OperatorProfile, candidate: OperatorProfile) -> Statement:

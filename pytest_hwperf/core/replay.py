@@ -31,7 +31,7 @@ class Recomputed:
 
 def recompute(report: Report) -> Recomputed:
     """Judge every figure, pair value, comparison and verdict of a report again; return what does not agree."""
-    gates = [explained(decide(gate.evidence), gate.profiles) for gate in report.gates]
+    gates = [explained(decide(gate.evidence), gate.profiles, gate.explanations) for gate in report.gates]
     settled = {key: one for decided in gates for key, one in decided.items()}
     found, agreeing, beyond = [line for gate in report.gates for line in _pair_values(gate)], 0, 0
     due = set(settled)

@@ -5,7 +5,8 @@ Facts may come from a report file of unknown origin: they are arguments of the c
 templates or format specifications themselves.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -43,6 +44,9 @@ Doubt = Literal[
     "could have caught", "could have caught points", "slower than fp32", "waited for gpu",
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
+    "function moved", "function called", "function called otherwise", "allocation moved", "nothing moved",
+    "nothing to explain", "movers miss", "profiler slows", "not sampled", "awaited", "profiled under load",
+    "unexplained",
     "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
     "degrades",
@@ -60,8 +64,11 @@ Swept = Literal[
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "doubted point", "passes as asked", "fails as asked"]
 ErrorRate = Literal["error rate", "error rate with others", "error rate split"]
-Kind = Unmeasured | Incomparable | Method | Doubt | Trap | Swept | Decision | ErrorRate
+# What would decide a roll-out that is undecided.
+Lacking = Literal["few pairs", "many pairs", "few equal examples", "no margin"]
+Kind = Unmeasured | Incomparable | Method | Doubt | Trap | Swept | Decision | ErrorRate | Lacking
 
+_MOST_REASONS = 3
 _LONGEST_NOUN = 80  # characters of what is counted
 
 _SENTENCES: Mapping[Kind, str] = {
@@ -174,6 +181,20 @@ _SENTENCES: Mapping[Kind, str] = {
     "low coverage": "operators cover {coverage:.0%} of the call, less than {least:.0%}: their shares would say little",
     "operator moved": "{operator}: {candidate:s} of a call, {baseline:s} in the baseline: {share:.0%} of the change",
     "framework moved": "no operator moved more than what is outside of them: {share:.0%} of the change",
+    "function moved": "{name} ({where}) {moved:+s}: {share:.0%} of the change ({low:.0%} .. {high:.0%}, n={repeats})",
+    "function called": "{name} ({where}) {moved:+s}: {share:.0%} of the change ({low:.0%} .. {high:.0%}, n={repeats}), "
+    "not called in the baseline",
+    "function called otherwise": "{name} ({where}) {moved:+s}: {share:.0%} of the change ({low:.0%} .. {high:.0%}, "
+    "n={repeats}), called {times:2} × as often",
+    "allocation moved": "{name} ({where}) holds {moved:+B} at the peak: {share:.0%} of the change",
+    "nothing moved": "no {what} has clearly moved in {repeats:count repeat}: the change is spread over many",
+    "nothing to explain": "the pairs have found no change to explain",
+    "movers miss": "what moved adds up to {covered:.0%} of the change",
+    "profiler slows": "calls took {overhead:.0%} longer under the profiler, those of many short functions most of all",
+    "not sampled": "no call of a function was seen: what the test measures is no Python",
+    "awaited": "awaited calls wait in the event loop, where a profiler of functions cannot tell whose time it is",
+    "profiled under load": "a latency under a load holds waiting too, which is no function's",
+    "unexplained": "what moved is not known: {why} ({side})",
     "work uncounted": "not counted are {kinds}, {share:.0%} of the operators: the work is more than the figures",
     "integer work": "most of its work is on integers, and the peaks of this machine are those of float32",
     "no peaks": "the peaks of this machine with {threads:count thread} are not known: hwperf doctor measures them",
@@ -194,6 +215,13 @@ _SENTENCES: Mapping[Kind, str] = {
     "and calls on changing rows take longer; give rows that differ, and batch_size=",
     "not waited for": "the call returned {value} before it was computed: end it with .block_until_ready()",
     "few examples": "{n:count example} cannot decide this: about {needed:.0f} would, if the share stays the same",
+    "few equal examples": "{n:count example}, equal on all of them, do not exclude a loss of {loss:points}: "
+    "{needed:.0f} would",
+    "no margin": "no number of examples excludes a loss of nothing: give a margin, such as "
+    "--margin=accuracy={points:g}pp",
+    "few pairs": "{n:count pair} cannot decide this: about {needed:.0f} would",
+    "many pairs": "{n:count pair} cannot decide this: about {needed:.0f} would, and at most {most:.0f} are run: give a "
+    "larger margin, or a quieter machine",
     "mean only": "{tests} limit a mean alone (latency_mean_ms, throughput_min_qps), which a few slow calls hardly "
     "move: add latency_p95_ms or latency_p99_ms",
     "other batch served": "batches of {served} rows are served (hwperf_serving_batch), and others were measured: "
@@ -320,6 +348,14 @@ def sentence(first: Statement, *alike: Statement) -> str:
     return _SENTENCES[first.kind].format_map(facts)
 
 
+def reasons(causes: Collection[str]) -> str:
+    """Write the most frequent reasons, each once, with the number of tests where there are several."""
+    found = Counter(causes).most_common()
+    shown = [f"{why} ({counted(times, 'test')})" if len(causes) > 1 else why for why, times in found[:_MOST_REASONS]]
+    more = [f"and {counted(len(found) - _MOST_REASONS, 'other reason')}"] if len(found) > _MOST_REASONS else []
+    return "; ".join([*shown, *more])
+
+
 @lru_cache(maxsize=1000)  # methods, promises and causes are repeated in every comparison
 def _own_sentence(statement: Statement) -> str:
     return sentence(statement)
@@ -365,6 +401,8 @@ def _written(number: float, spec: str, texts: Mapping[str, str]) -> str:
         return counted(int(number), texts.get(noun, noun)[:_LONGEST_NOUN])
     if spec in ("s", "B"):
         return show(number, spec)
+    if spec in ("+s", "+B"):
+        return f"{'-' if number < 0 else '+'}{show(abs(number), spec[1:])}"
     if spec in ("change", "points"):
         return show_change(number, "relative" if spec == "change" else "absolute")
     if not spec:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, PairedProfiles
+from pytest_hwperf.core.evidence import Evidence, Explanation, Hypothesis, Measurement, PairedProfiles
 from pytest_hwperf.core.explanations import explained
 from pytest_hwperf.core.hypotheses import PairedAnswers, Questions
 from pytest_hwperf.core.sequence import decide
@@ -14,7 +14,7 @@ def answers_of(
     questions: Questions,
     dropped: Mapping[Hypothesis, Statement],
     met: Collection[Measurement],
-    profiles: Sequence[PairedProfiles] = (),
+    found: tuple[Sequence[PairedProfiles], Sequence[Explanation]] = ((), ()),
 ) -> PairedAnswers:
     """Decide what was observed, and give the reason for everything else.
 
@@ -23,9 +23,9 @@ def answers_of(
         questions: that they were asked; hypotheses without a comparison are added to its parts.
         dropped: hypotheses that gave no value again and again, and why.
         met: measurements of the rehearsal.
-        profiles: where the time of a call goes, of some measurements.
+        found: where the time of a call goes, of some measurements, and what moved, of some comparisons.
     """
-    comparisons = explained(decide(evidence), profiles)
+    comparisons = explained(decide(evidence), *found)
     questions.parts.update({one.key: ("not comparable", why) for one, why in dropped.items()})
     silent = {key for one in evidence.hypotheses if (key := one.key) not in comparisons} - questions.parts.keys()
     questions.parts.update(dict.fromkeys(silent, ("inconclusive", evidence.stopped)))

@@ -25,6 +25,7 @@ class SideProfiler:
     commands: Callable[[str], Mapping[Side, Command]]  # node id → how each side runs the file of that test
     until: float  # instant of `monotonic` at which the process is ended that runs then
     asked: bool  # whether the operators of every measurement were asked for, and not of regressions alone
+    repeats: int = 1  # profiles of each side
     seconds: float = 0.0  # spent so far
     lost: list[str] = field(default_factory=list)  # why a side was asked and its operators are not known
 
@@ -32,13 +33,21 @@ class SideProfiler:
         """Return the profiles of all measurements that are to be explained, as long as there is time."""
         began, found = monotonic(), list[PairedProfiles]()
         for measurement in self._chosen(evidence, facts):
-            if monotonic() >= self.until or (len(found) == _MOST and not self.asked):
+            if monotonic() >= self.until or (len({one.measurement for one in found}) == _MOST and not self.asked):
                 break
-            sides = [self._profile(measurement, side) for side in SIDES]
-            if sides[0] is not None and sides[1] is not None:
-                found.append(PairedProfiles(measurement=measurement, baseline=sides[0], candidate=sides[1]))
+            found.extend(self._repeated(measurement))
         self.seconds = monotonic() - began
         return found
+
+    def _repeated(self, measurement: Measurement) -> Iterator[PairedProfiles]:
+        """Yield the profiles of both sides, as often as there is time; a side that gives none is asked no more."""
+        for _ in range(self.repeats):
+            sides = [self._profile(measurement, side) for side in SIDES]
+            if sides[0] is None or sides[1] is None:
+                break
+            yield PairedProfiles(measurement=measurement, baseline=sides[0], candidate=sides[1])
+            if monotonic() >= self.until:
+                break
 
     def _chosen(self, evidence: Evidence, facts: Mapping[Measurement, Mapping[Side, Facts]]) -> Iterator[Measurement]:
         """Yield the measurements whose median was compared, and whose runtime knows operators on both sides."""

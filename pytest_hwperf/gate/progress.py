@@ -7,7 +7,8 @@ def progress_text(progress: Progress) -> str:
     """Return the line: stage, pair, what is decided, time left until the next decision, and the test."""
     if progress.stage == "rehearsal":
         return f"hwperf: rehearsal of both sides {progress.test}".rstrip()
-    parts = [f"hwperf: {progress.stage} pair {progress.pair} of {progress.of}"]
+    what = "what moved," if progress.stage == "explain" else f"{progress.stage} pair"
+    parts = [f"hwperf: {what} {progress.pair} of {progress.of}"]
     if progress.stage == "confirm":
         parts.append(f"{progress.decided} of {progress.hypotheses} decided")
     if progress.left_s is not None:

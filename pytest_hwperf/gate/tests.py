@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.core.completeness import Completeness, completeness, more_time, reasons, seconds_needed
+from pytest_hwperf.core.completeness import Completeness, completeness, more_time, seconds_needed
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
 from pytest_hwperf.core.hypotheses import (
@@ -21,9 +21,10 @@ from pytest_hwperf.core.hypotheses import (
 )
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import check_alpha, decide
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.core.statements import reasons, state
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.answers import answers_of
+from pytest_hwperf.gate.explaining import REPEATS, Explain, Explainer
 from pytest_hwperf.gate.processes import ProcessSampler
 from pytest_hwperf.gate.profiles import SideProfiler
 from pytest_hwperf.gate.rehearsal import Rehearser
@@ -59,6 +60,7 @@ class GateRequest:
     share: Sequence[str] = ()  # globs of files that the baseline is given
     base_python: Interpreter | None = None  # of the baseline, None for this one
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
+    explain: Explain = "auto"  # whether regressions are explained, or every comparison, or none
     operators: bool = False  # whether both sides' operators are asked for, and not of regressions alone
     progress: Callable[[Progress], None] = field(default=lambda _: None)
 
@@ -109,14 +111,23 @@ def run_gate(request: GateRequest) -> GateResult:
         questions = _questions(request, trace, rehearser.lost, trees.warnings)
         own_python = bool(request.base_python)
         unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
+        of_test = partial(_commands_of, request, trees, caches)
         profiler = SideProfiler(
-            commands=partial(_commands_of, request, trees, caches), until=until, asked=request.operators
+            commands=of_test,
+            until=until,
+            asked=request.operators or request.explain == "always",
+            repeats=1 if request.explain == "never" else REPEATS,
         )
+        explainer = Explainer(commands=of_test, until=until, wanted=request.explain, progress=request.progress)
         evidence = _measured(conductor, request, questions, profiler)
-        profiles = profiler.profiles(evidence, trace.facts)
+        profiles = profiler.profiles(evidence, trace.facts) if request.operators or request.explain != "never" else []
+        explanations = explainer.explanations(evidence, profiles)
         if profiles or profiler.lost:
             conductor.seconds["operators"] = profiler.seconds
-    answers = answers_of(evidence, questions, conductor.dropped, {*trace.facts, *trace.uneven}, profiles)
+        if explanations:
+            conductor.seconds["explain"] = explainer.seconds
+    met = {*trace.facts, *trace.uneven}
+    answers = answers_of(evidence, questions, conductor.dropped, met, (profiles, explanations))
     complete = completeness([test.node for test in request.tests], evidence, decide(evidence))
     if complete.is_empty:
         raise UsageProblem(_why_none(request, evidence, questions, conductor.seconds, trace.wall_s))
@@ -128,6 +139,7 @@ def run_gate(request: GateRequest) -> GateResult:
         shared=trees.shared,
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
         profiles=tuple(profiles),
+        explanations=tuple(explanations),
         warnings=(
             *trees.warnings,
             *filter(None, [unseen, same_code(trees, trace.files), _planted(request.plant)]),

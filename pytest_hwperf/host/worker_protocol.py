@@ -7,31 +7,37 @@ from typing import Literal
 
 from pytest_hwperf.core.errors import SerialisationError, WorkerError
 from pytest_hwperf.core.evidence import Side
+from pytest_hwperf.core.movers import HeldMemory, SampledCalls
 from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.records import Run
 from pytest_hwperf.core.serialisation import from_json, to_json
-from pytest_hwperf.core.structs import Count, Number, Record
+from pytest_hwperf.core.structs import Number, Record
 from pytest_hwperf.host.files import replace_file
 
-PROTOCOL = 7  # both sides must speak the same: a worker may run another version of this package
+PROTOCOL = 8  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker
 # Set in a process of a pair: code that a runtime compiles may be taken from a process before it, since of a pair only
 # the calls after the first are compared. Other processes compile everything again.
 SHARES_COMPILED = "HWPERF_SHARES_COMPILED"
 
-# Measure memory, time a cold start, name lines that allocate, profile the operators of a runtime, count instructions,
-# make the whole measurement again, make the calls of a load with other processes, or be half of a pair.
-Role = Literal["memory", "cold", "sites", "operators", "instructions", "run", "load", "pair"]
+# Measure memory, time a cold start, name lines that allocate, profile the operators of a runtime or the functions of
+# Python, count instructions, make the whole measurement again, make the calls of a load with other processes, or be
+# half of a pair.
+Role = Literal["memory", "cold", "sites", "operators", "functions", "instructions", "run", "load", "pair"]
 
 
 class ModelSpec(Record, frozen=True, kw_only=True):
     """One model with the data that it is measured on: what a process measures that is no pytest."""
 
-    model: str  # path of an ONNX file, or module:function
+    model: str  # path of an ONNX file or of an estimator, module:function, or an address
     data: str  # path of an .npz file with X, and y where there are labels
     batch_size: int  # rows per call
     threads: int
     hold_collector: bool = False  # the garbage collector runs between calls alone
+    trust: tuple[str, ...] = ()  # types of an estimator's file that may be loaded, beside those of the libraries
+    headers: Mapping[str, str] = {}  # of requests
+    timeout_s: float = 10.0  # of a request
+    requests_to: str = ""  # folder in which a process leaves how many of its requests have failed
     test: str  # what the measurement is called
     label: str
 
@@ -50,17 +56,6 @@ class WorkerTask(Record, frozen=True, kw_only=True):
     protocol: int = PROTOCOL
 
 
-class HeldMemory(Record, frozen=True, kw_only=True):
-    """What a line of Python held when the process held most."""
-
-    function: str  # "" where no Python was running
-    file: str  # relative to the tests' root where it lies there, else to where it was imported from
-    line: Count
-    called_at: str  # FILE:LINE of the tests' own code that led there, "" where it is the same or none
-    size: Count  # B
-    allocations: Count
-
-
 class WorkerResult(Record, frozen=True, kw_only=True):
     """What one fresh process found."""
 
@@ -72,6 +67,7 @@ class WorkerResult(Record, frozen=True, kw_only=True):
     series: Mapping[str, list[Number]] = {}  # name → readings in their order, in base units
     sites: tuple[HeldMemory, ...] = ()  # of the role `sites`, the largest first
     operators: ProfiledCalls | None = None  # of the role of that name
+    functions: SampledCalls | None = None  # the same
     protocol: int = PROTOCOL
 
 

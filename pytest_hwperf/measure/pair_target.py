@@ -20,6 +20,7 @@ from pytest_hwperf.host.tracing import lasting_tracers, untraced
 from pytest_hwperf.measure.accuracy import Predictions, correctness, flips, probability_differences
 from pytest_hwperf.measure.collection import collect_between, collection
 from pytest_hwperf.measure.planted_work import planted
+from pytest_hwperf.measure.rounds import RoundStream
 from pytest_hwperf.measure.stream import FirstCall, Stream
 from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 
@@ -98,6 +99,8 @@ class PairTarget:
         """
         if self.under is not None:
             return EnergyWindow(reason="energy is not compared under a load: name cpu_time instead")
+        if isinstance(self.stream, RoundStream) and self.stream.is_interrupted:
+            return EnergyWindow(reason="setup and teardown lie between the calls: name cpu_time instead")
         meter = self.open_energy()
         if meter is None or meter.covers == "estimate":
             return EnergyWindow(reason="energy is not measured here")

@@ -56,7 +56,10 @@ def samples_of(
 def _latency(measured: RawSamples, warnings: tuple[Remark, ...]) -> Sample:
     size = measured.calls_per_value
     if size > 1:
-        warnings = (*warnings, "calls under 20 µs are timed in batches: percentiles are of batch means, not of calls")
+        which = (
+            "a round's iterations share one value" if measured.in_rounds else "calls under 20 µs are timed in batches"
+        )
+        warnings = (*warnings, f"{which}: percentiles are of batch means, not of calls")
     return Sample(
         metric="latency",
         values=array("d", measured.latency_s),

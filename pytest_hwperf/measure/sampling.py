@@ -42,6 +42,7 @@ class RawSamples:
     result: object  # of the first call
     first_call_s: float
     calls_per_value: int = 1  # or how many calls of one batch share a value of `latency_s`
+    in_rounds: bool = False  # whether a batch is a round that was asked for; else calls are too short for the clock
     latency_s: Values = field(default_factory=lambda: array("d"))  # seconds per call
     length_s: Values = field(default_factory=lambda: array("d"))  # seconds of a call over the length of its input
     items: ItemTimes | None = None  # None: calls return no streams

@@ -25,6 +25,7 @@ from pytest_hwperf.measure.accuracy import Predictions, call_all, check_all, che
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.inputs import sameness
 from pytest_hwperf.measure.lengths import lengths_of, mix_of
+from pytest_hwperf.measure.rounds import Rounds, RoundStream
 from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Stream
@@ -48,9 +49,12 @@ class LoadedSubject:
     lengths: Sequence[int] | None = None  # of the inputs, where their rows differ in length
     chain: Sequence[CallStage] = ()  # of which the function is made, where they can be called one by one
     compiles: bool = False  # whether the first call compiles, and tells nothing about those after it
+    rounds: Rounds | None = None  # that calls are made in, where the user says how many and what lies between them
 
     def stream(self) -> Stream:
         """Return its calls, of which none has been made."""
+        if self.rounds is not None:
+            return RoundStream(self.function, self.rounds, self.loop)
         return Stream(self.function, self.inputs, self.loop, self.lengths)
 
 
@@ -204,6 +208,12 @@ def subject_of_callable(
         conditions={**conditions, **_data_conditions(X, y_true, size), **mix_of(X)},
         doubt=sameness(X),
     )
+
+
+def subject_of_rounds(function: Callable[..., Any], rounds: Rounds, loop: Loop) -> Subject:
+    """Measure `function` in rounds that the user has defined."""
+    load = partial(LoadedSubject, function=function, inputs=None, rounds=rounds, loop=loop)
+    return Subject(scenario="", load=load, load_one=load, rows=None, conditions={"load": "single_stream"})
 
 
 def _with_rest(function: Callable[..., Any], rest: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[..., Any]:

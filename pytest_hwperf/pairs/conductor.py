@@ -14,12 +14,13 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 from time import monotonic
+from typing import Literal
 
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Side, Stage
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.paired import is_ratio, pair_value
-from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.records import Key, replace
 from pytest_hwperf.core.sequence import Step, next_step
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.host import workdirs
@@ -42,8 +43,8 @@ _HASH_SEEDS = 2**32 - 1  # the largest PYTHONHASHSEED
 class Progress:
     """How far the pairs are."""
 
-    stage: Stage
-    pair: int  # of this stage, from 1
+    stage: Stage | Literal["explain"]
+    pair: int  # of this stage, from 1; of what is explained, its number
     of: int  # pairs until the next decision
     test: str  # being measured, "" between tests
     decided: int = 0  # hypotheses
@@ -62,6 +63,7 @@ class Conductor:
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     progress: Callable[[Progress], None] = lambda _: None
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
+    also: Sequence[Key] = ()  # statistics that are taken too, of the calls that are made for what is asked
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
@@ -169,6 +171,7 @@ class Conductor:
             wanted=lambda here: [
                 one.margin.key for one in evidence.hypotheses if one.measurement == here and here in measurements
             ],
+            also=self.also,
             plan=self._patient(self.plan),
             silence_s=self._silence_s,
             watch=self._watch(evidence, stage, measurements, step.pairs),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_hwperf.plugin.options import add_options, read_settings
+from pytest_hwperf.plugin.options import add_options, read_flag, read_settings
 
 if TYPE_CHECKING:
     from pytest_hwperf.meters.energy.window import EnergyMeter
@@ -41,6 +41,15 @@ _MARKERS = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Register options and ini keys."""
     add_options(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Take the place of pytest-benchmark, if that was asked for, before it is configured."""
+    if read_flag(config, "hwperf_benchmark_fixture"):
+        from pytest_hwperf.plugin.benchmark_fixture import replace_pytest_benchmark
+
+        replace_pytest_benchmark(config)
 
 
 def pytest_configure(config: pytest.Config) -> None:

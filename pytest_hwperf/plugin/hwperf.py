@@ -22,8 +22,9 @@ from pytest_hwperf.core.records import Comparison, Margin, Run, Sample, replace
 from pytest_hwperf.core.structs import LARGEST
 from pytest_hwperf.core.sweeps import BATCH
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop, TestLoop
+from pytest_hwperf.measure.rounds import Rounds
 from pytest_hwperf.measure.stages import Stages
-from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_scenario
+from pytest_hwperf.measure.subjects import Subject, subject_of_callable, subject_of_rounds, subject_of_scenario
 from pytest_hwperf.plugin.labels import LONGEST_LABEL, checked_label, label_of_models
 from pytest_hwperf.plugin.loads import batch_size_under, check_engine, subject_of_requests
 from pytest_hwperf.plugin.measurement import empty_run
@@ -76,6 +77,25 @@ class Hwperf:
         with closing(OwnLoop()) as loop:
             subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
             return self._measured(subject, label)
+
+    @raised_at_the_call
+    def in_rounds(self, target: Callable[..., Any], rounds: Rounds) -> Run:
+        """Measure a callable in rounds: exactly so many calls, with what has to be done between them untimed.
+
+        Args:
+            target: what is called with the arguments that the rounds prepare.
+            rounds: how many there are, and what is done before and after each.
+
+        Raises:
+            UsageProblem: a second measurement of the test, or one under a load.
+            MeasurementError: the first call returns NaN.
+        """
+        self._check_time()
+        self._check_label("")
+        if self._test.markers.load is not None:
+            raise UsageProblem("hwload: calls in rounds follow each other; measure without rounds, or without hwload")
+        with closing(OwnLoop()) as loop:
+            return self._measured(self._collecting(subject_of_rounds(target, rounds, loop)), "")
 
     @raised_at_the_await
     async def awaitable(
@@ -264,8 +284,12 @@ class Hwperf:
         else:
             subject = _subject(target, args, kwargs, loop, **data)
         how = {"load": str(load)} if load else {}
-        conditions = {**subject.conditions, **how, "gc": self._session.settings.gc}
-        return dataclasses.replace(subject, conditions=conditions, stages=self._stages)
+        return dataclasses.replace(self._collecting(subject, **how), stages=self._stages)
+
+    def _collecting(self, subject: Subject, **how: str) -> Subject:
+        """Add to the conditions of a subject when Python's garbage collector runs."""
+        gc = self._test.gc or self._session.settings.gc
+        return dataclasses.replace(subject, conditions={**subject.conditions, **how, "gc": gc})
 
     def _measured(self, subject: Subject, label: str) -> Run:
         run = self._session.mode.measure(self._item, subject, label)

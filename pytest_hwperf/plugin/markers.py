@@ -37,6 +37,10 @@ def read_markers(item: pytest.Item) -> list[str]:
     loads = layers("hwload", parse_load)
     if complaint := _missing_fixture(item):
         problems.append(f"{item.nodeid}: {complaint}")
+    if settings.benchmark_fixture:
+        from pytest_hwperf.plugin.benchmark_fixture import marker_problems
+
+        problems.extend(f"{item.nodeid}: {problem}" for problem in marker_problems(item))
     point, stop = point_of(item, budgets)
     test_of(item).markers = Markers(
         budgets=budgets,

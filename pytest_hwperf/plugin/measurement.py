@@ -31,6 +31,7 @@ from pytest_hwperf.measure.operators import operator_profile, roofline, withheld
 from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.pair_target import arena_samples, exact_samples
 from pytest_hwperf.measure.plan import SamplingLimits
+from pytest_hwperf.measure.rounds import RoundSampler
 from pytest_hwperf.measure.samples import item_samples, samples_of
 from pytest_hwperf.measure.sampling import RawSamples, Sampler
 from pytest_hwperf.measure.stages import StageTimes, stage_samples, time_chained, time_named
@@ -157,12 +158,12 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
     watch = Interference(partial(snapshot, groups=tuple(control_groups())))
     with loaded.scope(), closing(instructions) if instructions else nullcontext():
         limits = SamplingLimits(
-            max_time_s=shared.settings.max_time_s,
-            hold_collector=shared.settings.gc == "off",
+            max_time_s=test_of(item).max_time_s or shared.settings.max_time_s,
+            hold_collector=subject.conditions.get("gc") == "off",
             single_calls=_tail_is_asked(item),
             compiles=loaded.compiles,
         )
-        sampler = Sampler(stream := loaded.stream(), limits)
+        sampler = (RoundSampler if loaded.rounds else Sampler)(stream := loaded.stream(), limits)
         under = UnderLoad.of(item, subject, stream, label)
         if under is None:
             measured = _sampled(item, sampler, meters, rows)

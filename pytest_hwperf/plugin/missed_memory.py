@@ -9,14 +9,17 @@ import pytest
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.movers import HeldMemory
 from pytest_hwperf.core.records import Budget, Judgement
 from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.host.one_shot import ask
-from pytest_hwperf.host.worker_protocol import HeldMemory, WorkerTask
+from pytest_hwperf.host.worker_protocol import WorkerTask
+from pytest_hwperf.meters.memory.allocation_sites import MISSING
 from pytest_hwperf.plugin.inherited_options import command_for
 from pytest_hwperf.plugin.timeouts import timeout_paused
 
-_MISSING = "pip install 'pytest-hwperf[memray]' and the lines that hold this memory are named here"
+_MOST = 5  # lines that are shown
+_LEAST_SHARE = 0.01  # of all that is held: less explains nothing
 
 
 def lines_of_sites(item: pytest.Item, judgements: Sequence[Judgement]) -> list[str]:
@@ -28,7 +31,7 @@ def lines_of_sites(item: pytest.Item, judgements: Sequence[Judgement]) -> list[s
     if not missed or sys.platform == "win32":  # for which there is no memray
         return []
     if find_spec("memray") is None:
-        return [_MISSING]
+        return [MISSING]
     return [line for label in missed for line in _lines(item, label)]
 
 
@@ -53,7 +56,8 @@ def _lines(item: pytest.Item, label: str) -> Iterator[str]:
     if result.sites:
         of = f"[{visible(label)}] " if label else ""
         yield f"{of}allocated at the peak, touched or not, in a process of its own, by memray:"
-        yield from map(_line, result.sites)
+        least = _LEAST_SHARE * sum(one.size for one in result.sites)
+        yield from (_line(one) for one in result.sites[:_MOST] if one.size >= least)
 
 
 def _line(held: HeldMemory) -> str:

@@ -237,6 +237,14 @@ _OPTIONS = (
         parse=_choice("auto", "perf", "callgrind", "off"),
     ),
     _Option(
+        "explain",
+        "Whether fresh processes of both sides are profiled to say what moved: for what regressed in pairs (auto), for "
+        "every comparison (always), or not.",
+        metavar="auto|always|never",
+        default="auto",
+        parse=_choice("auto", "always", "never"),
+    ),
+    _Option(
         "operators",
         "Show where the time of a call goes within its runtime, by a profile in a session of its own.",
         kind="bool",
@@ -256,9 +264,23 @@ _OPTIONS = (
         default="own",
         parse=_choice("own", "loadgen"),
     ),
+    _Option(
+        "benchmark-fixture",
+        "Give tests the fixture benchmark of pytest-benchmark, measured by this plugin: a suite is gated as it stands.",
+        kind="bool",
+    ),
     _Option("no-cache", "Convert every model again, and keep no converted model for later runs.", kind="bool"),
+    _Option(
+        "html", "Write the report as one HTML file, with charts; needs the extra report.", metavar="FILE", parse=_path
+    ),
     _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", parse=_path),
     _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", parse=_path),
+    _Option(
+        "markdown",
+        "Write a summary for pull requests as Markdown to this file, below the size at which GitHub cuts a comment.",
+        metavar="FILE",
+        parse=_path,
+    ),
     _Option("only", "Run measured tests only.", kind="bool"),
     _Option("skip", "Skip measured tests.", kind="bool"),
     _Option("disable", "Run measured tests once, without measuring or judging.", kind="bool"),
@@ -311,12 +333,16 @@ class Settings:
     watts: str  # "0.5..2.1" or the path of a file, "" for the table
     carbon: Any  # core.carbon.CarbonInputs, None without hwperf_carbon
     instructions: Any  # "auto", "perf", "callgrind" or "off"
+    explain: Any  # "auto", "always" or "never"
     operators: bool
     serving_batch: int  # rows, 0 where none is declared
     loads: Any  # "own" or "loadgen"
+    benchmark_fixture: bool
     no_cache: bool
+    html: str
     artifacts: str
     json: str
+    markdown: str
     only: bool
     skip: bool
     disable: bool
@@ -333,8 +359,10 @@ class Settings:
             self.save,
             self.compare,
             bool(self.against),
+            self.html,
             self.artifacts,
             self.json,
+            self.markdown,
             self.energy not in ("auto", "off"),
             self.watts,
             self.store != "json",
@@ -358,6 +386,11 @@ def add_options(parser: pytest.Parser) -> None:
         kind: Any = "linelist" if option.kind in ("args", "ini") else option.kind
         default = {"bool": False, "linelist": []}.get(kind, option.default)
         parser.addini(option.ini, option.help.replace("%%", "%"), type=kind, default=default)
+
+
+def read_flag(config: pytest.Config, name: str) -> bool:
+    """Read one flag before the session is configured: the command line first, then the ini file."""
+    return bool(config.getoption(name) or config.getini(name))
 
 
 def read_settings(config: pytest.Config) -> Settings:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+BODY_ENDED = "in a process of a pair, what follows its only measurement is not run"  # the reason of a skip
 MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep", "hwload")
 
 
@@ -31,6 +32,7 @@ class Mode(Protocol):
     """What this process does with a measurement; chosen once, when pytest is configured."""
 
     judges: bool  # whether budgets and comparisons are judged in this process
+    takes_turns: bool  # whether it is one side of a pair: the run that a body gets is that of its first call then
 
     def measure(self, item: pytest.Item, subject: "Subject", label: str) -> "Run":
         """Return the run that the test's body receives."""
@@ -38,6 +40,8 @@ class Mode(Protocol):
 
 class InProcess:
     """The mode of a process without a task: full measurements, or with --hwperf-disable a single call of each."""
+
+    takes_turns = False
 
     def __init__(self, *, judges: bool) -> None:
         """Measure and judge everything, or else call only, so that the bodies of tests run."""
@@ -207,6 +211,8 @@ class TestState:
     skips: list["Skip"] = field(default_factory=list)  # scenarios without a form for this model
     result: str = ""  # its part of the report, as JSON; "" before it is judged
     measurements: int = 0  # that a process of a pair has made
+    max_time_s: float = 0.0  # of a measurement, where a marker says so; 0: that of the session
+    gc: str = ""  # "on" or "off", where a marker says so; "": that of the session
     there: "Callable[[Callable[[], object]], object] | None" = None  # calls in the test's thread while another measures
     is_replaced: bool = False  # whether its body is one that measures itself
     skipped_point: "SweepPoint | None" = None  # of a sweep, with why it was not measured

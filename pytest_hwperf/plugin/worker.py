@@ -6,10 +6,9 @@ import os
 import re
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from time import perf_counter_ns
 from typing import Literal
 
 import pytest
@@ -30,7 +29,8 @@ from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
-from pytest_hwperf.plugin.session import is_measured, session_of, test_of
+from pytest_hwperf.plugin.profiles import functions_of, instructions_of, operators_of
+from pytest_hwperf.plugin.session import BODY_ENDED, is_measured, session_of, test_of
 from pytest_hwperf.trees.isolation import loaded_files
 
 _LONGEST_REASON = 500  # characters of a failure that are sent
@@ -60,6 +60,7 @@ class OneShotWorker:
     """Runs the one test of its task, does at its measurement what its role asks, and replies."""
 
     judges = False
+    takes_turns = False
 
     def __init__(self, task: WorkerTask) -> None:
         """Carry out `task`: any role but `pair`."""
@@ -109,20 +110,21 @@ class OneShotWorker:
 
         config = item.config
         if subject.elsewhere:
-            why = str(state("elsewhere"))
-            return WorkerResult(
-                values={}, reasons=dict.fromkeys(taken_by("memory", "cold", "counts"), why), notes=[], runs=[]
-            )
+            unknown = (*taken_by("memory", "cold", "counts"), "sites", "functions")
+            return WorkerResult(values={}, reasons=dict.fromkeys(unknown, str(state("elsewhere"))), notes=[], runs=[])
         under = test_of(item).markers.load
         load = loader_of(subject, partial(served_by, share_of_one(under)) if under else None)
         if self._task.role == "cold":
             return measure_cold_start(subject.imports, load)
         if self._task.role == "sites":
             return self._sites(config, subject.imports, load)
-        if self._task.role == "instructions":
-            return _instructions(subject)
-        if self._task.role == "operators":
-            return _operators(subject)
+        alone: dict[str, Callable[[Subject], WorkerResult]] = {
+            "functions": partial(functions_of, item),
+            "instructions": instructions_of,
+            "operators": operators_of,
+        }
+        if self._task.role in alone:
+            return alone[self._task.role](subject)
         from pytest_hwperf.meters.gpu.memory import GpuMemory
         from pytest_hwperf.meters.memory.meter import MemoryMeter
 
@@ -153,6 +155,7 @@ class PairWorker:
     """One side of a pair: runs the tests that are selected, and takes turns with the other side at each measurement."""
 
     judges = False
+    takes_turns = True
 
     def __init__(self, task: WorkerTask) -> None:
         """Connect to the conductor.
@@ -190,7 +193,9 @@ class PairWorker:
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note the first phase that did not pass."""
+        """Note the first phase that did not pass; a body may end when its only measurement has been made."""
+        if report.skipped and _last_words(report).endswith(BODY_ENDED):
+            return
         if not report.passed and self._ended.outcome == "passed":
             # A plugin may have an outcome of its own: "rerun".
             outcome: Literal["failed", "skipped"] = "skipped" if report.skipped else "failed"
@@ -210,7 +215,7 @@ class PairWorker:
         test = test_of(item)
         index, test.measurements = test.measurements, test.measurements + 1
         asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
-        held = session_of(item.config).settings.gc == "off"
+        held = subject.conditions.get("gc") == "off"
         under, pace_s = block_under(test.markers.load), pace_under(test.markers.load)
         with ready_target(asked, energy, self._plant, hold_collector=held, under=under, pace_s=pace_s) as ready:
             target, first = ready
@@ -223,37 +228,6 @@ class PairWorker:
             here = Ready(node=item.nodeid, index=index, label=label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)
         return run_of_one_call(item, subject, label, first)
-
-
-def _instructions(subject: Subject) -> WorkerResult:
-    """Make counted calls; the collector is held, which runs after so many objects of any kind."""
-    from pytest_hwperf.core.errors import MeasurementError
-    from pytest_hwperf.measure.collection import collection
-    from pytest_hwperf.meters.cpu.callgrind import count_calls
-
-    loaded = subject.load_one()
-    stream = loaded.stream()
-    reasons, lengths = dict[str, str](), list[int]()
-    try:
-        with loaded.scope(), collection(held=True):
-            stream.first()
-            lengths = count_calls(lambda count: stream.batch(count, perf_counter_ns))
-    except MeasurementError as error:
-        reasons = {"instructions": str(error)}
-    calls = [float(count) for count in lengths]
-    return WorkerResult(values={}, reasons=reasons, notes=[], runs=[], series={"calls": calls})
-
-
-def _operators(subject: Subject) -> WorkerResult:
-    from pytest_hwperf.core.errors import MeasurementError
-
-    found, reasons = None, {"operators": "its runtime shows no operators"}
-    if subject.profile is not None:
-        try:
-            found, reasons = subject.profile(), {}
-        except MeasurementError as error:
-            reasons = {"operators": str(error)}
-    return WorkerResult(values={}, reasons=reasons, notes=[], runs=[], operators=found)
 
 
 def _disable_memray(config: pytest.Config) -> None:

@@ -1,12 +1,15 @@
-"""`hwperf report --from loadgen:DIR`: the logs of MLPerf LoadGen as a report of this package."""
+"""`hwperf report`: a written report in other forms, and the logs of MLPerf LoadGen as a report of this package."""
 
 import json
 from pathlib import Path
 
 import pytest
+from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.report import INVALID, OK
+from pytest_hwperf.reports import annotations, json_file, markdown
+from pytest_hwperf.reports.html import assets, page
 
 SUMMARY = """\
 Scenario : SingleStream
@@ -61,3 +64,58 @@ def test_a_run_that_loadgen_calls_invalid_is_no_success(logs: Path, capsys: pyte
 def test_anything_else_is_a_usage_error(origin: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert USAGE == main(["report", f"--from={origin}"])
     assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    path = tmp_path / "report.json"
+    path.write_bytes(json_file.render(fake.report()))
+    return path
+
+
+def test_a_written_report_is_shown_again(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert OK == main(["report", str(written)])
+    assert "comparisons: 1 regressed, 1 improved, 1 equivalent, " in capsys.readouterr().out
+
+
+def test_a_written_report_is_rendered_as_it_was(written: Path) -> None:
+    summary, again = written.with_name("summary.md"), written.with_name("again.json")
+
+    assert OK == main(["report", str(written), f"--markdown={summary}", f"--json={again}"])
+    assert summary.read_bytes() == markdown.render(fake.report())
+    assert again.read_bytes() == written.read_bytes()
+
+
+def test_annotations_are_all_that_is_printed(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert OK == main(["report", str(written), "--annotations"])
+    assert capsys.readouterr().out.splitlines() == list(annotations.lines_of(fake.report()))
+
+
+def test_loadgen_has_annotations_too(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert OK == main(["report", f"--from=loadgen:{logs}", "--annotations"])
+    assert capsys.readouterr().out == ("::notice title=Performance::1 test measured, with nothing to judge them by\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["report.json", "--from=loadgen:x"]])
+def test_one_of_a_report_and_another_program_is_given(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert USAGE == main(["report", *arguments])
+    assert "give either REPORT.json, a file of pytest --hwperf-json, or --from=loadgen:DIR" in capsys.readouterr().err
+
+
+def test_what_cannot_be_written_is_said_first(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert USAGE == main(["report", str(written), f"--markdown={written}/x.md"])
+    assert "--markdown=" in capsys.readouterr().err
+
+
+def test_a_report_is_written_as_html(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that is missing is named before the report is read."""
+    pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
+    written, shown = tmp_path / "report.json", tmp_path / "report.html"
+    written.write_bytes(json_file.render(fake.report()))
+    monkeypatch.setattr(assets, "plotly", lambda: assets.pack("placeholder"))
+    monkeypatch.setattr(page, "plotly", assets.plotly)
+
+    assert OK == main(["report", str(written), f"--html={shown}"])
+    assert shown.read_bytes() == page.render(fake.report())
+    monkeypatch.setattr(assets, "find_spec", lambda _: None)
+    assert USAGE == main(["report", "none.json", f"--html={shown}"])

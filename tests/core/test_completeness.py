@@ -8,7 +8,6 @@ from fakes.gates import build, hypothesis
 from pytest_hwperf.core.completeness import (
     Completeness,
     completeness,
-    reasons,
     rounded_up,
     seconds_needed,
     seconds_needed_from_rehearsal,
@@ -16,7 +15,7 @@ from pytest_hwperf.core.completeness import (
 from pytest_hwperf.core.evidence import Evidence
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.core.statements import reasons, state
 
 LATE = state("out of time", limit=120)
 

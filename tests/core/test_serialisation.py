@@ -17,7 +17,7 @@ from fakes import records as fake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_hwperf.core import evidence, records, report
+from pytest_hwperf.core import evidence, movers, records, report
 from pytest_hwperf.core.errors import SerialisationError
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.serialisation import from_file, from_json, to_json
@@ -26,7 +26,7 @@ from pytest_hwperf.core.structs import LARGEST, Record
 RECORDS = sorted(
     {
         value
-        for module in (records, evidence, report)
+        for module in (records, evidence, movers, report)
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, Record) and value is not Record
     },

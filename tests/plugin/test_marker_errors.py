@@ -161,6 +161,7 @@ def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, mar
         (["--hwperf-json=test_it.py"], "--hwperf-json='test_it.py' looks like a test"),
         (["--hwperf-artifacts=a.txt"], "'a.txt' is a file; give a folder"),
         (["--hwperf-json=folder"], "'folder' is a folder; give a file"),
+        (["--hwperf-markdown=folder"], "--hwperf-markdown='folder' is a folder; give a file"),
         ([f"--hwperf-json={'x' * 300}"], f"--hwperf-json='{'x' * 100}'… (300 characters): File name too long; give an"),
         ([f"--hwperf-artifacts={'x' * 300}"], "(300 characters): File name too long; give another path"),
         ([f"--hwperf-store={'x' * 300}", "--hwperf-compare"], "names no folder (File name too long): choose another"),

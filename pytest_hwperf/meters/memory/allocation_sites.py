@@ -4,8 +4,6 @@ memray slows every allocation and takes memory itself: it runs in a process of i
 Source: memray's documentation, `FileReader.get_high_watermark_allocation_records`.
 """
 
-import sys
-import sysconfig
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -13,14 +11,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.host.worker_protocol import HeldMemory
+from pytest_hwperf.core.movers import HeldMemory
+from pytest_hwperf.host.source_files import is_own, relative
 
 StackFrame = tuple[str, str, int]  # function, file, line
 
-_MOST_SITES = 5
-_LEAST_SHARE = 0.01  # of all that is held: less explains nothing
-_INTERPRETER = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))  # may lie within the root
-_OWN = str(Path(__file__).parents[2])  # this package
+MISSING = "pip install 'pytest-hwperf[memray]' and the lines that hold this memory are named here"
+
+_MOST_SITES = 50
+_LEAST_SHARE = 0.001  # of all that is held: less explains nothing
 
 
 class AllocationSite(NamedTuple):
@@ -30,10 +29,11 @@ class AllocationSite(NamedTuple):
     file: str  # relative to the tests' root where it lies there, else to where it was imported from
     line: int
     called_at: str  # FILE:LINE of the tests' own code that called it, "" where it is the same or none
+    caller: str = ""  # the function that stands there
 
 
 def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) -> list[HeldMemory]:
-    """Run `work` under memray; return up to five sites that hold most at the peak, the largest first.
+    """Run `work` under memray; return up to fifty sites that hold most at the peak, the largest first.
 
     Args:
         work: allocates.
@@ -41,10 +41,12 @@ def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) ->
         record: a file that does not exist yet, for memray.
 
     Raises:
-        MeasurementError: memray watches this process already.
+        MeasurementError: memray is not installed, or watches this process already.
     """
-    import memray
-
+    try:
+        import memray
+    except ImportError as error:
+        raise MeasurementError(MISSING) from error
     with ExitStack() as stack:
         try:
             stack.enter_context(memray.Tracker(record))
@@ -70,24 +72,7 @@ def allocation_site_of(frames: Sequence[StackFrame], root: Path) -> AllocationSi
     if not frames:
         return AllocationSite("", "", 0, "")
     function, file, line = frames[0]
-    own = next((one for one in frames if _is_own(one[1], root)), None)
-    called_at = f"{_relative(own[1], root)}:{own[2]}" if own and own != frames[0] else ""
-    return AllocationSite(function, _relative(file, root), line, called_at)
-
-
-def _is_own(file: str, root: Path) -> bool:
-    path = Path(file)
-    if not path.is_relative_to(root) or path.is_relative_to(_OWN):
-        return False
-    installed = {"site-packages", "dist-packages"}.intersection(path.parts)
-    return not installed and not any(path.is_relative_to(folder) for folder in _INTERPRETER)
-
-
-def _relative(file: str, root: Path) -> str:
-    path = Path(file)
-    for folder in (root, *sorted(map(Path, filter(None, sys.path)), key=lambda one: -len(one.parts))):
-        if "site-packages" in path.parts and folder == root:
-            continue  # an environment inside the root: the module's own name says more
-        if path.is_relative_to(folder):
-            return path.relative_to(folder).as_posix()
-    return file
+    own = next((one for one in frames if is_own(one[1], root)), None)
+    if own is None or own == frames[0]:
+        return AllocationSite(function, relative(file, root), line, "")
+    return AllocationSite(function, relative(file, root), line, f"{relative(own[1], root)}:{own[2]}", own[0])

@@ -1,0 +1,116 @@
+"""Movers: the functions, operators and lines of code whose part of a change is known."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Literal
+
+from pytest_hwperf.core.structs import Count, Number, Record, Size
+from pytest_hwperf.core.units import relative
+
+MoverKind = Literal["function", "operator", "allocation"]
+
+
+class Mover(Record, frozen=True, kw_only=True):
+    """One function, operator or allocating function, and how much more or less of a call it takes in the candidate."""
+
+    kind: MoverKind
+    name: str  # qualified name of the function; of an operator its kind, with the node where there is one
+    where: str  # FILE:LINE where it begins, in the candidate if it is there, relative to its tree; "" of operators
+    within: str = ""  # "name (FILE:LINE)" of the library's function that most of it is spent in; "" where there is none
+    baseline: Size  # of a call, in s or B; mean of the repeats; 0 where it is never called
+    candidate: Size
+    low: Number  # least that any two repeats of the sides are apart (candidate - baseline), in s or B
+    high: Number  # most
+    share: Number  # of the change; below 0 where it moved against the change, above 1 where others did
+    baseline_calls: Size | None = None  # how often it is called in a call of the test; None where it was not counted
+    candidate_calls: Size | None = None
+
+    @property
+    def moved(self) -> float:
+        """Candidate minus baseline, in s or B of a call."""
+        return self.candidate - self.baseline
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Least and most that its share of the change is between two repeats, in this order."""
+        if not self.moved:  # of a report from elsewhere: what has not moved is no mover
+            return self.share, self.share
+        return relative(self.share * self.low, self.moved), relative(self.share * self.high, self.moved)
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it has moved beyond the spread of its repeats."""
+        return is_clear(self.low, self.high)
+
+
+def is_clear(low: float, high: float) -> bool:
+    """Whether a difference is clear of its spread, `low` to `high`: farther from 0 than half of it.
+
+    All repeats of one side are then above all of the other, by more than they differ among themselves on average.
+    """
+    return max(low, -high) > (high - low) / 2
+
+
+def mover_between(
+    kind: MoverKind,
+    named: tuple[str, str, str],
+    sides: tuple[Sequence[float], Sequence[float]],
+    change: float,
+    calls: tuple[float | None, float | None] = (None, None),
+) -> Mover:
+    """Make a mover from the repeats of both sides.
+
+    Args:
+        kind: of the profile.
+        named: its name, where it is, and within what most of it is spent.
+        sides: what it takes in each repeat of the baseline and of the candidate, in s or B.
+        change: that it is a share of, not 0.
+        calls: how often each side calls it in a call of the test.
+    """
+    before, after = fmean(sides[0]), fmean(sides[1])
+    return Mover(
+        kind=kind,
+        name=named[0],
+        where=named[1],
+        within=named[2],
+        baseline=before,
+        candidate=after,
+        low=min(sides[1]) - max(sides[0]),
+        high=max(sides[1]) - min(sides[0]),
+        share=relative(after - before, change),
+        baseline_calls=calls[0],
+        candidate_calls=calls[1],
+    )
+
+
+class SampledFunction(Record, frozen=True, kw_only=True):
+    """What is known of one function beside its time."""
+
+    line: Count  # on which it begins
+    own: bool = True  # whether it is the user's own code, and not a library's or Python's
+    calls: Size | None = None  # in a call of the test; None where they were not counted
+
+
+class SampledCalls(Record, frozen=True, kw_only=True):
+    """What a statistical profiler shows of the calls of one fresh process."""
+
+    source: str  # "pyinstrument 5.1.3, 0.5 ms interval"
+    # Frames from the measured callable inwards, joined by ";", each "qualified name (file)" → s of a call under the
+    # profiler, without what was called from there.
+    stacks: Mapping[str, Size]
+    functions: Mapping[str, SampledFunction]  # by frame
+    call_s: Size  # mean of a call under the profiler
+    plain_s: Size  # and of one without it, in the same process
+    samples: Count
+
+
+class HeldMemory(Record, frozen=True, kw_only=True):
+    """What a line of Python held when the process held most."""
+
+    function: str  # "" where no Python was running
+    file: str  # relative to the tests' root where it lies there, else to where it was imported from
+    line: Count
+    called_at: str  # FILE:LINE of the tests' own code that led there, "" where it is the same or none
+    caller: str = ""  # function of the tests' own code that stands there
+    size: Count  # B
+    allocations: Count

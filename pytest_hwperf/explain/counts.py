@@ -1,0 +1,41 @@
+"""How often each function of Python is called: counted in calls of their own, which are not timed.
+
+Source: Python's documentation, `sys.setprofile`.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from types import CodeType, FrameType
+
+from pytest_hwperf.explain.frames import Function
+
+_RESUMED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR  # each of their items looks like a call
+
+
+def count_functions(work: Callable[[], object], calls: int) -> dict[Function, float | None]:
+    """Return how often each function is called in one call, by their qualified names; None where it cannot be told.
+
+    Args:
+        work: makes the calls, in this thread.
+        calls: that it makes.
+    """
+    seen = Counter[CodeType]()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            seen[frame.f_code] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return {
+        Function(code.co_qualname, code.co_filename, code.co_firstlineno): None
+        if code.co_flags & _RESUMED
+        else count / calls
+        for code, count in seen.items()
+    }

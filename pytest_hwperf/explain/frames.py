@@ -1,0 +1,88 @@
+"""Frames of Python as both sides name them: a qualified name and a file, whatever the line and the folder."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.host.source_files import is_of_this_package, is_own, relative
+
+_LONGEST_NAME = 200  # characters
+_DEEPEST = 100  # frames that are kept of a stack, the outermost
+# Comprehensions are frames of their own in some versions of Python only.
+_WITHIN = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
+_AROUND = {"_pytest", "pluggy"}  # packages that call what is measured
+_is_of_this_package = cache(is_of_this_package)
+
+
+class Function(NamedTuple):
+    """A function, as an interpreter tells it."""
+
+    name: str
+    file: str  # "" of what is not written in Python
+    line: int  # on which it begins
+
+
+class FrameNames:
+    """Names of frames in one tree: `Model.predict (src/model.py)`."""
+
+    def __init__(self, root: Path) -> None:
+        """Name files relative to `root`, that of the tests."""
+        self._qualified: dict[tuple[str, int], str] = {}
+        self.lines: dict[str, int] = {}  # frame → line on which its function begins
+        self.own: set[str] = set()  # frames of the user's own code
+        self._is_own = cache(lambda file: is_own(file, root))
+        self._relative = cache(lambda file: relative(file, root))
+
+    def learn(self, function: Function) -> None:
+        """Note the qualified name of what begins on a line: samples hold only the last part of it."""
+        self._qualified[function.file, function.line] = function.name
+
+    def frame(self, function: Function) -> str:
+        """Return the name of a frame; no character of it separates frames."""
+        name = self._qualified.get((function.file, function.line), function.name)
+        file = self._relative(function.file) if function.file else "not Python"
+        shown = visible(f"{name[:_LONGEST_NAME]} ({file[-_LONGEST_NAME:]})").replace(";", ",")
+        self.lines.setdefault(shown, function.line)
+        if function.file and self._is_own(function.file):
+            self.own.add(shown)
+        return shown
+
+    def path(self, stack: Sequence[Function]) -> tuple[str, ...]:
+        """Return the frames of a stack from the measured callable inwards: none of this package and of pytest.
+
+        What is not written in Python counts to the function that calls it, and a function that calls itself once.
+        """
+        named: list[str] = []
+        for function in _measured(stack):
+            if named and _is_within(function):
+                continue
+            frame = self.frame(function)
+            if not named or named[-1] != frame:
+                named.append(frame)
+        return tuple(named[:_DEEPEST])
+
+
+def is_measured(function: Function) -> bool:
+    """Whether a function is part of what is measured, as far as its file tells: a frame, and not part of one."""
+    return not (_is_within(function) or _is_of_this_package(function.file) or _leads(function))
+
+
+def _measured(stack: Sequence[Function]) -> Iterator[Function]:
+    """Yield the frames below the last one of this package, without those that only lead to the call."""
+    own = max((place for place, one in enumerate(stack) if one.file and _is_of_this_package(one.file)), default=None)
+    leading = True
+    for function in stack[own + 1 :] if own is not None else ():
+        leading = leading and _leads(function)
+        if not leading:
+            yield function
+
+
+def _is_within(function: Function) -> bool:
+    """Whether a frame counts to the one that it is called from."""
+    return not function.file or function.name.rpartition(".")[2] in _WITHIN
+
+
+def _leads(function: Function) -> bool:
+    return not _AROUND.isdisjoint(Path(function.file).parts)

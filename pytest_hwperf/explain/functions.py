@@ -1,0 +1,118 @@
+"""Where the time of a call goes in functions of Python: pyinstrument samples the stack while calls are made.
+
+The sampler slows each call of a function and each sample. It runs in a process of its own, never where time is taken,
+and the same calls are timed without it there, so that its cost is known.
+Source: pyinstrument's documentation, "How it works".
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from time import perf_counter_ns
+
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.movers import SampledCalls, SampledFunction
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.explain.counts import count_functions
+from pytest_hwperf.explain.frames import FrameNames, Function, is_measured
+
+MISSING = "pip install 'pytest-hwperf[explain]' and the functions that made it slower are named here"
+
+_INTERVAL_S = 0.0005
+_BLOCK_NS = 50_000_000
+_COUNTED = 2  # calls in which functions are counted
+_PLAIN = 0.2  # of the time: in which calls are made without the profiler
+_LEAST_SHARE = 0.0005  # of a call: about one sample; less counts to the frame that it is in
+_MOST_FUNCTIONS = 2000
+
+Batch = Callable[[int], int]  # makes that many calls; returns the ns of all
+
+
+def sample_functions(batch: Batch, root: Path, seconds: float) -> SampledCalls:
+    """Profile calls for some seconds, after they were counted and timed without a profiler.
+
+    Args:
+        batch: makes calls, in this thread.
+        root: of the tests.
+        seconds: of both, beside what is under way when they are over.
+
+    Raises:
+        MeasurementError: pyinstrument is not installed, another profiler watches this thread, or no function was seen.
+    """
+    try:
+        from pyinstrument import Profiler, __version__
+    except ImportError as error:
+        raise MeasurementError(MISSING) from error
+    if sys.getprofile() is not None:
+        raise MeasurementError(f"another profiler watches the process: {sys.getprofile()!r}")
+    names = FrameNames(root)
+    counted = count_functions(lambda: batch(_COUNTED), _COUNTED)
+    for one in counted:
+        names.learn(one)
+    plain_ns, size = _timed(batch, seconds * _PLAIN, 1)
+    profiler = Profiler(interval=_INTERVAL_S, async_mode="disabled")
+    profiler.start()
+    try:
+        call_ns, _ = _timed(batch, seconds, size)
+    finally:
+        session = profiler.stop()
+    stacks = _stacks(session.frame_records, names)
+    total = sum(stacks.values())
+    if not total:
+        raise MeasurementError(str(state("not sampled")))
+    kept = folded(stacks, _LEAST_SHARE * total)
+    return SampledCalls(
+        source=f"pyinstrument {__version__}, {_INTERVAL_S * 1000:g} ms interval",
+        stacks={";".join(path): taken / total * call_ns * 1e-9 for path, taken in kept.items()},
+        functions=_functions(names, counted),
+        call_s=call_ns * 1e-9,
+        plain_s=plain_ns * 1e-9,
+        samples=session.sample_count,
+    )
+
+
+def _timed(batch: Batch, seconds: float, size: int) -> tuple[float, int]:
+    """Make blocks of calls for some seconds, longer ones while they are short; return the ns of a call, and a block."""
+    began, taken, calls = perf_counter_ns(), 0, 0
+    while not calls or perf_counter_ns() - began < seconds * 1e9:
+        spent = batch(size)
+        taken, calls = taken + spent, calls + size
+        if spent < _BLOCK_NS / 2:
+            size *= 2
+    return taken / calls, size
+
+
+def _stacks(records: Iterable[tuple[list[str], float]], names: FrameNames) -> dict[tuple[str, ...], float]:
+    found: dict[tuple[str, ...], float] = {}
+    for stack, seconds in records:
+        path = names.path([function for text in stack if (function := _function(text))])
+        if path:
+            found[path] = found.get(path, 0.0) + seconds
+    return found
+
+
+def _function(identifier: str) -> Function | None:
+    """Read how pyinstrument names a function: name, file and line, and attributes behind them; None of a thread."""
+    name, file, line = identifier.partition("\x01")[0].split("\x00")
+    if file == "<thread>":
+        return None
+    return Function(name, "" if file == "<built-in>" else file, int(line))
+
+
+def folded(stacks: Mapping[tuple[str, ...], float], least: float) -> dict[tuple[str, ...], float]:
+    """Return stacks of which those that hold less than `least` count to the frame that they are in."""
+    kept = dict(stacks)
+    for depth in range(max(map(len, stacks), default=0), 1, -1):
+        for path in [path for path in kept if len(path) == depth and kept[path] < least]:
+            kept[path[:-1]] = kept.get(path[:-1], 0.0) + kept.pop(path)
+    return kept
+
+
+def _functions(names: FrameNames, counted: Mapping[Function, float | None]) -> dict[str, SampledFunction]:
+    """Return what is known of each function that was sampled or counted."""
+    calls = {names.frame(one): count for one, count in counted.items() if is_measured(one)}
+    return {
+        frame: SampledFunction(line=line, own=frame in names.own, calls=calls.get(frame))
+        for frame, line in islice(names.lines.items(), _MOST_FUNCTIONS)
+    }

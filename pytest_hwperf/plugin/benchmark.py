@@ -1,0 +1,197 @@
+"""The object that the fixture `benchmark` gives: the interface of pytest-benchmark on the fixture `hwperf`."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+import pytest
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.records import Run, Sample, replace
+from pytest_hwperf.measure.rounds import Arguments, Rounds
+from pytest_hwperf.plugin.benchmark_stats import Metadata
+from pytest_hwperf.plugin.hwperf import Hwperf
+from pytest_hwperf.plugin.session import BODY_ENDED, session_of, test_of
+
+GROUP, EXTRA_INFO = "benchmark_group", "benchmark_extra_info"  # in the context of a run; the latter as JSON
+
+
+class Benchmark:
+    """Measures one call of a test; the verdicts follow when the test's body has passed."""
+
+    def __init__(
+        self,
+        item: pytest.Item,
+        hwperf: Hwperf,
+        *,
+        group: str | None,
+        max_time_s: float,
+        disable_gc: bool,
+        idle: Sequence[str],
+    ) -> None:
+        """Measure for the test `item`.
+
+        Args:
+            item: the test.
+            hwperf: its fixture.
+            group: of the marker, which the body may change.
+            max_time_s: of the marker, 0.0 without.
+            disable_gc: of the marker.
+            idle: keywords of the marker that mean nothing here.
+        """
+        callspec = getattr(item, "callspec", None)
+        self.name, self.fullname, self.group = item.name, item.nodeid, group
+        self.param = callspec.id if callspec else None
+        self.params = callspec.params if callspec else None
+        self.extra_info: dict[str, Any] = {}
+        self.disabled = session_of(item.config).settings.disable
+        self._item, self._hwperf, self._idle = item, hwperf, idle
+        self._run: Run | None = None
+        test_of(item).max_time_s = max_time_s
+        test_of(item).gc = "off" if disable_gc else ""
+        item.stash[_BENCHMARK] = self
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is measured; else the function is called once."""
+        return not self.disabled
+
+    @property
+    def stats(self) -> Metadata | None:
+        """Statistics of the calls; None before the measurement, and where nothing is measured.
+
+        In a process of a pair, which has the time of its first call only, the body ends here.
+        """
+        if self._run is None or self.disabled:
+            return None
+        if session_of(self._item.config).mode.takes_turns:
+            pytest.skip(BODY_ENDED)
+        latency = self._run.sample("latency")
+        return None if latency is None else Metadata(self, latency.values)
+
+    def __call__(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Measure `function(*args, **kwargs)`; return the value of its first call. Usable as a decorator too.
+
+        Raises:
+            UsageProblem: the fixture was used already, or `function` cannot be called.
+        """
+        __tracebackhide__ = True
+        self._check(function)
+        self._run = self._hwperf(partial(function, *args, **kwargs) if args or kwargs else function)
+        return self._run.result
+
+    def pedantic(  # noqa: PLR0913, PLR0917 - the interface of pytest-benchmark
+        self,
+        target: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        setup: Callable[[], Any] | None = None,
+        teardown: Callable[..., Any] | None = None,
+        rounds: int = 1,
+        warmup_rounds: int = 0,
+        iterations: int = 1,
+    ) -> Any:
+        """Measure exactly so many rounds of so many calls; return the value of the first call.
+
+        In the pairs of a gate as many calls are made as the comparison takes, each with its setup and teardown, and the
+        body of the test ends there with them.
+
+        Args:
+            target: what is measured.
+            args: positional arguments of it.
+            kwargs: keyword arguments of it.
+            setup: called before every round; may return (args, kwargs) of its calls.
+            teardown: called after every round, with the same arguments.
+            rounds: measured.
+            warmup_rounds: before them.
+            iterations: calls of a round, which share one value.
+
+        Raises:
+            ValueError: a number that is none, or iterations with a setup.
+            TypeError: arguments, and a setup that returns some.
+            UsageProblem: the fixture was used already, or `target` cannot be called.
+        """
+        __tracebackhide__ = True
+        for name, number in (("iterations", iterations), ("rounds", rounds)):
+            _check_number(name, number, 1)
+        _check_number("warmup_rounds", warmup_rounds, 0)
+        if iterations > 1 and setup is not None:
+            raise ValueError(f"pedantic(iterations={iterations}, setup=…): a setup prepares one call: iterations=1")
+        self._check(target)
+        asked = Rounds(
+            prepare=partial(_arguments, tuple(args), dict(kwargs or {}), setup),
+            teardown=teardown,
+            interrupts=setup is not None or teardown is not None,
+            rounds=rounds,
+            warmup_rounds=warmup_rounds,
+            iterations=iterations,
+        )
+        self._run = self._hwperf.in_rounds(target, asked)
+        if session_of(self._item.config).mode.takes_turns:
+            pytest.skip(BODY_ENDED)
+        return self._run.result
+
+    def weave(self, target: object, **kwargs: object) -> NoReturn:
+        """Refuse to weave.
+
+        Raises:
+            UsageProblem: always.
+        """
+        del kwargs
+        raise UsageProblem(
+            f"benchmark.weave({target!r}): nothing is woven into other code here: call benchmark(function, ...) with "
+            "the function itself"
+        )
+
+    patch = weave
+
+    def finish(self) -> None:
+        """Add group, extra information and what has no meaning here to the run of the test."""
+        runs = test_of(self._item).runs
+        for position, run in enumerate(runs):
+            if self._run is not None and run.label == self._run.label:
+                runs[position] = self._described(run)
+
+    def _described(self, run: Run) -> Run:
+        said = {} if self.group is None else {GROUP: str(self.group)}
+        if self.extra_info:
+            said[EXTRA_INFO] = json.dumps(self.extra_info, default=str)
+        samples = tuple(map(self._noted, run.samples)) if self._idle else run.samples
+        return replace(run, context={**run.context, **said}, samples=samples)
+
+    def _noted(self, sample: Sample) -> Sample:
+        if sample.metric != "latency":
+            return sample
+        note = f"no effect here: {', '.join(self._idle)} of the marker benchmark"
+        return replace(sample, warnings=(*sample.warnings, note))
+
+    def _check(self, target: object) -> None:
+        if self._run is not None:
+            raise UsageProblem("the fixture benchmark measures one call of a test: make a test of each, or use hwperf")
+        if not callable(target):
+            raise UsageProblem(f"benchmark({target!r}): give a function and its arguments, not what it returns")
+
+
+_BENCHMARK: pytest.StashKey[Benchmark] = pytest.StashKey()
+
+
+def benchmark_of(item: pytest.Item) -> Benchmark | None:
+    """Return what the fixture gave to a test; None where it was not asked for."""
+    return item.stash.get(_BENCHMARK, None)
+
+
+def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any], setup: Callable[[], Any] | None) -> Arguments:
+    """Return the arguments of a round: those that were given, or those of its setup."""
+    found = setup() if setup is not None else None
+    if not found:
+        return args, kwargs
+    if args or kwargs:
+        raise TypeError("pedantic(args=…, kwargs=…): the setup returns arguments too; give them in one place")
+    positional, named = found
+    return positional, named
+
+
+def _check_number(name: str, given: object, least: int) -> None:
+    if isinstance(given, bool) or not isinstance(given, int) or given < least:
+        raise ValueError(f"pedantic({name}={given!r}): a whole number from {least} on")

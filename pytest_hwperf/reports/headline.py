@@ -1,0 +1,147 @@
+"""The headline of a report: one sentence that a manager understands, made of verdicts and never of means."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal
+
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.records import Budget, Comparison
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.statements import reasons
+from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.units import counted
+
+State = Literal["bad", "doubtful", "good", "plain"]
+
+_NOT_MADE = ("no baseline", "not comparable")
+_LONGEST_REASON = 300  # characters of why nothing was compared
+
+
+class Headline(Record, frozen=True, kw_only=True):
+    """What became of a run."""
+
+    sentence: str  # without a full stop
+    state: State  # "bad": something fails; "doubtful": something is open; "plain": nothing was to be judged
+
+
+def headline_of(report: Report) -> Headline:
+    """Say in one sentence what became of a run.
+
+    Regressions and what was compared are counted in tests; everything else in verdicts, of which a test has several.
+    """
+    if not report.judgements:
+        return Headline(sentence="Nothing was measured", state="doubtful" if report.partial else "plain")
+    found = _Outcomes(
+        comparisons=Counter(one.outcome for judgement in report.judgements for one in judgement.comparisons),
+        budgets=Counter(
+            verdict.outcome
+            for judgement in report.judgements
+            for verdict in judgement.verdicts
+            if isinstance(verdict.subject, Budget)
+        ),
+    )
+    parts = [*_compared(report, found), *_budgets(found), *_open(report, found)]
+    if not found.comparisons and not found.budgets:
+        measured = counted(len({judgement.run.test for judgement in report.judgements}), "test")
+        parts = [f"{measured} measured, with nothing to judge them by", *parts]
+    return Headline(sentence="; ".join(parts), state=_state(report, found))
+
+
+def false_alarms(report: Report) -> str:
+    """Write `at most 1 % false alarms per build`, as the comparisons promise; "" where none promises anything."""
+    made = [one for judgement in report.judgements for one in judgement.comparisons if one.outcome not in _NOT_MADE]
+    rates = {one.promise.numbers["alpha"] for one in made if one.promise and "alpha" in one.promise.numbers}
+    rates |= {100 * gate.evidence.alpha for gate in report.gates if made}
+    unknown = any(one.method is not None and one.method.kind.startswith("historical") for one in made)
+    if not rates:
+        return "false-alarm rate not guaranteed" if unknown else ""
+    of = f"in each of {len(report.gates)} comparisons in pairs" if len(report.gates) > 1 else "per build"
+    besides = ", not guaranteed for stored timings" if unknown else ""
+    return f"at most {max(rates):.6g} % false alarms {of}{besides}"
+
+
+class _Outcomes(Record, frozen=True, kw_only=True):
+    """How often each outcome occurs."""
+
+    comparisons: Mapping[str, int]
+    budgets: Mapping[str, int]
+
+    @property
+    def unmade(self) -> int:
+        """Comparisons that could not be made."""
+        return sum(self.comparisons.get(outcome, 0) for outcome in _NOT_MADE)
+
+    @property
+    def undecided(self) -> int:
+        """Budgets and comparisons."""
+        return self.budgets.get("inconclusive", 0) + self.comparisons.get("inconclusive", 0)
+
+
+def _compared(report: Report, found: _Outcomes) -> Iterator[str]:
+    """Yield what the comparisons say."""
+    if not found.comparisons:
+        return
+    tests = _tests(report, lambda one: one.outcome not in _NOT_MADE)
+    rate = false_alarms(report)
+    promised = f" ({rate})" if rate else ""
+    if regressed := _tests(report, lambda one: one.outcome == "regressed"):
+        yield f"{len(regressed)} of {counted(len(tests), 'test')} regressed{promised}"
+    elif not tests:
+        yield f"Nothing was compared: {_why(report)}"
+    elif found.comparisons.get("equivalent", 0) + found.comparisons.get("improved", 0):
+        said = [f"{found.comparisons[word]} {word}" for word in ("equivalent", "improved") if word in found.comparisons]
+        yield f"No regression found in {counted(len(tests), 'test')}: {', '.join(said)}{promised}"
+    else:
+        yield f"Nothing was decided in {counted(len(tests), 'test')}"
+
+
+def _budgets(found: _Outcomes) -> Iterator[str]:
+    """Yield how many budgets were missed; where none was, how many are kept."""
+    missed, kept = found.budgets.get("failed", 0), found.budgets.get("passed", 0)
+    if missed:
+        yield f"{missed} of {counted(sum(found.budgets.values()), 'budget')} missed"
+    elif kept:
+        whole = kept == sum(found.budgets.values())
+        yield f"{counted(kept, 'budget')} kept" if whole else f"{kept} of {sum(found.budgets.values())} budgets kept"
+
+
+def _open(report: Report, found: _Outcomes) -> Iterator[str]:
+    """Yield what was left open, and why not everything is there."""
+    if found.undecided:
+        yield f"{found.undecided} undecided"
+    if found.comparisons.get("regressed") and (improved := found.comparisons.get("improved")):
+        yield f"{improved} improved"
+    if unmeasured := found.budgets.get("unmeasured"):
+        yield f"{counted(unmeasured, 'budget')} unmeasured"
+    if found.unmade and found.unmade < sum(found.comparisons.values()):
+        yield f"{counted(found.unmade, 'comparison')} not made"
+    if any(gate.evidence.stopped is not None for gate in report.gates):
+        yield "the pairs ended early"
+    if report.partial:
+        yield "interrupted, so that tests are missing"
+
+
+def _tests(report: Report, wanted: Callable[[Comparison], bool]) -> set[str]:
+    """Return the ids of tests of which some comparison is wanted."""
+    return {judgement.run.test for judgement in report.judgements if any(map(wanted, judgement.comparisons))}
+
+
+def _why(report: Report) -> str:
+    """Say why nothing was compared: the most frequent reasons, with the number of tests of each."""
+    found = {
+        (judgement.run.test, one.reason or one.outcome)
+        for judgement in report.judgements
+        for one in judgement.comparisons
+    }
+    said = visible(reasons([why for _, why in sorted(found)]))
+    return said if len(said) <= _LONGEST_REASON else f"{said[:_LONGEST_REASON]}…"
+
+
+def _state(report: Report, found: _Outcomes) -> State:
+    if any(judgement.fails for judgement in report.judgements):
+        return "bad"
+    if found.undecided or found.unmade or found.budgets.get("unmeasured") or report.partial:
+        return "doubtful"
+    if any(gate.evidence.stopped is not None for gate in report.gates):
+        return "doubtful"
+    return "good" if found.comparisons or found.budgets else "plain"

@@ -1,0 +1,129 @@
+"""Calls that are counted and sampled: every sample of a real sampler, and what becomes of small ones."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes.clocks import HandClock
+
+from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.explain.counts import count_functions
+from pytest_hwperf.explain.functions import MISSING, folded, sample_functions
+from pytest_hwperf.measure.stream import Stream
+
+FILE = Path(__file__)
+CALL_NS = 1_000_000
+
+
+def inner() -> None:
+    """Do nothing."""
+
+
+def items() -> Iterator[int]:
+    yield from range(3)
+
+
+class Model:
+    def predict(self) -> None:
+        inner()
+        inner()
+        list(items())
+
+
+def test_functions_are_counted_by_their_qualified_names() -> None:
+    """A generator begins again with each of its items, so that its calls are not known."""
+    stream = Stream(Model().predict, None)
+    found = count_functions(lambda: stream.batch(2, lambda: 0), 2)
+    counts = {one.name: count for one, count in found.items() if one.file == __file__ and "lambda" not in one.name}
+
+    assert {"Model.predict": 1.0, "inner": 2.0, "items": None} == counts
+    assert sys.getprofile() is None
+
+
+class Sampler:
+    """Stands for pyinstrument: nine of ten samples in `inner`, one in `predict`."""
+
+    def __init__(self, interval: float, async_mode: str) -> None:
+        assert (0.0005, "disabled") == (interval, async_mode)
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> Any:
+        own = f"_batch\x00{Path(sys.modules[Stream.__module__].__file__ or '')}\x009"
+        predict = f"predict\x00{FILE}\x00{Model.predict.__code__.co_firstlineno}\x01cModel\x01l3"
+        called = f"inner\x00{FILE}\x00{inner.__code__.co_firstlineno}"
+        stack = ["MainThread\x00<thread>\x0012", own, predict]
+        records = [(stack, 0.1), ([*stack, called], 0.6), ([*stack, called, "sleep\x00<built-in>\x000"], 0.3)]
+        return SimpleNamespace(frame_records=records, sample_count=10)
+
+
+def play(monkeypatch: pytest.MonkeyPatch, sampler: Any) -> None:
+    module = ModuleType("pyinstrument")
+    vars(module).update(Profiler=sampler, __version__="5")
+    monkeypatch.setitem(sys.modules, "pyinstrument", module)
+
+
+def test_a_profile_has_the_stacks_of_the_call_and_what_it_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls take 1 ms; blocks of them are doubled until they take 25 ms."""
+    play(monkeypatch, Sampler)
+    clock, made = HandClock(), list[int]()
+    monkeypatch.setattr("pytest_hwperf.explain.functions.perf_counter_ns", lambda: int(clock() * 1e9))
+    stream = Stream(Model().predict, None)
+
+    def batch(count: int) -> int:
+        made.append(count)
+        stream.batch(1, lambda: 0)
+        clock.pass_time(count * CALL_NS * 1e-9)
+        return count * CALL_NS
+
+    found = sample_functions(batch, FILE.parent, seconds=1.0)
+
+    file = FILE.name
+    assert {f"Model.predict ({file})": 1e-4, f"Model.predict ({file});inner ({file})": 9e-4} == pytest.approx(
+        dict(found.stacks)
+    )
+    assert 10 == found.samples
+    assert pytest.approx([1e-3, 1e-3]) == [found.call_s, found.plain_s]
+    assert "pyinstrument 5, 0.5 ms interval" == found.source
+    assert 1.0 == found.functions[f"inner ({file})"].calls  # two in the one call that both blocks of two have made
+    assert [2, 1, 2, 4, 8, 16, 32] == made[:7]
+    assert {32} == {*made[7:]}
+
+
+def test_without_the_profiler_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyinstrument", None)
+
+    with pytest.raises(MeasurementError) as caught:
+        sample_functions(lambda _: 0, FILE.parent, 1.0)
+
+    assert MISSING == str(caught.value)
+
+
+def test_a_call_without_any_function_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Blind(Sampler):
+        def stop(self) -> Any:
+            return SimpleNamespace(frame_records=[(["MainThread\x00<thread>\x0012"], 1.0)], sample_count=1)
+
+    play(monkeypatch, Blind)
+
+    with pytest.raises(MeasurementError, match="no call of a function was seen"):
+        sample_functions(lambda _: 10**10, FILE.parent, 0.0)
+
+
+def test_two_profilers_do_not_share_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    play(monkeypatch, Sampler)
+    monkeypatch.setattr(sys, "getprofile", lambda: "another")
+
+    with pytest.raises(MeasurementError, match="another profiler watches the process"):
+        sample_functions(lambda _: 0, FILE.parent, 1.0)
+
+
+def test_small_stacks_count_to_the_frame_that_they_are_in() -> None:
+    """As often as it takes: what is left of a branch may be small too; the outermost stays."""
+    stacks = {("a",): 0.1, ("a", "b"): 5.0, ("a", "b", "c"): 0.4, ("a", "b", "c", "d"): 0.4, ("a", "e", "f"): 0.1}
+
+    assert {("a",): 0.2, ("a", "b"): 5.8} == pytest.approx(folded(stacks, 1.0))

@@ -1,0 +1,44 @@
+"""Profiles of functions that nothing has sampled: written as milliseconds of stacks, with a little spread."""
+
+from collections.abc import Mapping, Sequence
+
+from pytest_hwperf.core.movers import SampledCalls, SampledFunction
+
+_SPREAD = (0.99, 1.0, 1.01)  # of a part, from repeat to repeat
+
+
+def sampled(
+    milliseconds: Mapping[str, float], calls: Mapping[str, float | None] | None = None, *, file: str = "model.py"
+) -> SampledCalls:
+    """Write a profile; stacks are functions joined by `>`, all of one file unless they name another one."""
+    stacks = {";".join(_frame(name, file) for name in one.split(">")): ms * 1e-3 for one, ms in milliseconds.items()}
+    frames = dict.fromkeys(frame for stack in stacks for frame in stack.split(";"))
+    counts = {_frame(name, file): count for name, count in (calls or {}).items()}
+    return SampledCalls(
+        source="fake, 1 ms interval",
+        stacks=stacks,
+        functions={
+            one: SampledFunction(line=7, own="lib/" not in one, calls=counts.get(one)) for one in {**frames, **counts}
+        },
+        call_s=2 * sum(stacks.values()),
+        plain_s=sum(stacks.values()),
+        samples=1000,
+    )
+
+
+def repeats(
+    milliseconds: Mapping[str, float], calls: Mapping[str, float | None] | None = None, *, file: str = "model.py"
+) -> Sequence[SampledCalls]:
+    """Write three profiles that differ by 1 % in each part, each part in another way."""
+    return [
+        sampled(
+            {one: ms * _SPREAD[(place + repeat) % 3] for place, (one, ms) in enumerate(milliseconds.items())},
+            calls,
+            file=file,
+        )
+        for repeat in range(3)
+    ]
+
+
+def _frame(name: str, file: str) -> str:
+    return name if name.endswith(")") else f"{name} ({file})"

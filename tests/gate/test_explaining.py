@@ -1,0 +1,160 @@
+"""What fresh processes of both sides are asked to profile, in which order, and what becomes of the others."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+from fakes import gates
+from fakes.clocks import HandClock
+from fakes.profiles import sampled
+
+from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.evidence import Evidence, Explanation, FixedSample, PairedProfiles, Side
+from pytest_hwperf.core.hypotheses import SIDES
+from pytest_hwperf.core.movers import HeldMemory
+from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.gate.explaining import Explain, Explainer
+from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
+from pytest_hwperf.pairs.conductor import Progress
+
+PROCESS_S = 3.0
+
+
+class Processes:
+    """Profile `embed`, slower in the candidate, and take three seconds each."""
+
+    def __init__(self, clock: HandClock, broken: str = "") -> None:
+        self._clock = clock
+        self._broken = broken
+        self.asked = list[tuple[str, str, str]]()  # side, role, last letter of the test
+
+    def ask(self, task: WorkerTask, commands: Sequence[Command], *, until: float) -> list[WorkerResult]:
+        (command,) = commands
+        side = command.arguments[0]
+        self._clock.pass_time(PROCESS_S)
+        self.asked.append((side[0], task.role, task.node[-1]))
+        if self._broken == f"{side} crashes" or self._clock() > until:
+            raise WorkerError("a fresh process ended with code 1")
+        answer = WorkerResult(values={}, reasons={}, notes=[], runs=[])
+        if self._broken == f"{side} has none":
+            return [replace(answer, reasons={task.role: "it shows none"})]
+        large = side == "candidate"
+        if task.role == "sites":
+            size = 200_000_000 if large else 100_000_000
+            site = HeldMemory(function="load", file="m.py", line=3, called_at="", size=size, allocations=1)
+            return [replace(answer, sites=(site,))]
+        return [replace(answer, functions=sampled({"predict>embed": 3 if large else 1, "predict>score": 9}))]
+
+
+@pytest.fixture(scope="module")
+def evidence() -> Evidence:
+    """Two tests got slower, one did not; one takes more memory."""
+    larger = gates.hypothesis(3, gates.MEMORY)
+    memory = FixedSample(
+        hypothesis=larger,
+        per="fresh process",
+        baseline=array("d", [100e6 + n for n in range(12)]),
+        candidate=array("d", [200e6 + n for n in range(12)]),
+    )
+    return gates.build([0.3, 0.0, 0.3], Random(2), (memory,))
+
+
+def commands(node: str) -> Mapping[Side, Command]:
+    return {side: Command(arguments=[side, node], directory=Path(), environment={}) for side in SIDES}
+
+
+def explain(
+    monkeypatch: pytest.MonkeyPatch,
+    evidence: Evidence,
+    wanted: Explain = "auto",
+    *,
+    broken: str = "",
+    time_s: float = 600.0,
+    profiles: Sequence[PairedProfiles] = (),
+) -> tuple[list[Explanation], Processes, list[Progress]]:
+    clock, shown = HandClock(), list[Progress]()
+    processes = Processes(clock, broken)
+    monkeypatch.setattr("pytest_hwperf.gate.explaining.monotonic", clock)
+    monkeypatch.setattr("pytest_hwperf.gate.explaining.ask", processes.ask)
+    explainer = Explainer(commands=commands, until=clock() + time_s, wanted=wanted, progress=shown.append)
+    found = explainer.explanations(evidence, profiles)
+    assert explainer.seconds == pytest.approx(PROCESS_S * len(processes.asked))
+    return found, processes, shown
+
+
+def asked_tests(found: Sequence[Explanation]) -> set[str]:
+    return {one.measurement.test[-1] for one in found}
+
+
+@pytest.mark.parametrize(("wanted", "tests"), [("auto", "023"), ("always", "0123"), ("never", "")])
+def test_what_regressed_is_explained_and_on_demand_all_or_none(
+    monkeypatch: pytest.MonkeyPatch, evidence: Evidence, wanted: Explain, tests: str
+) -> None:
+    found, _, shown = explain(monkeypatch, evidence, wanted)
+
+    assert {*tests} == asked_tests(found)
+    assert [(number, len(tests)) for number in range(1, len(tests) + 1)] == [(one.pair, one.of) for one in shown]
+    assert all(not one.movers for one in found if one.measurement.test[-1] == "1")
+
+
+def test_both_sides_take_turns_three_times(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
+    found, processes, _ = explain(monkeypatch, evidence)
+    of_one = [side for side, role, test in processes.asked if test == "0"]
+
+    assert [*"bccbbc"] == of_one
+    assert {"functions": {"0", "2"}, "sites": {"3"}} == {
+        role: {test for _, other, test in processes.asked if other == role} for role in ("functions", "sites")
+    }
+    assert {("embed", 3), ("load", 3)} == {(one.movers[0].name, one.repeats) for one in found}
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ("baseline crashes", "what moved is not known: a fresh process ended with code 1 (baseline)"),
+        ("candidate has none", "what moved is not known: it shows none (candidate)"),
+    ],
+)
+def test_a_side_that_gives_no_profile_is_asked_once_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, evidence: Evidence, broken: str, why: str
+) -> None:
+    found, processes, _ = explain(monkeypatch, evidence, broken=broken)
+
+    assert {(why, ())} == {(str(one.withheld), one.movers) for one in found}
+    assert len(processes.asked) <= 2 * len(found)
+
+
+def test_no_process_is_started_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
+    found, processes, _ = explain(monkeypatch, evidence, time_s=6 * PROCESS_S)
+
+    assert (1, 6) == (len(found), len(processes.asked))
+
+
+def test_unasked_at_most_five_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = gates.build([0.5] * 6, Random(3))
+
+    assert 5 == len(explain(monkeypatch, many)[0])
+    assert 6 == len(explain(monkeypatch, many, "always")[0])
+
+
+@pytest.mark.parametrize(("erf_us", "by_functions"), [(300.0, False), (30.0, True)])
+def test_functions_are_profiled_where_no_operator_holds_the_change(
+    monkeypatch: pytest.MonkeyPatch, evidence: Evidence, erf_us: float, *, by_functions: bool
+) -> None:
+    """An operator that holds most of it says more than the function that calls the runtime."""
+
+    def profiled(call_us: float, erf: float) -> ProfiledCalls:
+        kinds = (("Gemm", 900.0), ("Erf", erf))
+        operators = tuple(ProfiledOperator(name=kind, kind=kind, calls=1, seconds=us * 1e-6) for kind, us in kinds)
+        return ProfiledCalls(source="fake", operators=operators, call_s=call_us * 1e-6, calls=9, rows=256)
+
+    first = evidence.hypotheses[0].measurement
+    pair = PairedProfiles(measurement=first, baseline=profiled(1000, 0), candidate=profiled(1300, erf_us))
+    found, processes, _ = explain(monkeypatch, evidence, profiles=[pair])
+
+    assert by_functions == (("b", "functions", "0") in processes.asked)
+    assert ["operator", *["function"] * by_functions] == [one.kind for one in found if one.measurement.test[-1] == "0"]

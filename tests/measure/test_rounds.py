@@ -1,0 +1,129 @@
+"""Rounds of calls on a fake clock: how many there are, in which order, and what of them is timed."""
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+from fakes.streams import FakeClock, FakeMeter, TimedCall, never
+
+from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.measure.event_loop import OwnLoop
+from pytest_hwperf.measure.plan import SamplingLimits
+from pytest_hwperf.measure.rounds import Rounds, RoundSampler, RoundStream
+from pytest_hwperf.measure.samples import samples_of
+from pytest_hwperf.measure.sampling import RawSamples
+
+MS = 1_000_000  # ns
+
+pytestmark = pytest.mark.usefixtures("frozen_heap")
+
+
+class Journal:
+    """Notes what is done, and lets time pass for each of it: a call takes 1 ms, what lies between them 7 ms."""
+
+    def __init__(self) -> None:
+        self.clock, self.done = FakeClock(), ""
+
+    def prepare(self) -> tuple[tuple[int], dict[str, int]]:
+        self._note("s", 7)
+        return (1,), {"b": 2}
+
+    def call(self, a: int, b: int = 0) -> int:
+        self._note("c", 1)
+        return a + b
+
+    def teardown(self, a: int, b: int = 0) -> None:
+        assert (a, b) == (1, 2)
+        self._note("t", 7)
+
+    def _note(self, what: str, ms: int) -> None:
+        self.done += what
+        self.clock.now_ns += ms * MS
+
+    def rounds(self, count: int = 1, *, warmup: int = 0, iterations: int = 1) -> Rounds:
+        return Rounds(
+            prepare=self.prepare,
+            teardown=self.teardown,
+            interrupts=True,
+            rounds=count,
+            warmup_rounds=warmup,
+            iterations=iterations,
+        )
+
+
+def sampled(journal: Journal, rounds: Rounds, meters: tuple[FakeMeter, ...] = ()) -> RawSamples:
+    stream = RoundStream(journal.call, rounds)
+    return RoundSampler(stream, SamplingLimits(), journal.clock).measure(meters, never)
+
+
+@pytest.mark.parametrize(
+    ("count", "warmup", "iterations", "done"),
+    [
+        (1, 0, 1, "sct"),
+        (3, 0, 1, "sctsctsct"),
+        (2, 1, 1, "sctsctsct"),
+        (1, 0, 3, "sccctsct"),  # one call more at the end, as pytest-benchmark makes it
+        (2, 1, 2, "scctscctscctsct"),
+    ],
+)
+def test_exactly_the_rounds_that_were_asked_for_are_made(count: int, warmup: int, iterations: int, done: str) -> None:
+    journal = Journal()
+    measured = sampled(journal, journal.rounds(count, warmup=warmup, iterations=iterations))
+
+    assert done == journal.done
+    assert [0.001] * count == list(measured.latency_s)
+    assert 3 == measured.result
+
+
+def test_meters_are_read_around_the_calls_alone() -> None:
+    """A window for each round; a value counts by its calls."""
+    journal = Journal()
+    measured = sampled(journal, journal.rounds(4, iterations=2), (FakeMeter("cpu_time"),))
+    samples, unmeasured = samples_of(measured, [FakeMeter("cpu_time")], rows=None, cores=1)
+
+    assert [0.002] * 4 == [window.wall_s for window in measured.windows]
+    found = {sample.metric: sample for sample in samples}
+    assert [0.5] * 4 == list(found["cpu_time"].values)
+    assert [1000.0] * 4 == list(found["throughput"].values)
+    assert "a round's iterations share one value: percentiles are of batch means, not of calls" in map(
+        str, found["latency"].warnings
+    )
+    assert {} == unmeasured
+
+
+def test_pairs_time_calls_without_what_lies_between_them() -> None:
+    journal = Journal()
+    stream = RoundStream(journal.call, journal.rounds())
+    stream.first(journal.clock)
+
+    assert [MS] * 3 == list(stream.times(3, journal.clock))
+    assert 3 * MS == stream.batch(3, journal.clock)
+    assert "sct" * 7 == journal.done
+    assert [MS] == list(stream.times(3, journal.clock, deadline_ns=0))
+
+
+def test_calls_with_nothing_between_them_are_those_of_any_stream() -> None:
+    clock = FakeClock()
+    call = TimedCall(clock, 5 * MS, MS)
+    stream = RoundStream(call, Rounds(prepare=lambda: ((), {})))
+
+    assert 0.005 == stream.first(clock).seconds
+    assert [MS, MS] == list(stream.times(2, clock))
+    assert 2 * MS == stream.batch(2, clock)
+    assert not stream.is_interrupted
+
+
+def test_what_async_functions_return_is_not_awaited_in_rounds() -> None:
+    async def answer() -> int:
+        return 1
+
+    with closing(OwnLoop()) as loop:
+        sampler = RoundSampler(RoundStream(answer, Rounds(prepare=lambda: ((), {})), loop), SamplingLimits())
+        with pytest.raises(UsageProblem, match="a round takes a plain function"):
+            sampler.measure([], never)
+
+
+def test_nan_is_refused() -> None:
+    stream = RoundStream(lambda: np.array([np.nan]), Rounds(prepare=lambda: ((), {})))
+    with pytest.raises(MeasurementError, match="NaN"):
+        RoundSampler(stream, SamplingLimits()).measure([], never)

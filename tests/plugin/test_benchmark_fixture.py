@@ -1,0 +1,219 @@
+"""The fixture `benchmark` of this plugin: suites of pytest-benchmark as they stand, with it installed or not."""
+
+from pathlib import Path
+
+import pytest
+from fakes.reruns import REPEATED, WORK, repository
+
+from pytest_hwperf.core.report import ReportFile
+from pytest_hwperf.core.serialisation import from_json
+from pytest_hwperf.plugin.benchmark import EXTRA_INFO, GROUP
+
+QUICK = ("--hwperf-benchmark-fixture", "--hwperf-max-time=0.05", "--hwperf-energy=off", "-pno:cacheprovider")
+
+SUITE = """
+import pytest
+
+
+@pytest.mark.benchmark(group="sums", min_rounds=3, disable_gc=True)
+@pytest.mark.parametrize("n", [10, 20])
+def test_called(benchmark, n):
+    benchmark.extra_info["n"] = n
+    assert benchmark(sum, range(n)) == sum(range(n))
+    assert benchmark.enabled and not benchmark.disabled
+    assert benchmark.stats.stats.min <= benchmark.stats["mean"] <= benchmark.stats["max"]
+    assert (benchmark.name, benchmark.group, benchmark.params) == (f"test_called[{n}]", "sums", {"n": n})
+
+
+def test_decorated(benchmark):
+    @benchmark
+    def result():
+        return 3
+
+    assert result == 3
+
+
+def test_pedantic(benchmark):
+    calls = []
+    benchmark.pedantic(calls.append, setup=lambda: ([1], {}), teardown=calls.append, rounds=4, warmup_rounds=1)
+    assert calls == [1] * 10
+    assert benchmark.stats["rounds"] == 4
+
+
+class TestClass:
+    @pytest.fixture(autouse=True)
+    def _keep(self, benchmark):
+        self.benchmark = benchmark
+
+    def test_method(self):
+        self.benchmark(str)
+
+
+def test_skipped(benchmark):
+    assert benchmark.stats is None
+    pytest.skip("not today")
+"""
+
+
+def words(options: list[str]) -> list[str]:
+    return [option.partition("=")[0] for option in options]
+
+
+def run(pytester: pytest.Pytester, suite: str, *options: str) -> pytest.RunResult:
+    pytester.makepyfile(test_suite=suite)
+    return pytester.runpytest_inprocess(*QUICK, *options)
+
+
+@pytest.mark.parametrize("installed", [False, True], ids=["alone", "beside pytest-benchmark"])
+def test_a_suite_is_measured_as_it_stands(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *, installed: bool
+) -> None:
+    """pytest-benchmark itself fails every test whose fixture `benchmark` is not its own."""
+    if installed:
+        pytest.importorskip("pytest_benchmark")
+        monkeypatch.setenv("PYTEST_PLUGINS", "pytest_hwperf.plugin,pytest_benchmark.plugin")
+    given = (
+        "--strict-markers",
+        "--hwperf-json=report.json",
+        *["--benchmark-autosave", "--benchmark-sort=name"] * installed,
+    )
+    result = run(pytester, SUITE, *given)
+
+    result.assert_outcomes(passed=5, skipped=1)
+    if installed:
+        result.stdout.fnmatch_lines(
+            ["hwperf: no effect with --hwperf-benchmark-fixture: --benchmark-autosave, --bench*"]
+        )
+    report = from_json(ReportFile, Path("report.json").read_text(encoding="utf-8")).report
+    runs = {one.run.test.partition("::")[2]: one.run for one in report.judgements}
+    assert {"test_called[10]", "test_called[20]", "test_decorated", "test_pedantic", "TestClass::test_method"} == {
+        *runs
+    }
+    called = runs["test_called[20]"]
+    assert ("sums", '{"n": 20}', "off") == (called.context[GROUP], called.context[EXTRA_INFO], called.conditions["gc"])
+    latency = runs["test_pedantic"].sample("latency")
+    assert latency is not None
+    assert 4 == len(latency.values)
+    assert 1 == result.stdout.str().count("no effect here: min_rounds of the marker benchmark")
+
+
+def test_without_the_option_the_fixture_is_not_ours(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SUITE)
+
+    result = pytester.runpytest_inprocess("-pno:cacheprovider", "-k", "decorated")
+
+    result.stdout.fnmatch_lines(["*fixture 'benchmark' not found"])
+
+
+def test_the_ini_twin_and_a_budget(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nhwperf_benchmark_fixture = true\n")
+    pytester.makepyfile(
+        "import pytest\n\n\n@pytest.mark.hwbudget(latency_p50_ms=1e-9)\ndef test_it(benchmark):\n    benchmark(str)\n"
+    )
+    result = pytester.runpytest_inprocess(*QUICK[1:])
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["FAILED  latency p50 *budget <= 0.001 ns: failed"])
+
+
+@pytest.mark.parametrize(
+    ("marker", "problem"),
+    [
+        ("min_round=3", "benchmark(min_round=…): unknown keyword. Did you mean 'min_rounds'? Allowed: group, *"),
+        ("max_time=0", "benchmark(max_time=0): a number of seconds above 0 up to 3600, such as 2"),
+        ("'sums'", "benchmark('sums'): only keywords are taken, such as benchmark(group='predict')"),
+    ],
+)
+def test_a_bad_marker_is_a_usage_error(pytester: pytest.Pytester, marker: str, problem: str) -> None:
+    test = f"import pytest\n\n\n@pytest.mark.benchmark({marker})\ndef test_it(benchmark):\n    benchmark(str)\n"
+    result = run(pytester, test)
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: test_suite.py::test_it: {problem}".replace("[", "[[]")])
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("benchmark(3)", "benchmark(3): give a function and its arguments, not what it returns"),
+        ("benchmark.weave('time.sleep')", "benchmark.weave('time.sleep'): nothing is woven into other code here: *"),
+        ("benchmark(str); benchmark(str)", "the fixture benchmark measures one call of a test: *"),
+        ("benchmark.pedantic(str, rounds=0)", "pedantic(rounds=0): a whole number from 1 on"),
+        ("benchmark.pedantic(str, iterations=2, setup=dict)", "pedantic(iterations=2, setup=…): a setup prepares *"),
+        (
+            "benchmark.pedantic(str, args=[1], setup=lambda: ([1], {}))",
+            "pedantic(args=…, kwargs=…): the setup returns arguments too; give them in one place",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(pytester: pytest.Pytester, body: str, error: str) -> None:
+    result = run(pytester, f"def test_it(benchmark):\n    {body}\n")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"E * {error}"])
+
+
+def test_rounds_under_a_load_are_refused(pytester: pytest.Pytester) -> None:
+    marker = "@pytest.mark.hwload(kind='concurrency', in_flight=2, seconds=0.1)"
+    result = run(pytester, f"import pytest\n\n\n{marker}\ndef test_it(benchmark):\n    benchmark.pedantic(str)\n")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E * hwload: calls in rounds follow each other; *"])
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("--benchmark-disable", {"passed": 2}),
+        ("--benchmark-skip", {"passed": 1, "deselected": 1}),
+        ("--benchmark-only", {"failed": 1, "deselected": 1}),  # it is measured, and not disabled
+        ("--benchmark-disable --benchmark-enable", {"failed": 1, "passed": 1}),
+        ("--benchmark-enable --hwperf-disable", {"passed": 2}),
+    ],
+)
+def test_what_pytest_benchmark_is_asked_for_is_done(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str, expected: dict[str, int]
+) -> None:
+    pytest.importorskip("pytest_benchmark")
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_hwperf.plugin,pytest_benchmark.plugin")
+    suite = (
+        "def test_it(benchmark):\n    assert benchmark(str) == ''\n    assert benchmark.disabled\n"
+        "    assert benchmark.stats is None\n\n\ndef test_other():\n    pass\n"
+    )
+
+    assert expected == run(pytester, suite, *option.split()).parseoutcomes()
+
+
+GATED = """
+import work
+
+
+def test_call(benchmark):
+    assert benchmark(work.call) is None
+    assert benchmark.stats["mean"] < 10
+
+
+def test_rounds(benchmark):
+    calls = []
+
+    def call():
+        calls.append(1)
+        work.call()
+
+    benchmark.pedantic(call, setup=lambda: None, rounds=5)
+    assert len(calls) == 5
+"""
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")
+def test_a_suite_is_gated_as_it_stands(pytester: pytest.Pytester) -> None:
+    """What follows the measurement, such as a count of calls, is no failure of the processes that make many more."""
+    project = repository(
+        pytester, {"work.py": WORK, "test_suite.py": GATED, "pytest.ini": "[pytest]\npythonpath = .\n"}
+    )
+    project.write({"work.py": WORK.replace("300", "600")})
+    result = project.run("--hwperf-benchmark-fixture", REPEATED)
+
+    result.assert_outcomes(failed=2)
+    assert {"regressed"} == {project.compared(test).outcome for test in ("test_call", "test_rounds")}

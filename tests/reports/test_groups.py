@@ -1,0 +1,183 @@
+"""Groups of verdicts: every verdict is in one of them, the worst first, and nothing open among what is well."""
+
+from typing import Any, get_args
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.core.records import BudgetOutcome, Comparison, ComparisonOutcome, Judgement, Verdict, replace
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.statements import said, state
+from pytest_hwperf.reports.groups import _GROUPS, Groups, VerdictRow, groups_of, old_and_new, row_of
+
+
+def report(*judgements: Judgement) -> Report:
+    return replace(fake.empty_report(), judgements=judgements)
+
+
+def compared(test: str, outcome: ComparisonOutcome, change: float, margin: float = 0.02) -> Judgement:
+    verdict = fake.comparison_verdict(
+        "latency", "p50", outcome, (change, change - 0.01, change + 0.01), margin=margin, baseline=0.001
+    )
+    return Judgement(run=fake.run(test=test), figures=(fake.figure(),), verdicts=(verdict,))
+
+
+def limited(test: str, metric: str, value: float, limit: float, *, fails: bool = True) -> Judgement:
+    statistic = "mean" if metric == "throughput" else "p50"
+    verdict = replace(fake.budget_verdict("k", metric, statistic, limit, "failed"), fails=fails)
+    figure = fake.figure(metric, statistic, fake.estimate(value, value, value, 9))
+    return Judgement(run=fake.run(test=test), figures=(figure,), verdicts=(verdict,))
+
+
+def names_of(rows: tuple[VerdictRow, ...]) -> list[str]:
+    return [row.test for row in rows]
+
+
+def texts(row: VerdictRow) -> dict[str, Any]:
+    return {name: text for name in row.__struct_fields__ if (text := getattr(row, name)) and isinstance(text, str)}
+
+
+def test_every_outcome_has_a_group() -> None:
+    assert {*get_args(BudgetOutcome), *get_args(ComparisonOutcome)} == {*_GROUPS}
+    assert {*Groups.__struct_fields__} == {*_GROUPS.values()}
+
+
+def test_every_verdict_is_in_one_group() -> None:
+    groups = groups_of(fake.report())
+    rows = [row for name in Groups.__struct_fields__ for row in getattr(groups, name)]
+
+    verdicts = [verdict for judgement in fake.report().judgements for verdict in judgement.verdicts]
+    assert sorted(map(repr, verdicts)) == sorted(repr(row.verdict) for row in rows)
+
+
+def test_regressions_stand_by_their_multiple_of_the_margin() -> None:
+    """+5 % of 2 %, +9 % of 10 %, +30 % of 20 %: 2.5, 0.9 and 1.5 margins."""
+    found = groups_of(
+        report(
+            compared("a", "regressed", 0.09, 0.1),
+            compared("b", "regressed", 0.05),
+            compared("c", "regressed", 0.30, 0.2),
+            compared("d", "regressed", 0.001, 0.0),
+            compared("e", "improved", -0.04),
+            compared("f", "improved", -0.08),
+        )
+    )
+
+    assert ["b", "c", "d", "a"] == names_of(found.regressed)
+    assert ["f", "e"] == names_of(found.improved)
+    assert ["b", "c", "d", "a", "f", "e"] == names_of(found.changed)
+
+
+def test_missed_budgets_stand_by_how_far_they_are_missed() -> None:
+    """12 ms of 10, 300 of at least 1000 a second, 5 ms of 0: 20 %, 70 %, and more than any share."""
+    found = groups_of(
+        report(
+            limited("a", "latency", 0.012, 0.010),
+            limited("b", "throughput", 300, 1000),
+            limited("c", "latency", 0.005, 0.0),
+        )
+    )
+
+    assert ["c", "b", "a"] == names_of(found.failed)
+
+
+def test_a_forged_budget_without_a_figure_stands_last() -> None:
+    without = replace(limited("a", "latency", 0.9, 0.010), figures=())
+
+    assert ["b", "a"] == names_of(groups_of(report(without, limited("b", "latency", 0.02, 0.01))).failed)
+
+
+def test_what_is_open_and_fails_stands_first() -> None:
+    fails = compared("b", "inconclusive", 0.001)
+    fails = replace(fails, verdicts=(replace(fails.verdicts[0], fails=True),))
+    absent = fake.budget_verdict("energy_budget_mj", "energy", "mean", 0.1, "unmeasured")
+    last = replace(fake.sklearn_judgement(), verdicts=(absent,))
+    found = groups_of(report(compared("a", "inconclusive", 0.03), fails, fake.plain_judgement(), last))
+
+    assert ["b", "a"] == names_of(found.undecided)
+    assert [True, False] == [row.verdict.fails for row in found.unanswered]
+    assert "inconclusive (fails)" == found.undecided[0].outcome
+    assert found.unanswered[0].is_budget
+
+
+def test_cells_of_a_comparison() -> None:
+    row = groups_of(fake.report()).regressed[0]
+
+    assert texts(row) == {
+        "test": "tests/test_iris.py::test_classifier[sklearn_fp32]",
+        "scenario": "sklearn_fp32",
+        "metric": "latency p50",
+        "values": "6.02 → 6.31 ms",
+        "change": "+4.8 % (+3.1 .. +6.5)",
+        "allowed": "2 %",
+        "n": "12 pairs",
+        "p": "0.0002",
+        "outcome": "regressed",
+        "how": "signed-rank, pairs of processes",
+        "source": "pairs of fresh processes",
+    }
+    assert not row.is_budget
+
+
+def test_cells_of_a_missed_budget() -> None:
+    assert texts(groups_of(fake.report()).failed[0]) == {
+        "test": "tests/test_iris.py::test_classifier[sklearn_fp32]",
+        "scenario": "sklearn_fp32",
+        "metric": "latency p95",
+        "values": "7.90 ms (7.60 .. 8.45)",
+        "allowed": "<= 5 ms",
+        "n": "412 calls",
+        "outcome": "failed",
+        "source": "perf_counter",
+    }
+
+
+def test_the_cause_is_what_moved_then_what_disturbed() -> None:
+    moved = state("operator moved", operator="Gather", candidate=0.002, baseline=0.001, share=0.91)
+    verdict = fake.comparison_verdict(
+        "latency", "p50", "inconclusive", (0.03, 0.01, 0.05), baseline=0.001, detectable=0.076, warnings=("a", "a", "b")
+    )
+    told = replace(verdict.subject, moved=moved, cause=said("why"), interference=0.2)
+    row = row_of(fake.plain_judgement(), replace(verdict, subject=told))
+
+    assert row.cause == f"{moved}; why; 20 % of turns preempted; a; b"
+    assert row.detectable == "7.6 %"
+
+
+def test_an_undecided_budget_tells_what_decided_it_and_what_is_lacking() -> None:
+    budget = fake.budget_verdict("latency_p99_ms", "latency", "p99", 0.01, "inconclusive")
+    row = row_of(fake.sklearn_judgement(), replace(budget, decided_by=(state("timed point"),)))
+
+    assert row.cause == f"p99 needs 459 calls for an upper bound at 98 %; {state('timed point')}"
+    assert row.metric == "latency p99"
+
+
+def test_an_unmeasured_budget_tells_why() -> None:
+    row = next(row for row in groups_of(fake.report()).unanswered if row.is_budget)
+
+    assert (row.values, row.cause) == ("unmeasured", fake.NO_COUNTER)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "unit", "shown"),
+    [
+        (310e-6, 325e-6, "s", "310 → 325 µs"),
+        (950e-6, 1.2e-3, "s", "950 µs → 1.20 ms"),
+        (0.96, 0.97, "1", "0.960 → 0.970"),
+        (0.0, 4e6, "B", "0 B → 4.00 MB"),
+    ],
+)
+def test_old_and_new_share_their_unit_where_it_is_one(baseline: float, candidate: float, unit: str, shown: str) -> None:
+    assert shown == old_and_new(baseline, candidate, unit)
+
+
+def test_foreign_text_shows_no_control_character() -> None:
+    hostile = "t.py::t[\x1b[2J\u202e\n<script>]"
+    judgement = compared(hostile, "not comparable", 0.0)
+    verdict = judgement.verdicts[0]
+    assert isinstance(verdict.subject, Comparison)
+    cause: Verdict = replace(verdict, subject=replace(verdict.subject, cause=said(hostile), change=None))
+    row = row_of(judgement, cause)
+
+    assert [] == [name for name, text in texts(row).items() if not text.isprintable()]
+    assert row.values == ""

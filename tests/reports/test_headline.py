@@ -1,0 +1,154 @@
+"""The headline counts verdicts, states the false-alarm rate, and never calls well what is open."""
+
+from array import array
+from collections.abc import Sequence
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.core.evidence import Evidence, Gate
+from pytest_hwperf.core.records import ComparisonOutcome, Judgement, Verdict, replace
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.reports.headline import Headline, headline_of
+
+
+def gate(*, alpha: float = 0.01, stopped: bool = False) -> Gate:
+    evidence = Evidence(
+        alpha=alpha, hypotheses=(), pairs=(), stopped=state("out of time", limit=60) if stopped else None
+    )
+    return Gate(against="origin/main", revision="4f2c1e9", seed=1, evidence=evidence, shared={}, seconds={})
+
+
+def compared(outcome: ComparisonOutcome, why: str = "") -> Verdict:
+    change = None if outcome in ("no baseline", "not comparable") else (0.05, 0.03, 0.07)
+    return fake.comparison_verdict("latency", "p50", outcome, change, baseline=0.001, p_value=0.001, reason=why)
+
+
+def judged(test: str, *verdicts: Verdict) -> Judgement:
+    run = replace(fake.run(test=test), samples=(fake.sample(values=array("d", [0.001])),))
+    return Judgement(run=run, figures=(fake.figure(),), verdicts=verdicts)
+
+
+def report(judgements: Sequence[Judgement], *gates: Gate, partial: bool = False) -> Report:
+    return replace(fake.empty_report(), judgements=tuple(judgements), gates=gates, partial=partial)
+
+
+def each(*outcomes: ComparisonOutcome) -> list[Judgement]:
+    return [judged(f"t.py::t{place}", compared(outcome)) for place, outcome in enumerate(outcomes)]
+
+
+PASSED = fake.budget_verdict("latency_p95_ms", "latency", "p95", 0.1, "passed")
+MISSED = fake.budget_verdict("latency_p95_ms", "latency", "p95", 0.1, "failed")
+OPEN = fake.budget_verdict("latency_p99_ms", "latency", "p99", 0.1, "inconclusive")
+ABSENT = fake.budget_verdict("energy_budget_mj", "energy", "mean", 0.1, "unmeasured")
+
+
+NO_BASELINE = compared("no baseline", "no baseline: save one")
+RATE = "(at most 1 % false alarms per build)"
+WELL = f"No regression found in 1 test: 1 equivalent {RATE}"
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (report(each("equivalent"), gate()), WELL),
+        (report([judged("a", PASSED), judged("b", PASSED)]), "2 budgets kept"),
+    ],
+)
+def test_what_is_well(made: Report, said: str) -> None:
+    assert Headline(sentence=said, state="good") == headline_of(made)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (
+            report([*each("regressed", "regressed", "equivalent", "improved", "inconclusive")], gate()),
+            f"2 of 5 tests regressed {RATE}; 1 undecided; 1 improved",
+        ),
+        (
+            report([*each("regressed", "equivalent"), judged("b", PASSED, MISSED)], gate()),
+            f"1 of 2 tests regressed {RATE}; 1 of 2 budgets missed",
+        ),
+        (report([judged("a", PASSED, OPEN, ABSENT)]), "1 of 3 budgets kept; 1 undecided; 1 budget unmeasured"),
+    ],
+)
+def test_what_fails(made: Report, said: str) -> None:
+    assert Headline(sentence=said, state="bad") == headline_of(made)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (
+            report(each("equivalent", "improved", "inconclusive", "not comparable"), gate()),
+            f"No regression found in 3 tests: 1 equivalent, 1 improved {RATE}; 1 undecided; 1 comparison not made",
+        ),
+        (report(each("inconclusive", "inconclusive"), gate()), "Nothing was decided in 2 tests; 2 undecided"),
+        (
+            report([judged("a", NO_BASELINE), judged("b", NO_BASELINE)]),
+            "Nothing was compared: no baseline: save one (2 tests)",
+        ),
+        (report([], partial=True), "Nothing was measured"),
+        (report([judged("a", PASSED)], partial=True), "1 budget kept; interrupted, so that tests are missing"),
+        (report(each("equivalent"), gate(stopped=True)), f"{WELL}; the pairs ended early"),
+    ],
+)
+def test_what_is_open(made: Report, said: str) -> None:
+    assert Headline(sentence=said, state="doubtful") == headline_of(made)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (report([judged("a"), judged("b")]), "2 tests measured, with nothing to judge them by"),
+        (report([]), "Nothing was measured"),
+    ],
+)
+def test_what_was_not_to_be_judged(made: Report, said: str) -> None:
+    assert Headline(sentence=said, state="plain") == headline_of(made)
+
+
+def test_a_test_of_many_comparisons_regresses_once() -> None:
+    both = (compared("regressed"), fake.comparison_verdict("memory", "max", "regressed", (0.1, 0.1, 0.1)))
+
+    assert headline_of(report([judged("a", *both)], gate())).sentence.startswith("1 of 1 test regressed (")
+
+
+def test_the_rate_is_that_which_the_comparisons_promise() -> None:
+    promise = state("error rate split", alpha=2, family=3)
+    [judgement] = each("equivalent")
+    told = replace(judgement.comparisons[0], promise=promise)
+    verdict = replace(judgement.verdicts[0], subject=told)
+    text = headline_of(report([replace(judgement, verdicts=(verdict,))])).sentence
+
+    assert text == "No regression found in 1 test: 1 equivalent (at most 2 % false alarms per build)"
+
+
+@pytest.mark.parametrize(
+    ("gates", "said"),
+    [
+        ([], "false-alarm rate not guaranteed"),
+        ([gate()], "at most 1 % false alarms per build, not guaranteed for stored timings"),
+        (
+            [gate(), gate()],
+            "at most 1 % false alarms in each of 2 comparisons in pairs, not guaranteed for stored timings",
+        ),
+    ],
+)
+def test_a_rate_that_does_not_hold_for_all_is_not_stated_of_all(gates: list[Gate], said: str) -> None:
+    [judgement] = each("regressed")
+    told = replace(judgement.comparisons[0], method=state("historical"))
+    verdict = replace(judgement.verdicts[0], subject=told)
+    text = headline_of(report([replace(judgement, verdicts=(verdict,))], *gates)).sentence
+
+    assert text == f"1 of 1 test regressed ({said})"
+
+
+def test_foreign_reasons_are_visible_and_short() -> None:
+    text = headline_of(report([judged("a", compared("not comparable", "\x1b[2J\u202e" + "x" * 1000))])).sentence
+
+    assert text.startswith(r"Nothing was compared: \x1b[2J\u202exxx")
+    assert text.isprintable()
+    assert len(text) < 350
