@@ -63,6 +63,13 @@ def moved(tree: Tree) -> float:
     return _total(tree.values()).moved
 
 
+def share_of(tree: Tree, function: str) -> float:
+    """Return the share of what a whole call has moved that a function has, with all that it calls."""
+    whole = moved(tree)
+    part = moved({path: seconds for path, seconds in tree.items() if function in path} or {(): Seconds((0.0,), (0.0,))})
+    return part / whole if whole else 0.0
+
+
 def times(tree: Tree, factor: float) -> Tree:
     """Return a tree of as many times the seconds."""
     return {

@@ -187,7 +187,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "function called otherwise": "{name} ({where}) {moved:+s}: {share:.0%} of the change ({low:.0%} .. {high:.0%}, "
     "n={repeats}), called {times:2} × as often",
     "allocation moved": "{name} ({where}) holds {moved:+B} at the peak: {share:.0%} of the change",
-    "nothing moved": "no {what} has clearly moved in {repeats:count repeat}: the change is spread over many",
+    "nothing moved": "no {what} has clearly moved in {repeats:count repeat}: it is spread over many, or less than they "
+    "vary",
     "nothing to explain": "the pairs have found no change to explain",
     "movers miss": "what moved adds up to {covered:.0%} of the change",
     "profiler slows": "calls took {overhead:.0%} longer under the profiler, those of many short functions most of all",
