@@ -17,7 +17,17 @@ ROOT = Path(__file__).parents[1]
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 PAGES = [ROOT / "README.md", ROOT / "example_project" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # What is not this package's own: programs whose arguments nobody here can read.
-OTHERS = ("cd ", "git ", "python -m pip ", "python -m venv ", "before/bin/python -m pip ", "python -m tox")
+OTHERS = (
+    "cd ",
+    "git ",
+    "mkdir ",
+    "pip install ",
+    "python -c ",
+    "python -m pip ",
+    "python -m venv ",
+    "before/bin/python -m pip ",
+    "python -m tox",
+)
 
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
