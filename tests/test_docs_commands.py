@@ -22,6 +22,7 @@ OTHERS = (
     "git ",
     "mkdir ",
     "pip install ",
+    "python -c ",
     "python -m pip ",
     "python -m venv ",
     "before/bin/python -m pip ",
