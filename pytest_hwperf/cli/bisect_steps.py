@@ -64,7 +64,7 @@ class Comparer:
 
     def _session(self, commit: str, *options: str) -> Session:
         left = max(_LEAST_S, self.until - self.clock())
-        against = [f"--hwperf-against={commit}", f"--hwperf-gate-time={left:.0f}"]
+        against = [f"--hwperf-against={commit}", f"--hwperf-gate-time={left:.0f}", "--hwperf-explain=never"]
         return self.run(
             ["-p", "no:cacheprovider", *self.arguments, *options, *against],
             directory=self.tree.folder,

@@ -58,6 +58,19 @@ def tree_of(baseline: Sequence[Mapping[Path, float]], candidate: Sequence[Mappin
     }
 
 
+def moved(tree: Tree) -> float:
+    """Return what a whole call has moved, in s: candidate minus baseline."""
+    return _total(tree.values()).moved
+
+
+def times(tree: Tree, factor: float) -> Tree:
+    """Return a tree of as many times the seconds."""
+    return {
+        path: Seconds(tuple(factor * one for one in seconds.baseline), tuple(factor * one for one in seconds.candidate))
+        for path, seconds in tree.items()
+    }
+
+
 def folded(tree: Tree, least: float) -> Tree:
     """Return a tree in which what takes less than a share of the call, on both sides, counts to its caller."""
     whole, kept = _total(tree.values()), dict(tree)
@@ -81,7 +94,7 @@ def owned(tree: Tree, own: Container[str]) -> Tree:
     return {path: _total(parts) for path, parts in found.items()}
 
 
-def within(tree: Tree, function: str, own: Container[str], moved: float) -> str:
+def within(tree: Tree, function: str, own: Container[str], change: float) -> str:
     """Return the deepest function of a library that holds what a function has moved, "" where none does."""
     found: dict[Path, list[Seconds]] = {}
     for path, seconds in tree.items():
@@ -90,7 +103,7 @@ def within(tree: Tree, function: str, own: Container[str], moved: float) -> str:
             if not any(frame in own for frame in rest[1:]):
                 found.setdefault(rest, []).append(seconds)
     inner = {path: _total(parts) for path, parts in found.items()}
-    if not inner or not _holds(_total(inner.values()).moved, moved):
+    if not inner or not _holds(_total(inner.values()).moved, change):
         return ""
     deepest = next(iter(_deepest(inner)))[0]
     return "" if deepest == function else deepest

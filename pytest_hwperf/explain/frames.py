@@ -13,6 +13,8 @@ _DEEPEST = 100  # frames that are kept of a stack, the outermost
 # Comprehensions are frames of their own in some versions of Python only.
 _WITHIN = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
 _AROUND = {"_pytest", "pluggy"}  # packages that call what is measured
+_CLOCK = "perf_counter_ns"
+_HERE = Path(__file__).parent
 _is_of_this_package = cache(is_of_this_package)
 
 
@@ -72,8 +74,10 @@ def is_measured(function: Function) -> bool:
 def _measured(stack: Sequence[Function]) -> Iterator[Function]:
     """Yield the frames below the last one of this package, without those that only lead to the call."""
     own = max((place for place, one in enumerate(stack) if one.file and _is_of_this_package(one.file)), default=None)
+    if own is None or Path(stack[own].file).parent == _HERE:  # which starts and stops the profiler
+        return
     leading = True
-    for function in stack[own + 1 :] if own is not None else ():
+    for function in stack[own + 1 :]:
         leading = leading and _leads(function)
         if not leading:
             yield function
@@ -85,4 +89,5 @@ def _is_within(function: Function) -> bool:
 
 
 def _leads(function: Function) -> bool:
-    return not _AROUND.isdisjoint(Path(function.file).parts)
+    """Whether a frame is between this package and what is measured: pytest's, or a clock that is read around it."""
+    return function.name.endswith(_CLOCK) or not _AROUND.isdisjoint(Path(function.file).parts)

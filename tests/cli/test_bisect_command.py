@@ -111,6 +111,7 @@ def test_a_step_has_the_pairs_of_a_screen_alone(sessions: History) -> None:
     assert [TEST, "-x", f"--hwperf-against={history.names[0]}"] == ends[2:5]
     assert all("--hwperf-margin=latency_p50=100000%" in one for one in steps)
     assert all(one[2:4] == [TEST, "-x"] for one in steps)
+    assert all("--hwperf-explain=never" in one for one in history.given)  # the commit explains it
 
 
 def test_equal_ends_are_no_regression(sessions: History, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,9 @@ from fakes import records as fake
 from pytest_hwperf.cli import USAGE, main, tradeoffs
 from pytest_hwperf.cli.pytest_session import Session
 from pytest_hwperf.cli.tradeoffs import NONE_MEETS, OK, UNDECIDED
+from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile
 from pytest_hwperf.core.records import Judgement, Key, replace
+from pytest_hwperf.core.serialisation import from_file
 from pytest_hwperf.reports.json_file import render
 
 TEST = "a.py::test_model"
@@ -358,3 +360,28 @@ def test_hostile_names_do_no_harm(asked: Asked) -> None:
 
     assert "\x1b" not in said
     assert "\\x1b[2Jevil\\u202e" in said
+
+
+def test_the_tables_as_a_file(asked: Asked, tmp_path: Path) -> None:
+    file = tmp_path / "tables.json"
+    code, _ = asked("memory_max_mb: 4\nenergy_budget_mj: 2\n", "--rank-by=latency", f"--json={file}")
+    (table,) = from_file(TradeoffsFile, file.read_bytes(), other="", older="").tables
+    native, onnx, _ = table.candidates
+
+    assert UNDECIDED == code
+    assert (TEST, "", "onnx_fp32", "") == (table.test, table.point, table.reference, table.unranked)
+    assert {"energy": ("sklearn_fp32", "onnx_fp32", "onnx_int8")} == table.left_out
+    assert (True, True, 1, False) == (native.meets, native.is_pareto, native.rank, native.is_tied)
+    assert (False, True, None, None) == (onnx.meets, onnx.is_pareto, onnx.rank, onnx.score)
+    assert [("passed", None), ("unmeasured", None)] == [(one.outcome, one.excess) for one in native.requirements]
+    assert [("failed", 1.25), ("unmeasured", None)] == [(one.outcome, one.excess) for one in onnx.requirements]
+    assert {"accuracy", "latency", "memory"} == native.dimensions.keys()
+
+
+def test_a_table_without_a_common_dimension_says_so(asked: Asked, tmp_path: Path) -> None:
+    file = tmp_path / "tables.json"
+    asked("", f"--json={file}", table="scenario,latency_p50_ms,accuracy_mean\na,1,\nb,,0.9\n")
+    (table,) = from_file(TradeoffsFile, file.read_bytes(), other="", older="").tables
+
+    assert "no dimension that is left has a weight" == table.unranked
+    assert [None, None] == [one.is_pareto for one in table.candidates]

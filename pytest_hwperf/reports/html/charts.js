@@ -1,7 +1,19 @@
 // Charts by plotly.js, which is unpacked when the first one is wanted. Each has its text and its values beside it.
 
+const PRINTED = { half: 312, whole: 650 }; // pixels of a chart on A4 and Letter
+
 let loading = null;
+let printing = false;
 const drawn = new Set();
+
+const SEEN = new WeakMap(); // element → chart that is drawn when it comes into view
+const watcher = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) {
+    if (!isIntersecting) continue;
+    watcher.unobserve(target);
+    library().then(() => paint(SEEN.get(target)), () => target.replaceChildren("This browser cannot unpack the library of the charts; the values are in the table below."));
+  }
+}, { rootMargin: "400px" });
 
 function library() {
   loading = loading || unpack();
@@ -27,7 +39,7 @@ function shortened(text, most) {
 }
 
 function layout(own) {
-  const line = { gridcolor: colour("line"), zerolinecolor: colour("soft"), linecolor: colour("line"), automargin: true };
+  const line = { gridcolor: colour("line"), linecolor: colour("line"), automargin: true, zeroline: false };
   return {
     font: { color: colour("text"), family: "system-ui, sans-serif", size: 12 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
@@ -45,24 +57,28 @@ function chart(title, says, parts, table, kind) {
   const values = make("details", {}, make("summary", {}, "Values as a table"));
   values.addEventListener("toggle", () => {
     if (values.open && !values.querySelector("table")) {
-      values.append(make("div", { class: "scroll", role: "region", "aria-label": `${title}: values`, tabindex: "0" }, table()));
+      values.append(scrolling(`${title}: values`, table()));
     }
   });
   const figure = make("figure", { class: kind === "tall" ? "wide" : "" }, make("figcaption", {}, title), make("p", { class: "says" }, says), plot, values);
   const one = { plot, parts };
   drawn.add(one);
-  library().then(() => paint(one), () => plot.replaceChildren("This browser cannot unpack the library of the charts; the values are in the table below."));
+  SEEN.set(plot, one);
+  watcher.observe(plot);
   return figure;
 }
 
 function paint(one) {
   if (!one.plot.isConnected) { drawn.delete(one); return; }
   const { data, own } = one.parts();
-  window.Plotly.react(one.plot, data, layout(own), { displayModeBar: false, responsive: true });
+  const wide = one.plot.classList.contains("tall");
+  // The width of a printed page is not known before it is printed.
+  const size = printing ? { autosize: false, width: wide ? PRINTED.whole : PRINTED.half, height: wide ? 300 : 232 } : { autosize: true, width: undefined, height: undefined };
+  window.Plotly.react(one.plot, data, { ...layout(own), ...size }, { displayModeBar: false, responsive: true });
 }
 
 function redraw() {
-  if (window.Plotly) [...drawn].forEach(paint);
+  if (window.Plotly) [...drawn].filter((one) => printing || one.plot.classList.contains("js-plotly-plot")).forEach(paint);
 }
 
 function level(y, name, dash) {
@@ -74,8 +90,9 @@ function pairsChart(detail) {
   if (!rows.length) return null;
   const worse = detail.better === "lower" ? 1 : -1;
   const beyond = rows.filter((pair) => worse * pair[2] > detail.margin).length;
-  const says = `${beyond} of ${rows.length} pairs are worse by more than the margin of ${percent(detail.margin)}; estimate ${percent(detail.change[0])}.`;
   const stages = [...new Set(rows.map((pair) => pair[1]))];
+  const all = stages.length > 1 ? ` (${stages.join(" and ")})` : "";
+  const says = `${beyond} of all ${rows.length} pairs${all} are worse by more than the margin of ${percent(detail.margin)}; estimate ${percent(detail.change[0])}.`;
   const parts = () => ({
     data: stages.map((stage, place) => {
       const of = rows.filter((pair) => pair[1] === stage);
@@ -156,7 +173,7 @@ function timelineChart(detail) {
   const figure = chart("Blocks in the order of time", "The turns of both processes of one pair. Interference is marked where the scheduler took the processor away.", parts, table);
   const plot = figure.querySelector(".plot");
   select.addEventListener("change", () => {
-    drawn.forEach((one) => one.plot === plot && window.Plotly && paint(one));
+    if (window.Plotly) paint(SEEN.get(plot));
     figure.querySelectorAll("details .scroll").forEach((old) => old.remove());
     figure.querySelector("details").open = false;
   });
@@ -170,7 +187,7 @@ function historyChart(one) {
   const says = `${last} stored runs and this one (the last); now ${one.points[last][2]} ${one.u}.`;
   const parts = () => ({
     data: [{
-      type: "scatter", mode: "lines+markers", x: times.map((_, place) => place), y: one.points.map((point) => point[2]),
+      type: "scatter", mode: "lines+markers", x: times.map((_, place) => place + 1), y: one.points.map((point) => point[2]),
       error_y: { type: "data", symmetric: false, array: one.points.map((point) => (point[4] ?? point[2]) - point[2]), arrayminus: one.points.map((point) => point[2] - (point[3] ?? point[2])), color: colour("soft") },
       marker: { size: 8, color: times.map((_, place) => colour(place === last ? "candidate" : "baseline")) }, line: { color: colour("baseline"), width: 1 },
       text: one.points.map((point) => plain(`${point[0]} ${point[1]}`)), hovertemplate: "%{y:.4g}<br>%{text}<extra></extra>",
@@ -185,9 +202,11 @@ function flameChart(flame) {
   const paths = frames.map(() => "");
   const change = frames.map(([, , old, now]) => (now - old) * flame.f);
   const most = Math.max(...change.map(Math.abs), 1e-30);
-  const grown = frames.map((frame, place) => [frame, change[place]]).filter(([, by]) => by > 0).sort((a, b) => b[1] - a[1])[0];
+  const own = [...change]; // without what is called from there
+  frames.forEach(([parent], place) => { if (parent >= 0) own[parent] -= change[place]; });
+  const grown = frames.map((frame, place) => [frame, own[place]]).filter(([, by]) => by > 0).sort((a, b) => b[1] - a[1])[0];
   const number = (x) => `${Number(x.toPrecision(3))} ${flame.u}`;
-  const says = "Width: what a frame takes, the larger of both sides; colour: how much more (orange) or less (blue) it takes now." + (grown ? ` The frame that grew most: ${grown[0][1]}, by ${number(grown[1])}.` : "");
+  const says = "Width: what a frame takes, the larger of both sides; colour: how much more (orange) or less (blue) it takes now." + (grown ? ` What grew most by itself: ${grown[0][1]}, by ${number(grown[1])}.` : "");
   // The width of a frame is at least that of the frames within it.
   const widths = frames.map(([, , old, now]) => Math.max(old, now));
   const within = frames.map(() => 0);
@@ -221,13 +240,15 @@ function tradeoffChart(one) {
       const [xs, ys] = [places.map((place) => x[place]), places.map((place) => y[place])];
       return { type: "scatter", mode: "markers+text", name: title, x: xs.map((p) => p[0]), y: ys.map((p) => p[0]), error_x: error(xs), error_y: error(ys), text: places.map((place) => plain(shortened(one.names[place], 28))), textposition: "top center", cliponaxis: false, marker: { symbol, size: 12, color: colour(tone), line: { width: 2, color: colour(tone) } }, hovertemplate: "%{text}<br>%{x:.4g}, %{y:.4g}<extra></extra>" };
     });
-    return { data: traces, own: { xaxis: { title: { text: plain(axis("latency")) } }, yaxis: { title: { text: plain(axis(select.value)) } }, margin: { l: 64, r: 40, t: 24, b: 48 } } };
+    const [least, most] = [Math.min(...x.map((p) => p[0])), Math.max(...x.map((p) => p[0]))];
+    const room = 0.25 * (most - least || most || 1); // for the names
+    return { data: traces, own: { xaxis: { range: [least - room, most + room], title: { text: plain(axis("latency")) } }, yaxis: { title: { text: plain(axis(select.value)) } }, margin: { l: 64, r: 40, t: 24, b: 48 } } };
   };
   const best = one.names.filter((_, place) => one.front[place]);
-  const says = [`Pareto front: ${best.join("; ")}.`, ...one.lacking].join(" ");
+  const says = [`Pareto front: ${best.join("; ")}.`, ...one.lacking.map((text) => `Left out: ${text}.`)].join(" ");
   const figure = chart(one.title, says, parts, () => grid(["Scenario", "Pareto front", ...names], one.names.map((name, place) => [name, one.front[place] ? "yes" : "no", ...names.map((of) => `${one.axes[of].points[place][0]} ${one.axes[of].unit}`)])));
   if (names.length > 2) {
-    select.addEventListener("change", () => drawn.forEach((found) => figure.contains(found.plot) && window.Plotly && paint(found)));
+    select.addEventListener("change", () => { if (window.Plotly) paint(SEEN.get(figure.querySelector(".plot"))); });
     figure.querySelector(".plot").before(select);
   }
   return figure;
@@ -237,13 +258,14 @@ function rooflineChart(one) {
   const ridge = one.flops / one.bytes;
   const intensities = one.points.map((point) => point[1]);
   const ends = [Math.min(ridge, ...intensities) / 4, Math.max(ridge, ...intensities) * 4];
-  const says = `${one.points.length} measurements; the peaks with ${one.threads} threads are ${(one.flops / 1e9).toPrecision(3)} GFLOP/s and ${(one.bytes / 1e9).toPrecision(3)} GB/s.`;
+  const threads = one.threads === 1 ? "1 thread" : `${one.threads} threads`;
+  const says = `${one.points.length} measurements; the peaks with ${threads} are ${(one.flops / 1e9).toPrecision(3)} GFLOP/s and ${(one.bytes / 1e9).toPrecision(3)} GB/s.`;
   const parts = () => ({
     data: [
       { type: "scatter", mode: "lines", name: "peak of this machine", x: [ends[0], ridge, ends[1]], y: [ends[0] * one.bytes, one.flops, one.flops].map((rate) => rate / 1e9), line: { color: colour("text"), width: 2 }, hoverinfo: "skip" },
       { type: "scatter", mode: "markers", name: "measurements", x: intensities, y: one.points.map((point) => point[2] / 1e9), marker: { size: 10, color: colour("candidate") }, text: one.points.map((point) => plain(`${shortened(point[0], 60)} ${point[3]}`)), hovertemplate: "%{text}<br>%{x:.3g} FLOP/B, %{y:.3g} GFLOP/s<extra></extra>" },
     ],
-    own: { xaxis: { type: "log", title: { text: "FLOP/B" } }, yaxis: { type: "log", title: { text: "GFLOP/s" } } },
+    own: { xaxis: { type: "log", dtick: 1, title: { text: "FLOP/B" } }, yaxis: { type: "log", dtick: 1, title: { text: "GFLOP/s" } } },
   });
-  return chart(`Roofline with ${one.threads} threads`, says, parts, () => grid(["Measurement", "FLOP/B", "GFLOP/s", "Limited by"], one.points.map((point) => [point[0], point[1], (point[2] / 1e9).toPrecision(3), point[3] || "not known"])));
+  return chart(`Roofline with ${threads}`, says, parts, () => grid(["Measurement", "FLOP/B", "GFLOP/s", "Limited by"], one.points.map((point) => [point[0], point[1], (point[2] / 1e9).toPrecision(3), point[3] || "not known"])));
 }

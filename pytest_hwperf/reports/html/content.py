@@ -157,21 +157,31 @@ def _named(judgement: Judgement) -> list[str]:
 
 
 def _row(group: str, row: VerdictRow, place: int, detail: int | None) -> Plain:
-    """Return a verdict as a row: `m` metric, `v` values, `x` change, `a` allowed, `o` outcome, and what bars need."""
+    """Return a verdict as a row of short names, which the table's script reads; bars need their numbers."""
     found: Plain = {"g": group, "j": place, "m": row.metric, "v": row.values, "o": row.outcome, "n": row.n}
     found |= {"a": row.allowed, "x": row.change, "w": row.cause, "d": detail}
     subject, run = row.verdict.subject, row.judgement.run
+    found["r"] = _value(row)
     sign = 1 if metric_of(run, subject.metric).better == "lower" else -1
     if isinstance(subject, Budget):
         figure = figure_of(row.judgement.figures, subject.key)
         at = figure.estimate if figure else None
         bar = [rounded(one) for one in (at.value, at.low, at.high, subject.limit)] if at else []
-        found |= {"b": [*bar, sign]} if bar else {}
+        found |= {"k": 1, "b": [*bar, sign]} if bar else {"k": 1}
     elif subject.change is not None:
         change = subject.change
         ends = [rounded(one) for one in (change.value, change.low, change.high, subject.margin)]
         found["c"] = [*ends, sign]
     return {name: value for name, value in found.items() if value not in ("", None)}
+
+
+def _value(row: VerdictRow) -> float | None:
+    """Return the value by which rows are sorted, in base units."""
+    subject = row.verdict.subject
+    if isinstance(subject, Budget):
+        figure = figure_of(row.judgement.figures, subject.key)
+        return rounded(figure.estimate.value) if figure else None
+    return rounded(subject.candidate)
 
 
 def _without_verdict(report: Report) -> Iterator[tuple[Judgement, Plain]]:
@@ -185,4 +195,5 @@ def _without_verdict(report: Report) -> Iterator[tuple[Judgement, Plain]]:
                 continue
             name = visible(metric.called(figure.statistic.replace("_", ".")))
             cells = cells_of(judgement.run, Entry(key=figure.key, name=name, figure=figure))
-            yield judgement, {"g": "plain", "m": name, "v": cells["value"], "o": "no verdict", "n": cells["n"]}
+            found = {"g": "plain", "m": name, "v": cells["value"], "o": "no verdict", "n": cells["n"]}
+            yield judgement, {**found, "r": rounded(figure.estimate.value)}

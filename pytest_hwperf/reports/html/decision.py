@@ -20,14 +20,14 @@ _WORSE = {"lower": "higher", "higher": "lower"}  # better → what a value is th
 class Seen(Record, frozen=True, kw_only=True):
     """What the pairs observed of one statistic, in their order; what no pair measures has a fixed sample."""
 
-    pairs: tuple[tuple[Pair, Observation], ...] = ()
+    pairs: tuple[tuple[Pair, Observation, str], ...] = ()  # with the side of each block in time order, "BCCB"
     fixed: FixedSample | None = None
 
     def decisive(self, comparison: Comparison) -> list[Observation]:
         """Return the observations that a comparison was made of; [] where they cannot be told apart."""
         kind = comparison.method.kind if comparison.method else ""
         for stage in ("screen",) if kind in _SCREENS else _STAGES:
-            found = [one for pair, one in self.pairs if pair.stage == stage][: comparison.pairs]
+            found = [one for pair, one, _ in self.pairs if pair.stage == stage][: comparison.pairs]
             if found and len(found) == comparison.pairs and _baseline_is(comparison, found):
                 return found
         return []

@@ -22,14 +22,14 @@ function moved(cell, one) {
   cell.append(make("h3", {}, `What moved: ${one.metric}`));
   cell.append(make("p", {}, `By ${one.method}, one more pair under the profiler; what is named adds up to ${one.covered} of the change.`));
   for (const note of one.notes) cell.append(make("p", { class: "small" }, note));
-  if (one.movers.length) cell.append(make("div", { class: "scroll", role: "region", "aria-label": "What moved", tabindex: "0" }, grid(["Name", "Where", "Old → new", "Share of the change", "Calls"], one.movers)));
+  if (one.movers.length) cell.append(scrolling("What moved", grid(["Name", "Where", "Old → new", "Share of the change", "Calls"], one.movers)));
   if (one.tree.length) cell.append(make("div", { class: "charts" }, flameChart(one)));
 }
 
 function operators(cell, one) {
   cell.append(make("h3", {}, "Where the time of a call goes"), make("p", {}, one.setting));
   const [head, ...rows] = one.rows;
-  if (head) cell.append(make("div", { class: "scroll", role: "region", "aria-label": "Operators", tabindex: "0" }, grid(head, rows)));
+  if (head) cell.append(scrolling("Operators", grid(head, rows)));
   for (const sentence of one.work) cell.append(make("p", { class: "small" }, sentence));
 }
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_hwperf.core.evidence import Assignment, Measurement, MeasurementKey, Observation, Pair
+from pytest_hwperf.core.evidence import Measurement, MeasurementKey, Observation, Pair
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import Metric
 from pytest_hwperf.core.records import Budget, Judgement, Key, StoredRun, figure_of
@@ -20,18 +20,19 @@ _MOST_HISTORY = 50  # stored runs of a chart, the newest
 
 def seen_of(report: Report) -> dict[MeasurementKey, Seen]:
     """Sort what all pairs observed by measurement, metric and statistic."""
-    pairs: dict[MeasurementKey, list[tuple[Pair, Observation]]] = {}
+    pairs: dict[MeasurementKey, list[tuple[Pair, Observation, str]]] = {}
     fixed = {one.hypothesis.key: one for gate in report.gates for one in gate.evidence.fixed_samples}
     for gate in report.gates:
         for pair in gate.evidence.pairs:
+            turns = {drawn.measurement: drawn.turns for drawn in pair.assignments}
             for one in pair.observations if pair.stage != "rehearsal" else ():
-                pairs.setdefault(one.key, []).append((pair, one))
+                pairs.setdefault(one.key, []).append((pair, one, turns.get(one.measurement, "")))
     return {key: Seen(pairs=tuple(pairs.get(key, ())), fixed=fixed.get(key)) for key in {**pairs, **fixed}}
 
 
 def blocks_in(seen: Seen) -> int:
     """Count the values that the timelines of a statistic need."""
-    return sum(len(one.baseline) + len(one.candidate) for _, one in seen.pairs)
+    return sum(len(one.baseline) + len(one.candidate) for _, one, _ in seen.pairs)
 
 
 def detail_of(row: VerdictRow, seen: Seen, *, blocks: bool) -> Plain:
@@ -53,9 +54,9 @@ def detail_of(row: VerdictRow, seen: Seen, *, blocks: bool) -> Plain:
     change = subject.change
     found["change"] = [rounded(one) for one in (change.value, change.low, change.high)]
     found |= {"margin": rounded(subject.margin), "scale": subject.scale, "better": metric.better}
-    found["pairs"] = [_pair(pair, one) for pair, one in seen.pairs]
+    found["pairs"] = [_pair(pair, one) for pair, one, _ in seen.pairs]
     if blocks:
-        found["blocks"] = [_blocks(pair, one, metric) for pair, one in seen.pairs]
+        found["blocks"] = [_blocks(pair, one, turns, metric) for pair, one, turns in seen.pairs]
     if seen.fixed is not None and not {*seen.fixed.baseline, *seen.fixed.candidate} <= {0.0, 1.0}:
         sides = [quantiles(side) for side in (seen.fixed.baseline, seen.fixed.candidate)]
         found["values"] = {**packed(sides, metric.unit), "per": visible(seen.fixed.per)}
@@ -77,16 +78,10 @@ def _pair(pair: Pair, one: Observation) -> list[Any]:
     return [pair.number, pair.stage, change, rounded(one.preempted, 3), [visible(text) for text in one.warnings]]
 
 
-def _blocks(pair: Pair, one: Observation, metric: Metric) -> Plain:
-    drawn = next((found for found in pair.assignments if found.measurement == one.measurement), None)
-    return {"n": pair.number, "t": _turns(drawn, one), **packed([one.baseline, one.candidate], metric.unit)}
-
-
-def _turns(drawn: Assignment | None, one: Observation) -> str:
-    """Return the side of each block in time order; "" where the turns are those of other blocks."""
-    turns = drawn.turns if drawn else ""
+def _blocks(pair: Pair, one: Observation, turns: str, metric: Metric) -> Plain:
+    """Return the values of a pair; without turns where those that were drawn are of other blocks."""
     fits = turns.count("B") == len(one.baseline) and turns.count("C") == len(one.candidate)
-    return turns if fits else ""
+    return {"n": pair.number, "t": turns if fits else "", **packed([one.baseline, one.candidate], metric.unit)}
 
 
 def history_of(judgement: Judgement, stored: Sequence[StoredRun]) -> list[Plain]:

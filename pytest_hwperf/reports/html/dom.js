@@ -37,6 +37,13 @@ function grid(head, rows, caption) {
       place ? make("td", {}, String(cell)) : make("th", { scope: "row" }, String(cell)))))));
 }
 
+// A table that scrolls by itself, under a name of its own.
+let regions = 0;
+function scrolling(name, table) {
+  regions += 1;
+  return make("div", { class: "scroll", role: "region", "aria-label": `${name} (${regions})`, tabindex: "0" }, table);
+}
+
 // A bar of a change: [value, low, high, margin, 1 if more is worse], drawn in margins, worse to the right.
 const BAR = { width: 176, height: 22, margins: 4 };
 

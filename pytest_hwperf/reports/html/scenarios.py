@@ -35,7 +35,10 @@ def _tradeoff(family: Family) -> Plain | None:
         "axes": {name: _axis(candidates, name, key) for name, key in dimensions.items()},
         "names": [visible(one.name) for one in candidates],
         "front": [id(one) in front for one in candidates],
-        "lacking": [visible(f"{name}: not measured of {', '.join(names)}") for name, names in lacking.items()],
+        "lacking": [
+            visible(f"{name}, not measured" + (f" of {', '.join(names)}" if len(names) < len(candidates) else ""))
+            for name, names in lacking.items()
+        ],
     }
 
 

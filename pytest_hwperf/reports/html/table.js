@@ -10,6 +10,12 @@ const MARKS = { regressed: "▲", failed: "✕", undecided: "?", improved: "▼"
 const TONES = { regressed: "bad", failed: "bad", undecided: "doubt", improved: "good", unanswered: "doubt", settled: "soft", plain: "soft" };
 const state = { sort: "outcome", down: false, page: 0, chosen: [], open: new Map() };
 
+const ORDER = new Intl.Collator("en", { numeric: true });
+const RANKS = new Map(); // names are compared once, not at each sorting
+for (const texts of [DATA.tests.map((parts) => parts.join(" ")), DATA.rows.map((row) => row.m)]) {
+  [...new Set(texts)].sort(ORDER.compare).forEach((text, rank) => RANKS.set(text, rank));
+}
+
 DATA.rows.forEach((row, place) => { row.place = place; });
 
 function named(row) {
@@ -24,7 +30,8 @@ function severity(row) {
 }
 
 const KEYS = {
-  test: (row) => named(row), metric: (row) => row.m, values: (row) => row.v || "", change: severity, outcome: (row) => row.place,
+  test: (row) => RANKS.get(DATA.tests[row.j].join(" ")), metric: (row) => RANKS.get(row.m), values: (row) => row.r ?? -Infinity,
+  change: severity, outcome: (row) => row.place,
 };
 
 function choose() {
@@ -35,7 +42,7 @@ function choose() {
   const key = KEYS[state.sort];
   const compare = (a, b) => {
     const [one, other] = [key(a), key(b)];
-    const order = typeof one === "string" ? one.localeCompare(other, "en", { numeric: true }) : one - other;
+    const order = one === other ? 0 : one < other ? -1 : 1;
     return (state.down ? -order : order) || a.place - b.place;
   };
   state.chosen = DATA.rows.filter(fits).sort(compare);
@@ -85,7 +92,7 @@ function rowElement(row) {
   const opener = make("button", { type: "button", class: "open", "aria-expanded": "false" },
     make("span", {}, make("bdi", { class: "test" }, test), scenario ? make("span", { class: "scenario" }, " ", make("bdi", {}, scenario)) : null));
   const cell = (name, kind, ...parts) => make("td", { role: "cell", class: kind, "data-name": name }, ...parts);
-  const limit = row.b ? `limit ${row.a}` : row.a ? `margin ${row.a}` : "";
+  const limit = row.k ? `limit ${row.a}` : row.a ? `margin ${row.a}` : "";
   const found = make("tr", { class: "row", role: "row" },
     make("th", { scope: "row", role: "rowheader" }, opener),
     cell("Metric", "metric-cell", row.m),
@@ -148,10 +155,15 @@ function themes() {
   let before = null;
   window.addEventListener("beforeprint", () => {
     if (before === null) before = now;
-    apply("light");
+    printing = true;
     openRegressed();
+    apply("light");
   });
-  window.addEventListener("afterprint", () => { apply(before || ""); before = null; });
+  window.addEventListener("afterprint", () => {
+    printing = false;
+    apply(before || "");
+    before = null;
+  });
 }
 
 function openRegressed() {
@@ -183,6 +195,8 @@ function begin() {
   overview();
   const first = state.open.values().next().value;
   if (first && (first.row.g === "regressed" || first.row.g === "failed")) toggle(first.row, first.found, first.opener);
+  const later = window.requestIdleCallback || ((call) => setTimeout(call, 500));
+  if (drawn.size) later(() => library().catch(() => {})); // so that charts are there when the page is printed
 }
 
 begin();

@@ -1,0 +1,152 @@
+"""A report as pytest-benchmark's JSON: the readings of the latency of each measurement as rounds.
+
+Statistics are those that pytest-benchmark computes, of the same names. A reading of several calls is a round of as
+many iterations.
+"""
+
+import json
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from pytest_hwperf import __version__
+from pytest_hwperf.core.foreign_text import visible, visible_json
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
+from pytest_hwperf.core.records import Machine, Run, Sample
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.reports.measures import Exported, benchmark_of
+
+_BATCH = "batch of "  # how a unit of replication of several calls begins
+_FENCE = 1.5  # interquartile ranges beyond a quartile: what lies further out is an outlier
+
+
+def render(report: Report) -> Exported:
+    """Write every measurement with at least two readings of the latency; the others are left out."""
+    found, left_out = [], []
+    for judgement in report.judgements:
+        run = judgement.run
+        sample = run.sample(MEDIAN_LATENCY[0])
+        reason = _why_not(run, sample)
+        if sample is None or reason:
+            left_out.append(f"{benchmark_of(run)}: {reason}")
+        else:
+            found.append(_benchmark(run, sample))
+    whole = {
+        "machine_info": _machine(report.machine),
+        "commit_info": _commit(report),
+        "benchmarks": found,
+        "datetime": report.started_at,
+        "version": f"pytest-hwperf {__version__}",
+    }
+    content = visible_json(json.dumps(whole, indent=2, ensure_ascii=False).encode()) + b"\n"
+    return Exported(content=content, benchmarks=len(found), left_out=tuple(left_out))
+
+
+def _why_not(run: Run, sample: Sample | None) -> str:
+    if sample is None:
+        return f"no latency was measured: {run.unmeasured.get(MEDIAN_LATENCY[0], 'none of its samples is of calls')}"
+    if len(sample.values) < 2:  # noqa: PLR2004 - a deviation needs as many
+        return "a deviation needs 2 readings of the latency"
+    return "" if sum(sample.values) > 0 else "every reading of the latency is 0: calls per second cannot be said"
+
+
+def _machine(machine: Machine) -> dict[str, Any]:
+    implementation, _, version = machine.python.partition(" ")
+    return {
+        "machine": machine.architecture,
+        "processor": visible(machine.cpu_model),
+        "cpu": {"brand_raw": visible(machine.cpu_model), "count": machine.cores},
+        "python_implementation": visible(implementation),
+        "python_version": visible(version),
+        "system": visible(machine.system),
+    }
+
+
+def _commit(report: Report) -> dict[str, Any]:
+    """Return the revision; a report keeps neither its time nor a branch."""
+    return {
+        "id": report.revision or "unversioned",
+        "time": None,
+        "author_time": None,
+        "dirty": report.changed,
+        "project": None,
+        "branch": None,
+    }
+
+
+def _benchmark(run: Run, sample: Sample) -> dict[str, Any]:
+    fullname = visible(benchmark_of(run))
+    return {
+        "group": None,
+        "name": fullname.rpartition("::")[2] or fullname,
+        "fullname": fullname,
+        "params": None,
+        "param": None,
+        "extra_info": {
+            "source": visible(sample.source),
+            "per": visible(sample.per),
+            "conditions": {visible(name): visible(value) for name, value in run.conditions.items()},
+            "warnings": [visible(str(one)) for one in sample.warnings],
+        },
+        "options": {},
+        "stats": {**statistics_of(sample.values), "iterations": _iterations(sample.per)},
+    }
+
+
+def _iterations(per: str) -> int:
+    count = per.removeprefix(_BATCH).partition(" ")[0] if per.startswith(_BATCH) else "1"
+    return int(count) if count.isascii() and count.isdigit() else 1
+
+
+def statistics_of(values: Sequence[float]) -> dict[str, Any]:
+    """Return the statistics of at least two rounds, in s, whose sum is above 0."""
+    ordered = sorted(values)
+    n, total = len(ordered), math.fsum(ordered)
+    mean = total / n
+    deviation = math.sqrt(math.fsum((one - mean) ** 2 for one in ordered) / (n - 1))
+    q1, q3 = quartiles(ordered)
+    low, high = q1 - _FENCE * (q3 - q1), q3 + _FENCE * (q3 - q1)
+    beyond = _beyond(ordered, mean - deviation, mean + deviation), _beyond(ordered, low, high)
+    return {
+        "min": ordered[0],
+        "max": ordered[-1],
+        "mean": mean,
+        "stddev": deviation,
+        "rounds": n,
+        "median": median(ordered),
+        "iqr": q3 - q1,
+        "q1": q1,
+        "q3": q3,
+        "iqr_outliers": beyond[1],
+        "stddev_outliers": beyond[0],
+        "outliers": f"{beyond[0]};{beyond[1]}",
+        "ld15iqr": ordered[bisect_left(ordered, low)],
+        "hd15iqr": ordered[bisect_right(ordered, high) - 1],
+        "ops": n / total,
+        "total": total,
+    }
+
+
+def _beyond(ordered: Sequence[float], low: float, high: float) -> int:
+    return bisect_left(ordered, low) + len(ordered) - bisect_right(ordered, high)
+
+
+def quartiles(ordered: Sequence[float]) -> tuple[float, float]:
+    """Return both quartiles of at least two sorted values.
+
+    Of an even number the medians of both halves; of an odd one the means of both ways to halve it, with and without
+    its median, weighted 3 : 1 towards the nearer value ("method 3").
+    """
+    n = len(ordered)
+    half = n // 2
+    if not n % 2:
+        return median(ordered[:half]), median(ordered[half:])
+    # The lower quartile lies a quarter of a value from rank n / 4, and the upper one mirrors it from above.
+    k, near = divmod(n, 4)
+    at = k - 1 if near == 1 else k
+    weight = 0.25 if near == 1 else 0.75
+    below = weight * ordered[at] + (1 - weight) * ordered[at + 1]
+    above = weight * ordered[-1 - at] + (1 - weight) * ordered[-2 - at]
+    return below, above

@@ -1,0 +1,163 @@
+"""Reports in the formats of other programs: what was measured, in their units, and nothing that was not."""
+
+import csv
+import io
+import json
+import statistics
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf import __version__
+from pytest_hwperf.core.records import Judgement, replace
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.reports import bencher, github_action_benchmark, otava, pytest_benchmark
+from pytest_hwperf.reports.measures import Exported, measures_of
+
+HOSTILE = '=cmd|"/c calc"!A1\u202e\x1b[2J<script>'
+EVERY = [
+    pytest.param(pytest_benchmark.render, "pytest_benchmark.json", id="pytest-benchmark"),
+    pytest.param(bencher.render, "bencher.json", id="bencher"),
+    pytest.param(github_action_benchmark.render, "github_action_benchmark.json", id="github-action-benchmark"),
+    pytest.param(otava.render, "otava.csv", id="otava"),
+]
+
+
+def with_readings(*values: float, per: str = "call") -> Report:
+    run = fake.run(test="tests/test_text.py::test_tokenise", samples=(fake.sample("latency", values, per=per),))
+    return replace(fake.report(), judgements=(replace(fake.plain_judgement(), run=run),))
+
+
+def stats_of(exported: Exported) -> dict[str, Any]:
+    (benchmark,) = json.loads(exported.content)["benchmarks"]
+    stats: dict[str, Any] = benchmark["stats"]
+    return stats
+
+
+@pytest.mark.parametrize(("render", "name"), EVERY)
+def test_each_format_is_written_as_agreed(
+    render: Callable[[Report], Exported], name: str, golden: Callable[[str, bytes], None]
+) -> None:
+    content = render(fake.report()).content.replace(f'"pytest-hwperf {__version__}"'.encode(), b'"pytest-hwperf"')
+
+    golden(f"exports/{name}", content)
+
+
+@pytest.mark.parametrize(("render", "name"), EVERY)
+def test_no_format_obeys_a_test_id(render: Callable[[Report], Exported], name: str) -> None:
+    judgement = fake.sklearn_judgement()
+    hostile = replace(judgement, run=replace(judgement.run, test=HOSTILE, label=""))
+    content = render(replace(fake.report(), judgements=(hostile,))).content
+
+    assert not set("\u202e\x1b") & set(content.decode())
+    if name.endswith(".csv"):
+        header, row = csv.reader(io.StringIO(content.decode()))
+        assert len(header) == len(row)
+        assert not [cell for cell in (*header, *row) if cell.startswith(("=", "+", "-", "@"))]
+    else:
+        json.loads(content)
+
+
+def test_rounds_have_the_statistics_of_their_names() -> None:
+    """Ten rounds of 1 .. 9 and 30 ms: quartiles 3 and 8 as medians of both halves, so that 30 > 8 + 1.5 × 5 is out."""
+    seconds = [0.001 * value for value in (1, 2, 3, 4, 5, 6, 7, 8, 9, 30)]
+    found = stats_of(pytest_benchmark.render(with_readings(*seconds)))
+
+    assert found == {
+        "min": 0.001, "max": 0.030, "mean": pytest.approx(0.0075), "stddev": pytest.approx(statistics.stdev(seconds)),
+        "rounds": 10, "median": pytest.approx(0.0055), "iqr": pytest.approx(0.005), "q1": pytest.approx(0.003),
+        "q3": pytest.approx(0.008), "iqr_outliers": 1, "stddev_outliers": 1, "outliers": "1;1", "ld15iqr": 0.001,
+        "hd15iqr": pytest.approx(0.009), "ops": pytest.approx(10 / 0.075), "total": pytest.approx(0.075),
+        "iterations": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1, 3], (1, 3)),
+        ([1, 2, 6], (1.25, 5)),  # 3/4 × 1 + 1/4 × 2, 1/4 × 2 + 3/4 × 6
+        ([1, 2, 3, 4, 5], (1.75, 4.25)),  # 1/4 × 1 + 3/4 × 2, 3/4 × 4 + 1/4 × 5
+        ([1, 2, 3, 4, 5, 6, 7], (2.25, 5.75)),
+    ],
+)
+def test_quartiles_are_those_of_method_3(values: list[float], expected: tuple[float, float]) -> None:
+    assert expected == pytest.approx(pytest_benchmark.quartiles(values))
+
+
+def test_a_batch_of_calls_is_a_round_of_iterations() -> None:
+    assert 16 == stats_of(pytest_benchmark.render(with_readings(0.1, 0.2, per="batch of 16 calls")))["iterations"]
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"), [([0.1], "a deviation needs 2 readings of the latency"), ([0.0, 0.0], "is 0: calls per")]
+)
+def test_rounds_without_the_statistics_are_left_out(values: list[float], reason: str) -> None:
+    exported = pytest_benchmark.render(with_readings(*values))
+
+    assert not exported.benchmarks
+    assert reason in exported.left_out[0]
+
+
+def test_a_test_without_latency_is_left_out_with_the_reason() -> None:
+    run = fake.run(samples=(fake.sample("throughput", [9.0]),), unmeasured={"latency": "the test failed"})
+    exported = pytest_benchmark.render(
+        replace(fake.report(), judgements=(Judgement(run=run, figures=(), verdicts=()),))
+    )
+
+    assert (f"{fake.TEST}: no latency was measured: the test failed",) == exported.left_out
+
+
+def test_statistics_are_those_that_pytest_benchmark_computes() -> None:
+    stats = pytest.importorskip("pytest_benchmark.stats")
+    for n in range(2, 40):
+        theirs = stats.Stats()
+        values = [((7 * i * i) % 31 + 1) / 1000 for i in range(n)]
+        for value in values:
+            theirs.update(value)
+        assert pytest_benchmark.statistics_of(array("d", values)) == pytest.approx(theirs.as_dict())
+
+
+def test_the_bounds_of_bencher_are_those_that_are_known() -> None:
+    """9.8 ms (9.1 .. ?): no upper bound."""
+    whole = json.loads(bencher.render(fake.report()).content)
+
+    found = whole[f"{fake.TEST}[sklearn_fp32]"]["latency_p99_ms"]
+    assert {"value": pytest.approx(9.8), "lower_value": pytest.approx(9.1)} == found
+
+
+def test_what_is_too_long_for_bencher_is_left_out() -> None:
+    judgement = fake.plain_judgement()
+    long = replace(judgement, run=replace(judgement.run, test="t" * 1100))
+    exported = bencher.render(replace(fake.report(), judgements=(long, fake.onnx_judgement())))
+
+    assert 1 == exported.benchmarks
+    line = exported.left_out[0]
+    assert line.endswith("latency_p50_ms: Bencher takes no name as long as that")
+    assert 300 > len(line)
+
+
+def test_one_file_of_the_action_has_one_direction() -> None:
+    smaller = github_action_benchmark.render(fake.report())
+    bigger = json.loads(github_action_benchmark.render(fake.report(), better="higher").content)
+
+    assert smaller.left_out[0] == "3 figures of which higher is better: --better=higher"
+    assert ["throughput_mean", "accuracy_mean", "accuracy_mean"] == [one["name"].rpartition(" ")[2] for one in bigger]
+    assert ("158.0 .. 164.0", "1/s") == (bigger[0]["range"], bigger[0]["unit"])
+
+
+def test_an_estimate_is_named_as_one() -> None:
+    names = [one.full_name for one in measures_of(fake.report())]
+
+    assert "energy_estimate_mean_mj" in names
+    assert "energy_mean_mj" not in names
+
+
+@pytest.mark.parametrize("render", [bencher.render, github_action_benchmark.render, otava.render])
+def test_what_was_not_measured_is_said(render: Callable[[Report], Exported]) -> None:
+    assert (
+        f"{fake.TEST}[sklearn_fp32]: energy was not measured: {fake.NO_COUNTER}" == render(fake.report()).left_out[-1]
+    )
