@@ -2,7 +2,7 @@
 
 Each run makes a repository whose history has one commit with 10 % more work at a random place, and searches it:
 
-    python benchmarks/bisecting.py --runs 10
+    python -m benchmarks.bisecting --runs 10
 """
 
 import argparse
