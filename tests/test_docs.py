@@ -25,6 +25,7 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 METRICS_PAGE = ROOT / "docs" / "metrics.md"
 EXAMPLE = ROOT / "example_project"
 WORKFLOW = EXAMPLE / ".github" / "workflows" / "performance.yml"
+CI_FILES = [WORKFLOW, ROOT / "action.yml", ROOT / "ci" / "gitlab.yml"]
 PAGES = [
     *(
         ROOT / name
@@ -221,7 +222,7 @@ def test_every_option_stands_in_the_reference(help_of_hwperf: str) -> None:
     assert options == set(_OPTION.findall(section(REFERENCE, "Command-line options"))) & options
 
 
-@pytest.mark.parametrize("page", [*PAGES, WORKFLOW], ids=named)
+@pytest.mark.parametrize("page", [*PAGES, *CI_FILES], ids=named)
 def test_no_page_makes_up_an_option(page: Path, help_of_hwperf: str) -> None:
     assert set() == set(_OPTION.findall(text_of(page))) - set(_OPTION.findall(help_of_hwperf))
 
