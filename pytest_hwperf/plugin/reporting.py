@@ -23,7 +23,7 @@ from pytest_hwperf.host.files import leads_out
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.plugin.sweeps import sweeps_of
-from pytest_hwperf.reports import csv_files, json_file, markdown, stacks
+from pytest_hwperf.reports import csv_files, json_file, markdown, movers, stacks
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.order import families
@@ -227,6 +227,8 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
         lines = terminal_report.render(report, width=writer.fullwidth, color=writer.hasmarkup, detail=detail)
     for line, style in lines or [("nothing was measured: tests measure by calling their fixture, hwperf(...)", {})]:
         terminal.write_line(line, **style)
+    for line in movers.lines_of(report, writer.fullwidth) if verbosity >= 0 else ():
+        terminal.write_line(line)
     for sweep in report.sweeps:
         for line in sweep_report.lines_of(sweep, writer.fullwidth):
             terminal.write_line(line)
