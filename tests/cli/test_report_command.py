@@ -98,7 +98,7 @@ def test_loadgen_has_annotations_too(logs: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("arguments", [[], ["report.json", "--from=loadgen:x"]])
 def test_one_of_a_report_and_another_program_is_given(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert USAGE == main(["report", *arguments])
-    assert "give either REPORT.json, a file of pytest --hwperf-json, or --from=loadgen:DIR" in capsys.readouterr().err
+    assert "give either REPORT.json, a file of pytest --hwperf-json, or --from=FORMAT:FILE" in capsys.readouterr().err
 
 
 def test_what_cannot_be_written_is_said_first(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
