@@ -44,6 +44,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     report.add_argument("--markdown", metavar="FILE", help="write a summary for pull requests as Markdown")
     add_shared(report, "--json")
+    report.add_argument("--indent", action="store_true", help="indent what --json writes")
     report.set_defaults(run=run)
 
 
@@ -51,6 +52,8 @@ def run(options: argparse.Namespace) -> int:
     """Show a report, and return the exit code."""
     if bool(options.file) == bool(options.origin):
         raise UsageProblem("give either REPORT.json, a file of pytest --hwperf-json, or --from=FORMAT:FILE")
+    if options.indent and not options.json:
+        raise UsageProblem("--indent says how --json writes: add --json=FILE")
     check_files(json=options.json, markdown=options.markdown)
     return _show_file(options) if options.file else _show_foreign(options)
 
@@ -105,7 +108,8 @@ def _show(report: Report, options: argparse.Namespace, detail: Detail) -> None:
     else:
         show_table(report, detail)
     if options.json:
-        write_file(options.json, json_file.render(report))
+        content = json_file.render(report)
+        write_file(options.json, json_file.indented(content) if options.indent else content)
     if options.markdown:
         write_file(options.markdown, markdown.render(report))
 
