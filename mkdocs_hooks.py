@@ -27,9 +27,12 @@ _BLOCK = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put every decision into the navigation, in the place that is kept for them."""
+    """Put every decision into the navigation, in the place that is kept for them.
+
+    An entry without its page is left out: of a misspelt one the page is then missing, which is a warning.
+    """
     pages = ["decisions/index.md", *(f"decisions/{path.name}" for path in _decisions())]
-    config.nav = _with_decisions(config.nav, pages)
+    config.nav = _with_decisions(_existing(config.nav), pages)
     return config
 
 
@@ -71,6 +74,15 @@ def _linked(source: str, page: str) -> Any:
         return f"[{found[1]}]({to}#{anchor})" if anchor else f"[{found[1]}]({to})"
 
     return replaced
+
+
+def _existing(nav: Any) -> Any:
+    if isinstance(nav, list):
+        return [kept for one in nav if (kept := _existing(one))]
+    if isinstance(nav, dict):
+        return {title: kept for title, one in nav.items() if (kept := _existing(one))}
+    known = nav in ADOPTED.values() or nav == "decisions" or (ROOT / "docs" / nav).exists()
+    return nav if known else None
 
 
 def _with_decisions(nav: Any, pages: list[str]) -> Any:

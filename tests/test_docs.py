@@ -25,6 +25,7 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 METRICS_PAGE = ROOT / "docs" / "metrics.md"
 EXAMPLE = ROOT / "example_project"
 WORKFLOW = EXAMPLE / ".github" / "workflows" / "performance.yml"
+CI_FILES = [WORKFLOW, ROOT / "action.yml", ROOT / "ci" / "gitlab.yml"]
 PAGES = [
     *(
         ROOT / name
@@ -202,6 +203,16 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_lists_read_alike_on_github_and_in_the_site(page: Path) -> None:
+    """The site takes a list for text without an empty line above it, and ends it at a block of another indentation."""
+    text = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
+    begun = re.findall(r"^(?:(?![ #|-]|\d+\. ).+| {4}\S.*)\n(?:- |\d+\. ).*", text, re.MULTILINE)
+    indented = re.findall(r"^ {1,3}(?:```|- |\d+\. ).*", text, re.MULTILINE)
+
+    assert ([], []) == (begun, indented)
+
+
 def test_a_link_to_a_missing_heading_is_noticed() -> None:
     assert _exists(README, "docs/reference.md#command-line-options")
     assert not _exists(README, "docs/reference.md#no-such-heading")
@@ -221,7 +232,7 @@ def test_every_option_stands_in_the_reference(help_of_hwperf: str) -> None:
     assert options == set(_OPTION.findall(section(REFERENCE, "Command-line options"))) & options
 
 
-@pytest.mark.parametrize("page", [*PAGES, WORKFLOW], ids=named)
+@pytest.mark.parametrize("page", [*PAGES, *CI_FILES], ids=named)
 def test_no_page_makes_up_an_option(page: Path, help_of_hwperf: str) -> None:
     assert set() == set(_OPTION.findall(text_of(page))) - set(_OPTION.findall(help_of_hwperf))
 

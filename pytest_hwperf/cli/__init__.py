@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 INTERNAL = 70  # an error that nobody foresaw, as in sysexits.h: never one of those that are an answer
 INTERRUPTED = 130  # Ctrl-C, as in shells
+_HANDING_ON = ("bisect", "tradeoffs")  # commands that give pytest what follows `--`
 UNREAD = 141  # nobody reads the output any more, as in shells
 
 
@@ -25,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tolerate_any_encoding()
     try:
         given = sys.argv[1:] if arguments is None else [*arguments]
-        options = _parser().parse_args(given, argparse.Namespace(given=given))
+        own, handed_on = _split(given)
+        options = _parser().parse_args(own, argparse.Namespace(given=given, handed_on=handed_on))
         return int(options.run(options))
     except OutputClosed:
         return UNREAD
@@ -41,6 +43,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         clear_progress()
         complain(f"{traceback.format_exc()}this is a mistake of pytest-hwperf and no answer: please report these lines")
         return INTERNAL
+
+
+def _split(given: list[str]) -> tuple[list[str], list[str]]:
+    """Return the words of the command, and those that it hands on to pytest.
+
+    Where a command also has words of its own, argparse takes the latter only if no option stands between both.
+    """
+    if given[:1] not in ([one] for one in _HANDING_ON) or "--" not in given:
+        return given, []
+    place = given.index("--")
+    return given[:place], given[place + 1 :]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -63,6 +76,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     from pytest_hwperf.cli import (
         baseline,
+        bisect,
         calibrate,
         capacity,
         compare,
@@ -90,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
         tradeoffs,
         capacity,
         report,
+        bisect,
         selfcheck,
         doctor,
         calibrate,

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.gate.model_worker import is_function
-from pytest_hwperf.host.files import check_writable, is_file, replace_file
+from pytest_hwperf.gate.targets import check_target
+from pytest_hwperf.host.files import check_writable, replace_file
 
 _SHARED: Mapping[str, Mapping[str, Any]] = {
     "--data": {"metavar": "FILE", "required": True, "help": ".npz with X and perhaps y, .npy, or .csv"},
@@ -32,8 +32,7 @@ def check_model(model: str) -> None:
     Raises:
         UsageProblem: says what is allowed.
     """
-    if not is_function(model) and not is_file(Path(model)):
-        raise UsageProblem(f"{model} is neither a file nor of the form module:function")
+    check_target(model, ("function", "ONNX file"))
 
 
 def check_time(seconds: float, most: int, usual: str) -> None:

@@ -2,14 +2,12 @@
 
 import csv
 import math
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
 from pytest_hwperf.cli.report_file import read_report
+from pytest_hwperf.core.candidates import candidates_of, distinct, rows_of_call, without_parameters
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Estimate, Judgement, Key
@@ -19,11 +17,8 @@ from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
 
 _LARGEST_FILE = 1 << 24  # bytes
 _MOST_ROWS = 2000  # each is compared with each
-_MOST_DIGITS = 9  # of the rows of a call
-_NAMES = ("name", "test", "label", "scenario")  # columns that name a candidate
-_CALLED = {"batch_size": "batch", "threads": "threads", "load": "load"}  # conditions, as names of candidates say them
+_NAMES = ("scenario", "label", "test")  # columns that name a candidate where it has no column "name"
 _ENDINGS = ("_ci_low", "_ci_high")
-_PARAMETERS = re.compile(r"\[[^\]]*\]$")
 
 
 def read_candidates(file: str) -> tuple[dict[str, list[Candidate]], tuple[Judgement, ...]]:
@@ -36,52 +31,11 @@ def read_candidates(file: str) -> tuple[dict[str, list[Candidate]], tuple[Judgem
         UsageProblem: no such file, another form, or nothing that was measured.
     """
     if Path(file).suffix == ".csv":
-        return {test: _distinct(found) for test, found in _of_rows(file).items()}, ()
+        return {test: distinct(found) for test, found in _of_rows(file).items()}, ()
     judgements = read_report(file).judgements
-    by_test: dict[str, list[Judgement]] = {}
-    for one in judgements:
-        by_test.setdefault(test_of(one), []).append(one)
-    if not by_test:
+    if not judgements:
         raise UsageProblem(f"{file} has no measurement")
-    return {test: _distinct(_of_judgements(found)) for test, found in by_test.items()}, judgements
-
-
-def _distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Number candidates of the same name."""
-    names, seen = Counter(one.name for one in candidates), Counter[str]()
-    found = []
-    for one in candidates:
-        seen[one.name] += 1
-        found.append(replace(one, name=f"{one.name} ({seen[one.name]})") if names[one.name] > 1 else one)
-    return found
-
-
-def test_of(judgement: Judgement) -> str:
-    """Return the test of a measurement without its parameters: scenarios and points of a sweep are compared."""
-    return _PARAMETERS.sub("", judgement.run.test)
-
-
-def _of_judgements(judgements: Sequence[Judgement]) -> list[Candidate]:
-    """Return measurements as candidates, named by their scenario and by the conditions in which they differ."""
-    differing = [
-        name
-        for name in dict.fromkeys(name for one in judgements for name in one.run.conditions)
-        if name in _CALLED and len({one.run.conditions.get(name) for one in judgements}) > 1
-    ]
-    return [_of_judgement(one, differing) for one in judgements]
-
-
-def _of_judgement(judgement: Judgement, differing: Iterable[str]) -> Candidate:
-    run = judgement.run
-    told = [f"{_CALLED[name]} {run.conditions[name]}" for name in differing if name in run.conditions]
-    rows = run.conditions.get("batch_size", "")
-    return Candidate(
-        name=", ".join(part for part in [run.scenario or run.test, run.label, *told] if part),
-        values={figure.key: figure.estimate for figure in judgement.figures if not figure.estimated},
-        rows=_rows_of_call(rows),
-        conditions=run.conditions,
-        unmeasured={metric: str(why) for metric, why in run.unmeasured.items()},
-    )
+    return candidates_of(judgements), judgements
 
 
 def _of_rows(file: str) -> dict[str, list[Candidate]]:
@@ -94,7 +48,7 @@ def _of_rows(file: str) -> dict[str, list[Candidate]]:
         )
     found: dict[str, list[Candidate]] = {}
     for number, row in enumerate(rows, 2):
-        found.setdefault(_PARAMETERS.sub("", row.get("test") or ""), []).append(_of_row(file, number, row, known))
+        found.setdefault(without_parameters(row.get("test") or ""), []).append(_of_row(file, number, row, known))
     return found
 
 
@@ -138,19 +92,15 @@ def _columns() -> Mapping[str, tuple[Key, float]]:
 def _of_row(file: str, number: int, row: Mapping[str, str | None], known: Iterable[str]) -> Candidate:
     columns = _columns()
     values = {columns[name][0]: found for name in known if (found := _estimate(file, number, row, name))}
-    name = ", ".join(dict.fromkeys(row[one] or "" for one in _NAMES[::-1] if row.get(one)))
+    name = row.get("name") or ", ".join(dict.fromkeys(row[one] or "" for one in _NAMES if row.get(one)))
     conditions = dict(_pairs(row.get("conditions") or ""))
     rows = conditions.get("batch_size", "")
     return Candidate(
         name=name or f"row {number}",
         values=values,
-        rows=_rows_of_call(rows),
+        rows=rows_of_call(rows),
         conditions=conditions,
     )
-
-
-def _rows_of_call(text: str) -> int:
-    return max(1, int(text)) if text.isdecimal() and len(text) <= _MOST_DIGITS else 1
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, pstdev
 
+from pytest_hwperf.cli.arguments import add_shared, check_files, write_file
+from pytest_hwperf.cli.capacity_plan import carbon_inputs, plan_of
 from pytest_hwperf.cli.capacity_text import is_load, lines_of, load_lines, named
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.report_file import read_report
@@ -13,6 +15,7 @@ from pytest_hwperf.core.capacity import SAFETY, TOO_HIGH, Service
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import Judgement, figure_of
+from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.host.machine import count_usable_cores
 
 OK, TOO_BUSY = 0, 1
@@ -59,6 +62,10 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         metavar="ARRIVALS:MS[:VARIATION]",
         help="another model that the same servers serve; repeatable",
     )
+    parser.add_argument(
+        "--carbon", action="append", default=[], metavar="KEY=VALUE", help="as a line of hwperf_carbon; repeatable"
+    )
+    add_shared(parser, "--json", help="write the plan as JSON")
     parser.set_defaults(run=run)
 
 
@@ -90,6 +97,8 @@ def _service(text: str) -> Service:
 
 def run(options: argparse.Namespace) -> int:
     """Print the plan, and return the exit code."""
+    check_files(json=options.json)
+    carbon_inputs(options.carbon)
     if not all(1 <= count <= _MOST_SERVERS for count in (options.servers, options.cores or 1)):
         raise UsageProblem(f"--servers and --cores: from 1 to {_MOST_SERVERS}")
     if options.base_mb and options.request_mb is None:
@@ -104,9 +113,12 @@ def run(options: argparse.Namespace) -> int:
     alone = _typed(options) if measured is None else _as_measured(options, measured)
     service = capacity.together([alone, *options.also]) if options.also else alone
     options.cores = options.cores or count_usable_cores()
-    for line in (*lines_of(options, service, measured), *load_lines(alone, measured, judgements)):
+    plan = plan_of(options, service, measured, named(measured) if measured else "")
+    if options.json:
+        write_file(options.json, to_json(plan) + b"\n")
+    for line in (*lines_of(plan, options), *load_lines(alone, measured, judgements)):
         say(line)
-    return OK if capacity.utilisation(service, options.servers) <= TOO_HIGH else TOO_BUSY
+    return OK if plan.utilisation <= TOO_HIGH else TOO_BUSY
 
 
 def _chosen(judgements: Sequence[Judgement], options: argparse.Namespace) -> Judgement:

@@ -5,15 +5,14 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from pytest_hwperf.cli.capacity_plan import CapacityPlan
 from pytest_hwperf.core import capacity
 from pytest_hwperf.core.capacity import HIGH, SAFETY, TOO_HIGH, Service
 from pytest_hwperf.core.loads import FASTEST_QPS, MOST_IN_FLIGHT
-from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import Judgement, figure_of
-from pytest_hwperf.core.units import counted, show, show_number
+from pytest_hwperf.core.units import counted, plural, show, show_number
 
-_J_PER_KWH = 3.6e6
-_MOST_DIGITS = 9  # of the rows of a call
 _ALIKE = ("batch_size", "threads", "precision")  # conditions of a load on what is planned with
 _LOAD = re.compile(r"\b(qps|in_flight|shape)=(\d{1,12}(?:\.\d{1,12})?(?:e[+-]?\d{1,2})?)(?=\s|$)")
 _MEANS: Mapping[capacity.Level, str] = {
@@ -34,19 +33,14 @@ def is_load(one: Judgement) -> bool:
     return one.run.conditions.get("load", "single_stream") != "single_stream"
 
 
-def lines_of(options: argparse.Namespace, service: Service, measured: Judgement | None) -> Iterator[str]:
-    """Yield the lines of a plan.
-
-    Args:
-        options: of the command.
-        service: all requests of the servers.
-        measured: what is planned with, None where its times were typed.
-    """
-    yield from _busy(service, options.servers)
-    yield from _waits(service, options.servers, options.arrivals_variation)
-    yield from _instances(options, service)
-    yield from _memory(options, measured)
-    yield from _prices(options, service, measured)
+def lines_of(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[str]:
+    """Yield the lines of a plan that was made with these options."""
+    yield from _busy(plan)
+    yield from _waits(plan)
+    yield from _instances(plan, options)
+    yield from _memory(plan, options)
+    yield from _prices(plan)
+    yield from _carbon(plan)
 
 
 def load_lines(service: Service, measured: Judgement | None, judgements: Sequence[Judgement]) -> Iterator[str]:
@@ -83,36 +77,33 @@ def _line(title: str, text: str) -> str:
     return f"{title:<13}{text}"
 
 
-def _busy(service: Service, servers: int) -> Iterator[str]:
-    busy, full = capacity.utilisation(service, servers), servers / service.seconds
-    yield _line("utilisation", f"{busy:.3f}: {_MEANS[capacity.level(busy)]}")
+def _busy(plan: CapacityPlan) -> Iterator[str]:
+    full = plan.servers / plan.service.seconds
+    yield _line("utilisation", f"{plan.utilisation:.3f}: {_MEANS[plan.level]}")
     shares = ", ".join(f"{share:.0%} at {show(share * full, '1/s')}" for share in (HIGH, TOO_HIGH))
-    yield _line(
-        "", f"{show(service.arrivals, '1/s')} arrive, {counted(servers, 'server')} can do {show(full, '1/s')}; {shares}"
-    )
+    arrive = f"{show(plan.service.arrivals, '1/s')} arrive"
+    yield _line("", f"{arrive}, {counted(plan.servers, 'server')} can do {show(full, '1/s')}; {shares}")
 
 
-def _waits(service: Service, servers: int, arrivals_variation: float | None) -> Iterator[str]:
-    given = 1.0 if arrivals_variation is None else arrivals_variation
+def _waits(plan: CapacityPlan) -> Iterator[str]:
     title = "wait"
-    for wait in capacity.waits(service, servers, given):
-        if wait.model == "M/G/1" and service.variation == 1:
+    for wait in plan.waits:
+        if wait.model == "M/G/1" and plan.service.variation == 1:
             continue  # as M/M/1
         ends = [("p95", wait.p95_s), ("p99", wait.p99_s)]
         response = ", ".join(f"{name} {show(value, 's')}" for name, value in ends if value is not None)
         text = f"{wait.model:<8}{show(wait.seconds, 's')} on average"
         if wait.model in ("M/G/1", "Kingman") or wait.model.startswith("G/G/"):
-            text += f", service times varying by {service.variation:.2f} of their mean"
+            text += f", service times varying by {plan.service.variation:.2f} of their mean"
         yield _line(title, f"{text}; with the service {response}" if response else text)
         title = ""
 
 
-def _instances(options: argparse.Namespace, service: Service) -> Iterator[str]:
-    if options.peak is None:
+def _instances(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[str]:
+    found = plan.instances
+    if found is None:
         return
     safety = SAFETY if options.safety is None else options.safety
-    one = options.servers / service.seconds
-    found = capacity.instances(options.peak, one, safety)
     other = {"safety factor": found.by_utilisation, "utilisation": found.by_safety}.get(found.rule)
     alone = "" if other is None else f", the other rule alone says {other}"
     rule = "both rules" if found.rule == "both" else f"the {found.rule}"
@@ -125,47 +116,56 @@ def _instances(options: argparse.Namespace, service: Service) -> Iterator[str]:
     )
 
 
-def _memory(options: argparse.Namespace, measured: Judgement | None) -> Iterator[str]:
-    if options.memory_mb is None:
+def _memory(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[str]:
+    found = plan.memory
+    if found is None:
+        yield from _missing(plan, "memory")
         return
-    each, what = _request_bytes(options, measured)
-    if each is None:
-        yield _line("memory", "not known: give --request-mb, or a report with the metric memory")
-        return
-    base = (options.base_mb or 0.0) * 1e6
-    found = capacity.concurrency(options.memory_mb * 1e6, each, base, options.cores)
+    what = "" if options.request_mb is not None else ", each in a process of its own with its model"
+    base = found.base_bytes
     without = f"after a base of {show(base, 'B')}, counted once" if base else "without a base, which was not given"
-    yield _line("memory", f"{counted(found.by_memory, 'request')} at once, {show(each, 'B')} each{what}")
+    each = show(found.each_bytes, "B")
+    yield _line("memory", f"{counted(found.by_memory, 'request')} at once, {each} each{what}")
     yield _line("", without)
     limit = "the cores are the limit" if found.cores < found.by_memory else "the memory is the limit"
     yield _line("", f"{counted(found.cores, 'core')}: {limit}")
 
 
-def _request_bytes(options: argparse.Namespace, measured: Judgement | None) -> tuple[float | None, str]:
-    """Return the bytes of a request, and how they were found."""
-    if options.request_mb is not None:
-        return options.request_mb * 1e6, ""
-    figure = figure_of(measured.figures, ("memory", "p50")) if measured else None
-    return (figure.estimate.value, ", each in a process of its own with its model") if figure else (None, "")
-
-
-def _prices(options: argparse.Namespace, service: Service, measured: Judgement | None) -> Iterator[str]:
-    served = min(service.arrivals, options.servers / service.seconds)
-    if options.price_per_hour is not None:
-        price = capacity.per_million(options.price_per_hour, served)
-        yield _line("cost", f"{show_number(price)} a million requests, at {show(served, '1/s')} on one instance")
-    if options.price_per_kwh is None and options.grams_per_kwh is None:
+def _prices(plan: CapacityPlan) -> Iterator[str]:
+    if plan.cost is not None:
+        served = min(plan.service.arrivals, plan.servers / plan.service.seconds)
+        yield _line("cost", f"{show_number(plan.cost)} a million requests, at {show(served, '1/s')} on one instance")
+    yield from _missing(plan, "energy")
+    found = plan.energy
+    if found is None:
         return
-    figure = figure_of(measured.figures, (ENERGY, "mean")) if measured else None
-    if figure is None or measured is None:
-        yield _line("energy", "not known: give a report with the metric energy")
-        return
-    rows = measured.run.conditions.get("batch_size", "")  # the energy is that of a row, and a request is a call
-    of_call = figure.estimate.value * (int(rows) if rows.isdecimal() and len(rows) <= _MOST_DIGITS else 1)
-    kwh = of_call * 1e6 / _J_PER_KWH
-    told = [f"{show_number(kwh)} kWh a million requests ({figure.source})"]
-    if options.price_per_kwh is not None:
-        told.append(f"{show_number(kwh * options.price_per_kwh)} for it")
-    if options.grams_per_kwh is not None:
-        told.append(f"{show(kwh * options.grams_per_kwh, 'g')} of CO2")
+    told = [f"{show_number(found.kwh)} kWh a million requests ({found.source})"]
+    if found.price is not None:
+        told.append(f"{show_number(found.price)} for it")
+    if found.grams is not None:
+        told.append(f"{show(found.grams, 'g')} of CO2")
     yield _line("energy", ", ".join(told))
+
+
+def _carbon(plan: CapacityPlan) -> Iterator[str]:
+    """Yield both parts, and their sum where both are known."""
+    found = plan.carbon
+    if found is None:
+        return
+    units = f"a million {plural(found.unit)}"
+    if found.total_g is not None:
+        yield _line("carbon", f"{show(found.total_g, 'g')} of CO2 equivalent for {units}, of which")
+    title = "carbon" if found.total_g is None else ""
+    if found.operational_g is None:
+        yield _line(title, f"of the energy for {units}: not known: {found.reason}")
+    else:
+        yield _line(title, f"{show(found.operational_g, 'g')} for the energy of {units} ({found.source})")
+    if found.embodied_g is None:
+        yield _line("", "of making the machine: not known: give --carbon embodied_kg=… and lifetime_years=…")
+    else:
+        yield _line("", f"{show(found.embodied_g, 'g')} for making the machine, as long as it serves them")
+
+
+def _missing(plan: CapacityPlan, name: str) -> Iterator[str]:
+    if name in plan.missing:
+        yield _line(name, f"not known: {plan.missing[name]}")

@@ -1,91 +1,196 @@
-"""`hwperf compare`: two models on one data file, a line for each comparison."""
+"""`hwperf compare`: two versions of a model on one data file, and whether the new one is rolled out."""
 
 import argparse
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from pathlib import Path
 
-from pytest_hwperf.cli.arguments import add_shared, check_model, check_time
-from pytest_hwperf.cli.output import say
+from pytest_hwperf import __version__
+from pytest_hwperf.cli.arguments import add_shared, check_files, check_time, write_file
+from pytest_hwperf.cli.compare_text import lines_of
+from pytest_hwperf.cli.output import say_lines, width
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
+from pytest_hwperf.cli.requirements_file import read_requirements
 from pytest_hwperf.cli.rows_file import read_data
-from pytest_hwperf.core.budgets import MODELS_COMPARED, parse_margin_lines
+from pytest_hwperf.core.budgets import DEFAULT_MARGINS, MODELS_COMPARED, parse_margin_lines
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.foreign_text import visible_json
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Comparison, Policy
-from pytest_hwperf.core.units import counted, parse_rate
-from pytest_hwperf.core.verdicts import explain, judge_comparison
-from pytest_hwperf.gate.models import CompareSettings, compare_models
+from pytest_hwperf.core.records import Budget, Comparison, Margin
+from pytest_hwperf.core.rollout import Decision, decide, requirements_of
+from pytest_hwperf.core.rollout_figures import P95
+from pytest_hwperf.core.rollout_plan import plan_of
+from pytest_hwperf.core.rollout_report import RolloutFile, Rows, VersionRecord
+from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.units import parse_rate
+from pytest_hwperf.gate.load_target import headers_of
+from pytest_hwperf.gate.models import CompareSettings
+from pytest_hwperf.gate.rollout import Measured, contender, digest_of, measure_versions
+from pytest_hwperf.gate.targets import TargetKind, check_target, shown
+from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.reports.rollout import render
 
 OK, REGRESSED, UNDECIDED = 0, 1, 3
 _A_DAY_S = 86_400
+_KINDS: tuple[TargetKind, ...] = ("ONNX file", "estimator", "function", "address")
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command and its options."""
     compare = commands.add_parser(
         "compare",
-        help="compare two models in pairs of fresh processes",
-        description="Let two models take turns on the same rows. Exit code 0: nothing is worse by more than its "
-        "margin; 1: something is; 3: nothing is known to be, but something could not be decided in the time; 4: usage.",
+        help="decide whether a new version of a model is rolled out",
+        description="Let two versions of a model take turns on the same rows. Exit code 0, go: nothing is worse by "
+        "more than its margin, and every requirement is met; 1, no-go: something is worse, or a requirement is missed; "
+        "3, inconclusive: something could not be decided; 4: usage.",
     )
-    compare.add_argument("old", metavar="OLD", help="an ONNX file, or module:function")
-    compare.add_argument("new", metavar="NEW", help="the same")
+    forms = "an ONNX file, a .skops file, module:function, or http://…"
+    compare.add_argument("old", metavar="OLD", help=f"the version that is served: {forms}")
+    compare.add_argument("new", metavar="NEW", help="the version to be rolled out: the same")
     add_shared(compare, "--data", "--target", "--batch-size", "--threads", "--alpha")
+    compare.add_argument("--requirements", metavar="FILE.yaml", help="limits of NEW, with the names of hwbudget")
     compare.add_argument(
         "--margin", action="append", default=[], metavar="[METRIC=]SIZE", help="as latency_p95=10%% or accuracy=0.5pp"
     )
     compare.add_argument("--time", type=float, default=600.0, metavar="SECONDS", help="for all pairs; default: 600")
     compare.add_argument("--accept-inconclusive", action="store_true", help="exit code 0 instead of 3 for inconclusive")
+    compare.add_argument(
+        "--trust", action="append", default=[], metavar="MODULE.TYPE", help="a type in a .skops file that may be loaded"
+    )
+    compare.add_argument("--header", action="append", default=[], metavar="NAME: VALUE", help="of each request")
+    compare.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS", help="of a request; default: 10")
+    compare.add_argument("--record", metavar="FILE", help="write a record of this version, for the repository")
+    compare.add_argument("--markdown", metavar="FILE", help="write the decision as Markdown")
+    add_shared(compare, "--json", help="write the decision and its evidence as JSON")
     compare.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Compare, print a line for each comparison, and return the exit code."""
-    for model in (options.old, options.new):
-        check_model(model)
-    check_time(options.time, _A_DAY_S, "600")
+    """Compare, decide, say it, write what was asked for, and return the exit code."""
+    settings = _checked(options)
+    budgets = read_requirements(options.requirements) if options.requirements else ()
     X, y = read_data(options.data, options.target)
-    settings = CompareSettings(
+    for target in (options.old, options.new):
+        contender(target)  # a file that cannot be read is found before the time is spent
+    measured = measure_versions(options.old, options.new, X, y, settings, budgets)
+    clear_progress()
+    rows = Rows(file=options.data, sha256=digest_of(Path(options.data)), count=len(X), labelled=y is not None)
+    file = _file(options, settings, budgets, measured, rows)
+    for line in lines_of(file, width()):
+        say_lines(line)
+    _write(options, file)
+    return exit_code(file.record.decision, accept_inconclusive=options.accept_inconclusive)
+
+
+def exit_code(decision: Decision, *, accept_inconclusive: bool = False) -> int:
+    """Return 0 for go, 1 for no-go, 3 for inconclusive.
+
+    A comparison that observed something may be accepted although it is inconclusive; one that could not be made, or
+    that observed nothing, never is, and no requirement.
+    """
+    if decision.outcome == "no-go":
+        return REGRESSED
+    doubts = [one.subject for one in decision.reasons]
+    accepted = (
+        accept_inconclusive and doubts and all(isinstance(one, Comparison) and _is_doubtful(one) for one in doubts)
+    )
+    return OK if decision.outcome == "go" or accepted else UNDECIDED
+
+
+def _is_doubtful(comparison: Comparison) -> bool:
+    """Whether values were observed that do not decide: doubt about them may be accepted."""
+    unseeded = comparison.cause is not None and comparison.cause.kind == "processes disagree"
+    return comparison.outcome in ("inconclusive", "equivalent") and (comparison.change is not None or unseeded)
+
+
+def _checked(options: argparse.Namespace) -> CompareSettings:
+    """Refuse what cannot be meant before anything is measured."""
+    for target in (options.old, options.new):
+        check_target(target, _KINDS)
+    check_time(options.time, _A_DAY_S, "600")
+    if not 0 < options.timeout <= _A_DAY_S:
+        raise UsageProblem(f"--timeout={options.timeout:g}: a number of seconds above 0, such as 10")
+    check_files(record=options.record, markdown=options.markdown, json=options.json)
+    return CompareSettings(
         margins=_margins(options.margin),
         alpha=parse_rate("--alpha", options.alpha),
         batch_size=options.batch_size,
         threads=options.threads,
         time_s=options.time,
         until_equivalent=True,
+        trust=options.trust,
+        headers=headers_of(options.header),
+        timeout_s=options.timeout,
         progress=partial(_show, ProgressLine()),
     )
-    comparisons, gate = compare_models(options.old, options.new, X, y, settings)
-    clear_progress()
-    pairs = counted(len(gate.evidence.pairs), "pair of fresh processes")
-    say(f"{options.new} against {options.old}: {pairs}")
-    for comparison in comparisons:
-        metric = METRICS[comparison.metric]
-        say(explain(judge_comparison(metric, comparison, Policy())))
-    return exit_code(comparisons, accept_inconclusive=options.accept_inconclusive)
 
 
-def exit_code(comparisons: tuple[Comparison, ...], *, accept_inconclusive: bool = False) -> int:
-    """Return 1 where something regressed, 3 where something was left undecided, else 0.
-
-    An `inconclusive` comparison may be accepted; one that could not be made, or that observed nothing, never is.
-    """
-    if any(comparison.outcome == "regressed" for comparison in comparisons):
-        return REGRESSED
-    accepted = (
-        comparison.outcome in ("equivalent", "improved") or (accept_inconclusive and _is_doubtful(comparison))
-        for comparison in comparisons
+def _file(
+    options: argparse.Namespace, settings: CompareSettings, budgets: Sequence[Budget], measured: Measured, rows: Rows
+) -> RolloutFile:
+    """Decide, and put everything together."""
+    requirements = requirements_of(measured.new, budgets)
+    decision = decide(measured.comparisons, requirements, measured.old, measured.new)
+    margins = {one.key: one for one in (DEFAULT_MARGINS["latency_p95"], *settings.margins)}
+    go = decision.outcome == "go"
+    record = VersionRecord(
+        decided_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        decision=decision,
+        old=measured.old,
+        new=measured.new,
+        rows=rows,
+        batch_size=settings.batch_size,
+        threads=settings.threads,
+        machine=describe_machine(),
+        hwperf=__version__,
+        alpha=settings.alpha,
+        margins=tuple(settings.margins),
+        pairs=len(measured.gate.evidence.pairs),
+        requirements=requirements,
+        command=tuple(_command(options)),
     )
-    return OK if comparisons and all(accepted) else UNDECIDED
+    return RolloutFile(
+        record=record,
+        comparisons=measured.comparisons,
+        plan=plan_of(measured.old, measured.new, budgets, margins[P95].size, settings.alpha) if go else None,
+        gate=measured.gate,
+    )
 
 
-def _is_doubtful(comparison: Comparison) -> bool:
-    """Whether values were observed that do not decide: doubt about them may be accepted."""
-    unseeded = comparison.cause is not None and comparison.cause.kind == "processes disagree"
-    return comparison.outcome == "inconclusive" and (comparison.change is not None or unseeded)
+def _command(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the command that repeats it; passwords and values of headers are left out."""
+    yield from ("hwperf", "compare", shown(options.old), shown(options.new))
+    for name in ("data", "target", "batch_size", "threads", "alpha", "requirements", "time", "timeout"):
+        value = getattr(options, name)
+        if value is not None:
+            yield (
+                f"--{name.replace('_', '-')}={value:g}"
+                if isinstance(value, float)
+                else (f"--{name.replace('_', '-')}={value}")
+            )
+    yield from (f"--margin={one}" for one in options.margin)
+    yield from (f"--trust={one}" for one in options.trust)
+    yield from (f"--header={name}: …" for name in headers_of(options.header))
+    yield from ["--accept-inconclusive"] * options.accept_inconclusive
 
 
-def _margins(given: list[str]) -> tuple[Any, ...]:
+def _write(options: argparse.Namespace, file: RolloutFile) -> None:
+    if options.record:
+        write_file(options.record, _json(file.record))
+    if options.json:
+        write_file(options.json, _json(file))
+    if options.markdown:
+        write_file(options.markdown, render(file))
+
+
+def _json(record: Record) -> bytes:
+    return visible_json(to_json(record)) + b"\n"
+
+
+def _margins(given: list[str]) -> tuple[Margin, ...]:
     try:
         named = parse_margin_lines(given)
     except UsageProblem as problem:

@@ -19,6 +19,8 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.loads.loadgen_log import LoadGenResult, read_folder
 from pytest_hwperf.reports import annotations, json_file, markdown
+from pytest_hwperf.reports.html import page
+from pytest_hwperf.reports.html.assets import check_installed
 from pytest_hwperf.reports.table import Detail
 
 OK, INVALID = 0, 1
@@ -42,6 +44,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     report.add_argument(
         "--annotations", action="store_true", help="print annotations for GitHub's runner instead of the table"
     )
+    report.add_argument("--html", metavar="FILE", help="write one HTML file with charts; needs the extra report")
     report.add_argument("--markdown", metavar="FILE", help="write a summary for pull requests as Markdown")
     add_shared(report, "--json")
     report.add_argument("--indent", action="store_true", help="indent what --json writes")
@@ -54,7 +57,9 @@ def run(options: argparse.Namespace) -> int:
         raise UsageProblem("give either REPORT.json, a file of pytest --hwperf-json, or --from=FORMAT:FILE")
     if options.indent and not options.json:
         raise UsageProblem("--indent says how --json writes: add --json=FILE")
-    check_files(json=options.json, markdown=options.markdown)
+    check_files(html=options.html, json=options.json, markdown=options.markdown)
+    if options.html:
+        check_installed()
     return _show_file(options) if options.file else _show_foreign(options)
 
 
@@ -110,6 +115,8 @@ def _show(report: Report, options: argparse.Namespace, detail: Detail) -> None:
     if options.json:
         content = json_file.render(report)
         write_file(options.json, json_file.indented(content) if options.indent else content)
+    if options.html:
+        write_file(options.html, page.render(report))
     if options.markdown:
         write_file(options.markdown, markdown.render(report))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_hwperf.cli.doctor.noise import CHANGES, pairs_for
 from pytest_hwperf.cli.output import say
-from pytest_hwperf.cli.report_file import read_report
+from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.core.budgets import parse_size
 from pytest_hwperf.core.errors import SerialisationError, UsageProblem
 from pytest_hwperf.core.estimates import share_interval
@@ -18,8 +18,6 @@ from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import counted, parse_rate
 from pytest_hwperf.host.files import replace_file
-from pytest_hwperf.host.launch import run_to_end
-from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.trees.revision import top_of
 
 OK, TOO_MANY = 0, 1
@@ -180,14 +178,9 @@ def tree() -> Path:
 
 def _build(share: float, options: argparse.Namespace) -> Report:
     """Run pytest once against a copy of the present tree."""
-    with workdir() as folder:
-        file = folder / "report.json"
-        command = ["-m", "pytest", "-q", "--hwperf-only", f"--hwperf-json={file}"]
-        command += [f"--hwperf-against={tree()}", f"--hwperf-alpha={options.alpha}"]
-        command += [f"--hwperf-plant={100 * share:g}%"]  # also where it is none: an ini file may plant some
-        done = run_to_end([*command, *options.pytest])
-        if not file.exists():
-            raise UsageProblem(
-                f"pytest ended with code {done.returncode} and wrote no report:\n{(done.stdout + done.stderr)[-2000:]}"
-            )
-        return read_report(str(file))
+    # the last one also where nothing is planted: an ini file may plant some
+    plan = [f"--hwperf-against={tree()}", f"--hwperf-alpha={options.alpha}", f"--hwperf-plant={100 * share:g}%"]
+    session = run_pytest([*plan, *options.pytest])
+    if session.report is None:
+        raise UsageProblem(f"pytest ended with code {session.code} and wrote no report:\n{session.output}")
+    return session.report

@@ -22,9 +22,9 @@ from pytest_hwperf.core.report import SweepFile
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.sweep_plans import SweepPlan, parse_sweep
 from pytest_hwperf.core.sweeps import BATCH, Goal, Sweep, SweepPoint
-from pytest_hwperf.gate.model_worker import find_module
 from pytest_hwperf.gate.sweep_tools import ModelAtPoints, memory_of, watch_machine
 from pytest_hwperf.gate.sweeps import ROUNDS, SweepTools, Swept, sweep_model
+from pytest_hwperf.gate.targets import find_module
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.reports import sweep_plot

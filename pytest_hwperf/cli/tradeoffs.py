@@ -1,19 +1,24 @@
 """`hwperf tradeoffs`: which candidates meet the requirements, which none is better than, and how they rank."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_hwperf.cli.candidates_file import read_candidates, test_of
-from pytest_hwperf.cli.output import say_lines
+from pytest_hwperf.cli.arguments import add_shared, check_files, write_file
+from pytest_hwperf.cli.candidates_file import read_candidates
+from pytest_hwperf.cli.output import say, say_lines
+from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.cli.requirements_file import read_requirements
+from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile, TradeoffTable, table_of
 from pytest_hwperf.cli.tradeoffs_text import Choice, lines_of
 from pytest_hwperf.core.budgets import nearest
+from pytest_hwperf.core.candidates import USUAL_REFERENCE, candidates_of, is_called, test_of
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.records import Budget
+from pytest_hwperf.core.operating_points import CONDITIONS, described, lies_at, parse_point, points_of
+from pytest_hwperf.core.records import Budget, Judgement
+from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.tradeoffs import DIMENSIONS, Answer, Candidate, answers, meets, parse_weights
 
 OK, NONE_MEETS, UNDECIDED = 0, 1, 3
-_REFERENCE = "onnx_fp32"
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -22,56 +27,136 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "tradeoffs",
         help="choose among measured scenarios by requirements",
         description="Compare the scenarios of each test with requirements and with each other. Exit code 0: of every "
-        "test one meets all requirements; 1: of one none does; 3: none is known to; 4: usage.",
+        "test one meets all requirements; 1: of one none does; 3: none is known to; 4: usage, or pytest has measured "
+        "nothing.",
+        usage="%(prog)s [option ...] REPORT.json|FILE.csv, or: %(prog)s [option ...] -- TEST [PYTEST_ARGUMENT ...]",
     )
-    parser.add_argument("file", metavar="REPORT.json|FILE.csv", help="of pytest --hwperf-json, or a table of others")
+    parser.add_argument(
+        "file", nargs="?", metavar="REPORT.json|FILE.csv", help="of pytest --hwperf-json, or a table of others"
+    )
     parser.add_argument("--requirements", metavar="FILE.yaml", help="limits, with the names of hwbudget")
     parser.add_argument("--test", metavar="ID", help="only tests whose id contains this")
     parser.add_argument(
+        "--at",
+        action="append",
+        default=[],
+        metavar="CONDITION=VALUE",
+        help=f"only measurements at this operating point: {', '.join(CONDITIONS)}; repeatable",
+    )
+    parser.add_argument(
         "--rank-by", default="score", choices=["score", "composite", *DIMENSIONS], help="default: score"
     )
-    parser.add_argument("--reference", metavar="NAME", help=f"of the score; default: {_REFERENCE}, else the first")
+    parser.add_argument("--reference", metavar="NAME", help=f"of the score; default: {USUAL_REFERENCE}, else the first")
     parser.add_argument(
         "--weight", action="append", default=[], metavar="DIMENSION=NUMBER", help=f"of {', '.join(DIMENSIONS)}"
     )
+    add_shared(parser, "--json", help="write the tables as JSON")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print what is known of each test, and return the exit code."""
+    check_files(json=options.json)
     budgets = read_requirements(options.requirements) if options.requirements else ()
-    weights = parse_weights(options.weight)
-    tests, judgements = read_candidates(options.file)
-    chosen = {test: found for test, found in tests.items() if not options.test or options.test in test}
+    weights, at = parse_weights(options.weight), parse_point(options.at)
+    tests, judgements = _measured(options)
+    chosen: dict[str, Sequence[Candidate]] = {
+        test: found for test, found in tests.items() if not options.test or options.test in test
+    }
     if not chosen:
         raise UsageProblem(f"--test={options.test}: no such test.{nearest(options.test, tests)}")
-    codes = list[int]()
+    for candidates in chosen.values():
+        _check_reference(options.reference, candidates)
+    chosen = _at(chosen, at)
+    codes, tables = list[int](), list[TradeoffTable]()
     for test, candidates in chosen.items():
         found = {one.name: answers(one, budgets) for one in candidates}
-        choice = Choice(
-            test=test,
-            candidates=candidates,
-            answers=found,
-            reference=_reference(options.reference, candidates),
-            weights=weights,
-            rank_by=options.rank_by,
-            judgements=[one for one in judgements if test_of(one) == test],
-        )
-        for line in lines_of(choice):
-            say_lines(line)
+        of_test = [one for one in judgements if test_of(one) == test and lies_at(one.run.conditions, at)]
+        for choice in _choices(test, candidates, of_test, found, options, weights):
+            tables.append(table_of(choice))
+            for line in lines_of(choice):
+                say_lines(line)
         codes.append(_code(found, budgets))
+    if options.json:
+        write_file(options.json, to_json(TradeoffsFile(tables=tuple(tables))) + b"\n")
     return NONE_MEETS if NONE_MEETS in codes else max(codes)
 
 
+def _measured(options: argparse.Namespace) -> tuple[dict[str, list[Candidate]], Sequence[Judgement]]:
+    """Read a file, or run pytest.
+
+    Raises:
+        UsageProblem: neither or both are asked for, or nothing was measured.
+    """
+    if bool(options.file) == bool(options.handed_on):
+        raise UsageProblem("give a report or a CSV, or tests to run: hwperf tradeoffs -- tests/test_models.py")
+    if options.file:
+        return read_candidates(options.file)
+    session = run_pytest(options.handed_on)
+    if session.report is None:
+        raise UsageProblem(f"pytest ended with code {session.code} and wrote no report:\n{session.output}")
+    if session.code:
+        say(f"pytest ended with code {session.code}; what was measured counts all the same")
+    if not session.report.judgements:
+        raise UsageProblem("this run of pytest has no measurement")
+    return candidates_of(session.report.judgements), session.report.judgements
+
+
+def _at(tests: Mapping[str, Sequence[Candidate]], at: Mapping[str, str]) -> dict[str, Sequence[Candidate]]:
+    """Return the candidates at an operating point, and say which are left out.
+
+    Raises:
+        UsageProblem: there is none; says which points there are.
+    """
+    fitting = {test: [one for one in found if lies_at(one.conditions, at)] for test, found in tests.items()}
+    left: dict[str, Sequence[Candidate]] = {test: found for test, found in fitting.items() if found}
+    if not left:
+        points = (described(point) for found in tests.values() for point in points_of([c.conditions for c in found]))
+        there = "; ".join(dict.fromkeys(filter(None, points)))
+        told = f"Measured: {there}" if there else "No measurement tells its point from others"
+        raise UsageProblem(f"--at: nothing was measured at {described(tuple(at.items()))}. {told}")
+    for test, found in tests.items():
+        if without := [one.name for one in found if one not in left.get(test, ())]:
+            say(f"{test or 'candidates'}: left out by --at: {'; '.join(without)}")
+    return left
+
+
+def _choices(
+    test: str,
+    candidates: Sequence[Candidate],
+    judgements: Sequence[Judgement],
+    found: Mapping[str, Sequence[Answer]],
+    options: argparse.Namespace,
+    weights: Mapping[str, float],
+) -> Iterator[Choice]:
+    """Yield a choice for each operating point of a test, in their order."""
+    points = points_of([one.conditions for one in candidates])
+    of_judgements = points_of([one.run.conditions for one in judgements])
+    for point in dict.fromkeys(points):
+        here = [one for one, its in zip(candidates, points, strict=True) if its == point]
+        yield Choice(
+            test=test,
+            point=described(point),
+            candidates=here,
+            answers={one.name: found[one.name] for one in here},
+            reference=_reference(options.reference, here),
+            weights=weights,
+            rank_by=options.rank_by,
+            judgements=[one for one, its in zip(judgements, of_judgements, strict=True) if its == point],
+        )
+
+
+def _check_reference(name: str | None, candidates: Sequence[Candidate]) -> None:
+    if name is not None and not any(is_called(one, name) for one in candidates):
+        names = [one.name for one in candidates]
+        raise UsageProblem(
+            f"--reference={name}: no such candidate.{nearest(name, names)} There are: {'; '.join(names)}"
+        )
+
+
 def _reference(name: str | None, candidates: Sequence[Candidate]) -> Candidate:
-    wanted = _REFERENCE if name is None else name
-    fitting = [one for one in candidates if one.name == wanted or one.name.startswith(f"{wanted},")]
-    if fitting:
-        return fitting[0]
-    if name is None:
-        return candidates[0]
-    names = [one.name for one in candidates]
-    raise UsageProblem(f"--reference={name}: no such candidate.{nearest(name, names)} There are: {'; '.join(names)}")
+    """Return the reference of a point: the first candidate where it has none of that name, as its table says."""
+    return next((one for one in candidates if is_called(one, name or USUAL_REFERENCE)), candidates[0])
 
 
 def _code(found: Mapping[str, Sequence[Answer]], budgets: Sequence[Budget]) -> int:

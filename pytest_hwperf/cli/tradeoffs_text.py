@@ -46,12 +46,22 @@ class Line(NamedTuple):
     text: str
 
 
+class Ranked(NamedTuple):
+    """A candidate in its place."""
+
+    candidate: Candidate
+    score: Score | None  # None: a value of 0 has no ratio
+    composite: float
+    tied: bool  # for the highest score
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """What one test has to choose from, and by what."""
 
     test: str  # "" where the file names none
-    candidates: Sequence[Candidate]  # at least one
+    point: str = ""  # operating point of the candidates, where the test has several
+    candidates: Sequence[Candidate]  # at least one, all of one operating point
     answers: Mapping[str, Sequence[Answer]]  # name of a candidate → its answers to the requirements
     reference: Candidate  # of the score
     weights: Mapping[str, float]  # dimension → weight
@@ -66,7 +76,8 @@ class Choice:
 
 def lines_of(choice: Choice) -> Iterator[str]:
     """Yield the lines about one test; those of one title stand below each other."""
-    yield visible(f"{choice.test or 'candidates'}: {counted(len(choice.candidates), 'candidate')}")
+    at = f" at {choice.point}" if choice.point else ""
+    yield visible(f"{choice.test or 'candidates'}{at}: {counted(len(choice.candidates), 'candidate')}")
     before = ""
     for title, text in _facts(choice):
         first = "" if title == before else title
@@ -150,19 +161,23 @@ def _doubt(answer: Answer) -> str:
     return f"{answer.budget.keyword} is inconclusive"
 
 
-def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
-    """Yield the candidates that meet the requirements, best first, with score and composite beside each other."""
+def why_unranked(choice: Choice, dimensions: Mapping[str, Key]) -> str:
+    """Return why there is no ranking; "" where there is one."""
+    if not choice.left:
+        return "no candidate meets the requirements"
+    if choice.rank_by in DIMENSIONS and choice.rank_by not in dimensions:
+        return f"not by {choice.rank_by}, which is left out"
+    return "" if weights_of(choice.weights, dimensions) else "no dimension that is left has a weight"
+
+
+def ranked(choice: Choice, weights: Mapping[str, float]) -> list[Ranked]:
+    """Return the candidates that meet the requirements, best first.
+
+    Args:
+        choice: that has a ranking.
+        weights: of the dimensions that all candidates have, 1 in all.
+    """
     candidates, rank_by = choice.left, choice.rank_by
-    if not candidates:
-        yield Line("ranking", "no candidate meets the requirements")
-        return
-    if rank_by in DIMENSIONS and rank_by not in dimensions:
-        yield Line("ranking", f"not by {rank_by}, which is left out")
-        return
-    weights = weights_of(choice.weights, dimensions)
-    if not weights:
-        yield Line("ranking", "no dimension that is left has a weight")
-        return
     scores = {one.name: score(one, choice.reference, weights) for one in candidates}
     known = {name: one for name, one in scores.items() if one}
     best = max((one for one in candidates if one.name in known), key=lambda one: known[one.name].value, default=None)
@@ -176,11 +191,23 @@ def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
             return -composite(one, weights)
         return -known[one.name].value if one.name in known else 0.0
 
+    return [
+        Ranked(one, scores[one.name], composite(one, weights), one in tied and len(tied) > 1)
+        for one in sorted(candidates, key=place)
+    ]
+
+
+def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
+    """Yield the candidates that meet the requirements, best first, with score and composite beside each other."""
+    if why := why_unranked(choice, dimensions):
+        yield Line("ranking", why)
+        return
+    weights = weights_of(choice.weights, dimensions)
     told = ", ".join(f"{name} {weight:.0%}" for name, weight in weights.items())
-    yield Line("ranking", f"by {rank_by}; weights {told}; score 100 is {choice.reference.name}")
-    for number, one in enumerate(sorted(candidates, key=place), 1):
-        shown = _score(scores[one.name], tied=one in tied and len(tied) > 1)
-        yield Line("ranking", f"{number}. {one.name}: score {shown}, composite {composite(one, weights):.3f}")
+    yield Line("ranking", f"by {choice.rank_by}; weights {told}; score 100 is {choice.reference.name}")
+    for number, one in enumerate(ranked(choice, weights), 1):
+        shown = _score(one.score, tied=one.tied)
+        yield Line("ranking", f"{number}. {one.candidate.name}: score {shown}, composite {one.composite:.3f}")
 
 
 def _score(found: Score | None, *, tied: bool) -> str:

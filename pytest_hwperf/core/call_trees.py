@@ -5,7 +5,7 @@ measured callable on, the walk goes to the deepest function that holds most of w
 functions together hold it, each is followed. A function is named only if it has moved beyond the spread of the repeats.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -58,6 +58,19 @@ def tree_of(baseline: Sequence[Mapping[Path, float]], candidate: Sequence[Mappin
     }
 
 
+def moved(tree: Tree) -> float:
+    """Return what a whole call has moved, in s: candidate minus baseline."""
+    return _total(tree.values()).moved
+
+
+def times(tree: Tree, factor: float) -> Tree:
+    """Return a tree of as many times the seconds."""
+    return {
+        path: Seconds(tuple(factor * one for one in seconds.baseline), tuple(factor * one for one in seconds.candidate))
+        for path, seconds in tree.items()
+    }
+
+
 def folded(tree: Tree, least: float) -> Tree:
     """Return a tree in which what takes less than a share of the call, on both sides, counts to its caller."""
     whole, kept = _total(tree.values()), dict(tree)
@@ -69,6 +82,31 @@ def folded(tree: Tree, least: float) -> Tree:
                 caller, small = path[:-1], kept.pop(path)
                 kept[caller] = _total([small, kept[caller]]) if caller in kept else small
     return kept
+
+
+def owned(tree: Tree, own: Container[str]) -> Tree:
+    """Return a tree of the user's own functions, to which what they call in libraries counts."""
+    found: dict[Path, list[Seconds]] = {}
+    for path, seconds in tree.items():
+        first = next((place for place, frame in enumerate(path) if frame in own), len(path))
+        kept = (*path[:first], *(frame for frame in path[first:] if frame in own))
+        found.setdefault(kept, []).append(seconds)
+    return {path: _total(parts) for path, parts in found.items()}
+
+
+def within(tree: Tree, function: str, own: Container[str], change: float) -> str:
+    """Return the deepest function of a library that holds what a function has moved, "" where none does."""
+    found: dict[Path, list[Seconds]] = {}
+    for path, seconds in tree.items():
+        if function in path:
+            rest = path[len(path) - 1 - path[::-1].index(function) :]
+            if not any(frame in own for frame in rest[1:]):
+                found.setdefault(rest, []).append(seconds)
+    inner = {path: _total(parts) for path, parts in found.items()}
+    if not inner or not _holds(_total(inner.values()).moved, change):
+        return ""
+    deepest = next(iter(_deepest(inner)))[0]
+    return "" if deepest == function else deepest
 
 
 def holders(tree: Tree) -> Mapping[str, Seconds]:

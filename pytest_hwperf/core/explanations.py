@@ -7,8 +7,9 @@ from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.movers import HeldMemory, Mover, MoverKind, SampledCalls, mover_between
 from pytest_hwperf.core.operators import moved_most, moved_operators, pooled, profile_of
 from pytest_hwperf.core.records import Comparison, replace
-from pytest_hwperf.core.sampled_calls import joined, movers_of, overhead_of, stacks_of
+from pytest_hwperf.core.sampled_calls import compared, joined, movers_of, overhead_of, stacks_of
 from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.units import relative
 
 MOST_OF_IT = 0.5  # of a change: what operators hold of it is not looked for in functions
 _MOST_MOVERS = 10  # that are kept
@@ -72,11 +73,11 @@ def sentence_of(mover: Mover, repeats: int) -> Statement:
     """Say what has moved, by how much, and how often it is called where that has changed."""
     facts: dict[str, str | float] = {
         "name": mover.name,
-        "where": mover.where,
+        "where": f"{mover.where}, most of it in {mover.within}" if mover.within else mover.where,
         "moved": mover.moved,
         "share": mover.share,
-        "low": mover.share * mover.low / mover.moved,
-        "high": mover.share * mover.high / mover.moved,
+        "low": min(mover.spread),
+        "high": max(mover.spread),
         "repeats": repeats,
     }
     if mover.kind == "allocation":
@@ -84,7 +85,11 @@ def sentence_of(mover: Mover, repeats: int) -> Statement:
     then, now = mover.baseline_calls, mover.candidate_calls
     if then is None or now is None or abs(now - then) <= _SAME_CALLS * then:
         return state("function moved", **facts)
-    return state("function called otherwise", **facts, times=now / then) if then else state("function called", **facts)
+    return (
+        state("function called otherwise", **facts, times=relative(now, then))
+        if then
+        else state("function called", **facts)
+    )
 
 
 def explain_functions(
@@ -92,8 +97,8 @@ def explain_functions(
 ) -> Explanation:
     """Explain a latency by the functions of Python, from a profile of each repeat and side."""
     baseline_s, candidate_s = _figures(comparison)
-    tree = joined(baseline, candidate, baseline_s, candidate_s)
-    stacks = stacks_of(tree)
+    stacks = stacks_of(joined(baseline, candidate, baseline_s, candidate_s))
+    tree = compared(baseline, candidate, baseline_s, candidate_s)
     movers = movers_of(tree, baseline, candidate, candidate_s - baseline_s) if has_changed(comparison) else ()
     found = _explanation(hypothesis, comparison, movers, kind="function", repeats=len(baseline))
     overhead = overhead_of((*baseline, *candidate))
@@ -131,7 +136,7 @@ def explain_memory(
     movers = [
         mover_between(
             "allocation",
-            (site[0] or "outside Python", largest[site]),
+            (site[0] or "outside Python", largest[site], ""),
             ([one.get(site, 0.0) for one in then], [one.get(site, 0.0) for one in now]),
             change,
         )
@@ -147,17 +152,23 @@ def _held(sites: Sequence[HeldMemory]) -> dict[tuple[str, str], float]:
     """Return what each function holds: its lines may be others in the other version."""
     found: dict[tuple[str, str], float] = {}
     for one in sites:
-        found[one.function, one.file] = found.get((one.function, one.file), 0.0) + one.size
+        found[_site(one)] = found.get(_site(one), 0.0) + one.size
     return found
 
 
 def _places(side: Sequence[Sequence[HeldMemory]]) -> dict[tuple[str, str], str]:
-    """Return the line of each function that holds most, and where the tests' own code has called it."""
+    """Return the line of each function that holds most."""
     found: dict[tuple[str, str], str] = {}
     for one in sorted((one for sites in side for one in sites), key=lambda one: one.size):
-        called = f", called at {one.called_at}" if one.called_at else ""
-        found[one.function, one.file] = f"{one.file}:{one.line}{called}" if one.function else ""
+        found[_site(one)] = one.called_at or (f"{one.file}:{one.line}" if one.function else "")
     return found
+
+
+def _site(held: HeldMemory) -> tuple[str, str]:
+    """Return the function that something is held by, and its file: that of the tests' own code if there is one."""
+    if held.called_at:
+        return held.caller, held.called_at.rpartition(":")[0]
+    return held.function, held.file
 
 
 def explain_nothing(hypothesis: Hypothesis, comparison: Comparison, kind: MoverKind, why: Statement) -> Explanation:

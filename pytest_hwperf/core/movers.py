@@ -16,6 +16,7 @@ class Mover(Record, frozen=True, kw_only=True):
     kind: MoverKind
     name: str  # qualified name of the function; of an operator its kind, with the node where there is one
     where: str  # FILE:LINE where it begins, in the candidate if it is there, relative to its tree; "" of operators
+    within: str = ""  # "name (FILE:LINE)" of the library's function that most of it is spent in; "" where there is none
     baseline: Size  # of a call, in s or B; mean of the repeats; 0 where it is never called
     candidate: Size
     low: Number  # least that any two repeats of the sides are apart (candidate - baseline), in s or B
@@ -28,6 +29,13 @@ class Mover(Record, frozen=True, kw_only=True):
     def moved(self) -> float:
         """Candidate minus baseline, in s or B of a call."""
         return self.candidate - self.baseline
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Least and most that its share of the change is between two repeats, in this order."""
+        if not self.moved:  # of a report from elsewhere: what has not moved is no mover
+            return self.share, self.share
+        return relative(self.share * self.low, self.moved), relative(self.share * self.high, self.moved)
 
     @property
     def is_clear(self) -> bool:
@@ -45,7 +53,7 @@ def is_clear(low: float, high: float) -> bool:
 
 def mover_between(
     kind: MoverKind,
-    named: tuple[str, str],
+    named: tuple[str, str, str],
     sides: tuple[Sequence[float], Sequence[float]],
     change: float,
     calls: tuple[float | None, float | None] = (None, None),
@@ -54,7 +62,7 @@ def mover_between(
 
     Args:
         kind: of the profile.
-        named: its name, and where it is.
+        named: its name, where it is, and within what most of it is spent.
         sides: what it takes in each repeat of the baseline and of the candidate, in s or B.
         change: that it is a share of, not 0.
         calls: how often each side calls it in a call of the test.
@@ -64,6 +72,7 @@ def mover_between(
         kind=kind,
         name=named[0],
         where=named[1],
+        within=named[2],
         baseline=before,
         candidate=after,
         low=min(sides[1]) - max(sides[0]),
@@ -78,6 +87,7 @@ class SampledFunction(Record, frozen=True, kw_only=True):
     """What is known of one function beside its time."""
 
     line: Count  # on which it begins
+    own: bool = True  # whether it is the user's own code, and not a library's or Python's
     calls: Size | None = None  # in a call of the test; None where they were not counted
 
 
@@ -101,5 +111,6 @@ class HeldMemory(Record, frozen=True, kw_only=True):
     file: str  # relative to the tests' root where it lies there, else to where it was imported from
     line: Count
     called_at: str  # FILE:LINE of the tests' own code that led there, "" where it is the same or none
+    caller: str = ""  # function of the tests' own code that stands there
     size: Count  # B
     allocations: Count

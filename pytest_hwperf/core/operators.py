@@ -172,7 +172,7 @@ def moved_operators(
     for kind in dict.fromkeys(kind for one in (*now, *then) for kind in one):
         before, after = ([one.get(kind, 0.0) for one in side] for side in (then, now))
         name = _named(kind, whole_then.operators, whole_now.operators, sign)
-        found.append(mover_between("operator", (name, ""), (before, after), change))
+        found.append(mover_between("operator", (name, "", ""), (before, after), change))
     return tuple(sorted((one for one in found if one.is_clear), key=lambda one: -one.share))
 
 

@@ -245,7 +245,7 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
     cause: Statement | None = None  # why there is no baseline, what made it not comparable, why it is undecided
     warnings: tuple[str, ...] = ()
     interference: Share | None = None  # share of the timed blocks that were preempted; None: not known
-    moved: Statement | None = None  # the operator that changed most; None where both sides' operators are not known
+    moved: Statement | None = None  # the function, operator or allocation that changed most, or why it is not known
 
     @property
     def reason(self) -> str:

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from pytest_hwperf.core.call_trees import Path, Seconds, Tree, folded, holders, tree_of
+from pytest_hwperf.core.call_trees import Path, Seconds, Tree, folded, holders, moved, owned, times, tree_of, within
 from pytest_hwperf.core.movers import Mover, SampledCalls, SampledFunction, mover_between
 
 _SEPARATOR = ";"  # of the frames of a stack
+_CHEAP = 1.2  # times as long as without it, up to which the cost of a profiler is less than the noise of its timing
+_SEEN = (0.3, 10.0)  # change under the profiler over that without it, within which the one is taken for the other
 _LEAST_KEPT = 0.003  # of a call on either side: less has no stack of its own
 
 
@@ -30,6 +32,34 @@ def joined(
     )
 
 
+def compared(
+    baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls], baseline_s: float, candidate_s: float
+) -> Tree:
+    """Join the profiles of both sides as `joined` does, so that what moved is right however much the profiler costs.
+
+    It costs functions unequally: scaled to calls without it, those that it slows would seem to move with all others.
+    So each is scaled to its time under the profiler, by the cost in its own process, and then what moved there to what
+    has moved without it. Where it costs little, or has hidden or made the change, profiles are scaled as in `joined`.
+    """
+    whole = joined(baseline, candidate, baseline_s, candidate_s)
+    if max(map(_slower, (*baseline, *candidate))) <= _CHEAP:
+        return whole
+    renamed, change = renames(baseline, candidate), candidate_s - baseline_s
+    slowed = tree_of(
+        [_scaled(one, baseline_s * _slower(one), renamed) for one in baseline],
+        [_scaled(one, candidate_s * _slower(one), {}) for one in candidate],
+    )
+    seen = moved(slowed)
+    if not change or not _SEEN[0] <= seen / change <= _SEEN[1]:
+        return whole
+    return times(slowed, change / seen)
+
+
+def _slower(profile: SampledCalls) -> float:
+    """Return how many times as long a call takes under the profiler."""
+    return profile.call_s / profile.plain_s if profile.plain_s else 1.0
+
+
 def movers_of(
     tree: Tree, baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls], change: float
 ) -> tuple[Mover, ...]:
@@ -37,10 +67,15 @@ def movers_of(
     if not change:
         return ()
     earlier = {now: then for then, now in renames(baseline, candidate).items()}
-    return tuple(
-        _mover(frame, seconds, change, (_known(baseline, earlier.get(frame, frame)), _known(candidate, frame)))
-        for frame, seconds in holders(tree).items()
-    )
+    own = _own(candidate) | _own(baseline)
+    found = []
+    for frame, seconds in holders(owned(tree, own)).items():
+        inner = within(tree, frame, own, seconds.moved)
+        known = _known(candidate, inner) or _known(baseline, inner)
+        place = f"{_qualified_name(inner)} ({_place(inner, known)})" if inner else ""
+        sides = _known(baseline, earlier.get(frame, frame)), _known(candidate, frame)
+        found.append(_mover((frame, place), seconds, change, sides))
+    return tuple(found)
 
 
 def stacks_of(tree: Tree) -> tuple[Mapping[str, tuple[float, ...]], Mapping[str, tuple[float, ...]]]:
@@ -124,11 +159,25 @@ def _known(side: Sequence[SampledCalls], frame: str) -> SampledFunction | None:
     return next((one for one in found if one.calls is not None), found[0] if found else None)
 
 
+def _own(side: Sequence[SampledCalls]) -> set[str]:
+    return {frame for one in side for frame, function in one.functions.items() if function.own}
+
+
+def _place(frame: str, known: SampledFunction | None) -> str:
+    return f"{_file(frame)}:{known.line}" if known and known.line else _file(frame)
+
+
 def _mover(
-    frame: str, seconds: Seconds, change: float, sides: tuple[SampledFunction | None, SampledFunction | None]
+    named: tuple[str, str],
+    seconds: Seconds,
+    change: float,
+    sides: tuple[SampledFunction | None, SampledFunction | None],
 ) -> Mover:
     then, now = sides
-    known = now or then
-    where = f"{_file(frame)}:{known.line}" if known and known.line else _file(frame)
-    named, repeats = (_qualified_name(frame), where), (seconds.baseline, seconds.candidate)
-    return mover_between("function", named, repeats, change, (then.calls if then else None, now.calls if now else None))
+    return mover_between(
+        "function",
+        (_qualified_name(named[0]), _place(named[0], now or then), named[1]),
+        (seconds.baseline, seconds.candidate),
+        change,
+        (then.calls if then else None, now.calls if now else None),
+    )

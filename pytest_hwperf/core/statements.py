@@ -64,7 +64,9 @@ Swept = Literal[
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "doubted point", "passes as asked", "fails as asked"]
 ErrorRate = Literal["error rate", "error rate with others", "error rate split"]
-Kind = Unmeasured | Incomparable | Method | Doubt | Trap | Swept | Decision | ErrorRate
+# What would decide a roll-out that is undecided.
+Lacking = Literal["few pairs", "many pairs", "few equal examples", "no margin"]
+Kind = Unmeasured | Incomparable | Method | Doubt | Trap | Swept | Decision | ErrorRate | Lacking
 
 _MOST_REASONS = 3
 _LONGEST_NOUN = 80  # characters of what is counted
@@ -213,6 +215,13 @@ _SENTENCES: Mapping[Kind, str] = {
     "and calls on changing rows take longer; give rows that differ, and batch_size=",
     "not waited for": "the call returned {value} before it was computed: end it with .block_until_ready()",
     "few examples": "{n:count example} cannot decide this: about {needed:.0f} would, if the share stays the same",
+    "few equal examples": "{n:count example}, equal on all of them, do not exclude a loss of {loss:points}: "
+    "{needed:.0f} would",
+    "no margin": "no number of examples excludes a loss of nothing: give a margin, such as "
+    "--margin=accuracy={points:g}pp",
+    "few pairs": "{n:count pair} cannot decide this: about {needed:.0f} would",
+    "many pairs": "{n:count pair} cannot decide this: about {needed:.0f} would, and at most {most:.0f} are run: give a "
+    "larger margin, or a quieter machine",
     "mean only": "{tests} limit a mean alone (latency_mean_ms, throughput_min_qps), which a few slow calls hardly "
     "move: add latency_p95_ms or latency_p99_ms",
     "other batch served": "batches of {served} rows are served (hwperf_serving_batch), and others were measured: "

@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.host.source_files import is_of_this_package, relative
+from pytest_hwperf.host.source_files import is_of_this_package, is_own, relative
 
 _LONGEST_NAME = 200  # characters
 _DEEPEST = 100  # frames that are kept of a stack, the outermost
 # Comprehensions are frames of their own in some versions of Python only.
 _WITHIN = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
 _AROUND = {"_pytest", "pluggy"}  # packages that call what is measured
+_CLOCK = "perf_counter_ns"
+_HERE = Path(__file__).parent
 _is_of_this_package = cache(is_of_this_package)
 
 
@@ -31,6 +33,8 @@ class FrameNames:
         """Name files relative to `root`, that of the tests."""
         self._qualified: dict[tuple[str, int], str] = {}
         self.lines: dict[str, int] = {}  # frame → line on which its function begins
+        self.own: set[str] = set()  # frames of the user's own code
+        self._is_own = cache(lambda file: is_own(file, root))
         self._relative = cache(lambda file: relative(file, root))
 
     def learn(self, function: Function) -> None:
@@ -43,6 +47,8 @@ class FrameNames:
         file = self._relative(function.file) if function.file else "not Python"
         shown = visible(f"{name[:_LONGEST_NAME]} ({file[-_LONGEST_NAME:]})").replace(";", ",")
         self.lines.setdefault(shown, function.line)
+        if function.file and self._is_own(function.file):
+            self.own.add(shown)
         return shown
 
     def path(self, stack: Sequence[Function]) -> tuple[str, ...]:
@@ -68,8 +74,10 @@ def is_measured(function: Function) -> bool:
 def _measured(stack: Sequence[Function]) -> Iterator[Function]:
     """Yield the frames below the last one of this package, without those that only lead to the call."""
     own = max((place for place, one in enumerate(stack) if one.file and _is_of_this_package(one.file)), default=None)
+    if own is None or Path(stack[own].file).parent == _HERE:  # which starts and stops the profiler
+        return
     leading = True
-    for function in stack[own + 1 :] if own is not None else ():
+    for function in stack[own + 1 :]:
         leading = leading and _leads(function)
         if not leading:
             yield function
@@ -81,4 +89,5 @@ def _is_within(function: Function) -> bool:
 
 
 def _leads(function: Function) -> bool:
-    return not _AROUND.isdisjoint(Path(function.file).parts)
+    """Whether a frame is between this package and what is measured: pytest's, or a clock that is read around it."""
+    return function.name.endswith(_CLOCK) or not _AROUND.isdisjoint(Path(function.file).parts)

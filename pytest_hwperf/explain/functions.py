@@ -6,10 +6,11 @@ Source: pyinstrument's documentation, "How it works".
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from time import perf_counter_ns
+from typing import Any
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.movers import SampledCalls, SampledFunction
@@ -20,9 +21,10 @@ from pytest_hwperf.explain.frames import FrameNames, Function, is_measured
 MISSING = "pip install 'pytest-hwperf[explain]' and the functions that made it slower are named here"
 
 _INTERVAL_S = 0.0005
-_BLOCK_NS = 50_000_000
+_BLOCK_NS = 5_000_000
 _COUNTED = 2  # calls in which functions are counted
-_PLAIN = 0.2  # of the time: in which calls are made without the profiler
+_ROUNDS = 5  # in each of which calls are made without the profiler, then with it: a machine changes its speed
+_PLAIN = 0.5  # of the time: in which calls are made without the profiler
 _LEAST_SHARE = 0.0005  # of a call: about one sample; less counts to the frame that it is in
 _MOST_FUNCTIONS = 2000
 
@@ -50,37 +52,49 @@ def sample_functions(batch: Batch, root: Path, seconds: float) -> SampledCalls:
     counted = count_functions(lambda: batch(_COUNTED), _COUNTED)
     for one in counted:
         names.learn(one)
-    plain_ns, size = _timed(batch, seconds * _PLAIN, 1)
-    profiler = Profiler(interval=_INTERVAL_S, async_mode="disabled")
-    profiler.start()
-    try:
-        call_ns, _ = _timed(batch, seconds, size)
-    finally:
-        session = profiler.stop()
-    stacks = _stacks(session.frame_records, names)
+    plain, slowed, sessions, size = list[float](), list[float](), list[Any](), 1
+    for _ in range(_ROUNDS):
+        taken_ns, size = _timed(batch, seconds * _PLAIN / _ROUNDS, size)
+        plain += taken_ns
+        profiler = Profiler(interval=_INTERVAL_S, async_mode="disabled")
+        profiler.start()
+        try:
+            taken_ns, _ = _timed(batch, seconds / _ROUNDS, size)
+        finally:
+            sessions.append(profiler.stop())
+        slowed += taken_ns
+    stacks = _stacks((record for one in sessions for record in one.frame_records), names)
     total = sum(stacks.values())
     if not total:
         raise MeasurementError(str(state("not sampled")))
     kept = folded(stacks, _LEAST_SHARE * total)
     return SampledCalls(
         source=f"pyinstrument {__version__}, {_INTERVAL_S * 1000:g} ms interval",
-        stacks={";".join(path): taken / total * call_ns * 1e-9 for path, taken in kept.items()},
+        stacks={";".join(path): taken / total * _undisturbed(slowed) * 1e-9 for path, taken in kept.items()},
         functions=_functions(names, counted),
-        call_s=call_ns * 1e-9,
-        plain_s=plain_ns * 1e-9,
-        samples=session.sample_count,
+        call_s=_undisturbed(slowed) * 1e-9,
+        plain_s=_undisturbed(plain) * 1e-9,
+        samples=sum(one.sample_count for one in sessions),
     )
 
 
-def _timed(batch: Batch, seconds: float, size: int) -> tuple[float, int]:
-    """Make blocks of calls for some seconds, longer ones while they are short; return the ns of a call, and a block."""
-    began, taken, calls = perf_counter_ns(), 0, 0
-    while not calls or perf_counter_ns() - began < seconds * 1e9:
+def _timed(batch: Batch, seconds: float, size: int) -> tuple[list[float], int]:
+    """Make blocks of calls for some seconds, longer ones while they are short; return ns of a call in each, and a size.
+
+    Blocks are short, so that other work of the machine is in few of them.
+    """
+    began, taken = perf_counter_ns(), list[float]()
+    while not taken or perf_counter_ns() - began < seconds * 1e9:
         spent = batch(size)
-        taken, calls = taken + spent, calls + size
+        taken.append(spent / size)
         if spent < _BLOCK_NS / 2:
             size *= 2
-    return taken / calls, size
+    return taken, size
+
+
+def _undisturbed(blocks: Sequence[float]) -> float:
+    """Return the lower quartile: other work only makes blocks longer."""
+    return sorted(blocks)[len(blocks) // 4]
 
 
 def _stacks(records: Iterable[tuple[list[str], float]], names: FrameNames) -> dict[tuple[str, ...], float]:
@@ -113,6 +127,6 @@ def _functions(names: FrameNames, counted: Mapping[Function, float | None]) -> d
     """Return what is known of each function that was sampled or counted."""
     calls = {names.frame(one): count for one, count in counted.items() if is_measured(one)}
     return {
-        frame: SampledFunction(line=line, calls=calls.get(frame))
+        frame: SampledFunction(line=line, own=frame in names.own, calls=calls.get(frame))
         for frame, line in islice(names.lines.items(), _MOST_FUNCTIONS)
     }

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.load_plans import is_address, is_grpc
+from pytest_hwperf.core.load_plans import is_grpc
 from pytest_hwperf.core.loads import Load
-from pytest_hwperf.gate.model_worker import failures_explained, find_module, function_of, is_function
+from pytest_hwperf.gate.targets import check_target, failures_explained, find_module, function_of, kind_of
 from pytest_hwperf.loads.http import Client, Request, bodies_of, headers_for, without_port
 from pytest_hwperf.loads.kserve import infer_bodies, inputs_over_http, is_infer
 from pytest_hwperf.loads.triton import ModelServer
@@ -111,12 +111,15 @@ def subject_of_target(request: Request, X: Any, load: Load, loop: Loop, *, batch
         UsageProblem: it is nothing of the kind; says what is allowed.
     """
     target = request.url
-    if is_address(target):
+    kind = kind_of(target)
+    if kind in ("address", "model server"):
         return subject_of_address(request, X, load, batch_size, loop)
-    if is_function(target):
+    if kind == "function":
         find_module(target)
         size, given = (None, ()) if X is None else (batch_size, (X,))
         return subject_of_callable(function_of(target), given, {}, y_true=None, batch_size=size, loop=loop)
+    if kind != "ONNX file":
+        check_target(target, ("address", "model server", "function", "ONNX file"))
     if X is None:
         raise UsageProblem(
             f"{target}: an ONNX file needs rows, --data=FILE. Other targets: module:function, http://…, grpc://…"

@@ -1,17 +1,14 @@
 """The worker program of `hwperf compare`, which runs without pytest: it loads one model and takes turns."""
 
-import importlib
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.errors import HwperfError, UsageProblem, WorkerError
 from pytest_hwperf.core.hypotheses import SideOutcome
-from pytest_hwperf.gate.builtin_model import MODEL as BUILT_IN
+from pytest_hwperf.gate.targets import find_module, function_of, kind_of
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, ModelSpec, WorkerTask, decode_task, reply
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
@@ -24,7 +21,7 @@ MODULE = "pytest_hwperf.gate.model_worker"
 
 
 def subject_of(spec: ModelSpec) -> "Subject":
-    """Return the model as something to measure; nothing of it is loaded yet.
+    """Return the model as something to measure; nothing of it is loaded yet, but the module of a function.
 
     Raises:
         UsageProblem: no such file, module or function.
@@ -32,51 +29,26 @@ def subject_of(spec: ModelSpec) -> "Subject":
     """
     import numpy as np
 
-    from pytest_hwperf.measure.subjects import subject_of_callable, subject_of_scenario
-    from pytest_hwperf.scenarios.onnx_file import compared_file
-
     with np.load(spec.data, allow_pickle=False) as data:
         X, y = data["X"], data.get("y")
-    if is_function(spec.model):
-        function = function_of(spec.model)
-        return subject_of_callable(function, (X,), {}, y_true=y, batch_size=spec.batch_size)
+    kind = kind_of(spec.model)
+    if kind == "address":
+        from pytest_hwperf.gate.endpoints import subject_of_endpoint
+
+        return subject_of_endpoint(spec, X, y)
+    if kind == "estimator":
+        from pytest_hwperf.gate.estimator_files import subject_of_estimator
+
+        return subject_of_estimator(spec, X, y)
+    from pytest_hwperf.measure.subjects import subject_of_callable, subject_of_scenario
+
+    if kind == "function":
+        return subject_of_callable(function_of(spec.model), (X,), {}, y_true=y, batch_size=spec.batch_size)
+    from pytest_hwperf.scenarios.onnx_file import compared_file
+
     # Whether outputs are labels is known only where there are some to hold them against.
     scenario = replace(compared_file(Path(spec.model), spec.threads), classifies=y is not None)
     return subject_of_scenario(scenario, X, y, spec.batch_size)
-
-
-def is_function(model: str) -> bool:
-    """Whether a model is named as module:function."""
-    module, colon, name = model.rpartition(":")
-    return bool(colon) and all(part.isidentifier() for part in [*module.split("."), name])
-
-
-def function_of(model: str) -> Any:
-    """Import the function that a model names.
-
-    Raises:
-        UsageProblem: no such module or function.
-    """
-    module, _, name = model.rpartition(":")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise UsageProblem(f"{model} cannot be imported: {error}") from error
-
-
-@contextmanager
-def failures_explained(what: str) -> Iterator[None]:
-    """Turn whatever a third-party model raises into the reason why it cannot be called.
-
-    Raises:
-        UsageProblem: names what is called, and the error.
-    """
-    try:
-        yield
-    except HwperfError:
-        raise
-    except Exception as error:
-        raise UsageProblem(f"{what} cannot be called: {type(error).__name__}: {error}") from error
 
 
 def main() -> int:
@@ -89,7 +61,7 @@ def main() -> int:
         if task.role == "memory":
             return _reply_memory(task, spec)
         turns = Turns.connect(task)
-        find_module(spec.model)
+        find_module(spec.model, spec.trust)
     except HwperfError as error:
         print(f"hwperf: {error}", file=sys.stderr)
         return 4
@@ -116,17 +88,11 @@ def _reply_memory(task: WorkerTask, spec: ModelSpec) -> int:
     from pytest_hwperf.measure.worker_tasks import measure_memory
     from pytest_hwperf.meters.memory.meter import MemoryMeter, PeakRss
 
-    find_module(spec.model)
+    find_module(spec.model, spec.trust)
     subject = subject_of(spec)
     probe = MemoryMeter(opening=lambda: PeakRss(resident()))
     reply(measure_memory(subject.imports, loader_of(subject), probe, growing=task.growth), task)
     return 0
-
-
-def find_module(model: str) -> None:
-    """Let the module of a function be found in the current folder; for an ONNX file nothing is imported from there."""
-    if is_function(model) and model != BUILT_IN:
-        sys.path.insert(0, os.getcwd())
 
 
 def _serve(turns: Turns, spec: ModelSpec) -> None:

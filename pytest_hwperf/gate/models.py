@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -15,11 +15,12 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.hypotheses import MeasuredTest, Questions, questions_of
-from pytest_hwperf.core.records import Comparison, Margin
+from pytest_hwperf.core.records import Comparison, Key, Margin
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.answers import answers_of
-from pytest_hwperf.gate.model_worker import MODULE, is_function
+from pytest_hwperf.gate.model_worker import MODULE
 from pytest_hwperf.gate.repeats import repeat_alarms
+from pytest_hwperf.gate.targets import kind_of, shown
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command, without_coverage
 from pytest_hwperf.host.worker_protocol import ModelSpec
@@ -41,6 +42,11 @@ class CompareSettings:
     time_s: float = 600.0  # for all of it; what runs then is cut off
     until_equivalent: bool = False  # whether what stays undecided is asked in further pairs
     hold_collector: bool = False  # the garbage collector runs between calls alone
+    trust: Sequence[str] = ()  # types of estimators' files that may be loaded, beside those of the libraries
+    headers: Mapping[str, str] = field(default_factory=dict)  # of requests
+    timeout_s: float = 10.0  # of a request
+    requests_to: str = ""  # folder with a folder for each side, in which failed requests are counted
+    also: Sequence[Key] = ()  # statistics that each pair takes of both sides, beside those that are compared
     measurement: Measurement = _HERE  # what it is called in the evidence
     progress: Callable[[Progress], None] = lambda _: None
 
@@ -61,7 +67,7 @@ def compare_models(
     """Let two models take turns on the same rows.
 
     Args:
-        old: the baseline: path of an ONNX file, or module:function.
+        old: the baseline: path of an ONNX file or of an estimator, module:function, or an address.
         new: the candidate: the same.
         X: rows, shape (n, ...).
         y: their labels, shape (n,); None compares no accuracy.
@@ -76,12 +82,12 @@ def compare_models(
     """
     until, late = monotonic() + settings.time_s, state("out of time", limit=settings.time_s)
     with rehearsed(old, new, X, y, settings, until) as (conductor, questions):
-        if any(map(is_function, (old, new))):  # a file is the same model in every process
+        if {"function", "address"} & {kind_of(old), kind_of(new)}:  # a file is the same model in every process
             again = partial(conductor.rehearse, until=until)
             repeat_alarms(questions, settings.alpha, again, in_time=lambda: monotonic() < until, why_late=late)
         evidence = conductor.conduct(_asked(questions, settings), until, late)
     seed, seconds = conductor.seed, conductor.seconds
-    gate = Gate(against=old, revision="", seed=seed, evidence=evidence, shared={}, seconds=seconds)
+    gate = Gate(against=shown(old), revision="", seed=seed, evidence=evidence, shared={}, seconds=seconds)
     answers = answers_of(evidence, questions, conductor.dropped, {settings.measurement})
     named = [margin.key for margin in settings.margins]
     return tuple(answers.of(settings.measurement, settings.margins, (), named).values()), gate
@@ -133,34 +139,52 @@ def rehearsed(
     Raises:
         UsageProblem: a model that cannot be loaded or called, or not before `until`; says why.
     """
-    import numpy as np
-
     with workdirs.workdir() as folder:
-        data = folder / "data.npz"
-        arrays = {"X": np.asarray(X)} if y is None else {"X": np.asarray(X), "y": np.asarray(y)}
-        if any(array.dtype == object for array in arrays.values()):
-            raise UsageProblem("rows and labels are arrays of numbers or text; objects cannot cross to a fresh process")
-        np.savez(data, allow_pickle=False, **arrays)
+        data = save_rows(folder, X, y)
         models: dict[Side, str] = {"baseline": old, "candidate": new}
         conductor = Conductor(
-            commands={side: _command(model, data, settings) for side, model in models.items()},
+            commands={side: _command(model_spec(side, model, data, settings)) for side, model in models.items()},
             logs=workdirs.private_folder() / "logs",
             processors=processors(),
             progress=settings.progress,
+            also=settings.also,
         )
         yield conductor, _questions(_trace(conductor, models, settings, until), settings)
 
 
-def _command(model: str, data: Path, settings: CompareSettings) -> Command:
-    spec = ModelSpec(
+def save_rows(folder: Path, X: Any, y: Any | None) -> Path:
+    """Write rows and labels to a file that fresh processes read.
+
+    Raises:
+        UsageProblem: they hold objects.
+    """
+    import numpy as np
+
+    arrays = {"X": np.asarray(X)} if y is None else {"X": np.asarray(X), "y": np.asarray(y)}
+    if any(array.dtype == object for array in arrays.values()):
+        raise UsageProblem("rows and labels are arrays of numbers or text; objects cannot cross to a fresh process")
+    np.savez(folder / "data.npz", allow_pickle=False, **arrays)
+    return folder / "data.npz"
+
+
+def model_spec(side: Side, model: str, data: Path, settings: CompareSettings) -> ModelSpec:
+    """Return what a process of one side measures."""
+    return ModelSpec(
         model=model,
         data=str(data),
         batch_size=settings.batch_size,
         threads=settings.threads,
         hold_collector=settings.hold_collector,
+        trust=tuple(settings.trust),
+        headers=settings.headers,
+        timeout_s=settings.timeout_s,
+        requests_to=str(Path(settings.requests_to, side)) if settings.requests_to else "",
         test=settings.measurement.test,
         label=settings.measurement.label,
     )
+
+
+def _command(spec: ModelSpec) -> Command:
     return Command(
         module=MODULE, arguments=[], model=spec, directory=Path.cwd(), environment=without_coverage(os.environ)
     )
@@ -172,7 +196,7 @@ def _trace(conductor: Conductor, models: Mapping[Side, str], settings: CompareSe
     outcomes = trace.outcomes.get(node, {})
     for side, model in models.items():
         if side in outcomes and outcomes[side].outcome == "failed":
-            raise UsageProblem(f"{model} cannot be measured: {visible(outcomes[side].reason)}")
+            raise UsageProblem(f"{shown(model)} cannot be measured: {visible(outcomes[side].reason)}")
     if trace.lost and conductor.clock() >= until:
         needed = seconds_needed_from_rehearsal(1, 0, settings.alpha, conductor.seconds, trace.wall_s, trace.start_s)
         raise UsageProblem(

@@ -14,7 +14,8 @@ from pytest_hwperf.core.records import Figure
 from pytest_hwperf.core.rounds import Round
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.sweeps import BATCH, SweepPoint
-from pytest_hwperf.gate.model_worker import MODULE, failures_explained, function_of, is_function
+from pytest_hwperf.gate.model_worker import MODULE
+from pytest_hwperf.gate.targets import failures_explained, function_of, is_function
 from pytest_hwperf.host.command_line import Command, without_coverage
 from pytest_hwperf.host.control_groups import control_groups
 from pytest_hwperf.host.interference import Interference, snapshot
@@ -100,7 +101,17 @@ def memory_of(model: str, data: Path, point: SweepPoint) -> Sequence[Figure]:
         WorkerError: one of them crashed, hung or gave no result.
     """
     rows, threads = _place(point)
-    spec = ModelSpec(model=model, data=str(data), batch_size=rows, threads=threads, test=_NODE, label="")
+    return memory_figures(
+        ModelSpec(model=model, data=str(data), batch_size=rows, threads=threads, test=_NODE, label="")
+    )
+
+
+def memory_figures(spec: ModelSpec) -> Sequence[Figure]:
+    """Measure the peak memory of a model, in fresh processes.
+
+    Raises:
+        WorkerError: one of them crashed, hung or gave no result.
+    """
     environment = without_coverage(os.environ)
     command = Command(module=MODULE, arguments=[], model=spec, directory=Path.cwd(), environment=environment)
     results = ask(WorkerTask(role="memory", growth=False), [command] * _PROCESSES)

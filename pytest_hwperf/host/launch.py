@@ -93,7 +93,12 @@ def launch(
 
 
 def run_to_end(
-    arguments: Sequence[str], *, interpreter: str = sys.executable, timeout_s: float | None = None
+    arguments: Sequence[str],
+    *,
+    interpreter: str = sys.executable,
+    timeout_s: float | None = None,
+    directory: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program of a Python that ends by itself; one without a limit tidies up itself if this one is interrupted.
 
@@ -101,6 +106,8 @@ def run_to_end(
         arguments: of the interpreter.
         interpreter: this one, if no other is given.
         timeout_s: after which it is killed with all it has started; None: never.
+        directory: in which it is started; the present one unless given.
+        environment: of it; that of this process unless given.
 
     Raises:
         WorkerError: it cannot be started, or has not ended in time.
@@ -111,7 +118,8 @@ def run_to_end(
             launched = _start(
                 command,
                 Path(os.devnull),
-                env=os.environ,
+                cwd=directory or ".",
+                env=os.environ if environment is None else environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

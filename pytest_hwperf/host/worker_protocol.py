@@ -29,11 +29,15 @@ Role = Literal["memory", "cold", "sites", "operators", "functions", "instruction
 class ModelSpec(Record, frozen=True, kw_only=True):
     """One model with the data that it is measured on: what a process measures that is no pytest."""
 
-    model: str  # path of an ONNX file, or module:function
+    model: str  # path of an ONNX file or of an estimator, module:function, or an address
     data: str  # path of an .npz file with X, and y where there are labels
     batch_size: int  # rows per call
     threads: int
     hold_collector: bool = False  # the garbage collector runs between calls alone
+    trust: tuple[str, ...] = ()  # types of an estimator's file that may be loaded, beside those of the libraries
+    headers: Mapping[str, str] = {}  # of requests
+    timeout_s: float = 10.0  # of a request
+    requests_to: str = ""  # folder in which a process leaves how many of its requests have failed
     test: str  # what the measurement is called
     label: str
 

@@ -20,7 +20,7 @@ from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Obser
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.paired import is_ratio, pair_value
-from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.records import Key, replace
 from pytest_hwperf.core.sequence import Step, next_step
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.host import workdirs
@@ -63,6 +63,7 @@ class Conductor:
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     progress: Callable[[Progress], None] = lambda _: None
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
+    also: Sequence[Key] = ()  # statistics that are taken too, of the calls that are made for what is asked
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
@@ -170,6 +171,7 @@ class Conductor:
             wanted=lambda here: [
                 one.margin.key for one in evidence.hypotheses if one.measurement == here and here in measurements
             ],
+            also=self.also,
             plan=self._patient(self.plan),
             silence_s=self._silence_s,
             watch=self._watch(evidence, stage, measurements, step.pairs),

@@ -13,6 +13,7 @@ from pytest_hwperf.core.evidence import Assignment, EnergyWindow, Measurement, O
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.paired import least_calls, pooled_percentile
+from pytest_hwperf.core.ranks import quantile
 from pytest_hwperf.core.records import Sample, Values, replace
 from pytest_hwperf.core.statements import Difference, Statement, said, state
 from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError
@@ -88,6 +89,7 @@ class Interleaver:
     toss: Callable[[], bool]  # a fair coin
     statistics: Sequence[tuple[str, str]]  # (metric, statistic) wanted: of latency, CPU time or energy
     processor: int | None = None  # that both sides share in their turns; None leaves them to the scheduler
+    also: Sequence[tuple[str, str]] = ()  # statistics of the same calls, for which no more are made
 
     def measure(self, measurement: Measurement) -> Interleaving:
         """Warm both sides up and let them take turns.
@@ -171,7 +173,8 @@ class Interleaver:
     def _batch(self, call_s: float) -> int:
         """Return the calls that share a clock reading; one where percentiles of calls are wanted."""
         single = any(
-            metric_of(metric).in_turns == "seconds" and statistic != "p50" for metric, statistic in self.statistics
+            metric_of(metric).in_turns == "seconds" and statistic != "p50"
+            for metric, statistic in (*self.statistics, *self.also)
         )
         if single or call_s >= self.plan.batch_below_s:
             return 1
@@ -222,7 +225,7 @@ class Interleaver:
     def _observed(self, measurement: Measurement, blocks: Mapping[Side, Sequence[Block]]) -> Iterator[Observation]:
         """Reduce the blocks to what each wanted statistic needs."""
         preempted = sum(block.preempted for side in SIDES for block in blocks[side]) / (4 * self.plan.doubles)
-        for metric, statistic in self.statistics:
+        for metric, statistic in dict.fromkeys((*self.statistics, *self._also(blocks["baseline"]))):
             values = {side: _values(blocks[side], metric, statistic) for side in SIDES}
             if 0 < len(values["baseline"]) == len(values["candidate"]):  # a stream may have no items in some block
                 yield Observation(
@@ -233,6 +236,13 @@ class Interleaver:
                     candidate=values["candidate"],
                     preempted=preempted,
                 )
+
+    def _also(self, blocks: Sequence[Block]) -> Iterator[tuple[str, str]]:
+        """Yield what else so many calls give: a percentile has at least one call beyond it."""
+        calls = sum(len(block.taken_s) for block in blocks)
+        for metric, statistic in self.also:
+            if calls * (1 - quantile(statistic)) >= 1:
+                yield metric, statistic
 
     def _energy(self, interleaving: Interleaving, call_s: float) -> Iterator[Observation]:
         asked = next((key for key in self.statistics if metric_of(key[0]).in_turns == "window"), None)

@@ -56,6 +56,7 @@ class Program:
 
     nodes: Sequence[str]  # tests to run, in this order
     wanted: Wanted
+    also: Sequence[tuple[str, str]] = ()  # statistics to take of the same calls, where something is wanted
     exact: bool = False  # ask for what needs no clock too
     plan: BlockPlan = field(default_factory=BlockPlan)
     silence_s: float = 300.0  # the longest between two messages of a process
@@ -153,7 +154,7 @@ class Pairing:
         if not statistics:
             return
         program.watch(measurement)
-        interleaver = Interleaver(self.connections, program.plan, self.toss, statistics, program.draw())
+        interleaver = Interleaver(self.connections, program.plan, self.toss, statistics, program.draw(), program.also)
         if program.exact:
             self.trace.exact[measurement] = interleaver.exact()
         self.trace.interleavings[measurement] = interleaver.measure(measurement)

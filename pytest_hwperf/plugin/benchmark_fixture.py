@@ -41,11 +41,11 @@ def replace_pytest_benchmark(config: pytest.Config) -> None:
     for name, plugin in plugins.list_name_plugin():
         if getattr(plugin, "__name__", "") == _THEIRS:
             plugins.set_blocked(name)
-    for theirs, ours in _SAME.items():
-        if config.getoption(theirs, default=False):
-            setattr(config.option, ours, True)
-    if config.getoption("benchmark_enable", default=False):
-        config.option.hwperf_disable = None
+    asked = {theirs for theirs in _SAME if config.getoption(theirs, default=False)}
+    if config.getoption("benchmark_enable", default=False):  # takes back what the configuration file says
+        asked.discard("benchmark_disable")
+    for theirs in asked:
+        setattr(config.option, _SAME[theirs], True)
     if not plugins.has_plugin("hwperf-benchmark"):
         plugins.register(sys.modules[__name__], "hwperf-benchmark")
 

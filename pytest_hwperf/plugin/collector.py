@@ -49,7 +49,8 @@ class Collector:
                 self._lines.append("nothing was measured, so that nothing was saved or compared")
             return
         from pytest_hwperf.plugin.garbage import without_collection
-        from pytest_hwperf.plugin.reporting import report_of, save, write
+        from pytest_hwperf.plugin.report_files import write
+        from pytest_hwperf.plugin.reporting import report_of, save
 
         interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
         with without_collection():

@@ -146,7 +146,7 @@ def _request(
         share=settings.share,
         base_python=Interpreter(path=str(here.absolute() / settings.base_python)) if settings.base_python else None,
         plant=settings.plant,
-        explain=settings.explain,
+        explain="never" if settings.plant else settings.explain,  # what was planted is known
         operators=settings.operators,
         progress=shown.show,
     )

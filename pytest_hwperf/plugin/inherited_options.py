@@ -29,7 +29,8 @@ _WITH_VALUE = frozenset(
     {
         *("-k", "-m", "-n", "--numprocesses", "--dist", "--tx", "--maxfail", "--maxprocesses", "--deselect"),
         *("--basetemp", "--junitxml", "--junit-xml", "--report-log", "--log-file", "--html", "--alluredir"),
-        *("--json-report-file", "--durations", "--hwperf-artifacts", "--hwperf-json", "--hwperf-markdown"),
+        *("--json-report-file", "--durations", "--hwperf-artifacts", "--hwperf-html", "--hwperf-json"),
+        "--hwperf-markdown",
         *("--hwperf-against", "--hwperf-rerun", "--hwperf-gate-time", "--hwperf-base-python", "--hwperf-share"),
         *("--hwperf-plant", "--hwperf-worker-time", "--hwperf-instructions", "--hwperf-explain"),
         *("-c", "--config-file", "--rootdir"),

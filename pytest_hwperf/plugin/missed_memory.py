@@ -14,12 +14,12 @@ from pytest_hwperf.core.records import Budget, Judgement
 from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import WorkerTask
+from pytest_hwperf.meters.memory.allocation_sites import MISSING
 from pytest_hwperf.plugin.inherited_options import command_for
 from pytest_hwperf.plugin.timeouts import timeout_paused
 
 _MOST = 5  # lines that are shown
 _LEAST_SHARE = 0.01  # of all that is held: less explains nothing
-_MISSING = "pip install 'pytest-hwperf[memray]' and the lines that hold this memory are named here"
 
 
 def lines_of_sites(item: pytest.Item, judgements: Sequence[Judgement]) -> list[str]:
@@ -31,7 +31,7 @@ def lines_of_sites(item: pytest.Item, judgements: Sequence[Judgement]) -> list[s
     if not missed or sys.platform == "win32":  # for which there is no memray
         return []
     if find_spec("memray") is None:
-        return [_MISSING]
+        return [MISSING]
     return [line for label in missed for line in _lines(item, label)]
 
 

@@ -270,6 +270,9 @@ _OPTIONS = (
         kind="bool",
     ),
     _Option("no-cache", "Convert every model again, and keep no converted model for later runs.", kind="bool"),
+    _Option(
+        "html", "Write the report as one HTML file, with charts; needs the extra report.", metavar="FILE", parse=_path
+    ),
     _Option("artifacts", "Write CSV files into this folder.", metavar="DIR", parse=_path),
     _Option("json", "Write the whole report as JSON to this file.", metavar="FILE", parse=_path),
     _Option(
@@ -336,6 +339,7 @@ class Settings:
     loads: Any  # "own" or "loadgen"
     benchmark_fixture: bool
     no_cache: bool
+    html: str
     artifacts: str
     json: str
     markdown: str
@@ -355,6 +359,7 @@ class Settings:
             self.save,
             self.compare,
             bool(self.against),
+            self.html,
             self.artifacts,
             self.json,
             self.markdown,

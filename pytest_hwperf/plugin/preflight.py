@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf import registry
-from pytest_hwperf.core.errors import HwperfError
+from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.foreign_text import shortened, visible
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.files import is_file, is_folder, refused_name
@@ -40,7 +40,8 @@ def check_resources(config: pytest.Config) -> None:
 
 
 def _check_outputs(folder: Path, settings: Settings) -> None:
-    files = (("--hwperf-json", settings.json), ("--hwperf-markdown", settings.markdown))
+    named = {"html": settings.html, "json": settings.json, "markdown": settings.markdown}
+    files = [(f"--hwperf-{name}", file) for name, file in named.items()]
     for flag, name in (("--hwperf-artifacts", settings.artifacts), *files):
         if name and (why := refused_name(folder / name)):
             raise pytest.UsageError(f"{flag}={shortened(name)}: {why}; give another path")
@@ -49,6 +50,17 @@ def _check_outputs(folder: Path, settings: Settings) -> None:
     for flag, name in files:
         if name and is_folder(folder / name):
             raise pytest.UsageError(f"{flag}={name!r} is a folder; give a file in it")
+    if settings.html:
+        _check_html()
+
+
+def _check_html() -> None:
+    from pytest_hwperf.reports.html.assets import check_installed
+
+    try:
+        check_installed()
+    except UsageProblem as problem:
+        raise pytest.UsageError(f"--hwperf-html: {problem}") from problem
 
 
 def check_energy(config: pytest.Config) -> None:

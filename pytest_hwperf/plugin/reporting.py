@@ -1,4 +1,4 @@
-"""The report of a session: made, saved, written and shown."""
+"""The report of a session: made, saved and shown."""
 
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,18 +18,15 @@ from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.stored_timings import machine_drift
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.core.verdicts import baseline_failed, pairs_failed
-from pytest_hwperf.host.files import leads_out
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.plugin.sweeps import sweeps_of
-from pytest_hwperf.reports import csv_files, json_file, markdown
+from pytest_hwperf.reports import movers
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.order import families
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_hwperf.plugin.options import Settings
     from pytest_hwperf.reports.table import Detail
 
@@ -152,44 +149,6 @@ def _stored(
     return tests, [f"not saved: {answer}" for answer in answers if isinstance(answer, StoreError)]
 
 
-def write(config: pytest.Config, report: Report) -> Notices:
-    """Write the files that were asked for."""
-    settings, folder = session_of(config).settings, config.invocation_params.dir
-    files: dict[Path, bytes] = {}
-    if settings.json:
-        files[folder / settings.json] = json_file.render(report, judgements_read=True)
-    if settings.markdown:
-        files[folder / settings.markdown] = markdown.render(report)
-    if settings.artifacts:
-        files |= {folder / settings.artifacts / name: content for name, content in csv_files.render(report).items()}
-        files |= {folder / settings.artifacts / name: content for name, content in _pictures(report).items()}
-    lines, trouble = [], []
-    for path, content in files.items():
-        if leads_out(path, config.rootpath):
-            trouble.append(f"{path} not written: a link in {config.rootpath} leads out of it; give another path")
-            continue
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        except OSError as error:
-            trouble.append(f"{path} not written: {error.strerror}; give another path or free some space")
-        else:
-            lines.append(f"wrote {path}")
-    return lines, trouble
-
-
-def _pictures(report: Report) -> dict[str, bytes]:
-    """Draw each sweep as a picture, where matplotlib is installed."""
-    from importlib.util import find_spec
-
-    from pytest_hwperf.reports import sweep_plot
-
-    drawn = [sweep for sweep in report.sweeps if any(row.is_measured for row in sweep.rows)]
-    if not drawn or find_spec("matplotlib") is None:
-        return {}
-    return {f"sweep-{place}.png": sweep_plot.render(sweep) for place, sweep in enumerate(drawn, 1)}
-
-
 def show(terminal: pytest.TerminalReporter, report: Report) -> None:
     """Write the table into pytest's own terminal: in its width, colours and verbosity."""
     writer, verbosity = terminal.config.get_terminal_writer(), terminal.config.get_verbosity()
@@ -202,6 +161,8 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
         lines = terminal_report.render(report, width=writer.fullwidth, color=writer.hasmarkup, detail=detail)
     for line, style in lines or [("nothing was measured: tests measure by calling their fixture, hwperf(...)", {})]:
         terminal.write_line(line, **style)
+    for line in movers.lines_of(report, writer.fullwidth) if verbosity >= 0 else ():
+        terminal.write_line(line)
     for sweep in report.sweeps:
         for line in sweep_report.lines_of(sweep, writer.fullwidth):
             terminal.write_line(line)

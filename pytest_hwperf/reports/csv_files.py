@@ -42,7 +42,7 @@ _RUN_COLUMNS = ("test", "label", "scenario", "revision", "started_at", "machine"
 _SAMPLE_COLUMNS = (
     *("metric", "unit", "n", "per", "source", "mean", "sd", "min", "median", "max", "reason", "warnings"),
 )
-_FIGURE_ENDINGS = ("", "_ci_low", "_ci_high", "_n", "_per", "_source", "_reason")
+FIGURE_ENDINGS = ("", "_ci_low", "_ci_high", "_n", "_per", "_source", "_reason")
 _COMPARISON_COLUMNS = (
     *("metric", "statistic", "unit", "baseline_value", "candidate_value", "n", "source"),
     *("scale", "change", "ci_low", "ci_high", "confidence", "margin", "pairs", "method", "cohens_d_paired"),
@@ -54,18 +54,18 @@ def render(report: Report) -> dict[str, bytes]:
     """Return the content of each file under its name; files without rows still have their header."""
     judgements = report.judgements
     keys = sorted_keys(figure.key for judgement in judgements for figure in judgement.figures)
-    names = [f"{_figure_name(key, judgements)}{ending}" for key in keys for ending in _FIGURE_ENDINGS]
+    names = [f"{_figure_name(key, judgements)}{ending}" for key in keys for ending in FIGURE_ENDINGS]
     changes = changes_of(report.gates)
-    runs = [(judgement, _written(_run_cells(judgement.run))) for judgement in judgements]
+    runs = [(judgement, as_written(_run_cells(judgement.run))) for judgement in judgements]
     return {
-        "stat_benchmark_runs.csv": _file(
+        "stat_benchmark_runs.csv": file_of(
             (*_RUN_COLUMNS, *_SAMPLE_COLUMNS, "conditions"),
             (row for judgement, run in runs for row in _sample_rows(judgement.run, run)),
         ),
-        "stat_benchmark_summary.csv": _file(
+        "stat_benchmark_summary.csv": file_of(
             (*_RUN_COLUMNS, *names, "conditions"), (_summary_row(judgement, run, keys) for judgement, run in runs)
         ),
-        "statistical_comparisons.csv": _file(
+        "statistical_comparisons.csv": file_of(
             ("baseline", *_RUN_COLUMNS[:_NAMES], *_COMPARISON_COLUMNS),
             (
                 [_text(report.baseline), *run[:_NAMES], *row]
@@ -76,11 +76,12 @@ def render(report: Report) -> dict[str, bytes]:
     }
 
 
-def _file(columns: Sequence[str], rows: Iterable[Row]) -> bytes:
-    return "".join(f"{','.join(row)}\n" for row in (_written(columns), *rows)).encode("utf-8")
+def file_of(columns: Sequence[str], rows: Iterable[Row]) -> bytes:
+    """Return a whole file, its header first."""
+    return "".join(f"{','.join(row)}\n" for row in (as_written(columns), *rows)).encode("utf-8")
 
 
-def _written(cells: Iterable[Cell]) -> list[str]:
+def as_written(cells: Iterable[Cell]) -> list[str]:
     """Write numbers with twelve digits."""
     return ["" if cell is None else _text(cell) if isinstance(cell, str) else f"{cell:.12g}" for cell in cells]
 
@@ -101,7 +102,8 @@ def _run_cells(run: Run) -> tuple[Cell, ...]:
     return run.test, run.label, run.scenario, run.shown_revision, run.started_at, run.machine.fingerprint
 
 
-def _conditions(run: Run) -> str:
+def conditions_of(run: Run) -> str:
+    """Write `batch_size=1; threads=1`."""
     return _text("; ".join(f"{name}={value}" for name, value in sorted(run.conditions.items())))
 
 
@@ -112,8 +114,8 @@ def _sample_rows(run: Run, written: Row) -> list[Row]:
         {"metric": metric, "unit": _unit(run, metric)[0] or "1", "reason": str(cause)}
         for metric, cause in run.unmeasured.items()
     ]
-    conditions = _conditions(run)
-    return [[*written, *_written(map(cells.get, _SAMPLE_COLUMNS)), conditions] for cells in (*measured, *missing)]
+    conditions = conditions_of(run)
+    return [[*written, *as_written(map(cells.get, _SAMPLE_COLUMNS)), conditions] for cells in (*measured, *missing)]
 
 
 def _sample_cells(run: Run, sample: Sample) -> dict[str, Cell]:
@@ -162,16 +164,14 @@ def _figure_name(key: Key, judgements: Sequence[Judgement]) -> str:
 def _summary_row(judgement: Judgement, written: Row, keys: Sequence[Key]) -> Row:
     run = judgement.run
     figures = {figure.key: figure for figure in judgement.figures}
-    cells = (cell for key in keys for cell in _figure_cells(run, key, figures.get(key)))
-    return [*written, *_written(cells), _conditions(run)]
+    cells = (cell for key in keys for cell in figure_cells(run, key, figures.get(key)))
+    return [*written, *as_written(cells), conditions_of(run)]
 
 
-def _figure_cells(run: Run, key: Key, figure: Figure | None) -> tuple[Cell, ...]:
-    """Return the cells in the order of `_FIGURE_ENDINGS`."""
+def figure_cells(run: Run, key: Key, figure: Figure | None) -> tuple[Cell, ...]:
+    """Return the cells in the order of `FIGURE_ENDINGS`."""
     if figure is None:
-        return *[None] * (len(_FIGURE_ENDINGS) - 1), str(
-            run.unmeasured.get(key[0], "not among the figures of this run")
-        )
+        return *[None] * (len(FIGURE_ENDINGS) - 1), str(run.unmeasured.get(key[0], "not among the figures of this run"))
     factor, estimate = _unit(run, figure.metric)[1], figure.estimate
     low = None if estimate.low is None else estimate.low * factor
     high = None if estimate.high is None else estimate.high * factor
@@ -192,7 +192,7 @@ def _comparison_rows(judgement: Judgement, changes: Mapping[MeasurementKey, Chan
             figure = figure_of(judgement.figures, comparison.key)
             cells = _comparison_cells(judgement.run, figure, comparison, fails=verdict.fails)
             cells |= _effect_cells(judgement.run, comparison, changes)
-            yield _written(map(cells.get, _COMPARISON_COLUMNS))
+            yield as_written(map(cells.get, _COMPARISON_COLUMNS))
 
 
 def _comparison_cells(run: Run, figure: Figure | None, comparison: Comparison, *, fails: bool) -> dict[str, Cell]:

@@ -30,7 +30,7 @@ _MOST_NAMED = 3  # tests that share a reason
 _MOST_REPEATED = 5  # tests in the command that repeats the run
 _LONGEST_ID = 300  # of a test in that command
 _COMMIT_DIGITS = 12
-_BELOW = "in all rows below"
+_BELOW = "among all rows below, or in the JSON report"
 _USUAL_ALPHA = 0.01
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 
@@ -88,43 +88,34 @@ def _revision(report: Report) -> str:
 
 
 def _changes(heading: str, rows: Sequence[VerdictRow]) -> Table:
-    """Write what became worse or better, with what moved."""
-    columns = ("test", "metric", "old → new", "change", "margin", "n", "p")
-    cells = (
-        [_named(r), text(r.metric), _tied(r.values), f"**{_tied(r.change)}**", _tied(r.allowed), text(r.n), r.p]
-        for r in rows
-    )
+    """Write what became worse or better, with what moved; numbers first, which a long test id must not push away."""
+    columns = ("change", "old → new", "margin", "n", "p", "test and metric")
+    cells = ([f"**{_tied(r.change)}**", _tied(r.values), _tied(r.allowed), text(r.n), r.p, _named(r)] for r in rows)
     return Table(heading=heading, columns=columns, rows=list(map(row, cells)), elsewhere=_BELOW)
 
 
 def _missed(groups: Groups) -> Table:
     """Write the budgets that are not kept."""
-    columns = ("test", "metric", "measured", "limit", "n", "source")
-    cells = (
-        [_named(r), text(r.metric), _tied(r.values), _tied(r.allowed), text(r.n), text(r.source)] for r in groups.failed
-    )
+    columns = ("measured", "limit", "n", "source", "test and metric")
+    cells = ([_tied(r.values), _tied(r.allowed), text(r.n), text(r.source), _named(r)] for r in groups.failed)
     return Table(heading="Missed budgets", columns=columns, rows=list(map(row, cells)), elsewhere=_BELOW)
 
 
 def _undecided(groups: Groups) -> Table:
     """Write what could not be told, with the smallest change that could have been."""
-    columns = ("test", "metric", "value", "change", "margin or limit", "smallest detectable change", "n")
+    columns = ("change", "value", "margin or limit", "smallest detectable change", "n", "test and metric")
     cells = (
-        [
-            *(_named(r), text(r.metric), _tied(r.values), _tied(r.change), _tied(r.allowed)),
-            *(_tied(r.detectable), text(r.n)),
-        ]
+        [_tied(r.change), _tied(r.values), _tied(r.allowed), _tied(r.detectable), text(r.n), _named(r)]
         for r in groups.undecided
     )
-    return Table(
-        heading="Undecided", columns=columns, rows=list(map(row, cells)), most=MOST_ROWS // 2, elsewhere=_BELOW
-    )
+    rows = list(map(row, cells))
+    return Table(heading="Undecided", columns=columns, rows=rows, most=MOST_ROWS // 2, elsewhere=_BELOW)
 
 
 def _named(r: VerdictRow) -> str:
-    """Write the test with what is known of the cause below."""
-    causes = "; ".join(filter(None, ["**fails**" if r.outcome.endswith("(fails)") else "", text(r.cause)]))
-    return f"{code(r.test)}<br>{causes}" if causes else code(r.test)
+    """Write the test and, below it, the metric with what is known of the cause."""
+    told = "; ".join(filter(None, ["**fails**" if r.outcome.endswith("(fails)") else "", text(r.cause)]))
+    return f"{code(r.test)}<br>{text(r.metric)}{': ' if told else ''}{told}"
 
 
 def _tied(cell: str) -> str:

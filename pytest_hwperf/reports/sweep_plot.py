@@ -19,13 +19,18 @@ _CALLS = ("calls/s", (("throughput", "mean"),))
 _STYLES = ("-", "--")
 
 
+def is_matplotlib_there() -> bool:
+    """Whether pictures can be drawn."""
+    return find_spec("matplotlib") is not None
+
+
 def check_matplotlib() -> None:
     """Refuse before anything is measured.
 
     Raises:
         UsageProblem: matplotlib is not installed.
     """
-    if find_spec("matplotlib") is None:
+    if not is_matplotlib_there():
         raise UsageProblem("a plot needs matplotlib: pip install 'pytest-hwperf[plot]'")
 
 

@@ -7,7 +7,10 @@ from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.capacity import OK, TOO_BUSY
+from pytest_hwperf.cli.capacity_plan import CapacityPlan
 from pytest_hwperf.core.records import Judgement, replace
+from pytest_hwperf.core.serialisation import from_file
+from pytest_hwperf.core.statements import said as said_of_it
 from pytest_hwperf.reports.json_file import render
 
 SAMPLES = (
@@ -176,3 +179,69 @@ def test_a_report_of_loads_alone(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
     assert USAGE == main(["capacity", str(tmp_path / "loads.json"), "--arrivals=1"])
     assert "has no measurement of a call without a load" in capsys.readouterr().err
+
+
+CARBON = ("--carbon=intensity_g_per_kwh=400", "--carbon=intensity_source=Ember 2024, DE")
+MACHINE = ("--carbon=embodied_kg=1000", "--carbon=lifetime_years=4")
+
+
+def test_carbon_of_a_million_requests(report: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """0.016 kWh at 400 g, and 79.3 µg for each of the 10 ms between two arrivals, by SCI."""
+    text = said(capsys, report, "--test=test_call", "--arrivals=100", *CARBON, *MACHINE)
+
+    assert "carbon 85.7 g of CO2 equivalent for a million requests, of which 6.40 g for the energy of" in text
+    assert "a million requests (rapl:package-0 x 400 g/kWh (Ember 2024, DE))" in text
+    assert "79.3 g for making the machine, as long as it serves them" in text
+
+
+def test_carbon_of_a_million_units_of_the_user(report: str, capsys: pytest.CaptureFixture[str]) -> None:
+    units = ("--carbon=per=image", "--carbon=units_per_call=16")
+    text = said(capsys, report, "--test=test_call", "--arrivals=100", *CARBON, *MACHINE, *units)
+
+    assert " g of CO2 equivalent for a million images, of which 400 mg for the energy of a million images" in text
+
+
+def test_a_part_of_the_carbon_is_never_the_whole(report: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, report, "--test=test_call", "--arrivals=100", *CARBON)
+    assert "carbon 6.40 g for the energy of a million requests" in text
+    assert "of making the machine: not known: give --carbon embodied_kg=… and lifetime_years=…" in text
+
+    text = said(capsys, "--arrivals=100", "--rate=1000", *CARBON, *MACHINE)
+    assert "carbon of the energy for a million requests: not known: give a report with the metric energy 79.3 g" in text
+
+
+def test_energy_of_boards_is_counted_or_said_to_be_lacking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = judged("a.py::test_call")
+    board = fake.figure("gpu_energy", "mean", fake.estimate(3.6e-3, None, None, 1), source="nvml")
+    both = replace(one, figures=(*one.figures, board))
+    lost = replace(one, run=replace(one.run, unmeasured={"gpu_energy": said_of_it("the board is asleep")}))
+    for judgement, expected in ((both, "12.8 g for the energy"), (lost, "gpu_energy is unmeasured: the board is asle")):
+        (tmp_path / "report.json").write_bytes(render(replace(fake.report(), judgements=(judgement,))))
+        assert expected in said(capsys, str(tmp_path / "report.json"), "--arrivals=100", *CARBON)
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("intensity=400", "--carbon: unknown key 'intensity'. Did you mean 'intensity_source'?"),
+        ("intensity_g_per_kwh=400", "--carbon: intensity_source is missing"),
+    ],
+)
+def test_carbon_that_cannot_be_meant(line: str, complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert USAGE == main(["capacity", "--arrivals=1", "--rate=10", f"--carbon={line}"])
+    assert complaint in capsys.readouterr().err
+
+
+def test_the_plan_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "plan.json"
+    given = ("--arrivals=8000", "--rate=14706", "--peak=10000", "--memory-mb=16", "--price-per-hour=0.4")
+    said(capsys, *given, *CARBON, f"--json={file}")
+    plan = from_file(CapacityPlan, file.read_bytes(), other="", older="")
+
+    assert plan.instances is not None
+    assert ("safe", 2, "safety factor") == (plan.level, plan.instances.count, plan.instances.rule)
+    assert ["M/M/1", "M/D/1", "M/G/1"] == [wait.model for wait in plan.waits]
+    assert {"memory": "give --request-mb, or a report with the metric memory"} == plan.missing
+    assert plan.carbon is not None
+    assert (None, None, None) == (plan.carbon.operational_g, plan.carbon.embodied_g, plan.carbon.total_g)
+    assert USAGE == main(["capacity", *given, "--json=/no/such/folder/plan.json"])

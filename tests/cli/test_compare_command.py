@@ -16,6 +16,7 @@ from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Pair
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, replace, uncompared
+from pytest_hwperf.core.rollout import decide
 from pytest_hwperf.core.statements import Kind, Statement, state
 from pytest_hwperf.pairs.conductor import Conductor
 from pytest_hwperf.pairs.interleaving import BlockPlan
@@ -94,7 +95,7 @@ def test_functions_are_compared_too(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["compare", "models:slow", "models:quick", "--data=rows.npy", "--margin=10%"]) == OK
     out = capsys.readouterr().out
     assert "latency p50 -" in out
-    assert "accuracy" not in out
+    assert "accuracy mean" not in out
 
 
 @pytest.mark.live
@@ -194,8 +195,10 @@ def test_the_exit_code_tells_undecided_from_equal(outcomes: list[ComparisonOutco
         for outcome in outcomes
     )  # fmt: skip
 
-    assert code == exit_code(found)
-    assert (OK if outcomes == ["equivalent", "inconclusive"] else code) == exit_code(found, accept_inconclusive=True)
+    assert code == exit_code(decide(found))
+    assert (OK if outcomes == ["equivalent", "inconclusive"] else code) == exit_code(
+        decide(found), accept_inconclusive=True
+    )
 
 
 @pytest.mark.parametrize("more", [[], ["--accept-inconclusive"]])
@@ -215,8 +218,8 @@ def test_doubt_is_accepted_where_something_was_observed(kind: Kind, code: int) -
     cause = state(kind, what="predictions differ", side="candidate", limit=6)
     found = uncompared(Margin(metric="accuracy", statistic="mean", size=0.0), "inconclusive", cause)
 
-    assert code == exit_code((found,), accept_inconclusive=True)
-    assert UNDECIDED == exit_code((found,))
+    assert code == exit_code(decide((found,)), accept_inconclusive=True)
+    assert UNDECIDED == exit_code(decide((found,)))
 
 
 @pytest.mark.parametrize(("pairs", "shown"), [(1, "1 pair of fresh processes"), (2, "2 pairs of fresh processes")])

@@ -9,6 +9,7 @@ from fakes import records as fake
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.report import INVALID, OK
 from pytest_hwperf.reports import annotations, json_file, markdown
+from pytest_hwperf.reports.html import assets, page
 
 SUMMARY = """\
 Scenario : SingleStream
@@ -118,3 +119,17 @@ def test_an_indented_report_is_the_same_one(written: Path) -> None:
 def test_indenting_nothing_is_a_usage_error(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert USAGE == main(["report", str(written), "--indent"])
     assert "--indent says how --json writes: add --json=FILE" in capsys.readouterr().err
+
+
+def test_a_report_is_written_as_html(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that is missing is named before the report is read."""
+    pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
+    written, shown = tmp_path / "report.json", tmp_path / "report.html"
+    written.write_bytes(json_file.render(fake.report()))
+    monkeypatch.setattr(assets, "plotly", lambda: assets.pack("placeholder"))
+    monkeypatch.setattr(page, "plotly", assets.plotly)
+
+    assert OK == main(["report", str(written), f"--html={shown}"])
+    assert shown.read_bytes() == page.render(fake.report())
+    monkeypatch.setattr(assets, "find_spec", lambda _: None)
+    assert USAGE == main(["report", "none.json", f"--html={shown}"])

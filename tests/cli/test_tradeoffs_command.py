@@ -7,9 +7,12 @@ from typing import Literal
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli import USAGE, main, tradeoffs
+from pytest_hwperf.cli.pytest_session import Session
 from pytest_hwperf.cli.tradeoffs import NONE_MEETS, OK, UNDECIDED
+from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile
 from pytest_hwperf.core.records import Judgement, Key, replace
+from pytest_hwperf.core.serialisation import from_file
 from pytest_hwperf.reports.json_file import render
 
 TEST = "a.py::test_model"
@@ -168,13 +171,102 @@ def test_quantisation_by_its_rule(asked: Asked) -> None:
     assert "accuracy +0.00 points (-0.54 .. +0.54) on 1000 examples, allowed -1" in said
 
 
-def test_points_of_a_sweep_are_candidates(asked: Asked) -> None:
-    values = {("latency", "p50"): (1e-3, 0.01)}
-    _, said = asked(of=[judged("onnx_fp32", values, 1), judged("onnx_fp32", values, 32), *SCENARIOS[2:]])
+LATENCY: dict[Key, tuple[float, float]] = {("latency", "p50"): (1e-3, 0.01)}
+SWEPT = (judged("onnx_fp32", LATENCY, 1), judged("onnx_fp32", LATENCY, 32), *SCENARIOS[2:])
 
-    assert "best latency onnx_int8, batch 1: 10.0 µs" in said
-    assert "left out accuracy, not measured for onnx_fp32, batch 1; onnx_fp32, batch 32" in said
-    assert "score 100 is onnx_fp32, batch 1" in said
+
+def test_each_operating_point_has_a_table_of_its_own(asked: Asked) -> None:
+    """A batch of 32 rows is no rival of single ones."""
+    _, said = asked(of=SWEPT)
+    one, many = said.split("a.py::test_model at batch_size=")[1:]
+
+    assert one.startswith("1: 2 candidates")
+    assert "best latency onnx_int8, batch 1: 10.0 µs" in one
+    assert "left out accuracy, not measured for onnx_fp32, batch 1 memory" in one
+    assert "score 100 is onnx_fp32, batch 1 1. onnx_int8" in one
+    assert many.startswith("32: 1 candidate")
+    assert "best latency onnx_fp32, batch 32: 31." in many
+    assert "onnx_int8" not in many
+
+
+def test_a_load_is_no_rival_of_calls_in_a_row(asked: Asked) -> None:
+    loaded = judged("onnx_int8", LATENCY, load="server qps=100 seconds=2 seed=1")
+    _, said = asked(of=[*SCENARIOS, loaded])
+
+    assert "a.py::test_model at load=single_stream: 3 candidates" in said
+    assert "a.py::test_model at load=server qps=100 seconds=2 seed=1: 1 candidate" in said
+
+
+def test_one_operating_point_may_be_chosen(asked: Asked) -> None:
+    code, said = asked("latency_p50_ms: 5\n", "--at", "batch_size=32", of=SWEPT)
+
+    assert OK == code
+    assert said.startswith(
+        "a.py::test_model: left out by --at: onnx_fp32, batch 1; onnx_int8, batch 1 a.py::test_model: 1 candidate"
+    )
+
+
+def test_a_requirement_that_another_point_meets_is_met(asked: Asked) -> None:
+    """Of every test one candidate is enough, whatever its point."""
+    fast = judged("onnx_fp32", {("latency", "p50"): (1e-6, 0.01)}, 32)
+
+    assert OK == asked("latency_p50_ms: 0.002\n", of=[*SCENARIOS, fast])[0]
+
+
+def test_a_reference_of_another_point_is_replaced(asked: Asked) -> None:
+    _, said = asked("", "--reference=onnx_int8", of=SWEPT)
+
+    assert "score 100 is onnx_int8, batch 1" in said
+    assert "score 100 is onnx_fp32, batch 32" in said
+
+
+class Played:
+    """Sessions of pytest that end as they are told to."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.given: Sequence[str] = ()
+
+    def __call__(self, arguments: Sequence[str]) -> Session:
+        self.given = arguments
+        return self.session
+
+
+def test_a_run_is_made_on_the_spot(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A test that failed, by its budget for one, has been measured all the same."""
+    report = replace(fake.report(), judgements=SCENARIOS)
+    played = Played(Session(code=1, report=report, output="1 failed"))
+    monkeypatch.setattr(tradeoffs, "run_pytest", played)
+
+    assert OK == main(["tradeoffs", "--rank-by=latency", "--", "tests", "-k", "small"])
+    assert ["tests", "-k", "small"] == played.given
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("pytest ended with code 1; what was measured counts all the same a.py::test_model: 3 cand")
+
+
+@pytest.mark.parametrize(
+    ("session", "complaint"),
+    [
+        (
+            Session(code=4, report=None, output="ERROR: not found: tests"),
+            "pytest ended with code 4 and wrote no report",
+        ),
+        (Session(code=5, report=fake.empty_report(), output=""), "this run of pytest has no measurement"),
+    ],
+)
+def test_a_run_that_measured_nothing_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], session: Session, complaint: str
+) -> None:
+    monkeypatch.setattr(tradeoffs, "run_pytest", Played(session))
+
+    assert USAGE == main(["tradeoffs", "--", "tests"])
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["report.json", "--", "tests"]])
+def test_a_file_or_a_run_is_needed(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert USAGE == main(["tradeoffs", *arguments])
+    assert "give a report or a CSV, or tests to run: hwperf tradeoffs -- tests" in capsys.readouterr().err
 
 
 def test_stages_say_where_work_helps(asked: Asked) -> None:
@@ -236,29 +328,31 @@ def test_tables_that_cannot_be_read(asked: Asked, table: str, complaint: str) ->
 
 
 @pytest.mark.parametrize(
-    ("more", "complaint"),
+    ("more", "code", "answer"),
     [
-        ("--reference=onnx_fp23", "no such candidate. Did you mean 'onnx_fp32'?"),
-        ("--test=other", "--test=other: no such test."),
-        ("--weight=speed=1", "unknown dimension"),
+        ("--reference=onnx_fp23", USAGE, "no such candidate. Did you mean 'onnx_fp32'?"),
+        ("--test=other", USAGE, "--test=other: no such test."),
+        ("--weight=speed=1", USAGE, "unknown dimension"),
+        ("--at=batch=1", USAGE, "--at=batch=1: unknown condition. Did you mean 'batch_size'? Allowed: batch_size, thr"),
+        ("--at=threads=", USAGE, "one value for each condition, such as --at batch_size=32"),
+        (
+            "--at=batch_size=7",
+            USAGE,
+            "nothing was measured at batch_size=7. No measurement tells its point",
+        ),
+        ("--rank-by=energy", OK, "ranking not by energy, which is left out"),
+        ("--weight=energy=1", OK, "ranking no dimension that is left has a weight"),
     ],
 )
-def test_names_that_are_not_there(asked: Asked, more: str, complaint: str) -> None:
-    code, said = asked("", more)
+def test_names_that_are_not_there(asked: Asked, more: str, code: int, answer: str) -> None:
+    found, said = asked("", more)
 
-    assert USAGE == code
-    assert complaint in said
+    assert code == found
+    assert answer in said
 
 
-@pytest.mark.parametrize(
-    ("more", "said_instead"),
-    [
-        ("--rank-by=energy", "ranking not by energy, which is left out"),
-        ("--weight=energy=1", "ranking no dimension that is left has a weight"),
-    ],
-)
-def test_a_ranking_by_what_is_not_there(asked: Asked, more: str, said_instead: str) -> None:
-    assert said_instead in asked("", more)[1]
+def test_points_that_are_there_are_named(asked: Asked) -> None:
+    assert "Measured: batch_size=1; batch_size=32" in asked("", "--at=batch_size=7", of=SWEPT)[1]
 
 
 def test_hostile_names_do_no_harm(asked: Asked) -> None:
@@ -266,3 +360,28 @@ def test_hostile_names_do_no_harm(asked: Asked) -> None:
 
     assert "\x1b" not in said
     assert "\\x1b[2Jevil\\u202e" in said
+
+
+def test_the_tables_as_a_file(asked: Asked, tmp_path: Path) -> None:
+    file = tmp_path / "tables.json"
+    code, _ = asked("memory_max_mb: 4\nenergy_budget_mj: 2\n", "--rank-by=latency", f"--json={file}")
+    (table,) = from_file(TradeoffsFile, file.read_bytes(), other="", older="").tables
+    native, onnx, _ = table.candidates
+
+    assert UNDECIDED == code
+    assert (TEST, "", "onnx_fp32", "") == (table.test, table.point, table.reference, table.unranked)
+    assert {"energy": ("sklearn_fp32", "onnx_fp32", "onnx_int8")} == table.left_out
+    assert (True, True, 1, False) == (native.meets, native.is_pareto, native.rank, native.is_tied)
+    assert (False, True, None, None) == (onnx.meets, onnx.is_pareto, onnx.rank, onnx.score)
+    assert [("passed", None), ("unmeasured", None)] == [(one.outcome, one.excess) for one in native.requirements]
+    assert [("failed", 1.25), ("unmeasured", None)] == [(one.outcome, one.excess) for one in onnx.requirements]
+    assert {"accuracy", "latency", "memory"} == native.dimensions.keys()
+
+
+def test_a_table_without_a_common_dimension_says_so(asked: Asked, tmp_path: Path) -> None:
+    file = tmp_path / "tables.json"
+    asked("", f"--json={file}", table="scenario,latency_p50_ms,accuracy_mean\na,1,\nb,,0.9\n")
+    (table,) = from_file(TradeoffsFile, file.read_bytes(), other="", older="").tables
+
+    assert "no dimension that is left has a weight" == table.unranked
+    assert [None, None] == [one.is_pareto for one in table.candidates]

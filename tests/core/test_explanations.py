@@ -5,10 +5,11 @@ from random import Random
 import pytest
 from fakes import gates
 from fakes import records as fake
+from fakes.profiles import repeats
 
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Gate, PairedProfiles
-from pytest_hwperf.core.explanations import explained
+from pytest_hwperf.core.explanations import explain_functions, explained
 from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.core.records import Judgement, Policy, replace
 from pytest_hwperf.core.replay import recompute
@@ -70,6 +71,23 @@ def test_an_operator_that_was_written_over_is_noticed(report: Report) -> None:
     other = replace(gate, profiles=(replace(PROFILES, candidate=profiled(Gemm=900, Tanh=270)),))
 
     assert any(".moved" in line for line in recompute(replace(report, gates=(other,))).disagreements)
+
+
+def test_the_function_that_moved_is_computed_again_and_one_that_was_written_over_is_noticed(report: Report) -> None:
+    """In place of the operator: its explanation holds more of the change."""
+    (gate,), (judgement,) = report.gates, report.judgements
+    then, now = repeats({"predict>embed": 7}), repeats({"predict>embed": 10})
+    decided = decide(gate.evidence)
+    found = explain_functions(SLOWER, decided[SLOWER], then, now)
+    run, known = judgement.run, explained(decided, (), [found])[SLOWER.key]
+    verdicts = judge(run, figures(run), [known], (), Policy())
+    told = replace(report, judgements=(Judgement(run=run, figures=figures(run), verdicts=verdicts),))
+    other = replace(found, movers=(replace(found.movers[0], name="innocent"),))
+
+    honest, edited = (replace(told, gates=(replace(gate, profiles=(), explanations=(one,)),)) for one in (found, other))
+
+    assert () == recompute(honest).disagreements
+    assert any("innocent" in line for line in recompute(edited).disagreements)
 
 
 def test_where_nothing_changed_nothing_moved() -> None:

@@ -63,6 +63,31 @@ def test_the_deepest_function_that_holds_the_change_is_named(comparison: Compari
     assert {"match": 1.0} == pytest.approx(movers(explained_by(comparison, repeats(BEFORE), repeats(after))), abs=0.05)
 
 
+def test_what_a_function_spends_in_a_library_is_its_own_and_said(comparison: Comparison) -> None:
+    """The caller was changed, or the library: both are named."""
+    split = "predict>tokenize>split (lib/re.py)>compile (lib/re.py)"
+    then = {**BEFORE, split: 1, "predict>tokenize>split (lib/re.py)>scan (lib/re.py)": 2}
+    found = explained_by(comparison, repeats(then), repeats({**then, split: 4}))
+    moved = explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved
+
+    assert [("tokenize", "compile (lib/re.py:7)")] == [(one.name, one.within) for one in found.movers]
+    assert str(moved).startswith("tokenize (model.py:7, most of it in compile (lib/re.py:7)) +")
+
+
+def test_a_library_that_calls_back_is_followed_to_the_users_function(comparison: Comparison) -> None:
+    called = "predict>map (lib/pool.py)>kernel"
+    found = explained_by(comparison, repeats({**BEFORE, called: 1}), repeats({**BEFORE, called: 3}))
+
+    assert [("kernel", "")] == [(one.name, one.within) for one in found.movers]
+
+
+def test_without_any_function_of_the_user_those_of_libraries_are_named(comparison: Comparison) -> None:
+    then = {"run (lib/ort.py)>bind (lib/ort.py)": 1, "run (lib/ort.py)>check (lib/ort.py)": 9}
+    now = {**then, "run (lib/ort.py)>bind (lib/ort.py)": 4}
+
+    assert ["bind"] == [*movers(explained_by(comparison, repeats(then), repeats(now)))]
+
+
 def test_a_function_whose_parts_all_grow_is_named_itself(comparison: Comparison) -> None:
     """Of twenty helpers none has moved by 5 % of the change."""
     helpers = {f"predict>render>helper{n}": 0.01 for n in range(20)}
@@ -243,6 +268,41 @@ def test_the_cost_of_the_profiler_is_said_where_it_is_large(comparison: Comparis
     assert pytest.approx(1.0) == found.overhead
     assert "calls took 100% longer under the profiler" in str(found.remarks[0])
     assert overhead_of([]) is None
+
+
+def test_what_the_profiler_slows_does_not_seem_to_move(comparison: Comparison) -> None:
+    """`products` takes 5 and then 6 of 10 and 11 ms; the other half is of short calls, which the profiler slows."""
+    then = [sampled({"predict>products": 5, "predict>calls": 24 + n}, plain_ms=10) for n in (-0.1, 0, 0.1)]
+    now = [sampled({"predict>products": 6, "predict>calls": 24 + n}, plain_ms=11) for n in (-0.1, 0, 0.1)]
+
+    found = explain_functions(SLOWER, scaled(comparison, 10, 11), then, now)
+
+    assert {"products": 1.0} == pytest.approx(movers(found), abs=0.1)
+    assert pytest.approx(1e-3, rel=0.1) == found.movers[0].moved
+    assert pytest.approx(1.8, abs=0.1) == found.overhead
+
+
+def test_a_profiler_that_costs_little_is_not_reckoned_with(comparison: Comparison) -> None:
+    """What it costs is timed less exactly than that."""
+    then = [sampled({"predict>embed": 5, "predict>score": 5}, plain_ms=ms) for ms in (8.5, 9, 10)]
+    now = [sampled({"predict>embed": 6, "predict>score": 5}, plain_ms=ms) for ms in (11, 10, 9.5)]
+    found = explain_functions(SLOWER, scaled(comparison, 10, 11), then, now)
+
+    assert {"embed": 1.0} == pytest.approx(movers(found), abs=0.05)
+
+
+def test_a_change_that_the_profiler_hides_is_shared_out_by_the_time_without_it(comparison: Comparison) -> None:
+    """Under it both sides take equally long."""
+    then = [sampled({"predict>embed": 5, "predict>score": 5}, plain_ms=5)] * 3
+    now = [sampled({"predict>embed": 8, "predict>score": 2}, plain_ms=6.5)] * 3
+
+    assert "embed" == explain_functions(SLOWER, scaled(comparison, 10, 13), then, now).movers[0].name
+
+
+def test_a_call_too_short_to_be_timed_has_no_known_cost(comparison: Comparison) -> None:
+    then = [sampled({"predict>embed": 5}, plain_ms=0), sampled({"predict>embed": 5}, plain_ms=0)]
+
+    assert explain_functions(SLOWER, comparison, then, then).overhead is None
 
 
 def test_an_empty_profile_has_no_stack(comparison: Comparison) -> None:

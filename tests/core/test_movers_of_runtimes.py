@@ -59,6 +59,7 @@ def held(function: str, megabytes: int, *, line: int = 3, called_at: str = "") -
         file="model.py" if function else "",
         line=line,
         called_at=called_at,
+        caller="read" if called_at else "",
         size=megabytes * 1_000_000,
         allocations=1,
     )
@@ -105,15 +106,21 @@ def test_a_function_that_holds_more_than_any_operator_is_told_instead(comparison
 def test_the_allocation_that_was_added_is_named_with_its_line(memory: Comparison) -> None:
     """Lines of a function count together, since they may move; the largest line of the candidate is shown."""
     before = [[held("load", 80), held("", 1)]] * 3
-    after = [[held("load", 10, line=8), held("load", 100, line=9, called_at="t.py:2"), held("", 1)]] * 3
+    after = [[held("load", 10, line=8), held("load", 100, line=9), held("", 1)]] * 3
 
     found = explain_memory(LARGER, memory, before, after)
     moved = explained({LARGER: memory}, (), [found])[LARGER.key].moved
 
-    assert [("load", "model.py:9, called at t.py:2", 30e6)] == [
-        (one.name, one.where, one.moved) for one in found.movers
-    ]
-    assert "load (model.py:9, called at t.py:2) holds +30.0 MB at the peak: 100% of the change" == str(moved)
+    assert [("load", "model.py:9", 30e6)] == [(one.name, one.where, one.moved) for one in found.movers]
+    assert "load (model.py:9) holds +30.0 MB at the peak: 100% of the change" == str(moved)
+
+
+def test_what_a_library_holds_is_its_callers(memory: Comparison) -> None:
+    before, after = [[held("ones", 80, called_at="t.py:2")]] * 3, [[held("ones", 110, called_at="t.py:4")]] * 3
+
+    (mover,) = explain_memory(LARGER, memory, before, after).movers
+
+    assert ("read", "t.py:4", 30e6) == (mover.name, mover.where, mover.moved)
 
 
 def test_memory_that_did_not_change_has_no_mover(memory: Comparison) -> None:
@@ -151,3 +158,12 @@ def test_a_difference_is_clear_that_is_farther_from_nothing_than_half_its_spread
     low: float, high: float, *, clear: bool
 ) -> None:
     assert clear == is_clear(low, high)
+
+
+def test_what_has_not_moved_in_a_report_from_elsewhere_does_no_harm(comparison: Comparison) -> None:
+    found = explain_operators(SLOWER, comparison, pairs(270, 275, 265))
+    still = replace(found.movers[0], kind="function", baseline=1.0, candidate=1.0, share=0.5)
+    edited = replace(found, kind="function", movers=(still,))
+
+    assert (0.5, 0.5) == still.spread
+    assert "50% of the change" in str(explained({SLOWER: comparison}, (), [edited])[SLOWER.key].moved)

@@ -12,7 +12,7 @@ from fakes import gates
 from fakes import records as fake
 
 from pytest_hwperf.cli.compare import exit_code
-from pytest_hwperf.core import statements
+from pytest_hwperf.core import rollout, statements
 from pytest_hwperf.core.baselines import Criteria, Stored, compare_with_stored, stored_run_of
 from pytest_hwperf.core.budgets import ALWAYS_COMPARED, parse_budgets
 from pytest_hwperf.core.errors import ScenarioUnavailable
@@ -199,7 +199,7 @@ def outcomes() -> Outcomes:
         verdicts=[(verdict.subject.metric, verdict.outcome, verdict.fails) for verdict in verdicts],
         repeats=[needs_repeats(one) for one in comparisons],
         drifted=machine_drift([one for one in comparisons if needs_repeats(one)] * 9) is not None,
-        code=exit_code(tuple(comparisons)),
+        code=exit_code(rollout.decide(comparisons)),
         marks=[row.notes for group in table.groups for section in group.sections for row in section.rows],
         footnotes=len(table.footnotes),
         names=[name for judgement in report.judgements for name, _ in properties(judgement)],

@@ -8,18 +8,27 @@ _SPREAD = (0.99, 1.0, 1.01)  # of a part, from repeat to repeat
 
 
 def sampled(
-    milliseconds: Mapping[str, float], calls: Mapping[str, float | None] | None = None, *, file: str = "model.py"
+    milliseconds: Mapping[str, float],
+    calls: Mapping[str, float | None] | None = None,
+    *,
+    file: str = "model.py",
+    plain_ms: float | None = None,
 ) -> SampledCalls:
-    """Write a profile; stacks are functions joined by `>`, all of one file unless they name another one."""
+    """Write a profile; stacks are functions joined by `>`, all of one file unless they name another one.
+
+    They are under the profiler, and a call takes `plain_ms` without it: else half as long.
+    """
     stacks = {";".join(_frame(name, file) for name in one.split(">")): ms * 1e-3 for one, ms in milliseconds.items()}
     frames = dict.fromkeys(frame for stack in stacks for frame in stack.split(";"))
     counts = {_frame(name, file): count for name, count in (calls or {}).items()}
     return SampledCalls(
         source="fake, 1 ms interval",
         stacks=stacks,
-        functions={one: SampledFunction(line=7, calls=counts.get(one)) for one in {**frames, **counts}},
-        call_s=2 * sum(stacks.values()),
-        plain_s=sum(stacks.values()),
+        functions={
+            one: SampledFunction(line=7, own="lib/" not in one, calls=counts.get(one)) for one in {**frames, **counts}
+        },
+        call_s=sum(stacks.values()),
+        plain_s=sum(stacks.values()) / 2 if plain_ms is None else plain_ms * 1e-3,
         samples=1000,
     )
 

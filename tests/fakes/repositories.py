@@ -25,3 +25,17 @@ def commit(folder: Path, **files: str) -> str:
     git(folder, "add", ".")
     git(folder, "commit", "--allow-empty", "-m", "more")
     return git(folder, "rev-parse", "HEAD")
+
+
+def line_of(folder: Path, commits: int) -> list[str]:
+    """Put so many commits on the branch `main` at once, one after the other; return them, the oldest first."""
+    person, lines = "t <t@example.org> 1790000000 +0000", list[str]()
+    for number in range(commits):
+        parent = ["from refs/heads/main^0"] if number == 0 else []
+        lines += ["commit refs/heads/main", f"author {person}", f"committer {person}", "data 4", "more", *parent]
+        lines += ["M 644 inline model.py", f"data {len(str(number))}", str(number)]
+    text = "\n".join([*lines, ""])
+    command = ["git", "-C", str(folder), "fast-import", "--quiet"]
+    subprocess.run(command, check=True, capture_output=True, text=True, input=text)
+    git(folder, "reset", "--hard")
+    return git(folder, "rev-list", "--reverse", f"--max-count={commits}", "HEAD").split()

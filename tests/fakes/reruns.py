@@ -22,7 +22,11 @@ INI = "[pytest]\npythonpath = .\n"
 
 SIMULATED = ("-p", "fakes.simulated_time")
 
-_ALWAYS = (*SIMULATED, "--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-json=report.json")
+_ALWAYS = (
+    *SIMULATED,
+    *("--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-json=report.json"),
+    "--hwperf-explain=never",  # profiles take seconds
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pytest_hwperf.gate.builtin_model import COLUMNS, MODEL, ROWS, rows, score
-from pytest_hwperf.gate.model_worker import is_function
+from pytest_hwperf.gate.targets import is_function
 
 
 def test_it_is_the_same_in_every_process() -> None:

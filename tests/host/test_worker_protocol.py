@@ -8,9 +8,9 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf.core.errors import SerialisationError, WorkerError
+from pytest_hwperf.core.movers import HeldMemory
 from pytest_hwperf.host.worker_protocol import (
     PROTOCOL,
-    HeldMemory,
     WorkerResult,
     WorkerTask,
     decode_result,

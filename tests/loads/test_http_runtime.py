@@ -1,14 +1,12 @@
 """Requests that are really sent, over loopback, to a server of this process."""
 
-import http.server
-import json
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from fakes.sums_server import Handler, serving
 
 from pytest_hwperf.cli import main
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
@@ -23,40 +21,11 @@ pytestmark = pytest.mark.runtime
 LOAD = Load(kind="server", qps=300, seconds=0.2)
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers with the sums of the rows; `/busy` refuses every other request."""
-
-    protocol_version = "HTTP/1.1"
-    seen = 0
-
-    def do_POST(self) -> None:
-        rows = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        Handler.seen += 1
-        answer = json.dumps([sum(row) for row in rows]).encode()
-        self.send_response(503 if self.path == "/busy" and Handler.seen % 2 == 0 else 200)
-        self.send_header("content-length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_: object) -> None:
-        """Be quiet."""
-
-
-class Server(http.server.ThreadingHTTPServer):
-    """Lets as many connections wait as a load may open at once on a busy machine."""
-
-    request_queue_size = 128
-
-
 @pytest.fixture
 def address() -> Iterator[str]:
     pytest.importorskip("httpx", reason="needs the extra http")
-    Handler.seen = 0
-    server = Server(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with serving() as found:
+        yield found
 
 
 @pytest.fixture

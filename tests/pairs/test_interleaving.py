@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
 
 import pytest
@@ -50,9 +50,10 @@ def interleaving(
     plan: BlockPlan | None = None,
     toss: Callable[[], bool] = HEADS,
     processor: int | None = None,
+    also: Sequence[tuple[str, str]] = (),
 ) -> tuple[Interleaving, Mapping[Side, FakeLine]]:
     lines: Mapping[Side, FakeLine] = {"baseline": line(baseline), "candidate": line(candidate)}
-    interleaver = Interleaver(lines, plan or BlockPlan(), toss, statistics or [("latency", "p50")], processor)
+    interleaver = Interleaver(lines, plan or BlockPlan(), toss, statistics or [("latency", "p50")], processor, also)
     return interleaver.measure(HERE), lines
 
 
@@ -87,6 +88,24 @@ def test_both_sides_make_equally_many_calls_whichever_is_which() -> None:
 
     turns = BlockPlan().doubles * 2
     assert asked(one)[-turns:] == asked(one, "candidate")[-turns:] == asked(other)[-turns:]
+
+
+@pytest.mark.parametrize(
+    ("taken_ns", "taken"),
+    [
+        (MILLI, ["latency p50", "latency mean", "latency p95", "latency p99"]),  # 180 calls a side
+        (40 * MILLI, ["latency p50", "latency mean", "latency p95"]),  # 36
+        (1000 * MILLI, ["latency p50", "latency mean"]),  # 12
+    ],
+)
+def test_what_is_taken_too_costs_no_further_call(taken_ns: int, taken: list[str]) -> None:
+    """A percentile is left out where no call would lie beyond it."""
+    also = [("latency", "mean"), ("latency", "p50"), ("latency", "p95"), ("latency", "p99")]
+    found, lines = interleaving(constant(taken_ns), constant(taken_ns), also=also)
+    _, without = interleaving(constant(taken_ns), constant(taken_ns))
+
+    assert taken == [f"{one.metric} {one.statistic}" for one in found.observations]
+    assert asked(without) == asked(lines)
 
 
 def test_the_coin_decides_each_double_block() -> None:

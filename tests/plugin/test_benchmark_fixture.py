@@ -161,9 +161,18 @@ def test_rounds_under_a_load_are_refused(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["E * hwload: calls in rounds follow each other; *"])
 
 
-@pytest.mark.parametrize("option", ["--benchmark-disable", "--benchmark-skip", "--benchmark-only"])
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("--benchmark-disable", {"passed": 2}),
+        ("--benchmark-skip", {"passed": 1, "deselected": 1}),
+        ("--benchmark-only", {"failed": 1, "deselected": 1}),  # it is measured, and not disabled
+        ("--benchmark-disable --benchmark-enable", {"failed": 1, "passed": 1}),
+        ("--benchmark-enable --hwperf-disable", {"passed": 2}),
+    ],
+)
 def test_what_pytest_benchmark_is_asked_for_is_done(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str, expected: dict[str, int]
 ) -> None:
     pytest.importorskip("pytest_benchmark")
     monkeypatch.setenv("PYTEST_PLUGINS", "pytest_hwperf.plugin,pytest_benchmark.plugin")
@@ -171,14 +180,8 @@ def test_what_pytest_benchmark_is_asked_for_is_done(
         "def test_it(benchmark):\n    assert benchmark(str) == ''\n    assert benchmark.disabled\n"
         "    assert benchmark.stats is None\n\n\ndef test_other():\n    pass\n"
     )
-    outcomes = run(pytester, suite, option).parseoutcomes()
 
-    expected = {
-        "--benchmark-disable": {"passed": 2},
-        "--benchmark-skip": {"passed": 1, "deselected": 1},
-        "--benchmark-only": {"failed": 1, "deselected": 1},  # it is measured, and not disabled
-    }
-    assert expected[option] == outcomes
+    assert expected == run(pytester, suite, *option.split()).parseoutcomes()
 
 
 GATED = """

@@ -112,9 +112,8 @@ def run(
     pytester: pytest.Pytester, *options: str, against: str = "HEAD", clock: tuple[str, ...] = SIMULATED
 ) -> pytest.RunResult:
     chosen = [f"--hwperf-against={against}"] if against else []
-    return pytester.runpytest_inprocess(
-        *chosen, "--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-json=report.json", *clock, *options
-    )
+    quick = ("--hwperf-energy=off", "--hwperf-max-time=0.2", "--hwperf-explain=never")
+    return pytester.runpytest_inprocess(*chosen, *quick, "--hwperf-json=report.json", *clock, *options)
 
 
 def report(pytester: pytest.Pytester) -> Report:
@@ -138,9 +137,14 @@ def leftovers(git: Git) -> list[str]:
     return [line for line in git("worktree", "list").splitlines() if "hwperf-base-" in line]
 
 
-def test_slower_code_fails_its_own_test_alone(project: pytest.Pytester, git: Git) -> None:
+def test_slower_code_fails_its_own_test_alone_and_says_what_moved(
+    project: pytest.Pytester, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One profile of each side: where it is spent, and how often `slow` is called."""
+    pytest.importorskip("pyinstrument")
+    monkeypatch.setattr("pytest_hwperf.gate.explaining.REPEATS", 1)
     write(project, "work.py", WORK.format(units=9))
-    result = run(project, "--junitxml=junit.xml")
+    result = run(project, "--junitxml=junit.xml", "--hwperf-explain=auto", "--hwperf-artifacts=written")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, failed=1)
@@ -152,6 +156,11 @@ def test_slower_code_fails_its_own_test_alone(project: pytest.Pytester, git: Git
         *processors()
     }
     assert leftovers(git) == []
+    assert str(compared(project, "test_slow").moved).startswith("slow (work.py:7")
+    assert compared(project, "test_steady").moved is None
+    (explanation,) = report(project).gates[0].explanations
+    assert (1.0, 1.0) == (explanation.movers[0].baseline_calls, explanation.movers[0].candidate_calls)
+    assert 3 == len([*(project.path / "written" / "explain").iterdir()])
     assert main(["recompute", str(project.path / "report.json")]) == 0
 
 

@@ -34,7 +34,9 @@ def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> N
 
 
 @pytest.mark.parametrize("value", ["", " "])
-@pytest.mark.parametrize("option", ["against", "baseline", "base-python", "share", "store", "margin", "watts", "json"])
+@pytest.mark.parametrize(
+    "option", ["against", "baseline", "base-python", "share", "store", "margin", "watts", "json", "html"]
+)
 def test_an_empty_value_on_the_command_line_is_a_usage_error(
     pytester: pytest.Pytester, option: str, value: str
 ) -> None:

@@ -41,15 +41,20 @@ NUMBERS: dict[str, Any] = {
 }
 
 
+def as_written(kind: type) -> dict[str, Any]:
+    """Describe the only type of a field that is none of JSON's."""
+    assert kind is array
+    return NUMBERS
+
+
 def schema() -> dict[str, Any]:
     """Return the schema of a report; every field is written, also those that have a default in this program."""
     (reference,), parts = msgspec.json.schema_components(
-        (ReportFile,), schema_hook=lambda kind: NUMBERS if kind is array else None, ref_template="#/$defs/{name}"
+        (ReportFile,), schema_hook=as_written, ref_template="#/$defs/{name}"
     )
-    known = {cls.__name__: cls for cls in subclasses(Record)}
     for name, part in parts.items():
         part["required"] = [*part["properties"]]
-        for field, comment in comments(known[name]):
+        for field, comment in comments(record(name, part)):
             part["properties"][field] = described(part["properties"][field], comment)
     parts["ReportFile"]["properties"]["schema"] = {"const": SCHEMA}
     return {
@@ -59,6 +64,18 @@ def schema() -> dict[str, Any]:
         **reference,
         "$defs": parts,
     }
+
+
+def record(name: str, part: Mapping[str, Any]) -> type[Record]:
+    """Return the record that a part describes; another one may have its name."""
+    (found,) = (
+        one for one in subclasses(Record) if one.__name__ == name and {*fields(one)} <= part["properties"].keys()
+    )
+    return found
+
+
+def fields(cls: type[Record]) -> tuple[str, ...]:
+    return cls.__struct_fields__
 
 
 def subclasses(cls: type[Record]) -> Iterator[type[Record]]:

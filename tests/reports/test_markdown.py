@@ -76,11 +76,19 @@ def hostile_report() -> Report:
     )
 
 
+def huge_report() -> Report:
+    """A thousand tests with ids of 300 characters."""
+    outcomes: tuple[ComparisonOutcome, ...] = ("regressed", "equivalent", "inconclusive", "improved", "not comparable")
+    ids = [f"tests/test_it.py::test_it[{place}-{'@|`é' * 68}]" for place in range(1000)]
+    return report(*(compared(one, outcomes[place % 5], 0.05) for place, one in enumerate(ids)))
+
+
 REPORTS: dict[str, Callable[[], Report]] = {
     "regressed": fake.report,
     "well": lambda: report(*(compared(f"tests/test_{n}.py::test_it", "equivalent", 0.001) for n in range(3))),
     "undecided": lambda: report(compared("t.py::t", "inconclusive", 0.01, 0.076), compared("u", "equivalent", 0.0)),
     "hostile": hostile_report,
+    "huge": huge_report,
 }
 
 
@@ -176,10 +184,7 @@ def test_of_many_tests_the_whole_suite_is_repeated() -> None:
 
 
 def test_a_thousand_tests_with_long_ids_fit_into_a_comment() -> None:
-    outcomes: tuple[ComparisonOutcome, ...] = ("regressed", "equivalent", "inconclusive", "improved", "not comparable")
-    ids = [f"tests/test_it.py::test_it[{place}-{'@|`é' * 68}]" for place in range(1000)]
-    made = report(*(compared(one, outcomes[place % 5], 0.05) for place, one in enumerate(ids)))
-    shown = render(made).decode()
+    shown = render(huge_report()).decode()
     left = [int(found) for found in re.findall(r"^(\d+) more in the JSON report\.$", shown, re.MULTILINE)]
 
     assert LARGEST * 0.9 < len(shown.encode()) < LARGEST
@@ -190,8 +195,8 @@ def test_a_thousand_tests_with_long_ids_fit_into_a_comment() -> None:
 def test_a_table_that_is_not_collapsed_is_short() -> None:
     shown = render(report(*(compared(f"t{n}", "regressed", 0.05) for n in range(40)))).decode()
 
-    assert 30 == shown.partition("<details>")[0].count("\n| `t")
-    assert "10 more in all rows below." in shown
+    assert 30 == shown.partition("<details>")[0].count(" | `t")
+    assert "10 more among all rows below, or in the JSON report." in shown
     assert 40 == shown.partition("<details>")[2].count("\n| `t")
 
 

@@ -16,6 +16,8 @@ from pytest_hwperf.host.source_files import is_own, relative
 
 StackFrame = tuple[str, str, int]  # function, file, line
 
+MISSING = "pip install 'pytest-hwperf[memray]' and the lines that hold this memory are named here"
+
 _MOST_SITES = 50
 _LEAST_SHARE = 0.001  # of all that is held: less explains nothing
 
@@ -27,6 +29,7 @@ class AllocationSite(NamedTuple):
     file: str  # relative to the tests' root where it lies there, else to where it was imported from
     line: int
     called_at: str  # FILE:LINE of the tests' own code that called it, "" where it is the same or none
+    caller: str = ""  # the function that stands there
 
 
 def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) -> list[HeldMemory]:
@@ -38,10 +41,12 @@ def allocation_sites_of(work: Callable[[], object], root: Path, record: Path) ->
         record: a file that does not exist yet, for memray.
 
     Raises:
-        MeasurementError: memray watches this process already.
+        MeasurementError: memray is not installed, or watches this process already.
     """
-    import memray
-
+    try:
+        import memray
+    except ImportError as error:
+        raise MeasurementError(MISSING) from error
     with ExitStack() as stack:
         try:
             stack.enter_context(memray.Tracker(record))
@@ -68,5 +73,6 @@ def allocation_site_of(frames: Sequence[StackFrame], root: Path) -> AllocationSi
         return AllocationSite("", "", 0, "")
     function, file, line = frames[0]
     own = next((one for one in frames if is_own(one[1], root)), None)
-    called_at = f"{relative(own[1], root)}:{own[2]}" if own and own != frames[0] else ""
-    return AllocationSite(function, relative(file, root), line, called_at)
+    if own is None or own == frames[0]:
+        return AllocationSite(function, relative(file, root), line, "")
+    return AllocationSite(function, relative(file, root), line, f"{relative(own[1], root)}:{own[2]}", own[0])

@@ -31,10 +31,10 @@ def _imported_from(monkeypatch: pytest.MonkeyPatch) -> None:
     ("frames", "site"),
     [
         ([MINE, TEST], AllocationSite("predict", "src/model.py", 12, "")),
-        ([LIBRARY, MINE, TEST], AllocationSite("dot", "numpy/linalg.py", 90, "src/model.py:12")),
+        ([LIBRARY, MINE, TEST], AllocationSite("dot", "numpy/linalg.py", 90, "src/model.py:12", "predict")),
         (
             [("load", "/usr/lib/python3.12/json/x.py", 3), TEST],
-            AllocationSite("load", "json/x.py", 3, "tests/test_it.py:5"),
+            AllocationSite("load", "json/x.py", 3, "tests/test_it.py:5", "test_it"),
         ),
         ([("run", "/elsewhere/a.py", 1)], AllocationSite("run", "/elsewhere/a.py", 1, "")),
         ([], AllocationSite("", "", 0, "")),  # a thread that runs no Python
@@ -103,3 +103,10 @@ def test_the_interpreters_own_files_are_not_the_users_even_below_the_root() -> N
     frames = [("decode", decoder, 353), ("test_it", "/work/test_a.py", 5)]
 
     assert allocation_site_of(frames, Path("/")).called_at.endswith("test_a.py:5")
+
+
+def test_without_memray_one_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "memray", None)
+
+    with pytest.raises(MeasurementError, match=r"^pip install 'pytest-hwperf\[memray\]'"):
+        allocation_sites_of(list, tmp_path, tmp_path / "record")

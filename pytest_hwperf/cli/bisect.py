@@ -1,0 +1,165 @@
+"""`hwperf bisect`: the commit that brought a regression, found by the paired gate itself."""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from time import monotonic
+
+from pytest_hwperf.cli.arguments import check_files, check_time, write_file
+from pytest_hwperf.cli.bisect_state import BisectionState
+from pytest_hwperf.cli.bisect_steps import Comparer
+from pytest_hwperf.cli.bisect_text import StepLine, comparison_lines, result_lines
+from pytest_hwperf.cli.output import say
+from pytest_hwperf.cli.progress import clear_progress
+from pytest_hwperf.core.bisection import (
+    Bisection,
+    BisectionFile,
+    BisectionQuestion,
+    Standing,
+    Suspect,
+    change_of,
+    compared_in_pairs,
+    known_change,
+)
+from pytest_hwperf.core.culprits import History
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.evidence import Evidence
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.gate.bisection import BisectionTools, bisect, moved_arguments, tree_of_bad
+from pytest_hwperf.trees.history import describe, ends, history_between, private_git_folder
+from pytest_hwperf.trees.revision import top_of
+
+EXIT_CODES = {"found": 0, "no regression": 1, "undecided": 3}
+_A_DAY_S = 86_400
+_LEAST_SURE, _MOST_SURE = 0.5, 0.9999
+
+
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "bisect",
+        help="find the commit that brought a regression, in pairs of fresh processes",
+        usage="%(prog)s GOOD BAD [option ...] -- TEST [PYTEST_ARGUMENT ...]",
+        description="Search the commits between GOOD and BAD for the one that made a test slower. Each step compares "
+        "BAD with a commit in pairs of fresh processes; what a step leaves undecided is repeated. Your checkout is not "
+        "touched. Exit code 0: found; 1: no regression between GOOD and BAD; 3: not decided, and the same command goes "
+        "on; 4: usage.",
+    )
+    parser.add_argument("good", metavar="GOOD", help="a revision before the regression")
+    parser.add_argument("bad", metavar="BAD", help="a revision that has it, and whose tests are run")
+    parser.add_argument("--first-parent", action="store_true", help="a merged branch counts as its merge commit")
+    parser.add_argument("--confidence", default="95%", metavar="PERCENT", help="at which it ends; default: 95%%")
+    parser.add_argument("--time", type=float, default=3600.0, metavar="SECONDS", help="for all steps; default: 3600")
+    parser.add_argument(
+        "--share", action="append", default=[], metavar="GLOB", help="files that git does not have; repeatable"
+    )
+    parser.add_argument("--restart", action="store_true", help="begin anew instead of going on")
+    parser.add_argument("--json", metavar="FILE", help="write what was found as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search, print the commit, and return the exit code."""
+    sure = _sure(options.confidence)
+    check_time(options.time, _A_DAY_S, "3600")
+    check_files(json=options.json)
+    if not options.handed_on:
+        raise UsageProblem("no test is given: type hwperf bisect GOOD BAD -- tests/test_models.py::test_small")
+    here, until = Path.cwd(), monotonic() + options.time
+    top = top_of(here)
+    question = _question(options, here)
+    history = history_between(here, question.good, question.bad, first_parent=question.first_parent)
+    state = BisectionState(private_git_folder(here), question)
+    known = None if options.restart else state.read(history)
+    with tree_of_bad(here, top, question.bad, options.share, sys.path) as tree:
+        arguments = moved_arguments(question.arguments, top, tree.top)
+        comparer = Comparer(tree=tree, arguments=arguments, until=until)
+        found = _searched(question, history, known, comparer, state, sure)
+    clear_progress()
+    found = replace(found, suspects=tuple(_described(here, one) for one in found.suspects))
+    if found.outcome != "undecided":
+        state.forget()
+    if options.json:
+        write_file(options.json, to_json(found) + b"\n")
+    for line in result_lines(found) if found.known else comparison_lines(found):
+        say(line)
+    return EXIT_CODES[found.outcome]
+
+
+def _sure(text: str) -> float:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", text)
+    sure = float(match[1]) / 100 if match else 0.0
+    if not _LEAST_SURE <= sure <= _MOST_SURE:
+        raise UsageProblem(f"--confidence={text!r}: a percentage from 50% to 99.99%, such as 95%")
+    return sure
+
+
+def _question(options: argparse.Namespace, here: Path) -> BisectionQuestion:
+    good, bad = ends(here, options.good, options.bad)
+    return BisectionQuestion(
+        good=good,
+        bad=bad,
+        first_parent=options.first_parent,
+        folder=here.resolve().relative_to(top_of(here)).as_posix(),
+        arguments=(*options.handed_on, *(f"--hwperf-share={glob}" for glob in options.share)),
+    )
+
+
+def _searched(
+    question: BisectionQuestion,
+    history: History,
+    known: Bisection | None,
+    comparer: Comparer,
+    state: BisectionState,
+    sure: float,
+) -> BisectionFile:
+    """Compare both ends unless that is known, then search between them."""
+    line = StepLine()
+    if known is None:
+        with line.shown(f"comparing both ends of {len(history.commits)} commits"):
+            evidence = comparer.ends(question.good)
+        change = known_change(evidence)
+        if change is None:
+            return _without_regression(question, evidence)
+        known = Bisection(question=question, known=change)
+        state.keep(known)
+    change = known.known
+    tools = BisectionTools(
+        compare=lambda commit: comparer.step(commit, change),
+        keep=state.keep,
+        in_time=comparer.in_time,
+        shown=line.step,
+    )
+    return _found(*bisect(known, history, tools, sure), history, sure)
+
+
+def _without_regression(question: BisectionQuestion, evidence: Evidence) -> BisectionFile:
+    comparisons = tuple(compared_in_pairs(evidence).values())
+    doubtful = any(one.outcome in ("inconclusive", "regressed") for one in comparisons)
+    return BisectionFile(
+        outcome="undecided" if doubtful else "no regression", question=question, comparisons=comparisons
+    )
+
+
+def _found(bisection: Bisection, now: Standing, history: History, sure: float) -> BisectionFile:
+    suspects = tuple(
+        Suspect(commit=one, date="", author="", subject="", reason=now.skipped.get(one, "")) for one in now.suspects
+    )
+    is_one = len(suspects) == 1 and now.confidence >= sure
+    return BisectionFile(
+        outcome="found" if is_one else "undecided",
+        question=bisection.question,
+        known=bisection.known,
+        steps=bisection.steps,
+        suspects=suspects,
+        confidence=min(1.0, now.confidence),
+        left=now.left,
+        change=change_of(history, bisection, now.suspects),
+    )
+
+
+def _described(here: Path, suspect: Suspect) -> Suspect:
+    told = describe(here, suspect.commit)
+    return replace(suspect, date=told.date, author=told.author, subject=told.subject)

@@ -1,0 +1,267 @@
+"""Bisection: which commit brought a regression, by pairs of BAD and older commits.
+
+Where BAD is slower than a commit by more than half of the change that is searched, that commit lies before the culprit;
+where by less, it contains it. Either answer is an exact signed-rank test of the pair values against that half, so that
+it is wrong at most at `ERROR_RATE`, whatever the noise. What the answers make of the commits: `core/culprits.py`.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from pytest_hwperf.core.culprits import BITS, Answer, History, alike, halving, posterior, union
+from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY, Better
+from pytest_hwperf.core.ranks import hodges_lehmann, shift_bound, signed_rank_p, walsh_bounds
+from pytest_hwperf.core.records import SCHEMA, Comparison, Estimate
+from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.core.structs import Count, Number, Record, Share
+from pytest_hwperf.core.units import counted, relative_change
+
+# Of the looks at one commit, each after six pairs: six pairs have no lower p-value than the first. The sum of all is
+# below `ERROR_RATE`.
+LEVELS = (1 / 64, *[1 / 768] * 5)
+SURE = 0.95  # chance of the culprit at which nothing more is asked, unless another is given
+
+_ENTROPY_OF_SURE = 0.5  # bits that are about left in the end
+_BOUND = 0.025  # one-sided, of the change that the culprit has brought
+
+
+class BisectionQuestion(Record, frozen=True, kw_only=True):
+    """What is searched: the same question goes on where it was interrupted."""
+
+    good: str  # commit
+    bad: str  # commit
+    first_parent: bool
+    folder: str  # in which pytest is started, relative to the top of the work tree
+    arguments: tuple[str, ...]  # of pytest
+
+
+class KnownChange(Record, frozen=True, kw_only=True):
+    """The regression between both ends, as measured before it is searched."""
+
+    measurement: Measurement
+    metric: str
+    statistic: str
+    better: Better
+    change: Estimate  # relative, of BAD over GOOD
+    values: tuple[Number, ...]  # log ratios of fresh pairs, positive for the worse; at least one
+
+    def __post_init__(self) -> None:
+        """Refuse what is no regression.
+
+        Raises:
+            ValueError: the values do not rise.
+        """
+        if not self.values or self.half <= 0:
+            raise ValueError("no values of a change for the worse")
+
+    @property
+    def key(self) -> tuple[Measurement, str, str]:
+        """Measurement, metric and statistic."""
+        return self.measurement, self.metric, self.statistic
+
+    @property
+    def half(self) -> float:
+        """Half of the change, as a log ratio."""
+        return hodges_lehmann(self.values) / 2
+
+
+class BisectionStep(Record, frozen=True, kw_only=True):
+    """What the pairs of one step have shown."""
+
+    commit: str
+    values: tuple[Number, ...] = ()  # log ratios of BAD over the commit, positive for the worse, one a pair
+    reason: str = ""  # why the commit cannot be compared: it is skipped
+
+
+class Bisection(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf bisection"):
+    """A bisection so far: everything that is said of it follows from this."""
+
+    schema: int = SCHEMA
+    question: BisectionQuestion
+    known: KnownChange
+    steps: tuple[BisectionStep, ...] = ()
+
+
+class Suspect(Record, frozen=True, kw_only=True):
+    """A commit that may have brought the change, as it is shown."""
+
+    commit: str
+    date: str  # of its author, ISO 8601
+    author: str
+    subject: str
+    reason: str = ""  # why it could not be compared, "" where it was
+
+
+class BisectionFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf bisection result"):
+    """What `hwperf bisect` has found, as a file for other programs."""
+
+    schema: int = SCHEMA
+    outcome: Literal["found", "undecided", "no regression"]
+    question: BisectionQuestion
+    known: KnownChange | None = None  # between both ends; None: there is no regression, or it is not sure
+    comparisons: tuple[Comparison, ...] = ()  # of both ends, where there is none
+    steps: tuple[BisectionStep, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
+    confidence: Share | None = None  # that the culprit is among them; None: nothing was searched
+    left: Count = 0  # commits that together are as likely as was asked for
+    change: Estimate | None = None  # that they have brought
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How far a bisection is."""
+
+    suspects: tuple[str, ...]  # the most likely culprit with those that nothing can tell from it, oldest first
+    confidence: float  # that it is among them
+    left: int  # commits that together are as likely as is asked for
+    steps: int  # so far
+    about: int  # steps in all, as far as can be foreseen
+    ask: str | None  # commit to be compared next; None: nothing more is to be asked
+    skipped: Mapping[str, str]  # commit → why it cannot be compared
+
+
+def known_change(evidence: Evidence) -> KnownChange | None:
+    """Return the regression that the pairs of both ends have found: of the median latency, else the largest one.
+
+    None: nothing that pairs measure has regressed.
+    """
+    found = compared_in_pairs(evidence).items()
+    worse = {one: it.change for one, it in found if it.outcome == "regressed" and it.change is not None}
+    sure = {one: change for one, change in worse.items() if pair_values(evidence, one.key, one.better, fresh=True)}
+    if not sure:
+        return None
+    first = max(sure, key=lambda one: (one.margin.key == MEDIAN_LATENCY, abs(sure[one].value)))
+    return KnownChange(
+        measurement=first.measurement,
+        metric=first.margin.metric,
+        statistic=first.margin.statistic,
+        better=first.better,
+        change=sure[first],
+        values=pair_values(evidence, first.key, first.better, fresh=True),
+    )
+
+
+def compared_in_pairs(evidence: Evidence) -> dict[Hypothesis, Comparison]:
+    """Return the comparisons that the pairs of both ends have made."""
+    found = decide(evidence)
+    return {one: found[one] for one in evidence.hypotheses if one in found}
+
+
+def pair_values(
+    evidence: Evidence, key: tuple[Measurement, str, str], better: Better, *, fresh: bool = False
+) -> tuple[float, ...]:
+    """Return the log ratios of one statistic, one a pair, positive for the worse.
+
+    Args:
+        evidence: of a build.
+        key: measurement, metric and statistic.
+        better: what is better.
+        fresh: whether pairs are meant that have not raised the question, else those of the screen, whose number is
+            fixed.
+    """
+    stage, sign = ("confirm" if fresh else "screen"), (1 if better == "lower" else -1)
+    seen = (one for pair in evidence.pairs if pair.stage == stage for one in pair.observations)
+    return tuple(sign * one.change for one in seen if one.key == key and one.change is not None)
+
+
+def answers_of(bisection: Bisection) -> tuple[list[Answer], dict[str, str]]:
+    """Read the steps: return what was answered, and the commits that cannot be compared, each with its reason.
+
+    What a look leaves undecided is looked at again with further pairs of the same commit, at levels whose sum stays
+    below `ERROR_RATE`. A commit that is undecided after the last look lies between both ends, and is skipped.
+    """
+    answers, skipped, waiting = list[Answer](), dict[str, str](), dict[str, list[tuple[float, ...]]]()
+    for step in bisection.steps:
+        if step.reason:
+            skipped[step.commit] = step.reason
+            continue
+        looks = waiting.setdefault(step.commit, [])
+        looks.append(step.values)
+        values = [value for look in looks for value in look]
+        contains = _contains(values, bisection.known.half, LEVELS[len(looks) - 1])
+        if contains is not None:
+            answers.append(Answer(commit=step.commit, contains=contains))
+        elif len(looks) == len(LEVELS):
+            skipped[step.commit] = f"undecided after {counted(len(values), 'pair')}: it lies between both ends"
+        if contains is not None or len(looks) == len(LEVELS):
+            del waiting[step.commit]
+    return answers, skipped
+
+
+def standing(history: History, bisection: Bisection, sure: float = SURE) -> Standing:
+    """Say how far a bisection is, and which commit is to be asked next."""
+    answers, skipped = answers_of(bisection)
+    found = posterior(history, answers)
+    suspects = alike(history, found, skipped)
+    confidence = found.mass(suspects) / found.whole
+    ask = None if confidence >= sure else halving(history, found, skipped)
+    steps = len(bisection.steps)
+    further = 0 if ask is None else max(1, math.ceil((found.entropy() - _ENTROPY_OF_SURE) / BITS))
+    return Standing(
+        suspects=history.names(suspects),
+        confidence=confidence,
+        left=found.fewest(sure),
+        steps=steps,
+        about=steps + further,
+        ask=ask,
+        skipped=skipped,
+    )
+
+
+def change_of(history: History, bisection: Bisection, suspects: Sequence[str]) -> Estimate:
+    """Return the change that the suspects have brought: between the last commit before them and the first after.
+
+    Args:
+        history: of the bisection.
+        bisection: with its steps.
+        suspects: of its standing.
+
+    Returns:
+        An estimate of the relative change, with an interval at 95 %; that of both ends where no commit lies between.
+    """
+    known, chosen = bisection.known, union(1 << _place(history, name) for name in suspects)
+    seen = dict[str, list[float]]()
+    for step in bisection.steps:
+        seen.setdefault(step.commit, []).extend(step.values)
+    asked = [name for name in seen if seen[name]]
+    before = [name for name in asked if not history.reach[name] & chosen]
+    later = [name for name in asked if history.reach[name] & chosen == chosen]
+    if not (before or later):
+        return known.change
+    slow = seen[max(before, key=lambda name: history.reach[name].bit_count())] if before else [*known.values]
+    fast = seen[min(later, key=lambda name: history.reach[name].bit_count())] if later else []
+    return _shift(slow, fast, sign=1 if known.better == "lower" else -1)
+
+
+def _shift(slow: Sequence[float], fast: Sequence[float], sign: int) -> Estimate:
+    """Estimate how far one group of log ratios lies above another, which is exactly 0 where it is empty: BAD itself."""
+    if fast:
+        centre = median(one - other for one in slow for other in fast)
+        upper = shift_bound(fast, slow, _BOUND)
+        bounds = shift_bound(slow, fast, _BOUND), None if upper is None else -upper
+    else:
+        centre, bounds = hodges_lehmann(slow), walsh_bounds(slow, _BOUND)
+    low, high = (None if end is None else relative_change(sign * end) for end in bounds[::sign])
+    return Estimate(
+        value=relative_change(sign * centre),
+        low=low,
+        high=high,
+        confidence=1 - 2 * _BOUND,
+        n=len(slow) + len(fast),
+        method="difference of pairs, rank sums" if fast else "Walsh averages",
+    )
+
+
+def _contains(values: Sequence[float], half: float, level: float) -> bool | None:
+    """Say by an exact test on which side of half the change a commit lies; None: undecided."""
+    if signed_rank_p(values, half) <= level:
+        return False
+    return True if signed_rank_p([-value for value in values], -half) <= level else None
+
+
+def _place(history: History, name: str) -> int:
+    return next(place for place, commit in enumerate(history.commits) if commit.name == name)

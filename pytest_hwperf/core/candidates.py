@@ -1,0 +1,111 @@
+"""Candidates that the measurements of a report are: the scenarios of a test, at their operating points."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_hwperf.core.operating_points import described, points_of
+from pytest_hwperf.core.records import Judgement
+from pytest_hwperf.core.tradeoffs import Candidate
+
+USUAL_REFERENCE = "onnx_fp32"
+
+_MOST_DIGITS = 9  # of the rows of a call
+_CALLED = {"batch_size": "batch", "threads": "threads", "load": "load"}  # conditions, as names of candidates say them
+_PARAMETERS = re.compile(r"\[[^\]]*\]$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What was measured of one test at one operating point: candidates that may be compared with each other."""
+
+    test: str
+    point: str  # "" where nothing tells it from others
+    candidates: Sequence[Candidate]
+    judgements: Sequence[Judgement]  # of each candidate
+
+    @property
+    def reference(self) -> Candidate:
+        """What scores are relative to: ONNX Runtime in FP32, else the first."""
+        return next((one for one in self.candidates if is_called(one, USUAL_REFERENCE)), self.candidates[0])
+
+
+def measured_together(judgements: Sequence[Judgement]) -> list[Measured]:
+    """Return the measurements of a report, those together that may be compared."""
+    found = list[Measured]()
+    for test, candidates in candidates_of(judgements).items():
+        of_test = [one for one in judgements if test_of(one) == test]
+        points = points_of([one.run.conditions for one in of_test])
+        for point in dict.fromkeys(points):
+            here = [place for place, its in enumerate(points) if its == point]
+            found.append(
+                Measured(
+                    test=test,
+                    point=described(point),
+                    candidates=[candidates[place] for place in here],
+                    judgements=[of_test[place] for place in here],
+                )
+            )
+    return found
+
+
+def is_called(candidate: Candidate, name: str) -> bool:
+    """Whether a candidate has a name, alone or followed by its conditions."""
+    return candidate.name == name or candidate.name.startswith(f"{name},")
+
+
+def candidates_of(judgements: Sequence[Judgement]) -> dict[str, list[Candidate]]:
+    """Return the measurements of a report as candidates, those of one test together."""
+    by_test: dict[str, list[Judgement]] = {}
+    for one in judgements:
+        by_test.setdefault(test_of(one), []).append(one)
+    return {test: distinct(_of_judgements(found)) for test, found in by_test.items()}
+
+
+def distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Number candidates of the same name."""
+    names, seen = Counter(one.name for one in candidates), Counter[str]()
+    found = []
+    for one in candidates:
+        seen[one.name] += 1
+        found.append(replace(one, name=f"{one.name} ({seen[one.name]})") if names[one.name] > 1 else one)
+    return found
+
+
+def test_of(judgement: Judgement) -> str:
+    """Return the test of a measurement without its parameters: scenarios and points of a sweep are compared."""
+    return without_parameters(judgement.run.test)
+
+
+def _of_judgements(judgements: Sequence[Judgement]) -> list[Candidate]:
+    """Return measurements as candidates, named by their scenario and by the conditions in which they differ."""
+    differing = [
+        name
+        for name in dict.fromkeys(name for one in judgements for name in one.run.conditions)
+        if name in _CALLED and len({one.run.conditions.get(name) for one in judgements}) > 1
+    ]
+    return [_of_judgement(one, differing) for one in judgements]
+
+
+def _of_judgement(judgement: Judgement, differing: Iterable[str]) -> Candidate:
+    run = judgement.run
+    told = [f"{_CALLED[name]} {run.conditions[name]}" for name in differing if name in run.conditions]
+    rows = run.conditions.get("batch_size", "")
+    return Candidate(
+        name=", ".join(part for part in [run.scenario or run.test, run.label, *told] if part),
+        values={figure.key: figure.estimate for figure in judgement.figures if not figure.estimated},
+        rows=rows_of_call(rows),
+        conditions=run.conditions,
+        unmeasured={metric: str(why) for metric, why in run.unmeasured.items()},
+    )
+
+
+def without_parameters(test: str) -> str:
+    """Return the id of a test without its parameters."""
+    return _PARAMETERS.sub("", test)
+
+
+def rows_of_call(text: str) -> int:
+    """Return the rows of a call, as conditions name them; 1 where they do not."""
+    return max(1, int(text)) if text.isdecimal() and len(text) <= _MOST_DIGITS else 1

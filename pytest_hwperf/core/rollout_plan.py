@@ -1,0 +1,155 @@
+"""The plan of a roll-out in stages, with limits at which it is rolled back; each limit comes from a measured interval.
+
+At every stage a share is watched: of requests slower than a limit of p95, of labels that are wrong, of requests that
+fail. It is rolled back where so many are seen that the share is above what is allowed, by the exact binomial test.
+The probability of doing so although all is as it was measured is alpha, over all stages and shares together.
+
+References:
+    Clopper & Pearson, Biometrika 26 (1934); for the fewest requests of a percentile: core/early_stopping.py.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Literal, get_args
+
+from pytest_hwperf.core.early_stopping import fewest_calls
+from pytest_hwperf.core.metrics import ACCURACY
+from pytest_hwperf.core.records import Budget, Estimate
+from pytest_hwperf.core.rollout import Contender
+from pytest_hwperf.core.rollout_figures import P95
+from pytest_hwperf.core.structs import Count, ErrorRate, Number, Record, Share
+
+SHARES = (0.05, 0.20, 0.50, 1.00)  # of all requests, at each stage
+POWER = 0.9  # probability with which the share that is told is seen
+
+_Q = 0.95  # of the percentile of latency that is watched
+Watched = Literal["latency p95", "accuracy", "failed requests"]
+_WATCHED: tuple[Watched, ...] = get_args(Watched)
+# Of the limit: the upper or lower end of an interval of NEW; OLD's value and the margin; a requirement.
+Origin = Literal["new", "old and margin", "requirement"]
+
+
+class Limit(Record, frozen=True, kw_only=True):
+    """A limit of one thing that is watched, and where it comes from."""
+
+    watched: Watched
+    value: Number  # base units
+    origin: Origin
+    interval: Estimate  # that it comes from: of NEW, or of OLD where `origin` says so
+    margin: Number = 0.0  # of `old and margin`, relative
+    keyword: str = ""  # of a requirement
+    allowed: Share  # of requests that may be beyond it
+
+
+class Alarm(Record, frozen=True, kw_only=True):
+    """How many requests of a stage beyond a limit roll it back."""
+
+    limit: Limit
+    beyond: Count  # requests of the stage, at least so many
+    seen: Share  # the smallest share of requests beyond the limit that is found in nine of ten such stages
+
+
+class Stage(Record, frozen=True, kw_only=True):
+    """A stage of a roll-out."""
+
+    share: Share  # of all requests, that NEW answers
+    requests: Count  # that NEW has to answer, before the next stage
+    alarms: tuple[Alarm, ...]
+
+
+class Plan(Record, frozen=True, kw_only=True):
+    """How a version is rolled out."""
+
+    stages: tuple[Stage, ...]
+    alpha: ErrorRate  # probability of rolling back what is as it was measured, over all stages
+    unwatched: tuple[Watched, ...] = ()  # nothing was measured that a limit could come from
+
+
+def plan_of(old: Contender, new: Contender, budgets: Sequence[Budget], margin: float, alpha: float) -> Plan:
+    """Return the plan of a roll-out.
+
+    The first stage takes as many requests as an upper bound of p95 needs at its level; the later ones as many more as
+    their share is larger, which takes the same time where requests arrive at the same rate.
+
+    Args:
+        old: the version that is served now.
+        new: the version to be rolled out.
+        budgets: requirements; a stricter one replaces a measured limit.
+        margin: of p95, relative.
+        alpha: probability of a needless roll-back.
+    """
+    limits = list(_limits(old, new, budgets, margin))
+    watched = {one.watched for one in limits}
+    missing = tuple(one for one in _WATCHED if one not in watched)
+    level = alpha / (len(SHARES) * max(1, len(limits)))
+    first = fewest_calls(_Q, 1 - level)
+    stages = tuple(_stage(share, round(first * share / SHARES[0]), limits, level) for share in SHARES)
+    return Plan(stages=stages, alpha=alpha, unwatched=missing)
+
+
+def _stage(share: float, requests: int, limits: Sequence[Limit], level: float) -> Stage:
+    alarms = []
+    for limit in limits:
+        beyond = alarm_count(requests, limit.allowed, level)
+        if beyond <= requests:
+            alarms.append(Alarm(limit=limit, beyond=beyond, seen=seen_share(requests, beyond, POWER)))
+    return Stage(share=share, requests=requests, alarms=tuple(alarms))
+
+
+def alarm_count(n: int, share: float, level: float) -> int:
+    """Return the smallest k of which P(Bin(n, share) >= k) is at most `level`; n + 1 where there is none.
+
+    Example: of 130 requests, 5 % of which may be slow, 14 are too many at a level of 1 %.
+    """
+    from scipy.special import bdtrc
+
+    return bisect_left(range(1, n + 1), True, key=lambda k: float(bdtrc(k - 1, n, share)) <= level) + 1  # noqa: FBT003
+
+
+def seen_share(n: int, k: int, power: float) -> float:
+    """Return the share p of which P(Bin(n, p) >= k) is `power`: the one-sided bound of Clopper and Pearson."""
+    from scipy.special import betaincinv
+
+    return float(betaincinv(k, n - k + 1, power))
+
+
+def _limits(old: Contender, new: Contender, budgets: Sequence[Budget], margin: float) -> Iterator[Limit]:
+    yield from _latency_limit(old, new, budgets, margin)
+    accuracy = new.estimate((ACCURACY, "mean"))
+    if accuracy is not None and accuracy.low is not None:
+        asked = next((one for one in budgets if one.key == (ACCURACY, "mean") and one.limit > accuracy.low), None)
+        value = asked.limit if asked else accuracy.low
+        yield Limit(
+            watched="accuracy",
+            value=value,
+            origin="requirement" if asked else "new",
+            interval=accuracy,
+            keyword=asked.keyword if asked else "",
+            allowed=1 - value,
+        )
+    if new.requests is not None and new.requests.made:
+        low, high = new.requests.interval
+        seen = Estimate(
+            value=new.requests.share, low=low, high=high, confidence=0.98, n=new.requests.made, method="Clopper-Pearson"
+        )
+        yield Limit(watched="failed requests", value=high, origin="new", interval=seen, allowed=high)
+
+
+def _latency_limit(old: Contender, new: Contender, budgets: Sequence[Budget], margin: float) -> Iterator[Limit]:
+    """Yield the larger of NEW's upper bound and OLD's value with the margin; a requirement where it is less."""
+    now, before = new.estimate(P95), old.estimate(P95)
+    if now is None or now.high is None or before is None:
+        return
+    most, allowed = before.value * (1 + margin), 1 - _Q
+    asked = next((one for one in budgets if one.key == P95 and one.limit < max(most, now.high)), None)
+    if asked is not None:
+        yield Limit(
+            watched="latency p95", value=asked.limit, origin="requirement", interval=now, keyword=asked.keyword,
+            allowed=allowed,
+        )  # fmt: skip
+    elif now.high >= most:
+        yield Limit(watched="latency p95", value=now.high, origin="new", interval=now, allowed=allowed)
+    else:
+        yield Limit(
+            watched="latency p95", value=most, origin="old and margin", interval=before, margin=margin, allowed=allowed
+        )

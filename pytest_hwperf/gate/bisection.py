@@ -1,0 +1,89 @@
+"""Bisection of a history: commits compared with BAD one after the other, until one is sure or the time is up."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_hwperf.core.bisection import SURE, Bisection, BisectionStep, Standing, standing
+from pytest_hwperf.core.culprits import History
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.trees.isolation import own_paths, python_path, translated
+from pytest_hwperf.trees.overlay import share
+from pytest_hwperf.trees.worktree import update_submodules, worktree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BisectionTools:
+    """What a bisection needs of the outside."""
+
+    compare: Callable[[str], BisectionStep]  # a commit with BAD
+    keep: Callable[[Bisection], None]  # so that it can go on later
+    in_time: Callable[[], bool]
+    shown: Callable[[Standing], AbstractContextManager[object]]  # shows the progress while a step lasts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadTree:
+    """A private work tree of BAD, in which pytest is started."""
+
+    top: Path
+    folder: Path  # that corresponds to the user's
+    environment: dict[str, str]
+
+
+def bisect(
+    bisection: Bisection, history: History, tools: BisectionTools, sure: float = SURE
+) -> tuple[Bisection, Standing]:
+    """Ask commits until one is sure to be the culprit, nothing more can be asked, or the time is up."""
+    while (now := standing(history, bisection, sure)).ask is not None and tools.in_time():
+        with tools.shown(now):
+            step = tools.compare(now.ask)
+        if step.reason and not tools.in_time():  # the end of the time is no fault of the commit
+            break
+        bisection = replace(bisection, steps=(*bisection.steps, step))
+        tools.keep(bisection)
+    return bisection, now
+
+
+@contextmanager
+def tree_of_bad(here: Path, top: Path, bad: str, globs: Sequence[str], sys_path: Sequence[str]) -> Iterator[BadTree]:
+    """Check BAD out where nobody works; it is gone afterwards.
+
+    The paths from which the user's process imports code of the user's tree lead to this one in its environment.
+
+    Args:
+        here: the user's folder, in the user's work tree.
+        top: of the user's work tree.
+        bad: commit.
+        globs: of files that git does not have, and that are copied from the user's tree.
+        sys_path: of the user's process.
+
+    Raises:
+        UsageProblem: no repository, or a file that cannot be shared.
+        WorkerError: git cannot check it out.
+    """
+    with worktree(top, bad) as tree:
+        update_submodules(tree)
+        if globs:
+            share(globs, top, tree)
+        paths = own_paths(sys_path, top, [sys.prefix, sys.exec_prefix, sys.base_prefix])
+        inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        moved = [_moved(entry, top, tree) for entry in inherited if entry]
+        found = os.pathsep.join([*filter(None, [python_path(translated(paths, top, tree))]), *moved])
+        folder = tree / here.resolve().relative_to(top.resolve())
+        yield BadTree(top=tree, folder=folder, environment={**os.environ, "PYTHONPATH": found})
+
+
+def moved_arguments(arguments: Sequence[str], top: Path, tree: Path) -> list[str]:
+    """Let what names a path of the user's tree name that of another one."""
+    return [_moved(one, top, tree) for one in arguments]
+
+
+def _moved(text: str, top: Path, tree: Path) -> str:
+    path, separator, rest = text.partition("::")
+    if not Path(path).is_absolute() or not Path(path).is_relative_to(top):
+        return text
+    return f"{tree / Path(path).relative_to(top)}{separator}{rest}"

@@ -1,0 +1,104 @@
+"""What a model is that is named in one word: an address, module:function, a file of scikit-learn's or of ONNX."""
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from pytest_hwperf.core.errors import HwperfError, UsageProblem
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.load_plans import is_address, is_grpc
+from pytest_hwperf.gate.builtin_model import MODEL as BUILT_IN
+from pytest_hwperf.host.files import is_file
+
+TargetKind = Literal["address", "model server", "function", "estimator", "pickle", "ONNX file"]
+
+_PICKLES = (".joblib", ".pkl", ".pickle")
+
+
+def kind_of(target: str) -> TargetKind:
+    """Tell what a target is by its name; whether it is there is another question."""
+    if is_address(target):
+        return "model server" if is_grpc(target) else "address"
+    if is_function(target):
+        return "function"
+    suffix = Path(target).suffix.lower()
+    return "estimator" if suffix == ".skops" else "pickle" if suffix in _PICKLES else "ONNX file"
+
+
+def is_function(model: str) -> bool:
+    """Whether a model is named as module:function."""
+    module, colon, name = model.rpartition(":")
+    return bool(colon) and all(part.isidentifier() for part in [*module.split("."), name])
+
+
+def check_target(target: str, allowed: Sequence[TargetKind]) -> None:
+    """Refuse what names no target of these kinds.
+
+    Raises:
+        UsageProblem: says what is allowed, and of a pickle how to convert it.
+    """
+    kind = kind_of(target)
+    if kind == "pickle":
+        raise UsageProblem(_how_to_convert(target))
+    if kind not in allowed:
+        raise UsageProblem(f"{shown(target)} is of the kind '{kind}'. Allowed: {', '.join(allowed)}")
+    if kind in ("estimator", "ONNX file") and not is_file(Path(target)):
+        forms = ", nor an address such as http://127.0.0.1:8000/predict" if "address" in allowed else ""
+        raise UsageProblem(f"{target} is neither a file nor of the form module:function{forms}")
+
+
+def _how_to_convert(target: str) -> str:
+    new = Path(target).with_suffix(".skops")
+    return (
+        f"{target} is a pickle, and loading one runs whatever code is in it: it is never loaded here. If you trust it, "
+        f'convert it in the environment that made it: python -c "import joblib, skops.io; skops.io.dump(joblib.load('
+        f'{str(target)!r}), {str(new)!r})", and give {new}'
+    )
+
+
+def shown(target: str) -> str:
+    """Return a target as it may be shown and kept: of an address neither a password nor a query, which may hold one."""
+    if not is_address(target):
+        return visible(target)
+    parts = urlsplit(target)
+    host = parts.netloc.rpartition("@")[2]
+    return visible(urlunsplit((parts.scheme, host, parts.path, "…" if parts.query else "", "")))
+
+
+def function_of(model: str) -> Any:
+    """Import the function that a model names.
+
+    Raises:
+        UsageProblem: no such module or function.
+    """
+    module, _, name = model.rpartition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UsageProblem(f"{model} cannot be imported: {error}") from error
+
+
+def find_module(model: str, trusted: Sequence[str] = ()) -> None:
+    """Let the module of a function, or of trusted types, be found in the current folder; nothing else is."""
+    if trusted or (is_function(model) and model != BUILT_IN):
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109 - sys.path holds text
+
+
+@contextmanager
+def failures_explained(what: str) -> Iterator[None]:
+    """Turn whatever a third-party model raises into the reason why it cannot be called.
+
+    Raises:
+        UsageProblem: names what is called, and the error.
+    """
+    try:
+        yield
+    except HwperfError:
+        raise
+    except Exception as error:
+        raise UsageProblem(f"{what} cannot be called: {type(error).__name__}: {error}") from error

@@ -1,0 +1,79 @@
+"""The files of a report: made by the formats that were asked for, and written."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.records import StoredRun
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.host.files import leads_out
+from pytest_hwperf.plugin.reporting import Notices
+from pytest_hwperf.plugin.session import session_of
+from pytest_hwperf.reports import csv_files, json_file, markdown, stacks, sweep_plot, tradeoff_files, tradeoff_plot
+from pytest_hwperf.reports.sweep_plot import is_matplotlib_there
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write(config: pytest.Config, report: Report) -> Notices:
+    """Write the files that were asked for."""
+    settings, folder = session_of(config).settings, config.invocation_params.dir
+    files: dict[Path, bytes] = {}
+    if settings.json:
+        files[folder / settings.json] = json_file.render(report, judgements_read=True)
+    if settings.html:
+        files[folder / settings.html] = _page(config, report)
+    if settings.markdown:
+        files[folder / settings.markdown] = markdown.render(report)
+    if settings.artifacts:
+        files |= {folder / settings.artifacts / name: content for name, content in _artifacts(report).items()}
+    lines, trouble = [], []
+    for path, content in files.items():
+        if leads_out(path, config.rootpath):
+            trouble.append(f"{path} not written: a link in {config.rootpath} leads out of it; give another path")
+            continue
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        except OSError as error:
+            trouble.append(f"{path} not written: {error.strerror}; give another path or free some space")
+        else:
+            lines.append(f"wrote {path}")
+    if settings.artifacts and not is_matplotlib_there():
+        lines.append("no pictures drawn: pip install 'pytest-hwperf[plot]'")
+    return lines, trouble
+
+
+def _artifacts(report: Report) -> dict[str, bytes]:
+    """Return the files of a folder of artifacts; pictures only where matplotlib is installed."""
+    found = {**csv_files.render(report), **tradeoff_files.render(report), **stacks.render(report)}
+    if is_matplotlib_there():
+        drawn = [sweep for sweep in report.sweeps if any(row.is_measured for row in sweep.rows)]
+        found |= {f"sweep-{place}.png": sweep_plot.render(sweep) for place, sweep in enumerate(drawn, 1)}
+        found |= {"benchmark_tradeoff.png": tradeoff_plot.render(report)} if tradeoff_plot.is_drawn(report) else {}
+    return found
+
+
+def _page(config: pytest.Config, report: Report) -> bytes:
+    from pytest_hwperf.reports.html import page
+
+    return page.render(report, history=_history(config, report))
+
+
+def _history(config: pytest.Config, report: Report) -> dict[tuple[str, str], Sequence[StoredRun]]:
+    """Load the stored runs of what was measured, where a baseline is in use; damaged ones have no history here."""
+    shared = session_of(config)
+    settings = shared.settings
+    found: dict[tuple[str, str], Sequence[StoredRun]] = {}
+    if not (settings.save or settings.compare):
+        return found
+    for judgement in report.judgements:
+        run = judgement.run
+        with suppress(StoreError):  # the comparison has said so
+            stored = shared.store.load(settings.baseline, run.machine, run.test, run.label)
+            found[run.test, run.label] = [one for one in stored if one.run.started_at != run.started_at]
+    return found

@@ -1,0 +1,151 @@
+"""How each verdict was decided, in plain sentences: from its record and counts of its pairs; nothing is recomputed."""
+
+from collections.abc import Iterator, Sequence
+from math import isclose
+from statistics import median
+
+from pytest_hwperf.core.evidence import FixedSample, Observation, Pair, Stage
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.metrics import Metric
+from pytest_hwperf.core.records import Budget, Comparison, Figure
+from pytest_hwperf.core.structs import Record
+from pytest_hwperf.core.units import counted, relative_change, show_interval, show_limit, show_measured
+from pytest_hwperf.reports.groups import VerdictRow
+
+_SCREENS = ("screen", "unconfirmed screen", "equal pairs")
+_STAGES: tuple[Stage, ...] = ("confirm", "equivalence")
+_WORSE = {"lower": "higher", "higher": "lower"}  # better → what a value is that got worse
+
+
+class Seen(Record, frozen=True, kw_only=True):
+    """What the pairs observed of one statistic, in their order; what no pair measures has a fixed sample."""
+
+    pairs: tuple[tuple[Pair, Observation, str], ...] = ()  # with the side of each block in time order, "BCCB"
+    fixed: FixedSample | None = None
+
+    def decisive(self, comparison: Comparison) -> list[Observation]:
+        """Return the observations that a comparison was made of; [] where they cannot be told apart."""
+        kind = comparison.method.kind if comparison.method else ""
+        for stage in ("screen",) if kind in _SCREENS else _STAGES:
+            found = [one for pair, one, _ in self.pairs if pair.stage == stage][: comparison.pairs]
+            if found and len(found) == comparison.pairs and _baseline_is(comparison, found):
+                return found
+        return []
+
+
+def _baseline_is(comparison: Comparison, found: Sequence[Observation]) -> bool:
+    middle = median(median(one.baseline) for one in found)
+    return comparison.baseline is None or isclose(comparison.baseline, middle, rel_tol=1e-9)
+
+
+def words_of(row: VerdictRow, metric: Metric, figure: Figure | None, seen: Seen) -> list[str]:
+    """Return the sentences that say how a verdict was decided, in the order in which a reader asks."""
+    subject = row.verdict.subject
+    if isinstance(subject, Budget):
+        found = list(_of_budget(row, subject, metric, figure))
+    else:
+        found = list(_of_comparison(row, subject, metric, seen))
+    fails = "It fails the test." if row.verdict.fails else "It does not fail the test."
+    return [visible(sentence) for sentence in (*found, f"Verdict: {row.verdict.outcome}. {fails}")]
+
+
+def _of_budget(row: VerdictRow, budget: Budget, metric: Metric, figure: Figure | None) -> Iterator[str]:
+    limit = show_limit(budget.limit, metric.unit, metric.better)
+    yield f"Asked: is {row.metric} {limit}? ({budget.keyword}{', from the configuration file' * budget.default})"
+    if figure is None:
+        yield f"It was not measured: {row.verdict.cause or row.verdict.reason}."
+        return
+    at = figure.estimate
+    if at.low is None and at.high is None:
+        yield f"Measured: {show_measured(at.value, metric.unit)}, without an interval (n={counted(at.n, figure.per)})."
+    else:
+        yield (
+            f"Measured: {show_interval(at.value, at.low, at.high, metric.unit)}, {_percent(at.confidence)} confidence, "
+            f"n={counted(at.n, figure.per)}, by {figure.source}; interval: {at.method}."
+        )
+    if row.verdict.outcome == "inconclusive":
+        yield "The limit lies within the interval, so that these values alone do not answer it."
+    yield from (_sentence(str(one)) for one in row.verdict.decided_by)
+    yield from (f"To be known: {one}." for one in at.warnings)
+
+
+def _of_comparison(row: VerdictRow, comparison: Comparison, metric: Metric, seen: Seen) -> Iterator[str]:
+    margin = f"the margin of {row.allowed}" if comparison.margin else "nothing at all"
+    yield f"Asked: did {row.metric} get worse by more than {margin}?"
+    if comparison.change is None:
+        yield f"Nothing could be compared: {row.cause or comparison.outcome}."
+        return
+    yield from _evidence(comparison, metric, seen)
+    change = comparison.change
+    yield f"Change: {row.change}, {_percent(change.confidence)} confidence ({change.method}); {row.values}."
+    if comparison.p_value is not None:
+        yield (
+            f"The chance of such values if nothing had got worse by more than {margin}: "
+            f"{_percent(comparison.p_value)} (p = {comparison.p_value:.2g})."
+        )
+    if comparison.method is not None:
+        yield f"Found by: {comparison.method}."
+    if comparison.promise is not None:
+        yield f"How often such an answer is wrong: {comparison.promise}."
+    yield from _doubts(row, comparison)
+
+
+def _evidence(comparison: Comparison, metric: Metric, seen: Seen) -> Iterator[str]:
+    """Count what the pairs show; counts describe, the exact test decides."""
+    found = seen.decisive(comparison)
+    changes = [one.change for one in found if one.change is not None]
+    if found:
+        yield (
+            f"{counted(len(found), 'pair')} of fresh processes, the baseline's code and the candidate's, took turns in "
+            f"blocks of calls, in an order drawn at random{_more_pairs(seen, found)}."
+        )
+    if changes:
+        sign, worse = (1 if metric.better == "lower" else -1), _WORSE[metric.better]
+        beyond = sum(sign * relative_change(change) > comparison.margin for change in changes)
+        higher = sum(sign * change > 0 for change in changes)
+        yield (
+            f"In {higher} of {len(changes)} the candidate's value was {worse}, in {beyond} of {len(changes)} by more "
+            f"than the margin."
+        )
+    if seen.fixed is not None:
+        yield _fixed(seen.fixed, metric)
+
+
+def _more_pairs(seen: Seen, found: Sequence[Observation]) -> str:
+    others = len(seen.pairs) - len(found)
+    return f" ({counted(others, 'other pair')} screened or were taken besides)" if others else ""
+
+
+def _fixed(fixed: FixedSample, metric: Metric) -> str:
+    old, new = fixed.baseline, fixed.candidate
+    if fixed.per == "example" and {*old, *new} <= {0.0, 1.0}:
+        lost = sum(a > b for a, b in zip(old, new, strict=True))
+        won = sum(a < b for a, b in zip(old, new, strict=True))
+        examples = counted(len(old), "example")
+        return f"Of the same {examples}, {lost} count for the baseline only, {won} for the candidate only."
+    middles = (show_measured(median(side), metric.unit) for side in (old, new))
+    return (
+        f"{counted(len(old), fixed.per)} of the baseline, {counted(len(new), fixed.per)} of the candidate; medians "
+        f"{' and '.join(middles)}."
+    )
+
+
+def _doubts(row: VerdictRow, comparison: Comparison) -> Iterator[str]:
+    if comparison.outcome == "inconclusive":
+        why = f": {comparison.reason}" if comparison.reason else ""
+        yield f"The values do not decide it{why}."
+    if row.detectable:
+        yield f"The smallest change for the worse that could have been caught: {row.detectable}."
+    if comparison.interference:
+        yield f"Other work took the processor away in {_percent(comparison.interference)} of the blocks."
+    if comparison.moved is not None:
+        yield f"What moved: {comparison.moved}."
+    yield from (f"To be known: {one}." for one in comparison.warnings)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 1 - 1e-9 and share > 0 else f"{100 * share:.0f} %"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

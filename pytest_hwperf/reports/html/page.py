@@ -1,0 +1,165 @@
+"""The page: a report rendered to one HTML file that needs nothing else."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.units import counted
+from pytest_hwperf.reports.groups import Groups, VerdictRow, groups_of
+from pytest_hwperf.reports.headline import headline_of
+from pytest_hwperf.reports.html.assets import Library, check_installed, hash_of, plotly, script, text_of
+from pytest_hwperf.reports.html.content import GROUPS, Content, History, as_json, content_of
+from pytest_hwperf.reports.html.scenarios import differences_of, rooflines_of, tradeoffs_of
+from pytest_hwperf.reports.table import rows
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_MOST_LISTED = 20  # regressions in the summary: the table has them all
+_STATES: Mapping[str, str] = {"bad": "Failed", "doubtful": "Open questions", "good": "Passed", "plain": "Measured"}
+
+
+def render(report: Report, *, history: History | None = None, library: Library | None = None) -> bytes:
+    """Render a report: the same bytes for the same report.
+
+    Args:
+        report: the whole run.
+        history: stored runs of its tests, where a store is in use.
+        library: what draws the charts; None: plotly.js.
+
+    Raises:
+        UsageProblem: jinja2 or plotly is not installed.
+    """
+    check_installed()
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    own, charts = script(), library or plotly()
+    groups = groups_of(report)
+    content = content_of(report, groups, history or {})
+    across = {"tradeoffs": tradeoffs_of(report), "rooflines": rooflines_of(report)}
+    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True).from_string(
+        text_of("page.html.jinja")
+    )
+    text = page.render(
+        policy=_policy(own, charts),
+        style=Markup(text_of("style.css")),  # noqa: S704 - this package's own file
+        script=Markup(own),  # noqa: S704 - the same
+        library=charts.packed,
+        rows=_escaped(content.rows),
+        details=[*map(_escaped, content.details)],
+        overview=_escaped(as_json(across)),
+        across=across,
+        **_summary(report, groups, content),
+    )
+    return text.encode("utf-8", errors="backslashreplace")
+
+
+def _policy(own: str, charts: Library) -> str:
+    """Return the Content-Security-Policy: nothing from elsewhere, and no script but these two.
+
+    Styles cannot be told by their hash: the library sets them on the elements that it draws.
+    """
+    scripts = " ".join(f"'{one}'" for one in (hash_of(own), charts.hash))
+    return (
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def _escaped(json: bytes) -> "Markup":
+    """Take JSON as it is: `as_json` has escaped it."""
+    from markupsafe import Markup
+
+    return Markup(json.decode())  # noqa: S704 - see above
+
+
+def _summary(report: Report, groups: Groups, content: Content) -> dict[str, Any]:
+    headline = headline_of(report)
+    bad = (*groups.regressed, *groups.failed)
+    return {
+        "headline": headline,
+        "result": _STATES[headline.state],
+        "counts": [(name, GROUPS[name], count) for name, count in content.counts.items()],
+        "bad": [_line(place, row) for place, row in enumerate(bad[:_MOST_LISTED])],
+        "more_bad": len(bad) - len(bad[:_MOST_LISTED]),
+        "run": _run_facts(report),
+        "machine": _machine_facts(report),
+        "differences": [*differences_of(report)],
+        "warnings": _warnings(report),
+        "unanswered": _unanswered(groups),
+        "skips": [(visible(skip.test), visible(skip.scenario), visible(skip.reason)) for skip in report.skips],
+        "footnotes": rows(report).footnotes,
+        "left_out": content.left_out,
+        "metrics": [*dict.fromkeys(_metrics(groups))],
+    }
+
+
+def _line(place: int, row: VerdictRow) -> Mapping[str, str | int | bool]:
+    """Return one regression as the summary says it; its place is that of its row in the table."""
+    return {
+        "row": place,
+        "test": row.test,
+        "scenario": "" if row.scenario in row.test else row.scenario,
+        "metric": row.metric,
+        "figures": row.values,
+        "change": row.change,
+        "allowed": row.allowed,
+        "budget": row.is_budget,
+        "n": row.n,
+        "cause": row.cause,
+    }
+
+
+def _run_facts(report: Report) -> list[tuple[str, str]]:
+    revision = f"{report.revision}{' with uncommitted changes' if report.changed else ''}"
+    against = ", ".join(
+        f"{gate.against} ({gate.revision[:12]})" if gate.revision else gate.against for gate in report.gates
+    )
+    tests = len({judgement.run.test for judgement in report.judgements})
+    facts = {
+        "Started": report.started_at,
+        "Tests": str(tests),
+        "Revision": revision if report.revision else "",
+        "Compared with": against or (f"baseline {report.baseline}" if report.baseline else ""),
+        "Pairs": ", ".join(counted(len(gate.evidence.pairs), "pair") for gate in report.gates),
+    }
+    return [(name, visible(value)) for name, value in facts.items() if value]
+
+
+def _machine_facts(report: Report) -> list[tuple[str, str]]:
+    machine = report.machine
+    facts = {
+        "Processor": machine.cpu_model,
+        "Architecture": machine.architecture,
+        "Cores allotted": str(machine.cores),
+        "Memory": f"{machine.memory_gb} GB",
+        "System": machine.system,
+        "Python": machine.python,
+        "Fingerprint": machine.fingerprint,
+        **machine.libraries,
+        **machine.threads,
+    }
+    return [(visible(name), visible(value)) for name, value in facts.items()]
+
+
+def _warnings(report: Report) -> list[str]:
+    found = [*report.warnings, *(warning for gate in report.gates for warning in gate.warnings)]
+    found += [f"The pairs ended early: {gate.evidence.stopped}" for gate in report.gates if gate.evidence.stopped]
+    if report.partial:
+        found.append("The run was interrupted: the tests that are here are complete, others are missing.")
+    return [visible(one) for one in dict.fromkeys(found)]
+
+
+def _unanswered(groups: Groups) -> list[tuple[str, str, int]]:
+    """Return what has no answer, each outcome with its reason once, and how often it occurs."""
+    found: dict[tuple[str, str], int] = {}
+    for row in groups.unanswered:
+        key = (row.verdict.outcome, row.cause)
+        found[key] = found.get(key, 0) + 1
+    return [(outcome, cause, count) for (outcome, cause), count in sorted(found.items(), key=lambda item: -item[1])]
+
+
+def _metrics(groups: Groups) -> list[str]:
+    return [row.metric for name in type(groups).__struct_fields__ for row in getattr(groups, name)]

@@ -1,0 +1,99 @@
+"""Charts across measurements: scenarios of one test against each other, and all measurements under the roofline."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY, metric_of
+from pytest_hwperf.core.records import Judgement, Key
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.tradeoffs import Candidate, dimensions_of, pareto, per_row
+from pytest_hwperf.core.units import scale_for
+from pytest_hwperf.reports.html.numbers import rounded
+from pytest_hwperf.reports.order import Family, families, title_of
+
+Plain = dict[str, Any]
+_TOLD = ("batch_size", "threads", "load")  # conditions that tell candidates of one scenario apart
+
+
+def tradeoffs_of(report: Report) -> list[Plain]:
+    """Return a scatter for each test with several scenarios: what they have in common to be compared by."""
+    found = (_tradeoff(family) for family in families(report.judgements, ()) if len(family.judgements) > 1)
+    return [one for one in found if one is not None]
+
+
+def _tradeoff(family: Family) -> Plain | None:
+    conditions = [judgement.run.conditions for judgement in family.judgements]
+    told = [name for name in _TOLD if len({one.get(name) for one in conditions}) > 1]
+    candidates = [_candidate(judgement, told) for judgement in family.judgements]
+    dimensions, lacking = dimensions_of(candidates)
+    if MEDIAN_LATENCY not in dimensions.values() or len(dimensions) < 2:  # noqa: PLR2004 - a plane has two
+        return None
+    front = {id(one) for one in pareto(candidates, [*dimensions.values()])}
+    return {
+        "title": visible(family.title),
+        "axes": {name: _axis(candidates, name, key) for name, key in dimensions.items()},
+        "names": [visible(one.name) for one in candidates],
+        "front": [id(one) in front for one in candidates],
+        "lacking": [
+            visible(f"{name}, not measured" + (f" of {', '.join(names)}" if len(names) < len(candidates) else ""))
+            for name, names in lacking.items()
+        ],
+    }
+
+
+def _candidate(judgement: Judgement, differing: Sequence[str]) -> Candidate:
+    run = judgement.run
+    told = [f"{name.replace('_', ' ')} {run.conditions[name]}" for name in differing if name in run.conditions]
+    rows = run.conditions.get("batch_size", "")
+    return Candidate(
+        name=", ".join([run.scenario or title_of(run), *told]),
+        values={figure.key: figure.estimate for figure in judgement.figures if not figure.estimated},
+        rows=int(rows) if rows.isdecimal() and len(rows) < 10 and int(rows) else 1,  # noqa: PLR2004 - digits
+        conditions=run.conditions,
+    )
+
+
+def _axis(candidates: Sequence[Candidate], name: str, key: Key) -> Plain:
+    """Return the values of all candidates with their intervals, in the unit in which the largest reads well."""
+    metric, values = metric_of(key[0]), [per_row(one, key) for one in candidates]
+    factor, unit = scale_for(metric.unit, max(abs(one.value) for one in values))
+    points = [
+        [None if end is None else rounded(end / factor) for end in (one.value, one.low, one.high)] for one in values
+    ]
+    of_row = " of a row" if name == "latency" and any(one.rows > 1 for one in candidates) else ""
+    return {"unit": unit, "better": metric.better, "points": points, "of": of_row}
+
+
+def rooflines_of(report: Report) -> list[Plain]:
+    """Return a chart for each set of peaks: the measurements whose work is known, below what the machine reaches."""
+    charts: dict[tuple[float, float, int], list[list[Any]]] = {}
+    for judgement in report.judgements:
+        found = judgement.run.roofline
+        if found is None or found.peak is None or not found.intensity or not found.flops_per_s:
+            continue
+        peak = (found.peak.flops_per_s, found.peak.bytes_per_s, found.peak.threads)
+        point = [_name(judgement), rounded(found.intensity), rounded(found.flops_per_s), found.bound or ""]
+        charts.setdefault(peak, []).append(point)
+    return [
+        {"flops": rounded(flops), "bytes": rounded(bandwidth), "threads": threads, "points": points}
+        for (flops, bandwidth, threads), points in charts.items()
+    ]
+
+
+def _name(judgement: Judgement) -> str:
+    title, scenario = title_of(judgement.run), judgement.run.scenario
+    return visible(title if scenario in title else f"{title} {scenario}")
+
+
+def differences_of(report: Report) -> Iterator[Mapping[str, str | int]]:
+    """Yield each fact in which a baseline and this run differ, once, with the number of tests that it concerns."""
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for judgement in report.judgements:
+        for comparison in judgement.comparisons:
+            for one in comparison.cause.differences if comparison.cause else ():
+                found.setdefault((one.name, one.baseline, one.candidate), set()).add(judgement.run.test)
+        for one in report.machine.differences(judgement.run.machine):
+            found.setdefault((one.name, one.baseline, one.candidate), set()).add(judgement.run.test)
+    for (name, baseline, candidate), tests in found.items():
+        yield {"name": visible(name), "baseline": visible(baseline), "now": visible(candidate), "tests": len(tests)}

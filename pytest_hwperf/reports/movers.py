@@ -1,0 +1,52 @@
+"""What moved, where there is more to say than the first mover, which stands with the verdict."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from pytest_hwperf.core.evidence import Explanation
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.movers import Mover
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.units import counted, show, show_number
+
+_INDENT = "  "
+_GAP = "  "
+
+
+def lines_of(report: Report, width: int) -> list[str]:
+    """Return lines for each explanation of several movers, or with remarks on them."""
+    found = (one for gate in report.gates for one in gate.explanations)
+    return [line for one in found if len(one.movers) > 1 or (one.movers and one.remarks) for line in _lines(one, width)]
+
+
+def _lines(one: Explanation, width: int) -> Iterator[str]:
+    unit = "B" if one.kind == "allocation" else "s"
+    name = " ".join(filter(None, [one.measurement.test, one.measurement.label]))
+    change = f"{one.metric} {one.statistic} {show(one.baseline, unit)} → {show(one.candidate, unit)}"
+    yield from _wrapped(f"what moved in {name}: {change}", width)
+    rows = [_row(mover, unit) for mover in one.movers]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.ljust(cells) for cell, cells in zip(row[:-1], widths, strict=False)]
+        yield from _wrapped(_GAP.join([*cells, row[-1]]).rstrip(), width, _INDENT)
+    for remark in one.remarks:
+        yield from _wrapped(str(remark), width, _INDENT)
+    told = one.overhead is None or any(remark.kind == "profiler slows" for remark in one.remarks)
+    overhead = "" if told else f"; calls took {one.overhead:.0%} longer under it"
+    each = counted(one.repeats, "profile")
+    yield from _wrapped(f"by {one.method}, {each} of each side in fresh processes{overhead}", width, _INDENT)
+
+
+def _row(mover: Mover, unit: str) -> Sequence[str]:
+    sign = "-" if mover.moved < 0 else "+"
+    spread = f"({min(mover.spread):.0%} .. {max(mover.spread):.0%})"
+    then, now = mover.baseline_calls, mover.candidate_calls
+    calls = "" if then is None or now is None else f"called {show_number(then)} → {show_number(now)} ×"
+    inner = f"most of it in {mover.within}" if mover.within else ""
+    what = ", ".join(filter(None, [" ".join(filter(None, [mover.name, mover.where])), inner, calls]))
+    return f"{sign}{show(abs(mover.moved), unit)}", f"{mover.share:.0%}", spread, visible(what)
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Cut a text into lines; what is longer than a line is broken."""
+    return textwrap.wrap(visible(text), max(width, 40), initial_indent=indent, subsequent_indent=f"{indent}{_INDENT}")

@@ -1,0 +1,202 @@
+"""Trade-offs between the scenarios of each test as files: tables for dashboards, and who is best at what as JSON.
+
+`hardware_tradeoffs.csv`: a row for each scenario at its operating point, with its figures, its score and whether it is
+in the Pareto set; `hwperf tradeoffs` reads it.
+`benchmark_dashboard.csv`: a row for each measurement, with its tightest budget and its worst outcome.
+`hardware_tradeoffs_summary.json` and `benchmark_summary.json`: for each test and operating point what was compared,
+and who is best, ties included. docs/artifacts.md defines every column and field.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_hwperf.core.candidates import Measured, measured_together
+from pytest_hwperf.core.foreign_text import visible_json
+from pytest_hwperf.core.headroom import tightest
+from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, METRICS
+from pytest_hwperf.core.records import Judgement, Key, Run, figure_of
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.tradeoffs import (
+    ACCURACY,
+    DIMENSIONS,
+    MEMORY,
+    WEIGHTS,
+    Candidate,
+    Score,
+    best_by,
+    composite,
+    dimensions_of,
+    pareto,
+    per_row,
+    score,
+    ties,
+    weights_of,
+)
+from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
+from pytest_hwperf.reports.csv_files import Cell, Row, as_written, conditions_of, figure_cells, file_of
+
+_FIGURES: Sequence[Key] = (
+    *(ACCURACY, MEDIAN_LATENCY, ("latency", "p95"), ("throughput", "mean")),
+    *(MEMORY, ("model_size", "p50"), (ENERGY, "mean")),
+)
+_ENDINGS = ("", "_ci_low", "_ci_high", "_reason")
+_MEASUREMENT = ("test", "label", "scenario", "machine", "cpu_model", "batch_size", "threads", "load")
+_RANKED = ("reference", "score", "score_low", "score_high", "composite", "pareto", "rank_reason")
+_BUDGET = ("tightest_budget", "tightest_limit", "tightest_headroom", "tightest_reason")
+_CHANGE = ("latency_p50_change", "latency_p50_change_ci_low", "latency_p50_change_ci_high", "latency_p50_change_reason")
+# Worst first; what has no answer stands before what is well.
+_OUTCOMES = (
+    *("regressed", "failed", "inconclusive", "unmeasured", "not comparable", "no baseline"),
+    *("improved", "equivalent", "passed"),
+)
+_LOWEST = {"latency": "lowest_latency", "memory": "lowest_memory", "energy": "lowest_energy"}
+
+
+def render(report: Report) -> dict[str, bytes]:
+    """Return the content of each file under its name; tables without rows still have their header."""
+    together = measured_together(report.judgements)
+    figures = [f"{_column(key)}{ending}" for key in _FIGURES for ending in _ENDINGS]
+    return {
+        "hardware_tradeoffs.csv": file_of(
+            (*_MEASUREMENT, "name", *figures, *_RANKED, "conditions"),
+            (row for measured in together for row in _tradeoff_rows(measured)),
+        ),
+        "hardware_tradeoffs_summary.json": _json(_compared(measured) for measured in together),
+        "benchmark_dashboard.csv": file_of(
+            (*_MEASUREMENT, *figures, *_BUDGET, *_CHANGE, *map(_counted, _OUTCOMES), "worst", "conditions"),
+            map(_dashboard_row, report.judgements),
+        ),
+        "benchmark_summary.json": _json(_best(measured) for measured in together),
+    }
+
+
+def _json(tests: Iterator[Mapping[str, Any]]) -> bytes:
+    whole = {"what": "pytest-hwperf tradeoffs", "schema": 1, "tests": [*tests]}
+    return visible_json(json.dumps(whole, indent=1, allow_nan=False).encode()) + b"\n"
+
+
+def _column(key: Key) -> str:
+    return exported_name("_".join(key), METRICS[key[0]].unit)
+
+
+def _counted(outcome: str) -> str:
+    return outcome.replace(" ", "_")
+
+
+def _measurement(run: Run) -> Iterator[Cell]:
+    """Yield the cells in the order of `_MEASUREMENT`; a condition that is not declared is empty."""
+    yield from (run.test, run.label, run.scenario, run.machine.fingerprint, run.machine.cpu_model)
+    yield from (run.conditions.get(name) for name in ("batch_size", "threads", "load"))
+
+
+def _figures(judgement: Judgement) -> Iterator[Cell]:
+    """Yield value, interval and reason of each figure; one that was not measured is empty, whatever was estimated."""
+    for key in _FIGURES:
+        figure = figure_of(judgement.figures, key)
+        if figure is not None and figure.estimated:
+            yield from (None, None, None, f"only estimated, by {figure.source}")
+            continue
+        value, low, high, *_, reason = figure_cells(judgement.run, key, figure)
+        yield from (value, low, high, reason)
+
+
+def _tradeoff_rows(measured: Measured) -> Iterator[Row]:
+    dimensions, lacking = dimensions_of(measured.candidates)
+    front = pareto(measured.candidates, [*dimensions.values()]) if dimensions else []
+    weights = weights_of(WEIGHTS, dimensions)
+    left_out = "; ".join(f"{name} is left out: not measured for every scenario" for name in lacking)
+    for candidate, judgement in zip(measured.candidates, measured.judgements, strict=True):
+        found = score(candidate, measured.reference, weights) if weights else None
+        cells: list[Cell] = [
+            measured.reference.name,
+            found.value if found else None,
+            found.low if found else None,
+            found.high if found else None,
+            composite(candidate, weights) if weights else None,
+            ("yes" if candidate in front else "no") if dimensions else None,
+            left_out if found else "; ".join(filter(None, [_unscored(weights), left_out])),
+        ]
+        whole = [*_measurement(judgement.run), candidate.name, *_figures(judgement), *cells]
+        yield [*as_written(whole), conditions_of(judgement.run)]
+
+
+def _unscored(weights: Mapping[str, float]) -> str:
+    return "a value of 0 has no ratio" if weights else "nothing was measured for every scenario"
+
+
+def _dashboard_row(judgement: Judgement) -> Row:
+    run, room = judgement.run, tightest(judgement)
+    counts = Counter[str](verdict.outcome for verdict in judgement.verdicts)
+    factor = EXPORT_UNITS[METRICS[room.budget.metric].unit][1] if room else 1.0
+    budget: list[Cell] = (
+        [room.budget.keyword, room.budget.limit * factor, room.share, ""]
+        if room
+        else [None, None, None, "no budget has a value"]
+    )
+    worst = next((outcome for outcome in _OUTCOMES if counts[outcome]), None)
+    cells = [*_measurement(run), *_figures(judgement), *budget, *_change(judgement)]
+    return [*as_written([*cells, *(counts[one] for one in _OUTCOMES), worst]), conditions_of(run)]
+
+
+def _change(judgement: Judgement) -> list[Cell]:
+    """Return the change of the median latency, or why there is none."""
+    found = next((one for one in judgement.comparisons if one.key == MEDIAN_LATENCY), None)
+    if found is None or found.change is None:
+        return [None, None, None, (found.reason if found else "") or "not compared"]
+    change = found.change
+    return [change.value, change.low, change.high, "" if None not in (change.low, change.high) else "an open interval"]
+
+
+def _compared(measured: Measured) -> dict[str, Any]:
+    """Say what was compared at one operating point, in which order, and what was left out."""
+    dimensions, lacking = dimensions_of(measured.candidates)
+    weights = weights_of(WEIGHTS, dimensions)
+    scores = {one.name: score(one, measured.reference, weights) for one in measured.candidates} if weights else {}
+    known = {name: one for name, one in scores.items() if one}
+    ranked = sorted(known, key=lambda name: -known[name].value)
+    return {
+        "test": measured.test,
+        "operating_point": measured.point or None,
+        "candidates": [one.name for one in measured.candidates],
+        "reference": measured.reference.name,
+        "weights": weights or None,
+        "left_out": {name: {"not_measured_for": names} for name, names in lacking.items()},
+        "pareto": [one.name for one in pareto(measured.candidates, [*dimensions.values()])] if dimensions else None,
+        "ranking": [{"name": name, **_score(known[name])} for name in ranked] or None,
+        "reason": None if ranked else _unscored(weights),
+    }
+
+
+def _score(found: Score) -> dict[str, float | None]:
+    return {"score": found.value, "score_low": found.low, "score_high": found.high}
+
+
+def _best(measured: Measured) -> dict[str, Any]:
+    """Say who is best by composite, latency, memory and energy, with those that are as good within the noise."""
+    dimensions, _ = dimensions_of(measured.candidates)
+    found: dict[str, Any] = {"test": measured.test, "operating_point": measured.point or None}
+    found["best_composite"] = _best_composite(measured, weights_of(WEIGHTS, dimensions))
+    for name, field in _LOWEST.items():
+        if name not in dimensions:
+            found[field] = {"names": None, "value": None, "unit": None, "reason": "not measured for every scenario"}
+            continue
+        best, *tied = best_by(measured.candidates, DIMENSIONS[name])
+        unit, factor = EXPORT_UNITS[METRICS[DIMENSIONS[name][0]].unit]
+        found[field] = {
+            "names": [best.name, *(one.name for one in tied)],
+            "value": per_row(best, DIMENSIONS[name]).value * factor,
+            "unit": f"{unit} per row" if name == "latency" else unit,
+            "reason": None,
+        }
+    return found
+
+
+def _best_composite(measured: Measured, weights: Mapping[str, float]) -> dict[str, Any]:
+    if not weights:
+        return {"names": None, "value": None, "unit": None, "reason": _unscored(weights)}
+    best = max(measured.candidates, key=lambda one: composite(one, weights))
+    tied: list[Candidate] = ties(measured.candidates, best, weights)
+    names = [best.name, *(one.name for one in tied)]
+    return {"names": names, "value": composite(best, weights), "unit": None, "reason": None}

@@ -1,0 +1,72 @@
+"""The commits between two revisions, as git tells them: which follow from which, and what is said of one."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from pytest_hwperf.core.culprits import Commit, History
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.trees.git import git
+from pytest_hwperf.trees.revision import in_repository, resolve
+
+_MOST = 20_000  # commits: each remembers which others it contains
+_LISTED_S = 300.0
+
+
+class Described(NamedTuple):
+    """What is said of a commit."""
+
+    commit: str
+    date: str  # of its author, ISO 8601
+    author: str
+    subject: str
+
+
+def ends(folder: Path, good: str, bad: str) -> tuple[str, str]:
+    """Return the commits of both ends: where GOOD is not in the history of BAD, their last common commit is GOOD.
+
+    Raises:
+        UsageProblem: no such revision, or no common history; says what to type.
+    """
+    bad_commit = resolve(folder, bad)
+    return resolve(folder, f"{resolve(folder, good)}...{bad_commit}"), bad_commit
+
+
+def history_between(folder: Path, good: str, bad: str, *, first_parent: bool) -> History:
+    """Return the commits that BAD contains and GOOD does not, the oldest first.
+
+    Args:
+        folder: in the repository.
+        good: commit.
+        bad: commit.
+        first_parent: whether merged branches count as the commit that has merged them.
+
+    Raises:
+        UsageProblem: there is none between them, or there are too many.
+    """
+    options = ["--first-parent"] if first_parent else []
+    listed = git(
+        folder, "rev-list", "--topo-order", "--reverse", "--parents", *options, bad, f"^{good}", timeout_s=_LISTED_S
+    )
+    lines = [line.split() for line in in_repository(folder, listed).splitlines()]
+    if not lines:
+        raise UsageProblem(f"{bad[:10]} has no commit that {good[:10]} does not have: give the older one first")
+    if len(lines) > _MOST:
+        raise UsageProblem(f"{len(lines)} commits lie between both: {_MOST} are the most; give --first-parent, or ends")
+    parents = 1 if first_parent else None
+    return History(tuple(Commit(name=name, parents=tuple(before[:parents])) for name, *before in lines))
+
+
+def describe(folder: Path, commit: str) -> Described:
+    """Return what git says of a commit."""
+    shown = git(folder, "show", "--no-patch", "--no-show-signature", "--format=%aI%x00%an%x00%s", commit, "--")
+    date, author, subject = (*shown.output.split("\0"), "", "", "")[:3]
+    return Described(commit, date, author, subject)
+
+
+def private_git_folder(folder: Path) -> Path:
+    """Return the folder in which git keeps what belongs to this work tree alone.
+
+    Raises:
+        UsageProblem: no git, or no repository.
+    """
+    return Path(in_repository(folder, git(folder, "rev-parse", "--absolute-git-dir")))

@@ -1,0 +1,302 @@
+"""`hwperf bisect`: sessions that were never run, in a real repository whose slow commit is known."""
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from fakes import gates
+from fakes import records as fake
+from fakes.repositories import commit, git, line_of, repository_with
+from fakes.reruns import REPEATED, SIMULATED, WORK
+
+from pytest_hwperf.cli import INTERRUPTED, USAGE, bisect, main
+from pytest_hwperf.cli.bisect_steps import Comparer
+from pytest_hwperf.cli.pytest_session import Session
+from pytest_hwperf.core.bisection import BisectionFile
+from pytest_hwperf.core.evidence import Gate
+from pytest_hwperf.core.records import Judgement, Policy, replace, uncompared
+from pytest_hwperf.core.serialisation import from_json
+from pytest_hwperf.core.statements import said
+from pytest_hwperf.core.verdicts import judge
+
+FOUND, NO_REGRESSION, UNDECIDED = 0, 1, 3
+TEST = "tests/test_models.py::test_0"
+
+
+class Sessions:
+    """Sessions of pytest as they would end: BAD is slower than each commit before the slow one."""
+
+    def __init__(self, names: list[str], slow: int, change: float = 0.1) -> None:
+        self.names, self.slow, self.change = names, slow, change
+        self.broken = dict[str, str]()  # commit → what pytest says
+        self.untested = dict[str, str]()  # commit → why its test cannot be compared
+        self.interrupt_after = 100
+        self.given = list[list[str]]()
+        self.random = Random(1)
+
+    def __call__(self, arguments: list[str], **_: Any) -> Session:
+        self.given.append(arguments)
+        if len(self.given) > self.interrupt_after:
+            raise KeyboardInterrupt
+        (against,) = (one.partition("=")[2] for one in arguments if one.startswith("--hwperf-against="))
+        if against in self.broken:
+            return Session(code=4, report=None, output=f"\n{self.broken[against]}\n\n")
+        change = self.change if self.names.index(against) < self.slow else 0.0
+        evidence = gates.build([change], self.random)
+        report = fake.empty_report()
+        if against in self.untested:
+            cause = said(self.untested[against])
+            run = fake.run(test=TEST)
+            verdicts = judge(run, (), [uncompared(gates.LATENCY, "no baseline", cause)], (), Policy())
+            report = replace(report, judgements=(Judgement(run=run, figures=(), verdicts=verdicts),))
+            evidence = replace(evidence, pairs=())
+        gate = Gate(against=against, revision=against, seed=1, evidence=evidence, shared={}, seconds={})
+        return Session(code=1, report=replace(report, gates=(gate,)), output="1 failed")
+
+
+History = Callable[..., Sessions]
+
+
+@pytest.fixture
+def sessions(repository: Path, monkeypatch: pytest.MonkeyPatch) -> History:
+    """Make a history of so many commits after the first one, and the sessions of it."""
+
+    def make(commits: int, slow: int, change: float = 0.1) -> Sessions:
+        names = [git(repository, "rev-parse", "HEAD"), *line_of(repository, commits)]
+        found = Sessions(names, slow, change)
+        monkeypatch.setattr(bisect, "Comparer", functools.partial(Comparer, run=found))
+        monkeypatch.chdir(repository)
+        return found
+
+    return make
+
+
+def state_of(repository: Path) -> list[Path]:
+    return [*(repository / ".git" / "hwperf-bisect").glob("*.json")]
+
+
+def test_the_slow_commit_is_found_and_shown(
+    sessions: History, repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = sessions(6, 4)
+    before, worktrees = git(repository, "status", "--porcelain"), git(repository, "worktree", "list")
+    result = tmp_path / "result.json"
+
+    assert FOUND == main(["bisect", history.names[0], "HEAD", f"--json={result}", "--", TEST])
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert lines[0].startswith(f"{history.names[4]} 20")
+    assert lines[0].endswith(" t: more")
+    assert lines[1].startswith(f"latency p50 of {TEST}: +")
+    assert "; between GOOD and BAD +" in lines[1]
+    assert lines[2].startswith("confidence 9")
+    assert lines[2].endswith(f"; see it with: git show {history.names[4]}")
+    assert "comparing both ends of 6 commits" in err
+    assert "step 1 of about 3, 6 commits left, confidence 17 %: comparing " in err
+    found = from_json(BisectionFile, result.read_bytes())
+    assert ("found", [history.names[4]]) == (found.outcome, [one.commit for one in found.suspects])
+    assert (before, worktrees) == (git(repository, "status", "--porcelain"), git(repository, "worktree", "list"))
+    assert [] == state_of(repository)
+
+
+def test_a_step_has_the_pairs_of_a_screen_alone(sessions: History) -> None:
+    history = sessions(4, 2)
+    main(["bisect", history.names[0], "HEAD", "--", TEST, "-x"])
+
+    ends, *steps = history.given
+    assert [TEST, "-x", f"--hwperf-against={history.names[0]}"] == ends[2:5]
+    assert all("--hwperf-margin=latency_p50=100000%" in one for one in steps)
+    assert all(one[2:4] == [TEST, "-x"] for one in steps)
+    assert all("--hwperf-explain=never" in one for one in history.given)  # the commit explains it
+
+
+def test_equal_ends_are_no_regression(sessions: History, capsys: pytest.CaptureFixture[str]) -> None:
+    history = sessions(3, 9)
+    history.change = 0.0
+
+    assert NO_REGRESSION == main(["bisect", history.names[0], "HEAD", "--", TEST])
+    out = capsys.readouterr().out
+    assert out.startswith(f"no regression between {history.names[0][:10]} and {history.names[-1][:10]} in what pairs")
+    assert "EQUIVALENT  latency p50" in out
+
+
+def test_an_undecided_regression_is_not_searched(
+    sessions: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The smallest change that could have been detected is said."""
+    history = sessions(3, 9)
+    build = gates.build
+    monkeypatch.setattr(gates, "build", lambda changes, random: build([0.0] * len(changes), random, spread=0.05))
+
+    assert UNDECIDED == main(["bisect", history.names[0], "HEAD", "--", TEST])
+    out = capsys.readouterr().out
+    assert out.startswith("it is undecided whether ")
+    assert "INCONCLUSIVE  latency p50" in out
+    assert len(history.given) == 1
+
+
+def test_commits_that_do_not_run_are_skipped_and_named(sessions: History, capsys: pytest.CaptureFixture[str]) -> None:
+    """The culprit is one of them: both are named with the next one, from which nothing tells them."""
+    history = sessions(8, 4)
+    history.broken[history.names[4]] = "ERROR: hwperf: nothing could be compared"
+    history.untested[history.names[5]] = "the test failed: no such \x1b[31mmodel"
+
+    assert UNDECIDED == main(["bisect", history.names[0], "HEAD", "--", TEST])
+    out = capsys.readouterr().out
+    assert out.startswith("not decided: it is one of these 3 commits (confidence 9")
+    assert "of which 2 cannot be compared; --restart tries all again\n" in out
+    assert [name for name in history.names if name in out] == history.names[4:7]
+    assert "(not compared: ERROR: hwperf: nothing could be compared)" in out
+    assert r"(not compared: the test failed: no such \x1b[31mmodel)" in out
+
+
+def test_ctrl_c_keeps_the_state_and_the_same_command_goes_on(
+    sessions: History, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = sessions(8, 5)
+    history.interrupt_after = 3
+    command = ["bisect", history.names[0], "HEAD", "--", TEST]
+
+    assert INTERRUPTED == main(command)
+    (kept,) = state_of(repository)
+    assert 2 == len(json.loads(kept.read_text())["steps"])
+    assert 1 == len(git(repository, "worktree", "list").splitlines())
+    history.interrupt_after = 100
+    history.given.clear()
+    assert FOUND == main(command)
+    assert "--hwperf-margin=latency_p50=100000%" in history.given[0]  # both ends are known
+    assert 2 == len(history.given)
+    assert history.names[5] in capsys.readouterr().out
+
+
+def test_restart_begins_anew(sessions: History) -> None:
+    history = sessions(8, 5)
+    history.interrupt_after = 3
+    main(["bisect", history.names[0], "HEAD", "--", TEST])
+    history.interrupt_after = 100
+    history.given.clear()
+
+    assert FOUND == main(["bisect", history.names[0], "HEAD", "--restart", "--", TEST])
+    assert f"--hwperf-against={history.names[0]}" in history.given[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "said_of_it"),
+    [
+        (lambda _: "", "is not whole JSON: begin anew with --restart"),
+        (lambda text: text.replace('"schema":', '"shcema":'), "holds no pytest-hwperf bisection"),
+        (lambda text: text.replace('"commit":"', '"commit":"0'), "is about other commits: begin anew with --restart"),
+    ],
+)
+def test_a_damaged_state_is_named(
+    sessions: History,
+    repository: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: Callable[[str], str],
+    said_of_it: str,
+) -> None:
+    history = sessions(8, 5)
+    history.interrupt_after = 3
+    main(["bisect", history.names[0], "HEAD", "--", TEST])
+    (kept,) = state_of(repository)
+    kept.write_text(change(kept.read_text()))
+
+    assert USAGE == main(["bisect", history.names[0], "HEAD", "--", TEST])
+    assert said_of_it in capsys.readouterr().err
+
+
+def test_a_state_that_is_no_file_is_named(
+    sessions: History, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = sessions(8, 5)
+    history.interrupt_after = 3
+    main(["bisect", history.names[0], "HEAD", "--", TEST])
+    (kept,) = state_of(repository)
+    kept.unlink()
+    kept.mkdir()
+
+    assert USAGE == main(["bisect", history.names[0], "HEAD", "--", TEST])
+    assert "cannot be read (not a regular file): begin anew with --restart" in capsys.readouterr().err
+    history.interrupt_after = 100
+    assert USAGE == main(["bisect", history.names[0], "HEAD", "--restart", "--", TEST])
+    assert "cannot be written (Is a directory)" in capsys.readouterr().err
+
+
+def test_when_the_time_is_up_the_most_likely_commit_is_shown(
+    sessions: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = sessions(8, 5)
+    late = functools.partial(Comparer, run=history, clock=lambda: 1e12 if len(history.given) > 2 else 0.0)
+    monkeypatch.setattr(bisect, "Comparer", late)
+
+    assert UNDECIDED == main(["bisect", history.names[0], "HEAD", "--", TEST])
+    out = capsys.readouterr().out
+    assert out.startswith("not decided in the time: ")
+    assert "the same command goes on, and with --restart it begins anew; most likely:" in out
+
+
+def test_ends_that_cannot_be_compared_say_why(sessions: History, capsys: pytest.CaptureFixture[str]) -> None:
+    history = sessions(3, 2)
+    history.broken[history.names[0]] = "ERROR: file or directory not found: tests"
+    assert USAGE == main(["bisect", history.names[0], "HEAD", "--", TEST])
+    assert "BAD cannot be compared with GOOD" in (err := capsys.readouterr().err)
+    assert "file or directory not found" in err
+
+    history.broken.clear()
+    history.untested[history.names[0]] = "it has no such test"
+    assert USAGE == main(["bisect", history.names[0], "HEAD", "--", TEST])
+    assert "it has no such test" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said_of_it"),
+    [
+        (["HEAD", "HEAD"], "no test is given: type hwperf bisect GOOD BAD -- tests"),
+        (["HEAD", "HEAD", "--", TEST], "has no commit that"),
+        (["nowhere", "HEAD", "--", TEST], "'nowhere' is no revision"),
+        (["HEAD", "HEAD", "--confidence=40%", "--", TEST], "a percentage from 50% to 99.99%"),
+        (["HEAD", "HEAD", "--confidence=much", "--", TEST], "a percentage from 50% to 99.99%"),
+        (["HEAD", "HEAD", "--time=0", "--", TEST], "--time=0: a number of seconds above 0"),
+        (["HEAD", "HEAD", "--json=/no/such/folder/x.json", "--", TEST], "cannot be written"),
+    ],
+)
+def test_what_cannot_be_searched_is_a_usage_error(
+    sessions: History, capsys: pytest.CaptureFixture[str], arguments: list[str], said_of_it: str
+) -> None:
+    sessions(1, 1)
+
+    assert USAGE == main(["bisect", *arguments])
+    assert said_of_it in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("end", [["--all", "HEAD"], ["HEAD", "-x"]])
+def test_a_revision_that_begins_with_a_dash_is_none(end: list[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["bisect", *end, "--", TEST])
+
+    assert USAGE == left.value.code
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("fakes_in_reach")
+def test_it_searches_with_real_sessions(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three commits of simulated time, of which the second is slow; the last one does nothing."""
+    test = "import work\n\n\ndef test_call(hwperf):\n    hwperf(work.call)\n"
+    project = repository_with(temporary.parent / "project", work__py=WORK, test_work__py=test)
+    good, slow = git(project, "rev-parse", "HEAD"), commit(project, work__py=WORK.replace("300", "400"))
+    commit(project, notes="nothing")
+    monkeypatch.chdir(project)
+    command = ["bisect", good, "HEAD", "--", f"{project}/test_work.py", *SIMULATED, REPEATED]
+
+    assert FOUND == main(command)
+    out = capsys.readouterr().out
+    assert out.startswith(f"{slow} 20")
+    assert "latency p50 of test_work.py::test_call: +3" in out
+    assert 1 == len(git(project, "worktree", "list").splitlines())
+    assert "" == git(project, "status", "--porcelain")

@@ -1,0 +1,62 @@
+"""What a model is that is named in one word."""
+
+from pathlib import Path
+
+import pytest
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.gate.targets import TargetKind, check_target, kind_of, shown
+
+ALL: tuple[TargetKind, ...] = ("ONNX file", "estimator", "function", "address")
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [
+        ("models/new.onnx", "ONNX file"),
+        ("new", "ONNX file"),
+        ("new.skops", "estimator"),
+        ("NEW.SKOPS", "estimator"),
+        ("new.joblib", "pickle"),
+        ("new.PKL", "pickle"),
+        ("new.pickle", "pickle"),
+        ("models.onnx:predict", "function"),
+        ("http://127.0.0.1:8000/predict", "address"),
+        ("https://a.example/v1/model.skops", "address"),
+        ("grpc://127.0.0.1:8001/model", "model server"),
+    ],
+)
+def test_the_name_tells_what_it_is(target: str, kind: TargetKind) -> None:
+    assert kind == kind_of(target)
+
+
+@pytest.mark.parametrize("name", ["old.joblib", "it's.pkl", "x.pickle"])
+def test_a_pickle_is_refused_with_the_way_to_convert_it(tmp_path: Path, name: str) -> None:
+    """Nobody looks into it: it need not even be one."""
+    (tmp_path / name).write_bytes(b"cos\nsystem\n(S'touch ran'\ntR.")
+
+    with pytest.raises(UsageProblem, match=r"never loaded here\. If you trust it, convert it .* skops\.io\.dump\("):
+        check_target(str(tmp_path / name), ALL)
+
+
+@pytest.mark.parametrize("target", ["none.onnx", "none.skops", ".", "a\0b"])
+def test_what_is_not_there_is_refused_with_the_forms_that_are_taken(target: str) -> None:
+    with pytest.raises(UsageProblem, match="is neither a file nor of the form module:function, nor an address such as"):
+        check_target(target, ALL)
+
+
+def test_another_kind_than_is_taken_is_named() -> None:
+    with pytest.raises(UsageProblem, match=r"is of the kind 'model server'\. Allowed: ONNX file, estimator, function"):
+        check_target("grpc://127.0.0.1:8001/model", ALL)
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("http://me:secret@a.example:8000/predict", "http://a.example:8000/predict"),
+        ("http://a/predict?key=secret", "http://a/predict?…"),
+        ("new\x1b[2J.onnx", "new\\x1b[2J.onnx"),
+    ],
+)
+def test_passwords_are_not_shown(target: str, told: str) -> None:
+    assert told == shown(target)

@@ -1,0 +1,31 @@
+"""`--hwperf-html`: written at the end, refused at the beginning."""
+
+import pytest
+
+from pytest_hwperf.reports.html import assets
+
+MEASURED = "def test_it(hwperf): hwperf(sum, [1])"
+QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off")
+
+
+def test_the_report_is_one_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("plotly", reason="HTML reports need pytest-hwperf[report]")
+    monkeypatch.setattr("pytest_hwperf.reports.html.page.plotly", lambda: assets.pack("placeholder"))
+    pytester.makepyfile(MEASURED)
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-html=out/report.html")
+
+    assert pytest.ExitCode.OK == result.ret
+    content = (pytester.path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "1 test measured, with nothing to judge them by" in content
+    result.stdout.fnmatch_lines(["hwperf: wrote *report.html"])
+
+
+def test_a_missing_extra_is_a_usage_error_at_the_start(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assets, "find_spec", lambda _: None)
+    pytester.makepyfile(MEASURED)
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-html=report.html")
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["*--hwperf-html: an HTML report needs jinja2 and plotly: pip install *[[]report[]]'"])

@@ -1,0 +1,70 @@
+"""A process that profiles the functions of one measurement, and what it says where it cannot."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_hwperf.host.worker_protocol import ENVIRONMENT, WorkerResult, WorkerTask, decode_result, encode
+
+MODEL = """
+def tokenize(text):
+    return [hash(word) for word in text.split()]
+
+def predict(text):
+    for _ in range(3):
+        tokenize(text)
+
+async def predict_later():
+    pass
+"""
+TESTS = """
+import pytest
+from model import predict, predict_later
+
+def test_called(hwperf): hwperf(predict, "word " * 5000)
+
+def test_awaited(hwperf): hwperf(predict_later)
+
+@pytest.mark.hwload(kind="offline", calls=4)
+def test_loaded(hwperf): hwperf(predict, "word")
+"""
+
+
+def profiled(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, test: str) -> WorkerResult:
+    """Return what a process replies that is to profile a test; it runs here."""
+    pytester.makepyfile(model=MODEL, test_it=TESTS)
+    reply = Path(pytester.path) / "reply.json"
+    task = WorkerTask(role="functions", node=f"test_it.py::{test}", reply_to=str(reply))
+    monkeypatch.setitem(os.environ, ENVIRONMENT, encode(task))
+    monkeypatch.syspath_prepend(pytester.path)
+    pytester.runpytest_inprocess("--hwperf-max-time=0.1", "-p", "no:cacheprovider")
+    return decode_result(reply.read_bytes())
+
+
+@pytest.mark.live
+def test_functions_are_sampled_and_counted(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyinstrument")
+
+    found = profiled(pytester, monkeypatch, "test_called").functions
+
+    assert found is not None
+    assert "predict (model.py);tokenize (model.py)" == max(found.stacks, key=lambda stack: found.stacks[stack])
+    assert (1, 3.0) == (found.functions["tokenize (model.py)"].line, found.functions["tokenize (model.py)"].calls)
+    assert [] == [stack for stack in found.stacks if not stack.startswith("predict (model.py)")]
+
+
+@pytest.mark.parametrize(
+    ("test", "why"),
+    [
+        ("test_awaited", "awaited calls wait in the event loop"),
+        ("test_loaded", "a latency under a load holds waiting too"),
+    ],
+)
+def test_what_cannot_be_sampled_is_said(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, test: str, why: str
+) -> None:
+    found = profiled(pytester, monkeypatch, test)
+
+    assert found.functions is None
+    assert found.reasons["functions"].startswith(why)

@@ -1,0 +1,165 @@
+"""What the page embeds: how verdicts were decided, what opens on demand, and what a large report leaves out."""
+
+import json
+from collections.abc import Iterator
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fakes import gates
+from fakes import records as fake
+
+from pytest_hwperf.core.records import StoredRun, replace
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.roofline import PeakRate, Work, roofline_of
+from pytest_hwperf.reports.groups import groups_of
+from pytest_hwperf.reports.html import content, scenarios
+from pytest_hwperf.reports.html.flames import tree_of
+from pytest_hwperf.reports.html.numbers import packed, quantiles, rounded
+
+if TYPE_CHECKING:
+    from pytest_hwperf.core.evidence import Gate
+
+SEED = 7
+
+
+def slower() -> Report:
+    """One test of three got 9 % slower, beyond doubt."""
+    report = gates.report(SEED)
+    evidence = gates.build([0.09, 0.0, 0.0], Random(SEED), spread=0.004)
+    gate: Gate = replace(report.gates[0], evidence=evidence)
+    return replace(report, judgements=tuple(_judged(evidence)), gates=(gate,))
+
+
+def _judged(evidence: Any) -> Iterator[Any]:
+    from pytest_hwperf.core.records import Judgement, Policy
+    from pytest_hwperf.core.sequence import decide
+    from pytest_hwperf.core.verdicts import judge
+
+    for hypothesis, comparison in decide(evidence).items():
+        run = fake.run(test=hypothesis.measurement.test)
+        yield Judgement(run=run, figures=(), verdicts=judge(run, (), [comparison], [], Policy()))
+
+
+def embedded(report: Report, history: content.History | None = None) -> tuple[Any, list[Any], content.Content]:
+    found = content.content_of(report, groups_of(report), history or {})
+    return json.loads(found.rows), [json.loads(one) for one in found.details], found
+
+
+def test_a_regression_says_how_it_was_decided() -> None:
+    """Counts of the confirming pairs, the chance, and what the answer promises: all from the records."""
+    rows, details, _ = embedded(slower())
+    row = rows["rows"][0]
+    (verdict,) = details[row["j"]]["verdicts"]
+    words = " ".join(verdict["words"])
+
+    assert "regressed" == row["g"]
+    assert "Asked: did latency p50 get worse by more than the margin of 2 %?" in words
+    pairs = sum(one[1] == "confirm" for one in verdict["pairs"])
+    assert (
+        f"In {pairs} of {pairs} the candidate's value was higher, in {pairs} of {pairs} by more than the margin"
+        in words
+    )
+    assert "The chance of such values if nothing had got worse by more than the margin of 2 %: 0." in words
+    assert "How often such an answer is wrong: at most 1 % false alarms per build" in words
+    assert words.endswith("Verdict: regressed. It fails the test.")
+
+
+def test_pairs_and_blocks_are_those_of_the_evidence() -> None:
+    report = slower()
+    rows, details, _ = embedded(report)
+    verdict = details[rows["rows"][0]["j"]]["verdicts"][0]
+    pairs = report.gates[0].evidence.pairs
+    first = pairs[0].observations[0]
+
+    assert [[pair.number, pair.stage] for pair in pairs] == [one[:2] for one in verdict["pairs"]]
+    block = verdict["blocks"][0]
+    assert list(first.baseline) == pytest.approx([value * block["f"] * 1e-3 for value in block["b"]], rel=1e-3)
+    assert "ms" == block["u"]
+    assert "" == block["t"]  # the turns that were drawn are of fewer blocks
+
+
+def test_what_is_undecided_or_unanswered_is_never_said_to_be_well() -> None:
+    rows, details, found = embedded(fake.report())
+    words = [" ".join(one["words"]) for detail in details for one in detail["verdicts"]]
+
+    assert {
+        "regressed": 1,
+        "failed": 1,
+        "undecided": 2,
+        "improved": 1,
+        "unanswered": 3,
+        "settled": 4,
+        "plain": 1,
+    } == found.counts
+    assert any("The smallest change for the worse that could have been caught: 14 %." in text for text in words)
+    assert any("It was not measured: no readable energy counter" in text for text in words)
+    assert any("Nothing could be compared: measured by estimate:cpu-time" in text for text in words)
+    assert ["regressed", "failed"] == [row["g"] for row in rows["rows"][:2]]
+
+
+def test_of_a_large_report_what_is_well_is_left_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content, "_MOST_DETAILS", 2)
+    monkeypatch.setattr(content, "_MOST_BLOCKS", 1)
+    rows, details, found = embedded(slower())
+
+    assert 1 == sum(len(one["verdicts"]) for one in details)
+    assert 3 == len(rows["rows"])
+    assert "0 verdicts of 1" in found.left_out[1]
+    assert "How it was decided is shown of 1 verdict of 3" in found.left_out[0]
+    assert not any("blocks" in verdict for one in details for verdict in one["verdicts"])
+
+
+def test_history_ends_with_this_run() -> None:
+    report = replace(fake.report(), judgements=(fake.sklearn_judgement(),))
+    run = report.judgements[0].run
+    stored = [StoredRun(run=replace(run, started_at="2026-03-01"), figures=report.judgements[0].figures)]
+    _, (detail,), _ = embedded(report, {(run.test, run.label): stored})
+    latency = detail["history"][0]
+
+    assert {"metric": "latency p50", "u": "ms"}.items() <= latency.items()
+    assert ["2026-03-01", run.started_at] == [point[0] for point in latency["points"]]
+    assert [6.31, 6.2, 6.45] == latency["points"][-1][2:]
+
+
+def test_scenarios_of_a_test_are_compared_by_what_all_have() -> None:
+    report = replace(fake.report(), judgements=(fake.sklearn_judgement(), fake.onnx_judgement()))
+    (found,) = scenarios.tradeoffs_of(report)
+
+    assert ["accuracy", "latency"] == [*found["axes"]]
+    assert {"onnx_fp32": True, "sklearn_fp32": False} == dict(zip(found["names"], found["front"], strict=True))
+    assert [] == scenarios.tradeoffs_of(replace(report, judgements=report.judgements[:1]))
+
+
+def test_work_stands_below_the_peaks_of_its_threads() -> None:
+    peak = PeakRate(threads=2, flops_per_s=1e11, bytes_per_s=1e10)
+    known = roofline_of(Work(flops=1e9, moved_bytes=1e6, nodes=1), 0.015, peak, 2)
+    unknown = roofline_of(Work(flops=1e9, moved_bytes=1e6, nodes=1), 0.015, None, 2)
+    judgement = fake.plain_judgement()
+    judgements = [replace(judgement, run=replace(judgement.run, roofline=one)) for one in (known, unknown, None)]
+    (found,) = scenarios.rooflines_of(replace(fake.report(), judgements=tuple(judgements)))
+
+    assert (1e11, 1e10, 2) == (found["flops"], found["bytes"], found["threads"])
+    assert [["tests/test_text.py::test_tokenise long text", 1000, rounded(1e9 / 0.015), "compute"]] == found["points"]
+
+
+def test_differences_are_named_once_with_their_tests() -> None:
+    report = fake.report()
+    elsewhere = replace(report, machine=fake.machine(cores=2))
+    (found,) = scenarios.differences_of(elsewhere)
+
+    assert {"name": "cores", "baseline": "2", "now": "4", "tests": 3} == found
+
+
+def test_stacks_of_both_sides_are_one_tree() -> None:
+    """A frame has what it takes itself and what it calls; callers come first, and what is too narrow is left out."""
+    tree = tree_of({"a": (1.0, 3.0), "a;b": (2.0,)}, {"a;b": (5.0,), "a;c\x1b": (1.0,), "a;d": (1e-6,)})
+
+    assert [[-1, "a", 4.0, 6.0], [0, "b", 2.0, 5.0], [0, r"c\x1b", 0.0, 1.0]] == tree
+    assert [] == tree_of({}, {})
+
+
+def test_numbers_are_rounded_to_what_a_chart_shows() -> None:
+    assert {"u": "ms", "f": 0.0002, "b": [5000, 10000], "c": []} == packed([[0.001, 0.002], []], "s")
+    assert [0, 33, 66, 99] == quantiles([*map(float, range(99, -1, -1))], 4)
+    assert (None, None, 3, 0.123457) == tuple(map(rounded, (None, float("inf"), 3.0, 0.1234567)))

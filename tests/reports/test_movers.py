@@ -1,0 +1,86 @@
+"""What the terminal says of an explanation beyond its first mover."""
+
+from random import Random
+
+import pytest
+from fakes import gates
+from fakes import records as fake
+from fakes.profiles import repeats
+
+from pytest_hwperf.core.evidence import Explanation, Gate, Measurement
+from pytest_hwperf.core.explanations import explain_functions
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.reports.movers import lines_of
+
+SLOWER = gates.hypothesis(0)
+BEFORE = {"predict>tokenize": 1, "predict>embed": 4, "predict>score": 5}
+
+
+def explanation(**after: float) -> Explanation:
+    comparison = decide(gates.build([0.3], Random(1)))[SLOWER]
+    change = replace(comparison.change, value=0.3, low=None, high=None) if comparison.change else None
+    comparison = replace(comparison, baseline=10e-3, change=change)
+    now = {**BEFORE, **{f"predict>{name}": ms for name, ms in after.items()}}
+    return explain_functions(SLOWER, comparison, repeats(BEFORE, {"tokenize": 1}), repeats(now, {"tokenize": 3}))
+
+
+def report_of(one: Explanation) -> Report:
+    gate = Gate(
+        against="HEAD",
+        revision="",
+        seed=1,
+        evidence=gates.build([0.3], Random(1)),
+        shared={},
+        seconds={},
+        explanations=(one,),
+    )
+    return replace(fake.empty_report(), gates=(gate,))
+
+
+def test_all_movers_are_listed_with_their_share_and_its_spread() -> None:
+    expected = """\
+what moved in tests/test_models.py::test_0: latency p50 10.0 ms → 13.0 ms
+  +2.20 ms  73%  (72% .. 75%)  tokenize model.py:7, called 1.00 → 3.00 ×
+  +800 µs   27%  (24% .. 29%)  embed model.py:7
+  calls took 100% longer under the profiler, those of many short functions most
+    of all
+  by fake, 1 ms interval, 3 profiles of each side in fresh processes
+"""
+
+    assert expected.splitlines() == lines_of(report_of(explanation(tokenize=3.2, embed=4.8)), 80)
+
+
+def test_a_small_cost_of_the_profiler_is_said_with_its_name() -> None:
+    small = replace(explanation(tokenize=3, embed=5), overhead=0.25, remarks=())
+
+    assert lines_of(report_of(small), 120)[-1].endswith("fresh processes; calls took 25% longer under it")
+
+
+def test_a_single_mover_stands_with_its_verdict_alone() -> None:
+    only = replace(explanation(tokenize=4), remarks=())
+
+    assert [] == lines_of(report_of(only), 80)
+    assert [] == lines_of(report_of(replace(only, movers=())), 80)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_hostile_names_keep_the_width_and_move_no_cursor(width: int) -> None:
+    one = explanation(tokenize=3, embed=5)
+    odd = tuple(replace(mover, name="\x1b[2J" + "x" * 300, where="\u202e" * 20) for mover in one.movers)
+    test = Measurement(test="t.py::" + "\x07" * 200, label="")
+    lines = lines_of(report_of(replace(one, movers=odd, measurement=test)), width)
+
+    assert all(line.isprintable() and len(line) <= width for line in lines)
+
+
+def test_movers_of_memory_are_bytes() -> None:
+    one = explanation(tokenize=3, embed=5)
+    movers = tuple(
+        replace(mover, kind="allocation", baseline=1e6, candidate=2e6, low=1e6, high=1e6) for mover in one.movers
+    )
+    memory = replace(one, kind="allocation", movers=movers, baseline=100e6, candidate=102e6, overhead=None, remarks=())
+
+    assert "100 MB → 102 MB" in lines_of(report_of(memory), 120)[0]
+    assert "+1.00 MB" in lines_of(report_of(memory), 120)[1]

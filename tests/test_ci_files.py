@@ -1,0 +1,279 @@
+"""The action for GitHub and the workflows of the example: what they may do, and their steps run.
+
+The service itself is not there: its expressions are given by the test, and what the steps call are stand-ins
+(`fakes.workflow_steps`).
+"""
+
+import json
+import re
+import shutil
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.repositories import commit, git, repository_with
+from fakes.workflow_steps import Runner, load
+
+ACTION = load("action.yml")
+PERFORMANCE = load("example_project/.github/workflows/performance.yml")
+COMMENT = load("example_project/.github/workflows/comment.yml")
+WORKFLOWS = {"performance": PERFORMANCE, "comment": COMMENT}
+FILES = ("action.yml", *(f"example_project/.github/workflows/{name}.yml" for name in WORKFLOWS))
+BAD = "<!-- pytest-hwperf -->\n<!-- state: bad -->\n\n### it regressed\n"
+GOOD = BAD.replace("bad", "good")
+FILES_ASKED = {"json": "/report.json", "markdown": "/summary.md", "artifacts": ""}
+BOT, PERSON = {"type": "Bot"}, {"type": "User"}
+MINE = {"id": 5, "user": BOT, "body": BAD}
+OTHERS = [{"id": 1, "user": PERSON, "body": BAD}, {"id": 2, "user": BOT, "body": f"I quote:\n{BAD}"}]
+
+
+def steps_of(file: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if "runs" in file:
+        found: list[dict[str, Any]] = file["runs"]["steps"]
+        return found
+    return [step for job in file["jobs"].values() for step in job["steps"]]
+
+
+def step(file: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return next(one for one in steps_of(file) if one.get("name") == name)
+
+
+def texts(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for one in value.values():
+            yield from texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from texts(one)
+    else:
+        yield str(value)
+
+
+def expressions(value: object) -> set[str]:
+    """Return the names in all expressions below a value, and in the conditions of its steps."""
+    found = [one for text in texts(value) for one in re.findall(r"\$\{\{(.*?)\}\}", text)]
+    return {name for one in found for name in re.findall(r"[a-z_]+\.[\w.-]+", one)}
+
+
+@pytest.mark.parametrize("file", [ACTION, PERFORMANCE, COMMENT], ids=FILES)
+def test_no_expression_is_part_of_a_command(file: Mapping[str, Any]) -> None:
+    assert [] == [one["run"] for one in steps_of(file) if "${{" in one.get("run", "")]
+
+
+@pytest.mark.parametrize("file", [ACTION, PERFORMANCE, COMMENT], ids=FILES)
+def test_what_others_have_written_is_named_with_its_version(file: Mapping[str, Any]) -> None:
+    used = [one["uses"] for one in steps_of(file) if "uses" in one]
+
+    assert [] == [one for one in used if not re.fullmatch(r"[\w-]+/[\w-]+@(v\d+(\.\d+)*|[0-9a-f]{40})", one)]
+
+
+def test_every_input_of_the_action_is_used_and_declared() -> None:
+    conditions = " ".join(one.get("if", "") for one in steps_of(ACTION))
+    used = expressions(ACTION["runs"]) | set(re.findall(r"inputs\.[\w-]+", conditions))
+
+    assert {f"inputs.{name}" for name in ACTION["inputs"]} == {one for one in used if one.startswith("inputs.")}
+    assert {*ACTION["inputs"]} >= {"against", "tests", "pytest-args", "python", "alpha", "extras", "artifacts"}
+
+
+@pytest.mark.parametrize("file", [ACTION, COMMENT], ids=[FILES[0], FILES[2]])
+def test_outputs_are_those_of_a_step_before(file: Mapping[str, Any]) -> None:
+    known: set[str] = set()
+    for one in steps_of(file):
+        condition = set(re.findall(r"steps\.[\w.-]+", one.get("if", "")))
+        assert {name for name in expressions(one) | condition if name.startswith("steps.")} <= known
+        written = re.findall(r'echo "(\w+)=', one.get("run", ""))
+        known |= {f"steps.{one['id']}.outputs.{name}" for name in written if "id" in one}
+    assert {name for name in expressions(file.get("outputs", {})) if name.startswith("steps.")} <= known
+
+
+def test_every_step_of_the_action_names_its_shell() -> None:
+    """GitHub refuses a composite action otherwise, and descriptions with an expression that it does not know."""
+    allowed = {"name", "id", "if", "shell", "env", "run", "uses", "with"}
+
+    assert [] == [one for one in steps_of(ACTION) if "run" in one and one["shell"] != "bash"]
+    assert [] == [one for one in steps_of(ACTION) if not set(one) <= allowed or ("run" in one) == ("uses" in one)]
+    assert {"name", "description", "inputs", "outputs", "runs", "branding"} == set(ACTION)
+    assert [] == [one for one in ACTION["inputs"].values() if set(one) != {"description", "default"}]
+
+
+def test_the_job_that_runs_foreign_code_may_write_nothing_and_the_other_one_runs_none() -> None:
+    assert {"contents": "read"} == PERFORMANCE["permissions"]
+    assert {} == COMMENT["permissions"]
+    [job] = COMMENT["jobs"].values()
+    assert {"actions": "read", "pull-requests": "write"} == job["permissions"]
+    assert [] == [one for one in steps_of(COMMENT) if "checkout" in one.get("uses", "")]
+    assert [] == [text for file in WORKFLOWS.values() for text in texts(file) if "secrets" in text]
+    assert PERFORMANCE["name"] in COMMENT["on"]["workflow_run"]["workflows"]
+    assert "event == 'pull_request'" in job["if"]
+
+
+def test_the_token_is_given_to_the_comment_alone() -> None:
+    for file in (ACTION, COMMENT):
+        holders = [one["name"] for one in steps_of(file) if "GH_TOKEN" in one.get("env", {})]
+        assert [] == [name for name in holders if "pip" in step(file, name)["run"] or "pytest" in name]
+    assert ["Comment"] == [one["name"] for one in steps_of(ACTION) if "inputs.token" in expressions(one)]
+
+
+def test_both_ways_comment_alike() -> None:
+    _, script = step(COMMENT, "Comment")["run"].split("\n", 1)
+
+    assert step(ACTION, "Comment")["run"] == script
+
+
+@pytest.fixture
+def pull_request(tmp_path: Path) -> Path:
+    """A clone of one commit, as actions/checkout makes it: main has gone on since the branch left it."""
+    origin = repository_with(tmp_path / "origin", a__py="1")
+    git(origin, "checkout", "-b", "feature")
+    commit(origin, a__py="2")
+    git(origin, "checkout", "main")
+    commit(origin, b__py="3")
+    git(tmp_path, "clone", "--depth=1", "--branch=feature", "--single-branch", f"file://{origin}", "clone")
+    return tmp_path / "clone"
+
+
+CONTEXT = {
+    **{f"inputs.{name}": "" for name in ACTION["inputs"]},
+    "inputs.tests": "tests/a.py 'tests/b c.py'",
+    "inputs.pytest-args": "-k 'a or b'",
+    "inputs.alpha": "5%",
+    "inputs.extras": "torch",
+    "inputs.token": "t0ken",
+    "github.action_path": "/action",
+    "github.token": "t0ken",
+    "github.event.pull_request.number": "12",
+}
+
+
+def runner(folder: Path, tmp_path: Path, summary: str = BAD, **variables: str) -> Runner:
+    if not all(map(shutil.which, ("bash", "jq", "unzip"))):
+        pytest.skip("the stand-ins need bash, jq and unzip")
+    made = Runner(folder, tmp_path / "stubs", CONTEXT, **variables)
+    (made.stubs / "summary.md").write_text(summary, encoding="utf-8")
+    (made.stubs / "report.json").write_text("{}", encoding="utf-8")
+    return made
+
+
+def answer(made: Runner, path: str, value: object) -> None:
+    (made.stubs / path.replace("/", "_")).write_text(json.dumps(value), encoding="utf-8")
+
+
+@pytest.mark.live
+def test_the_action_compares_shows_comments_and_fails(pull_request: Path, tmp_path: Path) -> None:
+    made = runner(pull_request, tmp_path, GITHUB_BASE_REF="main", STUB_CODE="1")
+    answer(made, "repos/o/r/issues/12/comments", OTHERS)
+    names = ("Install pytest-hwperf", "Fetch where the pull request has left its target branch", "Compare", "Show")
+    done = {name: made.run(step(ACTION, name)) for name in (*names, "Comment", "Verdict")}
+
+    assert {"Verdict": 1} == {name: one.returncode for name, one in done.items() if one.returncode}
+    report = made.stubs / "pytest-hwperf"
+    files = [f"--hwperf-{option}={report}{name}" for option, name in FILES_ASKED.items()]
+    given = ["tests/a.py", "tests/b c.py", "-k", "a or b", "--hwperf-alpha=5%"]
+    assert made.lines("calls")[:3] == [
+        "python\t-m\tpip\tinstall\t/action[torch]",
+        "python\t-c\timport secrets; print(secrets.token_hex(16))",
+        "\t".join(["python", "-m", "pytest", "--hwperf-only", "--hwperf-against=origin/main...", *files, *given]),
+    ]  # fmt: skip
+    assert git(pull_request, "merge-base", "origin/main", "HEAD") == git(pull_request, "rev-parse", "HEAD^")
+    printed = ["::stop-commands::drawn-word", "::error::printed by a test", "::drawn-word::"]
+    assert printed == done["Compare"].stdout.splitlines()
+    assert BAD == (made.stubs / "GITHUB_STEP_SUMMARY").read_text(encoding="utf-8")
+    assert "::error title=Performance::annotated\n" == done["Show"].stdout
+    assert ["POST repos/o/r/issues/12/comments"] == made.lines("sent")
+    assert BAD == (made.stubs / "body").read_text(encoding="utf-8")
+
+
+@pytest.mark.live
+def test_the_history_that_cannot_be_fetched_is_asked_for(pull_request: Path, tmp_path: Path) -> None:
+    made = runner(pull_request, tmp_path)
+    fetch = step(ACTION, "Fetch where the pull request has left its target branch")
+    git(pull_request, "remote", "set-url", "origin", "file:///nowhere")
+    refused, unknown = made.run(fetch, GITHUB_BASE_REF="main"), made.run(fetch)
+
+    assert (4, 4) == (refused.returncode, unknown.returncode)
+    assert "check out with fetch-depth: 0" in refused.stdout
+    assert "this run is of no pull request: give 'against'" in unknown.stdout
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("comments", "summary", "variables", "sent", "said"),
+    [
+        ([*OTHERS, MINE], GOOD, {}, ["PATCH repos/o/r/issues/comments/5"], ""),
+        (OTHERS, GOOD, {}, [], ""),
+        (None, BAD, {}, [], "the token may not read them"),
+        ([], BAD, {"STUB_WRITTEN": "1"}, ["POST repos/o/r/issues/12/comments"], "pull-requests: write"),
+    ],
+    ids=["updated", "silent", "no token", "not allowed"],
+)
+def test_one_comment_is_kept(
+    tmp_path: Path, comments: object, summary: str, variables: dict[str, str], sent: list[str], said: str
+) -> None:
+    made = runner(tmp_path, tmp_path, summary)
+    if comments is not None:
+        answer(made, "repos/o/r/issues/12/comments", comments)
+    state, file = summary.split()[5], str(made.stubs / "summary.md")
+    environment = {"GH_TOKEN": "t", "NUMBER": "12", "STATE": state, "SUMMARY": file}
+    done = made.shell(step(ACTION, "Comment")["run"], **environment, **variables)
+
+    assert (0, sent) == (done.returncode, made.lines("sent"))
+    assert (said in done.stdout) if said else not done.stdout
+
+
+@pytest.mark.live
+def test_without_a_report_the_code_of_pytest_stays(tmp_path: Path) -> None:
+    made = runner(tmp_path, tmp_path, STUB_CODE="4")
+    for name in ("summary.md", "report.json"):
+        (made.stubs / name).unlink()
+    made.run({**step(ACTION, "Compare"), "env": {}}, AGAINST="x", TESTS="", ARGUMENTS="", ALPHA="")
+    shown, verdict = made.run(step(ACTION, "Show")), made.run(step(ACTION, "Verdict"))
+
+    assert "--hwperf-artifacts=" in made.lines("calls")[1].split("\t")[-1]  # nothing empty behind it
+    assert "nothing was reported" in shown.stdout
+    assert 4 == verdict.returncode
+
+
+EVENT = {"RUN": "99", "HEAD_SHA": "a" * 40, "HEAD_OWNER": "fork", "HEAD_BRANCH": "it'$(touch x)"}
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("heads", "number"), [(["a" * 40, "b" * 40], "1"), (["b" * 40], None), (["a" * 40, "a" * 40], None), ([], None)]
+)
+def test_the_pull_request_is_that_of_the_commit(tmp_path: Path, heads: list[str], number: str | None) -> None:
+    made = runner(tmp_path, tmp_path)
+    answer(made, "repos/o/r/pulls", [{"number": n, "head": {"sha": sha}} for n, sha in enumerate(heads, 1)])
+    done = made.run({**step(COMMENT, "Find the pull request of this commit"), "env": {}}, **EVENT)
+
+    assert 0 == done.returncode
+    assert made._context.get("steps.pull.outputs.number") == number
+    assert "\t--raw-field\thead=fork:it'$(touch x)\t" in made.lines("calls")[0]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("content", "most", "said"),
+    [
+        ({"report.json": b"{}", "../../escape": b"x"}, "5000", ""),
+        ({"report.json": b"0" * 100_000}, "5000", "above 5000 bytes"),
+        ({"report.json": b"{}"}, "10", "has no artifact 'performance', or one above 10 bytes"),
+        ({"summary.md": b"@everyone"}, "5000", "no report.json in the artifact"),
+    ],
+    ids=["taken", "unpacks too large", "too large", "other"],
+)
+def test_the_artifact_is_data(tmp_path: Path, content: dict[str, bytes], most: str, said: str) -> None:
+    made = runner(tmp_path, tmp_path)
+    with zipfile.ZipFile(made.stubs / "repos_o_r_actions_artifacts_3_zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in content.items():
+            archive.writestr(name, text)
+    size = (made.stubs / "repos_o_r_actions_artifacts_3_zip").stat().st_size
+    found = [{"name": "performance", "id": 3, "size_in_bytes": size, "expired": False}]
+    answer(made, "repos/o/r/actions/runs/99/artifacts", {"artifacts": found})
+    done = made.run({**step(COMMENT, "Take the report as data"), "env": {}}, **EVENT, MOST=most)
+
+    assert 0 == done.returncode
+    assert (said in done.stdout) if said else not done.stdout
+    assert (b"{}" == (made.stubs / "report.json").read_bytes()) if not said else True
+    assert [] == [*tmp_path.glob("**/escape")]
