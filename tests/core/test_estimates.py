@@ -21,6 +21,7 @@ from pytest_hwperf.core.estimates import (
     enough,
     estimate,
     figures,
+    mean_of_rounds,
     needed_for_bound,
 )
 from pytest_hwperf.core.metrics import METRICS, STATISTICS, Better
@@ -386,3 +387,13 @@ def test_one_process_says_little_about_the_next(statistic: str, percent: list[in
         held.append(round(100 * sum(inside) / len(inside)))
 
     assert percent == held
+
+
+def test_the_mean_of_rounds_of_which_only_statistics_are_known() -> None:
+    """t(9, 0.95) = 1.8331: 2 ± 1.8331 × 0.1 / sqrt(10) = ± 0.057968."""
+    found, single = mean_of_rounds(2.0, 0.1, 10), mean_of_rounds(2.0, 0.0, 1)
+
+    assert pytest.approx(1.942032) == found.low
+    assert pytest.approx(2.057968) == found.high
+    assert (2.0, 10) == (found.value, found.n)
+    assert (2.0, None, None, 1) == (single.value, single.low, single.high, single.n)
