@@ -12,6 +12,7 @@ import pytest
 from pytest_hwperf.core.foreign_text import visible, visible_lines
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT
 from pytest_hwperf.plugin.collector import Collector
+from pytest_hwperf.plugin.failure import note_failure
 from pytest_hwperf.plugin.options import read_settings
 from pytest_hwperf.plugin.session import (
     InProcess,
@@ -260,9 +261,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if session_of(item.config).mode.judges and is_measured(item):
         from pytest_hwperf.plugin.judging import judge_test
 
-        failure = judge_test(item)
-        if failure:
-            pytest.fail(failure, pytrace=False)
+        test = test_of(item)
+        test.failure = judge_test(item)
+        if test.failure:
+            pytest.fail(test.failure, pytrace=False)
     return result
 
 
@@ -289,6 +291,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Put the result of a test on its report as plain data, which xdist sends from worker to controller."""
     report = yield
     test = test_of(item)
+    if report.when == "call" and test.failure:
+        note_failure(report, test.failure)
     if report.when == "call" and test.result:
         report.hwperf = test.result  # type: ignore[attr-defined] # pytest lets plugins add to a report
     elif report.skipped and (test.skips or test.skipped_point):

@@ -206,6 +206,7 @@ class TestState:
     compared: list[tuple["Run", tuple["Comparison", ...], "Gate"]] = field(default_factory=list)  # by hwperf.compare
     skips: list["Skip"] = field(default_factory=list)  # scenarios without a form for this model
     result: str = ""  # its part of the report, as JSON; "" before it is judged
+    failure: str = ""  # what its verdicts say where they fail it
     measurements: int = 0  # that a process of a pair has made
     there: "Callable[[Callable[[], object]], object] | None" = None  # calls in the test's thread while another measures
     is_replaced: bool = False  # whether its body is one that measures itself

@@ -1,4 +1,4 @@
-"""The table of a report: which columns, which rows, and their order; a narrow terminal leaves out some.
+"""The table of a report: which columns, which rows, and their order.
 
 Surfaces draw the `Table`; they add no number, and leave none out that other cells do not imply.
 """
@@ -45,21 +45,20 @@ _TONES: Mapping[str, Tone] = {
 
 
 class Column(Record, frozen=True, kw_only=True):
-    """A column, and how a narrow surface says its cell outside the grid."""
+    """A column."""
 
     name: str
-    rank: int  # the largest leave the grid first; 0 never leaves
-    phrase: str = "{}"  # with {} for the cell
+    phrase: str = ""  # how its cell, {}, is said in the line below a row; "": it stands in the row
 
 
 COLUMNS = (
-    Column(name="metric", rank=0),
-    Column(name="value", rank=1),
-    Column(name="n", rank=4, phrase="n={}"),
-    Column(name="budget", rank=3, phrase="budget {}"),
-    Column(name="baseline", rank=5, phrase="baseline {}"),
-    Column(name="change", rank=2, phrase="change {}"),
-    Column(name="outcome", rank=0),
+    Column(name="metric"),
+    Column(name="value"),
+    Column(name="n"),
+    Column(name="budget", phrase="budget {}"),
+    Column(name="baseline", phrase="baseline {}"),
+    Column(name="change", phrase="change {}"),
+    Column(name="outcome"),
 )
 
 

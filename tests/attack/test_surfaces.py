@@ -140,7 +140,7 @@ def explained(report: Report) -> Iterator[str]:
 
     for judgement in report.judgements:
         failing = replace(judgement, verdicts=tuple(replace(one, fails=True) for one in judgement.verdicts))
-        text = judging._failure([failing])
+        text = judging._failures([failing])
         assert len(failing.verdicts) == len(text.splitlines())  # no verdict can be forged
         yield text
 
