@@ -27,6 +27,7 @@ from pytest_hwperf.plugin.session import (
     test_of,
 )
 from pytest_hwperf.plugin.timeouts import timer_cancelled, timer_set
+from pytest_hwperf.reports.wrapping import wrapped
 
 
 def start(config: pytest.Config) -> None:
@@ -113,7 +114,7 @@ def pytest_make_collect_report(
     problems = known[before:]
     if problems:
         report.outcome = "failed"
-        report.longrepr = "\n".join(map(visible, problems))
+        report.longrepr = _told(collector.config, problems)
         report.result = []
         report.hwperf_usage = True  # type: ignore[attr-defined] # crosses to the controller, which exits with 4
     return report
@@ -128,7 +129,7 @@ def check_items(config: pytest.Config, items: list[pytest.Item]) -> None:
     _read_markers(items)
     problems = session_of(config).problems
     if problems and not hasattr(config, "workerinput"):
-        raise pytest.UsageError("\n".join(map(visible, problems)))
+        raise pytest.UsageError(_told(config, problems))
     settings = session_of(config).settings
     if settings.needs_preflight and any(map(_is_metered, items)) and not _is_distributed(config):
         _check_energy(config)
@@ -136,6 +137,12 @@ def check_items(config: pytest.Config, items: list[pytest.Item]) -> None:
         chosen = [item for item in items if is_measured(item) == settings.only]
         config.hook.pytest_deselected(items=[item for item in items if is_measured(item) != settings.only])
         items[:] = chosen
+
+
+def _told(config: pytest.Config, problems: Iterable[str]) -> str:
+    """Write each problem of a marker, wrapped to the terminal: what was given, then what is allowed."""
+    width = config.get_terminal_writer().fullwidth - len("ERROR: ")  # which pytest puts before the first
+    return "\n".join(line for problem in problems for line in wrapped(visible(problem), width))
 
 
 def _is_distributed(config: pytest.Config) -> bool:
