@@ -3,6 +3,7 @@
 Every figure, with its interval, n and source, is in the table (`table.py`), which is shown when more is asked for.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
@@ -153,8 +154,9 @@ def _tightest(judgement: Judgement, figures: Mapping[Key, Figure]) -> tuple[str,
     found: tuple[float, Budget] | None = None
     for verdict in judgement.verdicts:
         subject = verdict.subject
-        if isinstance(subject, Budget) and subject.limit and (figure := figures.get(subject.key)):
-            apart = (subject.limit - figure.estimate.value) / abs(subject.limit)
+        if isinstance(subject, Budget) and (figure := figures.get(subject.key)):
+            apart = subject.limit - figure.estimate.value
+            apart = apart / abs(subject.limit) if subject.limit else math.copysign(math.inf, apart) if apart else 0.0
             left = apart if metric_of(judgement.run, subject.metric).better == "lower" else -apart
             found = (left, subject) if found is None or left < found[0] else found
     if found is None:
@@ -166,6 +168,8 @@ def _tightest(judgement: Judgement, figures: Mapping[Key, Figure]) -> tuple[str,
 
 
 def _share(left: float) -> str:
+    if math.isinf(left):
+        return "over" if left < 0 else "all"
     return f"{100 * left:.0f} %" if left > -10 else f"×{show_number(1 - left, 2)} over"  # noqa: PLR2004 - 11 times it
 
 

@@ -20,7 +20,7 @@ from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import loader_of, subject_of_callable
 from pytest_hwperf.plugin.loads import batch_size_under, block_under
 
-QUICK = ("--hwperf-max-time=0.02", "--hwperf-energy=off", "--hwperf-json=report.json")
+QUICK = ("-v", "--hwperf-max-time=0.02", "--hwperf-energy=off", "--hwperf-json=report.json")
 SERVER = "hwload(kind='server', qps=2000, seconds=0.05)"
 
 

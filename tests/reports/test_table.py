@@ -427,9 +427,8 @@ def test_doubts_of_several_comparisons_are_one_footnote_each() -> None:
 
     report = report_of(doubtful("t.py::a", 0.66, 0.042), doubtful("t.py::b", 0.75, 0.045))
 
-    assert ("66 .. 75 % of turns were interrupted by other work", "smallest detectable change 4.2 .. 4.5 %") == rows(
-        report
-    ).footnotes[1:]
+    said = ("66 .. 75 % of turns were interrupted by other work", "smallest detectable change 4.2 .. 4.5 %")
+    assert said == rows(report).footnotes[1:]
     assert 5 == len(rows(report, detail="verbose").footnotes)
 
 
