@@ -111,7 +111,7 @@ def test_heat_is_warned_of_when_its_counters_rise() -> None:
     context, warnings = held_back({"heat": 7}, {"heat": 9})
 
     assert "2" == context["heat_throttles"]
-    assert ("the processor was slowed down for heat or power: its counters rose by 2",) == warnings
+    assert ("thermal throttling: its counters rose by 2",) == warnings
     assert () == held_back({"heat": 7}, {"heat": 7})[1]
 
 
