@@ -152,7 +152,9 @@ def _file(
     return RolloutFile(
         record=record,
         comparisons=measured.comparisons,
-        plan=plan_of(measured.old, measured.new, budgets, margins[P95].size, settings.alpha) if go else None,
+        plan=plan_of(measured.old, measured.new, budgets, margins[P95].size, settings.alpha, settings.batch_size)
+        if go
+        else None,
         gate=measured.gate,
     )
 
