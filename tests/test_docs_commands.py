@@ -10,7 +10,7 @@ import pytest
 import scipy.special  # noqa: F401 - the same
 from fakes.shells import type_in
 
-from pytest_hwperf.cli import _parser
+from pytest_hwperf.cli import parse
 from pytest_hwperf.plugin.options import read_settings
 
 ROOT = Path(__file__).parents[1]
@@ -64,9 +64,7 @@ def test_pytest_reads_its_commands(command: str, pytester: pytest.Pytester, monk
 
 @pytest.mark.parametrize("command", [one for one in ALL if one.startswith("hwperf ")])
 def test_the_command_hwperf_reads_its_commands(command: str) -> None:
-    own = command.partition(" -- ")[0]  # what follows is handed on to pytest
-
-    _parser().parse_args(shlex.split(own)[1:])
+    parse(shlex.split(command)[1:])
 
 
 def test_every_other_command_is_one_of_another_program() -> None:

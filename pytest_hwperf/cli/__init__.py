@@ -26,8 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tolerate_any_encoding()
     try:
         given = sys.argv[1:] if arguments is None else [*arguments]
-        own, handed_on = _split(given)
-        options = _parser().parse_args(own, argparse.Namespace(given=given, handed_on=handed_on))
+        options = parse(given)
         return int(options.run(options))
     except OutputClosed:
         return UNREAD
@@ -43,6 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         clear_progress()
         complain(f"{traceback.format_exc()}this is a mistake of pytest-hwperf and no answer: please report these lines")
         return INTERNAL
+
+
+def parse(given: list[str]) -> argparse.Namespace:
+    """Read a command line; one that is no command ends the program."""
+    own, handed_on = _split(given)
+    return _parser().parse_args(own, argparse.Namespace(given=given, handed_on=handed_on))
 
 
 def _split(given: list[str]) -> tuple[list[str], list[str]]:

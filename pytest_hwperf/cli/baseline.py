@@ -32,7 +32,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     for name, run, what in (
         ("show", show_runs, "show the figures of the newest stored run of a test on each machine"),
         ("remove", remove_runs, "remove the stored and the held runs of tests"),
-        ("accept", accept_runs, "make runs that failed the new baseline of their tests"),
+        ("accept", accept_runs, "accept failed runs as the new baseline"),
     ):
         action = _action(actions, name, run, what)
         action.add_argument("test", help=_TEST)

@@ -14,7 +14,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     """Add the command and its options."""
     parser = commands.add_parser(
         "recompute",
-        help="judge a written report once more from the values in it",
+        help="recompute the verdicts of a report",
         description="Compute every figure, comparison and verdict of a report again from the values in it, and say "
         "what does not agree. Exit code 0: all agree; 1: something was changed.",
     )

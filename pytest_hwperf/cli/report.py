@@ -1,8 +1,9 @@
 """`hwperf report`: a written report shown again in other forms, or what another program has measured."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 from pytest_hwperf.cli.arguments import add_shared, check_files, write_file
@@ -10,7 +11,7 @@ from pytest_hwperf.cli.load_report import show_table
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.report_file import read_report
 from pytest_hwperf.core.early_stopping import CONFIDENCE
-from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS
 from pytest_hwperf.core.ranks import quantile
 from pytest_hwperf.core.records import Estimate, Figure, Judgement, Run
@@ -24,6 +25,8 @@ from pytest_hwperf.reports.table import Detail
 
 OK, INVALID = 0, 1
 _SOURCE = "mlperf_loadgen"
+_ORIGINS = ("loadgen", "pytest-benchmark", "bencher", "github-action-benchmark", "otava", "onnxruntime")
+_HOW = f"loadgen:DIR, the folder of mlperf_log_summary.txt, or FORMAT:FILE with {', '.join(_ORIGINS[1:])}"
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -35,24 +38,29 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "Exit code 0: it was shown; 1: the other program calls its result invalid; 4: usage.",
     )
     report.add_argument("file", nargs="?", metavar="REPORT.json", help="written by pytest --hwperf-json=REPORT.json")
-    report.add_argument("--from", dest="origin", metavar="loadgen:DIR", help="folder of MLPerf LoadGen's logs")
+    report.add_argument(
+        "--from", dest="origin", metavar="FORMAT:FILE", help=f"what another program has written: {_HOW}"
+    )
     report.add_argument(
         "--annotations", action="store_true", help="print annotations for GitHub's runner instead of the table"
     )
     report.add_argument("--html", metavar="FILE", help="write one HTML file with charts; needs the extra report")
     report.add_argument("--markdown", metavar="FILE", help="write a summary for pull requests as Markdown")
     add_shared(report, "--json")
+    report.add_argument("--indent", action="store_true", help="indent what --json writes")
     report.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Show a report, and return the exit code."""
     if bool(options.file) == bool(options.origin):
-        raise UsageProblem("give either REPORT.json, a file of pytest --hwperf-json, or --from=loadgen:DIR")
+        raise UsageProblem("give either REPORT.json, a file of pytest --hwperf-json, or --from=FORMAT:FILE")
+    if options.indent and not options.json:
+        raise UsageProblem("--indent says how --json writes: add --json=FILE")
     check_files(html=options.html, json=options.json, markdown=options.markdown)
     if options.html:
         check_installed()
-    return _show_file(options) if options.file else _show_loadgen(options)
+    return _show_file(options) if options.file else _show_foreign(options)
 
 
 def _show_file(options: argparse.Namespace) -> int:
@@ -60,10 +68,36 @@ def _show_file(options: argparse.Namespace) -> int:
     return OK
 
 
-def _show_loadgen(options: argparse.Namespace) -> int:
-    program, colon, folder = options.origin.partition(":")
-    if not (colon and folder) or program != "loadgen":
-        raise UsageProblem(f"--from={options.origin}: write loadgen:DIR, the folder of mlperf_log_summary.txt")
+def _show_foreign(options: argparse.Namespace) -> int:
+    """Show what another program has measured."""
+    program, colon, path = options.origin.partition(":")
+    if not (colon and path) or program not in _ORIGINS:
+        raise UsageProblem(f"--from={options.origin}: write {_HOW}")
+    if program == "loadgen":
+        return _show_loadgen(options, path)
+    _show(_foreign_report(program, path), options, "verbose")
+    return OK
+
+
+def _foreign_report(program: str, path: str) -> Report:
+    from pytest_hwperf.cli.origins import bencher, github_action_benchmark, onnxruntime, otava, pytest_benchmark
+    from pytest_hwperf.cli.origins.foreign import read_text
+
+    readers: Mapping[str, Callable[[bytes], Report]] = {
+        "pytest-benchmark": pytest_benchmark.read,
+        "bencher": bencher.read,
+        "github-action-benchmark": github_action_benchmark.read,
+        "otava": otava.read,
+        "onnxruntime": partial(onnxruntime.read, name=Path(path).name),
+    }
+    text = read_text(path, program)
+    try:
+        return readers[program](text)
+    except HwperfError as error:
+        raise UsageProblem(f"{path}: {error}") from error
+
+
+def _show_loadgen(options: argparse.Namespace, folder: str) -> int:
     result, queries = read_folder(Path(folder))
     _show(_report(result, queries, folder), options, "verbose")
     if not options.annotations:
@@ -79,7 +113,8 @@ def _show(report: Report, options: argparse.Namespace, detail: Detail) -> None:
     else:
         show_table(report, detail)
     if options.json:
-        write_file(options.json, json_file.render(report))
+        content = json_file.render(report)
+        write_file(options.json, json_file.indented(content) if options.indent else content)
     if options.html:
         write_file(options.html, page.render(report))
     if options.markdown:

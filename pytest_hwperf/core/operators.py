@@ -59,6 +59,7 @@ class OperatorProfile(Record, frozen=True, kw_only=True):
     coverage: Share  # of the call, by all operators; the rest is the runtime's own work
     operators: tuple[Operator, ...] = ()  # the slowest first; none where they are withheld
     withheld: Statement | None = None  # why no shares are given
+    under_profiler: bool = False  # whether `latency_s` is of calls under the profiler: of others nothing is known
 
     @property
     def framework_s(self) -> float:
@@ -85,6 +86,25 @@ def profile_of(profiled: ProfiledCalls, latency_s: float) -> OperatorProfile:
         operators=() if withheld else _scaled(profiled, latency_s),
         withheld=withheld,
     )
+
+
+def under_profiler(profiled: ProfiledCalls) -> OperatorProfile:
+    """Return the shares of calls under the profiler, where nothing is known of calls without one."""
+    total = sum(one.seconds for one in profiled.operators)
+    whole = max(profiled.call_s, total)
+    return OperatorProfile(
+        source=profiled.source,
+        calls=profiled.calls,
+        latency_s=whole,
+        coverage=total / whole if whole else 0.0,
+        operators=_scaled(profiled, whole),
+        under_profiler=True,
+    )
+
+
+def profiler_costs(profiled: ProfiledCalls) -> bool:
+    """Whether the profiler's own cost is a large part of what it shows: operators of less than 20 µs on average."""
+    return profiled.call_s < _LONG_OPERATOR_S * sum(one.calls for one in profiled.operators)
 
 
 def _why_withheld(profiled: ProfiledCalls, latency_s: float, coverage: float) -> Statement | None:

@@ -15,6 +15,7 @@ from pytest_hwperf.core.records import Values
 from pytest_hwperf.core.structs import Record
 
 R = TypeVar("R", bound=Record)
+T = TypeVar("T")
 _UNUSABLE = (ValueError, TypeError, OverflowError, RecursionError)
 
 
@@ -57,6 +58,22 @@ def from_json(cls: type[R], text: bytes | str) -> R:
     except _UNUSABLE:  # JSON of the standard library may have escapes of lone surrogates
         return _converted(cls, _parsed(cls, text))
     return record
+
+
+def from_foreign(form: type[T], text: bytes) -> T:
+    """Build what JSON of another program holds; fields that are not asked for are skipped.
+
+    Args:
+        form: of `ForeignRecord`, lists and dicts.
+        text: the whole file.
+
+    Raises:
+        SerialisationError: not JSON, a field that is missing, or one of a wrong type or out of range.
+    """
+    try:
+        return msgspec.json.decode(text, type=form)
+    except _UNUSABLE as error:
+        raise SerialisationError(str(error)) from None
 
 
 def from_file(cls: type[R], text: bytes, *, other: str, older: str) -> R:

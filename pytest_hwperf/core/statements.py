@@ -6,14 +6,14 @@ templates or format specifications themselves.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
 from pytest_hwperf.core.errors import ScenarioUnavailable
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.structs import Number, Record
-from pytest_hwperf.core.units import counted, show, show_change, show_number
+from pytest_hwperf.core.units import counted, show, show_change, show_number, show_size
 
 # Why a metric was not measured; "said": in the words of a meter, a runtime or whatever else was asked.
 Unmeasured = Literal[
@@ -69,6 +69,7 @@ Lacking = Literal["few pairs", "many pairs", "few equal examples", "no margin"]
 Kind = Unmeasured | Incomparable | Method | Doubt | Trap | Swept | Decision | ErrorRate | Lacking
 
 _MOST_REASONS = 3
+_EVERY = 100  # percent
 _LONGEST_NOUN = 80  # characters of what is counted
 
 _SENTENCES: Mapping[Kind, str] = {
@@ -147,9 +148,11 @@ _SENTENCES: Mapping[Kind, str] = {
     "unconfirmed screen": "screen of {pairs:count pair}, not confirmed",
     "equal pairs": "{pairs:count pair}, equal on each side, compared exactly, no p-value",
     "equal fresh pairs": "{pairs:count fresh pair}, equal on each side, exact sign test",
-    "equal processes": "{baseline} and {candidate:count per}, equal on each side, exact sign test",
-    "equal values": "{baseline} and {candidate:count per}, equal on each side, compared exactly, no p-value",
-    "screened values": "screen of {baseline} and {candidate:count per}, all of one side against all of the other",
+    "equal processes": "{baseline:count per} against {candidate:count per}, equal on each side, exact sign test",
+    "equal values": "{baseline:count per} against {candidate:count per}, equal on each side, compared exactly, "
+    "no p-value",
+    "screened values": "screen of {baseline:count per} against {candidate:count per}, all of one side against all of "
+    "the other",
     "historical": "historical; false-alarm rate not guaranteed",
     "historical limit": "historical; false-alarm rate not guaranteed: limit {limit:change}, stored runs: {sessions}",
     "historical repeats": "historical; false-alarm rate not guaranteed: limit {limit:change}, stored runs: {sessions}, "
@@ -159,17 +162,17 @@ _SENTENCES: Mapping[Kind, str] = {
     "(Holm, {screened} of {asked} screened and {others:count other})",
     "error rate split": "at most {alpha:.6g} % false alarms per build (split over {family:count stored comparison})",
     "fresh processes": "{kept} of {processes:count fresh process} kept the limit",
-    "point": "judged by its point",
-    "timed point": "judged by its point, near a limit a coin toss",
-    "doubted point": "judged by its point, while the load itself is in doubt",
+    "point": "decided by the point estimate",
+    "timed point": "decided by the point estimate, near a limit a coin toss",
+    "doubted point": "decided by the point estimate, while the load itself is in doubt",
     "passes as asked": "let pass as asked",
     "fails as asked": "failed as asked",
     "maximum": "{statistic} of n={n} is the maximum: a rank below it needs n={needed}",
     "no bound": "{statistic} has no {side} {level:.3g} % bound below n={needed}, have n={n}",
-    "mean of one": "a mean has no interval below n=2",
-    "lone process": "one fresh process shows no spread: a range needs n=2",
-    "could have caught": "could have caught a change {sign} {change:change}",
-    "could have caught points": "could have caught a change {sign} {change:points}",
+    "mean of one": "one window only: no interval",
+    "lone process": "one fresh process only: no interval",
+    "could have caught": "smallest detectable change {change:size}",
+    "could have caught points": "smallest detectable change {change:size points}",
     "slower than fp32": "{test}: {scenario} takes {now:s}, {reference} {then:s} ({change:change})",
     "stages miss": "stages sum to {sum:s} of {whole:s}",
     "stages apart": "stages were timed in calls of their own, which took {whole:s} where those of latency took "
@@ -187,7 +190,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "function called otherwise": "{name} ({where}) {moved:+s}: {share:.0%} of the change ({low:.0%} .. {high:.0%}, "
     "n={repeats}), called {times:2} × as often",
     "allocation moved": "{name} ({where}) holds {moved:+B} at the peak: {share:.0%} of the change",
-    "nothing moved": "no {what} has clearly moved in {repeats:count repeat}: the change is spread over many",
+    "nothing moved": "no {what} has clearly moved in {repeats:count repeat}: it is spread over many, or less than they "
+    "vary",
     "nothing to explain": "the pairs have found no change to explain",
     "movers miss": "what moved adds up to {covered:.0%} of the change",
     "profiler slows": "calls took {overhead:.0%} longer under the profiler, those of many short functions most of all",
@@ -202,7 +206,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "slopes": "counted by two differences of lengths, {apart:.2%} apart",
     "no profiler": "the runtime of {scenario} shows no operators",
     "operators unknown": "operators of the {side} are not known: {why}",
-    "turns preempted": "{percent:.0f} % of turns preempted",
+    "turns preempted": "{percent:turns} interrupted by other work",
     "calls failed": "{failed} of {calls} calls failed",
     "late calls": "{late} of {calls} calls later than {limit:s}",
     "backlog grows": "the rate is more than is served: calls that wait rise from {first} to {last}",
@@ -247,9 +251,9 @@ _SENTENCES: Mapping[Kind, str] = {
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
     "steal": "the host took {share:.0%} of the CPU time for others (steal)",
-    "quota": "the control group's quota of CPU time stopped its processes in {periods:count period}, {seconds:s} of "
+    "quota": "the CPU quota of the control group stopped its processes in {periods:count period}, {seconds:s} of "
     "CPU time in all: use fewer threads, or raise the quota",
-    "heat": "the processor was slowed down for heat or power: its counters rose by {rises}",
+    "heat": "thermal throttling: its counters rose by {rises}",
     "clock rate": "the clock rate fell from {before:.2f} to {after:.2f} GHz during the measurement",
     "idle machine": "above the idle machine's {watts:3} W (asleep before and after): noisier than the total",
     "count": "n={n}",
@@ -391,8 +395,21 @@ class _Range:
         return f"{low if unit == other else least} .. {most.removeprefix('+')}"
 
 
+def _turns(percent: float) -> str:
+    return "every turn was" if round(percent) == _EVERY else f"{percent:.0f} % of turns were"
+
+
+_WRITERS: Mapping[str, Callable[[float], str]] = {
+    "change": lambda number: show_change(number, "relative"),
+    "points": lambda number: show_change(number, "absolute"),
+    "size": lambda number: show_size(number, "relative", digits=1),
+    "size points": lambda number: show_size(number, "absolute"),
+    "turns": _turns,
+}
+
+
 def _written(number: float, spec: str, texts: Mapping[str, str]) -> str:
-    """Write a number as a template asks: `s`, `B`, `change`, `points`, `count NOUN`, digits, or as `format` does.
+    """Write a number as a template asks: `s`, `B`, one of `_WRITERS`, `count NOUN`, digits, or as `format` does.
 
     NOUN is the name of a text fact, or else the noun itself.
     """
@@ -403,8 +420,8 @@ def _written(number: float, spec: str, texts: Mapping[str, str]) -> str:
         return show(number, spec)
     if spec in ("+s", "+B"):
         return f"{'-' if number < 0 else '+'}{show(abs(number), spec[1:])}"
-    if spec in ("change", "points"):
-        return show_change(number, "relative" if spec == "change" else "absolute")
+    if spec in _WRITERS:
+        return _WRITERS[spec](number)
     if not spec:
         return f"{number:.0f}" if number.is_integer() else f"{number:g}"
     return show_number(number, int(spec)) if spec.isdigit() else format(number, spec)

@@ -13,5 +13,9 @@ ErrorRate = Annotated[float, msgspec.Meta(ge=1e-18, le=0.5)]  # so many pairs th
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
+class ForeignRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read of a record of another program; fields that are not named here are skipped."""
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
     """A frozen struct that refuses unknown fields: the form in which parts exchange data and files keep them."""

@@ -117,6 +117,26 @@ def show_change(change: float, scale: str, like: float | None = None) -> str:
     return f"{change * 100:+.1f} %"
 
 
+def show_size(size: float, scale: str, digits: int = 2) -> str:
+    """Write how large a change is, whatever its direction: `2 %`, `0.5 pp`, `×2.9` from a doubling on."""
+    if scale == "relative" and size >= 1:
+        return show_change(size, scale)
+    return f"{round(abs(size) * 100, digits):g} {'pp' if scale == 'absolute' else '%'}"
+
+
+def show_move(then: float, now: float, unit: str) -> str:
+    """Write `310 → 325 µs`, with both units where they differ."""
+    old, new = show_measured(then, unit), show_measured(now, unit)
+    (number, old_unit), (_, new_unit) = split_unit(old), split_unit(new)
+    return f"{number if old_unit == new_unit else old} → {new}"
+
+
+def split_unit(shown: str) -> tuple[str, str]:
+    """Take the unit, with the space before it, from a quantity that was written: `4.8 %` → `4.8`, ` %`."""
+    number, space, unit = shown.partition(" ")
+    return number, space + unit
+
+
 def relative_change(log_ratio: float) -> float:
     """Turn the log of candidate over baseline into a relative change: 0.0488 → 0.05."""
     return math.expm1(min(log_ratio, _LARGEST_LOG))

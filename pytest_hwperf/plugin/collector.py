@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_hwperf.core.foreign_text import visible_lines
+from pytest_hwperf.plugin.failure import draw_failure
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.report import Report
@@ -29,8 +30,10 @@ class Collector:
         """Remember that an xdist worker refused a marker."""
         self._usage_problem |= getattr(report, "hwperf_usage", False)
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the result of a test, and whether it passed: nothing of a failed or xfailed one becomes a baseline."""
+        draw_failure(report)
         result = getattr(report, "hwperf", None)
         if result is not None:
             self._results[report.nodeid] = result

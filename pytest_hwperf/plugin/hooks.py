@@ -12,6 +12,7 @@ import pytest
 from pytest_hwperf.core.foreign_text import visible, visible_lines
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT
 from pytest_hwperf.plugin.collector import Collector
+from pytest_hwperf.plugin.failure import note_failure
 from pytest_hwperf.plugin.options import read_settings
 from pytest_hwperf.plugin.session import (
     InProcess,
@@ -26,6 +27,7 @@ from pytest_hwperf.plugin.session import (
     test_of,
 )
 from pytest_hwperf.plugin.timeouts import timer_cancelled, timer_set
+from pytest_hwperf.reports.wrapping import wrapped
 
 
 def start(config: pytest.Config) -> None:
@@ -112,7 +114,7 @@ def pytest_make_collect_report(
     problems = known[before:]
     if problems:
         report.outcome = "failed"
-        report.longrepr = "\n".join(map(visible, problems))
+        report.longrepr = _told(collector.config, problems)
         report.result = []
         report.hwperf_usage = True  # type: ignore[attr-defined] # crosses to the controller, which exits with 4
     return report
@@ -127,7 +129,7 @@ def check_items(config: pytest.Config, items: list[pytest.Item]) -> None:
     _read_markers(items)
     problems = session_of(config).problems
     if problems and not hasattr(config, "workerinput"):
-        raise pytest.UsageError("\n".join(map(visible, problems)))
+        raise pytest.UsageError(_told(config, problems))
     settings = session_of(config).settings
     if settings.needs_preflight and any(map(_is_metered, items)) and not _is_distributed(config):
         _check_energy(config)
@@ -135,6 +137,12 @@ def check_items(config: pytest.Config, items: list[pytest.Item]) -> None:
         chosen = [item for item in items if is_measured(item) == settings.only]
         config.hook.pytest_deselected(items=[item for item in items if is_measured(item) != settings.only])
         items[:] = chosen
+
+
+def _told(config: pytest.Config, problems: Iterable[str]) -> str:
+    """Write each problem of a marker, wrapped to the terminal: what was given, then what is allowed."""
+    width = config.get_terminal_writer().fullwidth - len("ERROR: ")  # which pytest puts before the first
+    return "\n".join(line for problem in problems for line in wrapped(visible(problem), width))
 
 
 def _is_distributed(config: pytest.Config) -> bool:
@@ -260,9 +268,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if session_of(item.config).mode.judges and is_measured(item):
         from pytest_hwperf.plugin.judging import judge_test
 
-        failure = judge_test(item)
-        if failure:
-            pytest.fail(failure, pytrace=False)
+        test = test_of(item)
+        test.failure = judge_test(item)
+        if test.failure:
+            pytest.fail(test.failure, pytrace=False)
     return result
 
 
@@ -289,6 +298,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Put the result of a test on its report as plain data, which xdist sends from worker to controller."""
     report = yield
     test = test_of(item)
+    if report.when == "call" and test.failure:
+        note_failure(report, test.failure)
     if report.when == "call" and test.result:
         report.hwperf = test.result  # type: ignore[attr-defined] # pytest lets plugins add to a report
     elif report.skipped and (test.skips or test.skipped_point):

@@ -1,8 +1,8 @@
 """Judgement of a test whose body has passed: budgets on its figures, and its runs against the baseline."""
 
+import shlex
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
-from itertools import chain
 from typing import Any
 
 import pytest
@@ -23,13 +23,14 @@ from pytest_hwperf.core.baselines import (
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
-from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.foreign_text import visible, visible_pattern
 from pytest_hwperf.core.records import Comparison, Figure, Judgement, Policy, Run, Skip, replace
 from pytest_hwperf.core.report import ReportPart
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.core.stored_timings import needs_repeats
-from pytest_hwperf.core.verdicts import answers_markers, explain, judge
+from pytest_hwperf.core.verdicts import answers_markers, failure_lines, judge
+from pytest_hwperf.plugin.failure import LOOK_FURTHER
 from pytest_hwperf.plugin.measurement import empty_run, repeat_runs
 from pytest_hwperf.plugin.missed_memory import lines_of_sites
 from pytest_hwperf.plugin.retries import Retries
@@ -61,9 +62,10 @@ def judge_test(item: pytest.Item) -> str:
         item.user_properties.extend(properties(judgement))
     note_miss(item, judgements)
     test.result = plain_result(item, judgements)
-    gone = [f"FAILED  {line}" for line in gone_scenarios(item, test.skips)]
-    lines = [*dict.fromkeys(errors), *gone, _failure(judgements), *lines_of_sites(item, judgements)]
-    return "\n".join(filter(None, lines))
+    failures = _failures(judgements)
+    sites = lines_of_sites(item, judgements)
+    lines = [*failures, *dict.fromkeys(errors), *gone_scenarios(item, test.skips), *sites]
+    return "\n".join([*lines, *([_look_further(item)] if failures else [])])
 
 
 def gone_scenarios(item: pytest.Item, skips: Sequence[Skip]) -> list[str]:
@@ -198,13 +200,24 @@ def _criteria(item: pytest.Item, run: Run) -> Criteria:
     )
 
 
-def _failure(judgements: Sequence[Judgement]) -> str:
-    if not any(judgement.fails for judgement in judgements):
-        return ""
-    lines: tuple[list[str], ...] = [], [], []  # what is worse; what fails for another reason; what does not
-    for judgement in judgements:
-        label = f"[{visible(judgement.run.label)}] " if judgement.run.label else ""
-        for verdict in judgement.verdicts:
-            rank = 2 if not verdict.fails else 0 if verdict.outcome in ("regressed", "failed") else 1
-            lines[rank].append(f"{label}{visible(explain(verdict))}")
-    return "\n".join(chain.from_iterable(lines))
+def _failures(judgements: Sequence[Judgement]) -> list[str]:
+    """Write what fails a test, the worst first: a line for each verdict, and below it what is known of its cause."""
+    found = [
+        (verdict.outcome not in ("regressed", "failed"), judgement.run.label, verdict)
+        for judgement in judgements
+        for verdict in judgement.verdicts
+        if verdict.fails
+    ]
+    lines = []
+    for _, label, verdict in sorted(found, key=lambda one: one[0]):
+        first, *causes = map(visible, failure_lines(verdict))
+        lines += [f"{first} [{visible(label)}]" if label else first, *(f"  {cause}" for cause in causes)]
+    return lines
+
+
+def _look_further(item: pytest.Item) -> str:
+    """Return the command that shows everything about one test."""
+    settings = session_of(item.config).settings
+    compared = [f"--hwperf-against={settings.against}"] if settings.against else []
+    stored = ["--hwperf-compare"] if settings.compare else []
+    return f"{LOOK_FURTHER}pytest {shlex.join([visible_pattern(item.nodeid), '-vv', *compared, *stored])}"

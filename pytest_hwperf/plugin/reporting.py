@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _NAMED = 3  # tests in a warning
 _OFFERED = 5  # commands that accept one test each
-_ALL_FIGURES = 2  # verbosity: many projects have -v among their own addopts, for pytest's lines of tests
+_LAST_LINE, _ROWS, _ALL_FIGURES = -2, 1, 2  # verbosity: the counts alone with -qq, every row with -v, all with -vv
 
 Notices = tuple[list[str], list[str]]  # what was done, and what went wrong
 
@@ -152,15 +152,17 @@ def _stored(
 def show(terminal: pytest.TerminalReporter, report: Report) -> None:
     """Write the table into pytest's own terminal: in its width, colours and verbosity."""
     writer, verbosity = terminal.config.get_terminal_writer(), terminal.config.get_verbosity()
-    detail: Detail = "quiet" if verbosity < 0 else "verbose" if verbosity >= _ALL_FIGURES else "normal"
     gate = session_of(terminal.config).gate
-    terminal.write_sep("=", "hwperf")
+    if verbosity > _LAST_LINE:
+        terminal.write_sep("=", "hwperf")
     if gate and gate.completeness.shortfall:
         terminal.write_line(gate.completeness.shortfall, yellow=True, bold=True)
     with without_collection():
-        lines = terminal_report.render(report, width=writer.fullwidth, color=writer.hasmarkup, detail=detail)
+        lines = _lines(report, verbosity, writer.fullwidth, color=writer.hasmarkup)
     for line, style in lines or [("nothing was measured: tests measure by calling their fixture, hwperf(...)", {})]:
         terminal.write_line(line, **style)
+    if verbosity <= _LAST_LINE:
+        return
     for line in movers.lines_of(report, writer.fullwidth) if verbosity >= 0 else ():
         terminal.write_line(line)
     for sweep in report.sweeps:
@@ -168,3 +170,13 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
             terminal.write_line(line)
     for line in sweep_report.notes_of(report.sweeps, writer.fullwidth):
         terminal.write_line(line, yellow=True)
+
+
+def _lines(report: Report, verbosity: int, width: int, *, color: bool) -> list[terminal_report.Line]:
+    """Draw as much of a report as the verbosity asks for: its counts, what is not well, a line a test, every row."""
+    if verbosity <= _LAST_LINE:
+        return terminal_report.render_counts(report, width=width, color=color)
+    if verbosity < _ROWS:
+        return terminal_report.render_summary(report, width=width, color=color, quiet=verbosity < 0)
+    detail: Detail = "verbose" if verbosity >= _ALL_FIGURES else "normal"
+    return terminal_report.render(report, width=width, color=color, detail=detail)

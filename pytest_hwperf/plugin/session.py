@@ -210,6 +210,7 @@ class TestState:
     compared: list[tuple["Run", tuple["Comparison", ...], "Gate"]] = field(default_factory=list)  # by hwperf.compare
     skips: list["Skip"] = field(default_factory=list)  # scenarios without a form for this model
     result: str = ""  # its part of the report, as JSON; "" before it is judged
+    failure: str = ""  # what its verdicts say where they fail it
     measurements: int = 0  # that a process of a pair has made
     max_time_s: float = 0.0  # of a measurement, where a marker says so; 0: that of the session
     gc: str = ""  # "on" or "off", where a marker says so; "": that of the session

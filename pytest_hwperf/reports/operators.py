@@ -49,9 +49,10 @@ def _table(run: Run, profile: OperatorProfile, *, every: bool) -> OperatorTable:
         source = f" ({profile.source})" if profile.source else ""
         why = visible(f"withheld: {profile.withheld}{source}")
         return OperatorTable(title=visible(title), setting=why, rows=(), work=_work(run.roofline))
+    scaled = "under the profiler" if profile.under_profiler else "scaled to the median without a profiler"
     setting = (
         f"{profile.coverage:.0%} of {show(profile.latency_s, 's')} a call; {profile.source}, "
-        f"n={counted(profile.calls, 'call')}, scaled to the median without a profiler"
+        f"n={counted(profile.calls, 'call')}, {scaled}"
     )
     shown = profile.operators if every else profile.operators[:_MOST]
     rows = (_COLUMNS, *map(_row, shown), *_rest(profile.operators[len(shown) :]), _framework(profile))

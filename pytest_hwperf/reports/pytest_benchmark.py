@@ -19,6 +19,7 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.reports.measures import Exported, benchmark_of
 
 _BATCH = "batch of "  # how a unit of replication of several calls begins
+_GROUP = "benchmark_group"  # in the context of a run: what the fixture `benchmark` was given
 _FENCE = 1.5  # interquartile ranges beyond a quartile: what lies further out is an outlier
 
 
@@ -77,9 +78,9 @@ def _commit(report: Report) -> dict[str, Any]:
 
 
 def _benchmark(run: Run, sample: Sample) -> dict[str, Any]:
-    fullname = visible(benchmark_of(run))
+    fullname, group = visible(benchmark_of(run)), run.context.get(_GROUP)
     return {
-        "group": None,
+        "group": None if group is None else visible(group),
         "name": fullname.rpartition("::")[2] or fullname,
         "fullname": fullname,
         "params": None,

@@ -1,6 +1,5 @@
 """A sweep as lines of text for a terminal of any width: a row for each point, then the best point for each goal."""
 
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_hwperf.core.foreign_text import visible
@@ -8,13 +7,14 @@ from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Figure, figure_of
 from pytest_hwperf.core.sweeps import SHOWN, Best, Goal, Sweep, SweepRow
 from pytest_hwperf.core.units import counted, show, show_interval, show_limit, show_measured
+from pytest_hwperf.reports.wrapping import INDENT, wrapped
 
 _GOALS: Mapping[Goal, str] = {
     "latency": "lowest latency",
     "throughput": "highest throughput",
     "energy": "lowest energy",
 }
-_GAP, _INDENT = "  ", "  "
+_GAP = "  "
 
 
 def lines_of(sweep: Sweep, width: int) -> list[str]:
@@ -25,14 +25,14 @@ def lines_of(sweep: Sweep, width: int) -> list[str]:
         width: columns of the terminal. Columns of the table that have no room stand in a further one below.
     """
     texts = [*_limits(sweep), *_answers(sweep)]
-    below = [line for text in texts for line in _wrapped(visible(text), width, _INDENT)]
+    below = [line for text in texts for line in wrapped(visible(text), width, INDENT)]
     return [visible(f"sweep of {sweep.name}"), *_grid(sweep.rows, width), *below]
 
 
 def notes_of(sweeps: Sequence[Sweep], width: int) -> list[str]:
     """Say what has to be known of sweeps, each note once."""
     notes = dict.fromkeys(str(note) for sweep in sweeps for note in sweep.notes)
-    return [line for text in notes for line in _wrapped(f"note: {visible(text)}", width)]
+    return [line for text in notes for line in wrapped(f"note: {visible(text)}", width)]
 
 
 def name_of(row: SweepRow, among: Sequence[SweepRow]) -> str:
@@ -71,28 +71,16 @@ def _fitting(names: Sequence[str], widths: Mapping[str, int], room: int) -> list
 def _left_out(row: SweepRow, point: str, width: int) -> list[str]:
     """Say why a point has no figures, behind its values."""
     why = f"skipped: {row.point.skipped}" if row.point.skipped else "not measured"
-    return _wrapped(f"{point.strip()}{_GAP}{visible(why)}", width, point[: len(point) - len(point.lstrip())])
+    return wrapped(f"{point.strip()}{_GAP}{visible(why)}", width, point[: len(point) - len(point.lstrip())])
 
 
 def _aligned(cells: Mapping[str, str], names: Iterable[str], widths: Mapping[str, int]) -> str:
-    return _INDENT + _GAP.join(cells[name].rjust(widths[name]) for name in names)
+    return INDENT + _GAP.join(cells[name].rjust(widths[name]) for name in names)
 
 
 def _total(names: Sequence[str], widths: Mapping[str, int]) -> int:
     """Return the room that columns take, each with what stands before it."""
     return sum(len(_GAP) + widths[name] for name in names)
-
-
-def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Break a text between words; a long word, such as a test id, stays whole."""
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent + _INDENT,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def _cells(row: SweepRow) -> dict[str, str]:

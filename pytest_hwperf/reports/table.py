@@ -1,4 +1,4 @@
-"""The table of a report: which columns, which rows, and their order; a narrow terminal leaves out some.
+"""The table of a report: which columns, which rows, and their order.
 
 Surfaces draw the `Table`; they add no number, and leave none out that other cells do not imply.
 """
@@ -33,7 +33,7 @@ Tone = Literal["bad", "doubtful", "good", "plain"]
 
 _TELLING = {"failed", "regressed", "inconclusive", "unmeasured", "not comparable"}  # what even a quiet table shows
 _CONDITIONS = ("precision", "threads", "batch_size", "load")  # shown unless verbose, which shows every one
-_USUAL_LOAD = "single_stream"  # said in verbose only
+_USUAL_LOAD, _USUALLY = "single_stream", "calls one after the other"  # said in verbose only
 _TONES: Mapping[str, Tone] = {
     "failed": "bad",
     "regressed": "bad",
@@ -45,21 +45,20 @@ _TONES: Mapping[str, Tone] = {
 
 
 class Column(Record, frozen=True, kw_only=True):
-    """A column, and how a narrow surface says its cell outside the grid."""
+    """A column."""
 
     name: str
-    rank: int  # the largest leave the grid first; 0 never leaves
-    phrase: str = "{}"  # with {} for the cell
+    phrase: str = ""  # how its cell, {}, is said in the line below a row; "": it stands in the row
 
 
 COLUMNS = (
-    Column(name="metric", rank=0),
-    Column(name="value", rank=1),
-    Column(name="n", rank=4, phrase="n={}"),
-    Column(name="budget", rank=3, phrase="budget {}"),
-    Column(name="baseline", rank=5, phrase="baseline {}"),
-    Column(name="change", rank=2, phrase="change {}"),
-    Column(name="outcome", rank=0),
+    Column(name="metric"),
+    Column(name="value"),
+    Column(name="n"),
+    Column(name="budget", phrase="budget {}"),
+    Column(name="baseline", phrase="baseline {}"),
+    Column(name="change", phrase="change {}"),
+    Column(name="outcome"),
 )
 
 
@@ -172,7 +171,7 @@ def _choice(judgement: Judgement, best: float | None, detail: Detail) -> _Choice
     for verdict in judgement.verdicts:
         verdicts.setdefault(verdict.subject.key, []).append(verdict)
     keys = sorted_keys([*figures, *verdicts])
-    alone = set() if detail == "verbose" else _alone(keys)
+    alone = _alone(keys)
     names = {key: visible(key[0] if key[0] in alone else f"{key[0]} {key[1].replace('_', '.')}") for key in keys}
     entries = (one for key in keys for one in entries_of(key, names[key], figures.get(key), verdicts.get(key, ())))
     return _Choice(
@@ -213,7 +212,7 @@ def _conditions(run: Run, figures: Iterable[Figure], detail: Detail) -> list[str
 
 
 def _named(name: str, value: str) -> str:
-    return f"{name.replace('_', ' ')} {value}"
+    return _USUALLY if (name, value) == ("load", _USUAL_LOAD) else f"{name.replace('_', ' ')} {value}"
 
 
 def _sources(choices: Sequence[_Choice]) -> str:

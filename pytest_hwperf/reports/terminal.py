@@ -1,24 +1,22 @@
 """The table as lines for a terminal of any width."""
 
-import math
 import re
-import textwrap
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations
 
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.reports.operators import OperatorTable
+from pytest_hwperf.reports.operators import OperatorTable, operator_tables
+from pytest_hwperf.reports.summary import HEADS, Summary, summary_of
 from pytest_hwperf.reports.table import Column, Detail, Group, Row, Section, Table, Tone, rows
+from pytest_hwperf.reports.wrapping import INDENT, wrapped
 
 Style = Mapping[str, bool]  # markup as pytest's terminal writer takes it: {"red": True}
 Line = tuple[str, Style]
 
-_INDENT = "  "
-_ROW_INDENT = _INDENT * 2
+_ROW_INDENT = INDENT * 2
 _GAP = "  "
+_WORDS = {"test", "tightest budget"}  # columns aligned at their left
 _FIRST_COMBINING = "\u0300"  # no letter before it is wide or combines with another
 _TIE = "\xa0"  # a space at which no line breaks; in texts from outside it is escaped
 _STYLES: Mapping[Tone, Style] = {"bad": {"red": True}, "doubtful": {"yellow": True}, "good": {"green": True}}
@@ -31,23 +29,77 @@ def render(report: Report, *, width: int, color: bool, detail: Detail = "normal"
 
     Args:
         report: the whole run.
-        width: columns of the terminal. What does not fit moves to a line below, least important
-            first; no value or outcome is ever cut, so that a line with one long word may be longer.
+        width: columns of the terminal. No value or outcome is ever cut, so that a line with one long word may be
+            longer.
         color: whether styles are given at all; the text itself never holds colour codes.
         detail: as for `table.rows`.
     """
     table = rows(report, detail=detail)
-    lines = [
-        *_grid(table, width),
-        *(line for i, note in enumerate(table.footnotes, 1) for line in _wrapped(f"[{i}] {note}", width)),
-        *(line for one in table.operators for line in _operators(one, width)),
-        *(line for text in table.warnings for line in _wrapped(f"warning: {text}", width, _STYLES["doubtful"])),
-    ]
-    if table.partial:
-        text = "interrupted: what is shown is complete, but not all tests ran"
-        lines += _wrapped(text, width, _STYLES["doubtful"])
-    lines += _counts(table, width)
+    operators = [line for one in table.operators for line in _operators(one, width)]
+    lines = [*_grid(table, width), *_footnotes(table, width), *operators, *_remarks(table, width)]
+    return _colored([*lines, *_counts(table, width)], color=color)
+
+
+def render_summary(report: Report, *, width: int, color: bool, quiet: bool = False) -> list[Line]:
+    """Draw a line for each measurement, and below it what is not well; `quiet`: only what fails or is undecided."""
+    summary = summary_of(report, quiet=quiet)
+    legend = _wrapped(summary.legend, width, indent=INDENT)
+    operators = [line for one in operator_tables(report, every=False) for line in _operators(one, width)]
+    lines = [*_list(summary, width), *legend, *_footnotes(summary, width), *operators, *_remarks(summary, width)]
+    return _colored([*lines, *_counts(summary, width)], color=color)
+
+
+def render_counts(report: Report, *, width: int, color: bool) -> list[Line]:
+    """Draw the last lines alone: how many verdicts have which outcome."""
+    return _colored(_counts(summary_of(report), width), color=color)
+
+
+def _colored(lines: list[Line], *, color: bool) -> list[Line]:
     return lines if color else [(text, _PLAIN) for text, _ in lines]
+
+
+def _list(summary: Summary, width: int) -> Iterator[Line]:
+    """Yield the head, then the lines of each file; a name without room has a line of its own."""
+    cells = [line.cells for file in summary.files for line in file.lines]
+    if not cells:
+        return
+    used = [place for place in range(len(HEADS)) if any(one[place] for one in cells)]
+    widths = {place: max(map(_cells, [HEADS[place], *(one[place] for one in cells)])) for place in used}
+    room = width - len(INDENT) - sum(len(_GAP) + widths[place] for place in used[1:])
+    widths[0] = max(min(widths[0], room), len(HEADS[0]))
+    yield _listed(HEADS, used, widths), _BOLD
+    for file in summary.files:
+        yield file.path, _BOLD
+        for line in file.lines:
+            style = _STYLES.get(line.tone, _PLAIN)
+            if _cells(line.cells[0]) > widths[0] and any(line.cells[1:]):
+                yield INDENT + line.cells[0], style
+                yield _listed(("", *line.cells[1:]), used, widths), style
+            else:
+                yield _listed(line.cells, used, widths), style
+            for text in line.below:
+                yield from _wrapped(text, width, indent=_ROW_INDENT + INDENT)
+
+
+def _listed(cells: Sequence[str], used: Sequence[int], widths: Mapping[int, int]) -> str:
+    """Align numbers at their right, what begins with a word at its left."""
+    texts = [
+        cells[place] + space if HEADS[place] in _WORDS else space + cells[place]
+        for place in used
+        for space in [" " * (widths[place] - _cells(cells[place]))]
+    ]
+    return (INDENT + _GAP.join(texts)).rstrip()
+
+
+def _footnotes(shown: Table | Summary, width: int) -> list[Line]:
+    return [line for i, note in enumerate(shown.footnotes, 1) for line in _wrapped(f"[{i}] {note}", width)]
+
+
+def _remarks(shown: Table | Summary, width: int) -> list[Line]:
+    """Draw what has to be known of the whole run."""
+    interrupted = ["interrupted: what is shown is complete, but not all tests ran"] if shown.partial else []
+    texts = [*(f"warning: {text}" for text in shown.warnings), *interrupted]
+    return [line for text in texts for line in _wrapped(text, width, _STYLES["doubtful"])]
 
 
 def _grid(table: Table, width: int) -> list[Line]:
@@ -55,8 +107,8 @@ def _grid(table: Table, width: int) -> list[Line]:
     cells = [row.cells for group in table.groups for section in group.sections for row in section.rows]
     names = [column.name for column in table.columns]
     widths = [max(map(_size(column), column)) for column in zip(names, *cells, strict=True)]
-    inside = _fitting(table, widths, width)
-    below = [i for i in range(len(table.columns)) if i not in inside]
+    inside = [i for i, column in enumerate(table.columns) if not column.phrase]
+    below = [i for i, column in enumerate(table.columns) if column.phrase]
     lines = [(_aligned(names, widths, inside), _BOLD)] if cells else []
     for group in table.groups:
         lines += _head(group, width)
@@ -66,20 +118,20 @@ def _grid(table: Table, width: int) -> list[Line]:
                 text, marks = _line(row, widths, inside, width)
                 rest = " ".join(filter(None, [_phrases(table.columns, row, below), marks]))
                 lines.append((text, _STYLES.get(row.tone, _PLAIN)))
-                lines += _wrapped(rest, width, indent=_ROW_INDENT + _INDENT)
+                lines += _wrapped(rest, width, indent=_ROW_INDENT + INDENT)
     return lines
 
 
 def _operators(table: OperatorTable, width: int) -> list[Line]:
     """Draw where the time of a call goes; the last column, the name of a node, moves below where it has no room."""
-    lines = [*_wrapped(table.title, width, _BOLD), *_wrapped(table.setting, width, indent=_INDENT)]
-    work = [line for text in table.work for line in _wrapped(text, width, indent=_INDENT)]
+    lines = [*_wrapped(table.title, width, _BOLD), *_wrapped(table.setting, width, indent=INDENT)]
+    work = [line for text in table.work for line in _wrapped(text, width, indent=INDENT)]
     widths = [max(map(_cells, column)) for column in zip(*table.rows, strict=True)]
     every = range(len(widths))
     fits = not widths or _total(every, widths) <= width
     for row in table.rows:
         lines.append((_aligned(row, widths, every if fits else every[:-1]), _PLAIN))
-        lines += [] if fits else _wrapped(row[-1], width, indent=_ROW_INDENT + _INDENT)
+        lines += [] if fits else _wrapped(row[-1], width, indent=_ROW_INDENT + INDENT)
     return [*lines, *work]
 
 
@@ -96,14 +148,14 @@ def _head(group: Group, width: int) -> list[Line]:
 @lru_cache(maxsize=100)  # most tests have those of the one above
 def _settings(setting: str, sources: str, width: int) -> list[Line]:
     below = "; ".join(filter(None, [setting, sources and f"sources: {sources}"]))
-    return _wrapped(_tied(below, width), width, indent=_INDENT)
+    return _wrapped(_tied(below, width), width, indent=INDENT)
 
 
 def _subhead(group: Group, section: Section, width: int) -> list[Line]:
     """Draw the lines above the rows of a scenario, its test id last, whole and not repeated."""
     test = section.test if section.test != group.title else ""
     texts = filter(None, [section.name, section.ratio, _tied(section.setting, width), test])
-    return _wrapped(_GAP.join(texts), width, _BOLD, indent=_INDENT)
+    return _wrapped(_GAP.join(texts), width, _BOLD, indent=INDENT)
 
 
 def _line(row: Row, widths: Sequence[int], inside: Sequence[int], width: int) -> tuple[str, str]:
@@ -121,7 +173,7 @@ def _marked(row: Row) -> str:
     return f"{row.cells[-1]} {_marks(row)}".strip()
 
 
-def _counts(table: Table, width: int) -> list[Line]:
+def _counts(table: Table | Summary, width: int) -> list[Line]:
     """Draw the counts side by side, or one below the other."""
     style = {"bold": True, "red": True} if table.fails else _BOLD
     together = "; ".join(table.counts)
@@ -133,30 +185,6 @@ def _tied(text: str, width: int) -> str:
     """Let a list break behind its commas and semicolons rather than within `1 no baseline`."""
     parts = re.split(r"(?<=[,;]) ", text)
     return " ".join(part.replace(" ", _TIE) if len(part) <= width // 2 else part for part in parts)
-
-
-def _fitting(table: Table, widths: Sequence[int], width: int) -> list[int]:
-    """Return the positions of the columns that are drawn side by side.
-
-    Of the sets that fit, the one that leaves the fewest rows with a line below; of equal ones, the one without which
-    the least important columns go. Marks of footnotes may go below by themselves.
-    """
-    columns = table.columns
-    every = range(len(columns))
-    free = [i for i in every if columns[i].rank]
-    rows = Counter(
-        (tuple(map(bool, row.cells)), _cells(_marked(row))) for g in table.groups for s in g.sections for row in s.rows
-    )  # what is filled, and the width with the marks: few of all rows differ in these
-
-    def cost(inside: Sequence[int]) -> tuple[int, float, int]:
-        outside = [i for i in free if i not in inside]
-        room = width - _total(inside, widths) + widths[-1]
-        below = sum(n for (filled, last), n in rows.items() if last > room or any(filled[i] for i in outside))
-        return below, -min((columns[i].rank for i in outside), default=math.inf), len(outside)
-
-    sets = ([i for i in every if i not in left] for size in range(len(free)) for left in combinations(free, size))
-    least = [i for i in every if not columns[i].rank]
-    return min((inside for inside in sets if _total(inside, widths) <= width), key=cost, default=least)
 
 
 def _total(inside: Sequence[int], widths: Sequence[int]) -> int:
@@ -185,15 +213,4 @@ def _cells(text: str) -> int:
 
 
 def _wrapped(text: str, width: int, style: Style = _PLAIN, indent: str = "") -> list[Line]:
-    """Break a text between words; a long word, such as a test id, stays whole so that it can be copied."""
-    if len(indent) + len(text) <= width:  # nearly always
-        return [(indent + text.replace(_TIE, " "), style)] if text else []
-    lines = textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent + _INDENT,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return [(line.replace(_TIE, " "), style) for line in lines]
+    return [(line.replace(_TIE, " "), style) for line in wrapped(text, width, indent)]

@@ -140,9 +140,10 @@ def explained(report: Report) -> Iterator[str]:
 
     for judgement in report.judgements:
         failing = replace(judgement, verdicts=tuple(replace(one, fails=True) for one in judgement.verdicts))
-        text = judging._failure([failing])
-        assert len(failing.verdicts) == len(text.splitlines())  # no verdict can be forged
-        yield text
+        lines = judging._failures([failing])
+        assert len(failing.verdicts) == len([line for line in lines if not line.startswith(" ")])  # none can be forged
+        assert [] == [line for line in lines if "\n" in line]
+        yield from lines
 
 
 SURFACES: dict[str, Callable[[Report], Iterator[str]]] = {

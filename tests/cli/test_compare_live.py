@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from fakes.sums_server import serving
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import USAGE, main
-from pytest_hwperf.cli.compare import OK, UNDECIDED
+from pytest_hwperf.cli.compare import OK, REGRESSED, UNDECIDED
 from pytest_hwperf.gate.model_worker import subject_of
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.pairs.conductor import Conductor
@@ -131,3 +132,16 @@ def test_both_models_run_with_the_threads_that_were_asked_for(tmp_path: Path, co
     np.savez(tmp_path / "rows.npz", X=np.ones((8, 16), dtype=np.float32))
     here = ModelSpec(model="m.onnx", data="rows.npz", batch_size=1, threads=2, test="compare", label="")
     assert "2" == subject_of(here).conditions["threads"]
+
+
+@pytest.mark.runtime
+@pytest.mark.usefixtures("commands")
+def test_requests_that_fail_are_a_reason_against_a_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One address refuses every other request; a first one is sent again."""
+    pytest.importorskip("httpx", reason="needs the extra http")
+    np.save(tmp_path / "rows.npy", np.ones((8, 3)))
+    with serving() as address:
+        sides = [f"{address}/predict", f"{address}/busy"]
+        assert REGRESSED == main(["compare", *sides, "--data=rows.npy", "--margin=400%", "--json=all.json"])
+    assert re.match(r"no-go: \d+ of \d+ requests failed .*, of OLD 0 of", " ".join(capsys.readouterr().out.split()))
+    assert '"kind":"address"' in (tmp_path / "all.json").read_text(encoding="utf-8")

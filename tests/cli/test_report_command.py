@@ -99,12 +99,26 @@ def test_loadgen_has_annotations_too(logs: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("arguments", [[], ["report.json", "--from=loadgen:x"]])
 def test_one_of_a_report_and_another_program_is_given(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert USAGE == main(["report", *arguments])
-    assert "give either REPORT.json, a file of pytest --hwperf-json, or --from=loadgen:DIR" in capsys.readouterr().err
+    assert "give either REPORT.json, a file of pytest --hwperf-json, or --from=FORMAT:FILE" in capsys.readouterr().err
 
 
 def test_what_cannot_be_written_is_said_first(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert USAGE == main(["report", str(written), f"--markdown={written}/x.md"])
     assert "--markdown=" in capsys.readouterr().err
+
+
+def test_an_indented_report_is_the_same_one(written: Path) -> None:
+    indented, again = written.with_name("indented.json"), written.with_name("again.json")
+
+    assert OK == main(["report", str(written), f"--json={indented}", "--indent"])
+    assert '\n  "schema": 2,\n' in indented.read_text(encoding="utf-8")
+    assert OK == main(["report", str(indented), f"--json={again}"])
+    assert again.read_bytes() == written.read_bytes()
+
+
+def test_indenting_nothing_is_a_usage_error(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert USAGE == main(["report", str(written), "--indent"])
+    assert "--indent says how --json writes: add --json=FILE" in capsys.readouterr().err
 
 
 def test_a_report_is_written_as_html(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

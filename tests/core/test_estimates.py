@@ -21,6 +21,7 @@ from pytest_hwperf.core.estimates import (
     enough,
     estimate,
     figures,
+    mean_of_rounds,
     needed_for_bound,
 )
 from pytest_hwperf.core.metrics import METRICS, STATISTICS, Better
@@ -146,7 +147,7 @@ def test_mean_of_one_window_has_no_interval(metric: str) -> None:
     found = estimate(windows([4.0], metric), "mean")
 
     assert (4.0, None, None) == numbers(found)
-    assert ("a mean has no interval below n=2",) == tuple(map(str, found.warnings))
+    assert ("one window only: no interval",) == tuple(map(str, found.warnings))
 
 
 def test_throughput_is_completed_over_wall() -> None:
@@ -217,7 +218,7 @@ def test_one_fresh_process_shows_no_spread() -> None:
     found = estimate(processes([5.0]), "p50")
 
     assert (5.0, None, None) == numbers(found)
-    assert ("one fresh process shows no spread: a range needs n=2",) == tuple(map(str, found.warnings))
+    assert ("one fresh process only: no interval",) == tuple(map(str, found.warnings))
 
 
 def test_tail_of_fresh_processes_is_an_ordinary_percentile() -> None:
@@ -386,3 +387,13 @@ def test_one_process_says_little_about_the_next(statistic: str, percent: list[in
         held.append(round(100 * sum(inside) / len(inside)))
 
     assert percent == held
+
+
+def test_the_mean_of_rounds_of_which_only_statistics_are_known() -> None:
+    """t(9, 0.95) = 1.8331: 2 ± 1.8331 × 0.1 / sqrt(10) = ± 0.057968."""
+    found, single = mean_of_rounds(2.0, 0.1, 10), mean_of_rounds(2.0, 0.0, 1)
+
+    assert pytest.approx(1.942032) == found.low
+    assert pytest.approx(2.057968) == found.high
+    assert (2.0, 10) == (found.value, found.n)
+    assert (2.0, None, None, 1) == (single.value, single.low, single.high, single.n)

@@ -199,7 +199,9 @@ def test_nothing_is_named_for_noise(comparison: Comparison) -> None:
     found = explain_functions(SLOWER, scaled(comparison, 10, 10.3), noisy(), noisy())
 
     assert ((), 0.0) == (found.movers, found.covered)
-    assert "no function has clearly moved in 3 repeats: the change is spread over many" == str(found.withheld)
+    assert "no function has clearly moved in 3 repeats: it is spread over many, or less than they vary" == str(
+        found.withheld
+    )
 
 
 def test_movers_that_do_not_add_up_are_said(comparison: Comparison) -> None:
@@ -268,35 +270,6 @@ def test_the_cost_of_the_profiler_is_said_where_it_is_large(comparison: Comparis
     assert pytest.approx(1.0) == found.overhead
     assert "calls took 100% longer under the profiler" in str(found.remarks[0])
     assert overhead_of([]) is None
-
-
-def test_what_the_profiler_slows_does_not_seem_to_move(comparison: Comparison) -> None:
-    """`products` takes 5 and then 6 of 10 and 11 ms; the other half is of short calls, which the profiler slows."""
-    then = [sampled({"predict>products": 5, "predict>calls": 24 + n}, plain_ms=10) for n in (-0.1, 0, 0.1)]
-    now = [sampled({"predict>products": 6, "predict>calls": 24 + n}, plain_ms=11) for n in (-0.1, 0, 0.1)]
-
-    found = explain_functions(SLOWER, scaled(comparison, 10, 11), then, now)
-
-    assert {"products": 1.0} == pytest.approx(movers(found), abs=0.1)
-    assert pytest.approx(1e-3, rel=0.1) == found.movers[0].moved
-    assert pytest.approx(1.8, abs=0.1) == found.overhead
-
-
-def test_a_profiler_that_costs_little_is_not_reckoned_with(comparison: Comparison) -> None:
-    """What it costs is timed less exactly than that."""
-    then = [sampled({"predict>embed": 5, "predict>score": 5}, plain_ms=ms) for ms in (8.5, 9, 10)]
-    now = [sampled({"predict>embed": 6, "predict>score": 5}, plain_ms=ms) for ms in (11, 10, 9.5)]
-    found = explain_functions(SLOWER, scaled(comparison, 10, 11), then, now)
-
-    assert {"embed": 1.0} == pytest.approx(movers(found), abs=0.05)
-
-
-def test_a_change_that_the_profiler_hides_is_shared_out_by_the_time_without_it(comparison: Comparison) -> None:
-    """Under it both sides take equally long."""
-    then = [sampled({"predict>embed": 5, "predict>score": 5}, plain_ms=5)] * 3
-    now = [sampled({"predict>embed": 8, "predict>score": 2}, plain_ms=6.5)] * 3
-
-    assert "embed" == explain_functions(SLOWER, scaled(comparison, 10, 13), then, now).movers[0].name
 
 
 def test_a_call_too_short_to_be_timed_has_no_known_cost(comparison: Comparison) -> None:

@@ -9,6 +9,8 @@ from pytest_hwperf.core.operators import (
     by_family,
     moved_most,
     profile_of,
+    profiler_costs,
+    under_profiler,
 )
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.statements import state
@@ -158,3 +160,18 @@ def test_a_side_without_operators_moves_nothing() -> None:
     empty = OperatorProfile(source="fake", calls=1, latency_s=LONG_S, coverage=1.0)
 
     assert state("framework moved", share=0.0) == moved_most(empty, empty)
+
+
+def test_without_calls_outside_the_profiler_shares_are_of_those_within() -> None:
+    """600 of 1000 µs, however little the rest of the call says."""
+    found = under_profiler(profiled(("Gemm", 600), rows=0))
+
+    assert pytest.approx([1e-3, 0.6]) == [found.latency_s, found.coverage]
+    assert found.under_profiler
+    assert pytest.approx([0.6]) == [one.share for one in found.operators]
+    assert 0.0 == under_profiler(profiled(call_us=0)).coverage
+
+
+@pytest.mark.parametrize(("call_us", "costs"), [(39, True), (41, False)])
+def test_the_profiler_costs_much_of_operators_below_20_us(call_us: float, *, costs: bool) -> None:
+    assert costs == profiler_costs(profiled(("Gemm", 10), ("Relu", 10), call_us=call_us))

@@ -41,7 +41,9 @@ def test_a_screen_of_processes_has_no_p_value() -> None:
     found = compared(0.0, 3)
 
     assert found.p_value is None
-    assert found.how == "screen of 3 and 3 fresh processes, all of one side against all of the other"
+    assert (
+        found.how == "screen of 3 fresh processes against 3 fresh processes, all of one side against all of the other"
+    )
 
 
 def test_what_was_dropped_still_counts_as_asked() -> None:

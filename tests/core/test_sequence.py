@@ -509,7 +509,7 @@ def test_exact_match_says_how_it_was_compared() -> None:
     same = values_of("memory", "fresh process", [10 * MB] * 3, [10 * MB] * 3)
 
     assert (
-        "3 and 3 fresh processes, equal on each side, compared exactly, no p-value"
+        "3 fresh processes against 3 fresh processes, equal on each side, compared exactly, no p-value"
         == only(decide(evidence(hypotheses=[], fixed_samples=[same]))).how
     )
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from pytest_hwperf.core import evidence, movers, records, report
 from pytest_hwperf.core.errors import SerialisationError
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.serialisation import from_file, from_json, to_json
-from pytest_hwperf.core.structs import LARGEST, Record
+from pytest_hwperf.core.serialisation import from_file, from_foreign, from_json, to_json
+from pytest_hwperf.core.structs import LARGEST, ForeignRecord, Record, Size
 
 RECORDS = sorted(
     {
@@ -479,3 +479,19 @@ def test_files_of_others_and_of_other_versions_are_reported(text: bytes, problem
         from_file(Thing, text, other="give one", older="make one")
 
     assert problem == str(raised.value)
+
+
+class Foreign(ForeignRecord, frozen=True, kw_only=True):
+    """A record of another program."""
+
+    seconds: Size
+
+
+def test_of_a_foreign_record_only_the_fields_that_are_named_are_read() -> None:
+    assert [Foreign(seconds=1.5)] == from_foreign(list[Foreign], b'[{"seconds": 1.5, "colour": "red"}]')
+
+
+@pytest.mark.parametrize("text", [b'[{"seconds": "1.5"}]', b'[{"seconds": -1}]', b"[{}]", b"[", b"[" * 100_000])
+def test_foreign_records_are_read_strictly(text: bytes) -> None:
+    with pytest.raises(SerialisationError):
+        from_foreign(list[Foreign], text)

@@ -57,7 +57,7 @@ def test_what_a_file_has_left_out_is_a_question_mark(kind: Kind) -> None:
         (said("as {it} was"), "as {it} was"),
         (state("out of time", limit=600), "the time of 600 s was up"),
         (state("historical limit", limit=0.532, sessions=3), "limit +53.2 %, stored runs: 3"),
-        (state("equal values", baseline=3, candidate=1, per="file"), "3 and 1 file, equal on each side"),
+        (state("equal values", baseline=3, candidate=1, per="file"), "3 files against 1 file, equal on each side"),
         (state("idle machine", watts=12.34), "idle machine's 12.3 W"),
         (state("load", load=0.25, cores=2), "load 0.2 on 2 cores"),
         (state("coarse meter", source="rapl", least=5.0, asked=4.25), "margins of 5 % or more, not 4.25 %"),
@@ -89,7 +89,7 @@ def test_alike_statements_are_said_with_the_range_of_their_numbers(
 @pytest.mark.parametrize("per", ["9999999999.1f", "{baseline.__class__}", "?", "s", "count", "", "{", "%n" * 40])
 @pytest.mark.parametrize("kind", ["equal values", "screened values"])
 def test_what_a_file_counts_is_never_a_format_specification(kind: Kind, per: str) -> None:
-    assert f"3 and 1 {per}," in str(state(kind, baseline=3, candidate=1, per=per))
+    assert f" against 1 {per}," in str(state(kind, baseline=3, candidate=1, per=per))
 
 
 def test_the_cause_of_a_refusal_keeps_its_kind_and_shows_what_it_quotes() -> None:

@@ -85,9 +85,9 @@ def test_a_lower_limit_is_the_mirror_image(found: Figure, outcome: str) -> None:
 @pytest.mark.parametrize(
     ("undecided", "point", "fails", "reported"),
     [
-        ("point", 0.0095, False, "judged by its point, near a limit a coin toss"),
-        ("point", 0.0105, True, "judged by its point, near a limit a coin toss"),
-        ("retry", 0.0105, True, "judged by its point, near a limit a coin toss"),
+        ("point", 0.0095, False, "decided by the point estimate, near a limit a coin toss"),
+        ("point", 0.0105, True, "decided by the point estimate, near a limit a coin toss"),
+        ("retry", 0.0105, True, "decided by the point estimate, near a limit a coin toss"),
         ("pass", 0.0105, False, "let pass as asked"),
         ("fail", 0.0095, True, "failed as asked"),
     ],
@@ -101,7 +101,9 @@ def test_an_undecided_budget_says_so_whatever_it_does(
     verdict = judge_budget(run(), [figure(0.009, point, 0.011)], BUDGET, Policy(undecided=undecided))
 
     assert (verdict.outcome, verdict.fails) == ("inconclusive", fails)
-    assert verdict.reason.endswith(f"budget <= 10 ms: inconclusive (the interval holds the limit), {reported}")
+    assert verdict.reason.endswith(
+        f"limit 10 ms; 400 calls, perf_counter; inconclusive (the interval holds the limit), {reported}"
+    )
     assert [reported] == [str(one) for one in verdict.decided_by]
 
 
@@ -186,25 +188,23 @@ def test_too_few_calls_say_how_many_are_needed() -> None:
 def test_a_budget_says_value_interval_n_source_and_limit() -> None:
     verdict = judge_budget(run(), [figure(0.011, 0.012, 0.013)], BUDGET, Policy())
 
-    assert explain(verdict) == (
-        "FAILED  latency p95 12.0 ms (11.0 .. 13.0), n=400 calls, perf_counter, budget <= 10 ms: failed"
-    )
+    assert explain(verdict) == ("FAILED  latency p95 12.0 ms (11.0 .. 13.0), limit 10 ms; 400 calls, perf_counter")
 
 
 @pytest.mark.parametrize(
     ("per", "n", "shown"),
     [
-        ("call", 1, "n=1 call"),
-        ("batch of 16 calls", 2, "n=2 batches of 16 calls"),
-        ("fresh process", 3, "n=3 fresh processes"),
-        ("window", 5, "n=5 windows"),
+        ("call", 1, "1 call"),
+        ("batch of 16 calls", 2, "2 batches of 16 calls"),
+        ("fresh process", 3, "3 fresh processes"),
+        ("window", 5, "5 windows"),
     ],
 )
 def test_n_is_counted_in_words(per: str, n: int, shown: str) -> None:
     found = figure(0.011, 0.012, 0.013)
     found = replace(found, per=per, estimate=replace(found.estimate, n=n))
 
-    assert f", {shown}, " in judge_budget(run(), [found], BUDGET, Policy()).reason
+    assert f"; {shown}, " in judge_budget(run(), [found], BUDGET, Policy()).reason
 
 
 def test_an_unmeasured_budget_fails_and_says_why() -> None:
@@ -212,7 +212,7 @@ def test_an_unmeasured_budget_fails_and_says_why() -> None:
     verdict = judge_budget(run(unmeasured={"energy": "energy is off"}), [], budget, Policy())
 
     assert (verdict.outcome, verdict.fails) == ("unmeasured", True)
-    assert verdict.reason == "energy mean: unmeasured, budget <= 2 mJ: energy is off"
+    assert verdict.reason == "energy unmeasured, limit 2 mJ: energy is off"
 
 
 @pytest.mark.parametrize(
@@ -283,27 +283,30 @@ def test_a_comparison_says_change_interval_baseline_margin_and_method() -> None:
     verdict = judge_comparison(run().metric("latency"), comparison(p_value=0.0002), Policy())
 
     assert explain(verdict) == (
-        "REGRESSED  latency p50 +4.8 % (98 % CI +3.9 % .. +5.6 %), baseline 6.00 ms, now 6.29 ms, margin +2.0 %, "
-        "p=0.0002, 8 sessions, historical"
+        "REGRESSED  latency p50 +4.8 % (+3.9 .. +5.6), 6.00 → 6.29 ms, margin 2 %; p=0.0002, 8 sessions, historical"
     )
 
 
 def test_an_inconclusive_comparison_says_what_it_could_have_caught() -> None:
     verdict = judge_comparison(run().metric("latency"), comparison("inconclusive", baseline=None), Policy())
 
-    assert "could have caught a change >= +18.0 %" in verdict.reason
+    assert "smallest detectable change 18 %" in verdict.reason
     assert "baseline" not in verdict.reason
 
 
 def test_an_inconclusive_comparison_without_power_says_nothing_of_it() -> None:
     verdict = judge_comparison(run().metric("latency"), comparison("inconclusive", detectable=None), Policy())
 
-    assert "could have caught" not in verdict.reason
+    assert "smallest detectable" not in verdict.reason
 
 
 @pytest.mark.parametrize(
     ("outcome", "share", "said"),
-    [("inconclusive", 0.54, "54 % of turns preempted"), ("inconclusive", 0.0, ""), ("equivalent", 0.54, "")],
+    [
+        ("inconclusive", 0.54, "54 % of turns were interrupted by other work"),
+        ("inconclusive", 0.0, ""),
+        ("equivalent", 0.54, ""),
+    ],
 )
 def test_an_undecided_comparison_says_how_often_it_was_disturbed(
     outcome: ComparisonOutcome, share: float, said: str
@@ -313,14 +316,14 @@ def test_an_undecided_comparison_says_how_often_it_was_disturbed(
 
     assert said == str(disturbed.disturbance or "")
     assert said in verdict.reason
-    assert ("preempted" in verdict.reason) == bool(said)
+    assert ("interrupted" in verdict.reason) == bool(said)
 
 
 def test_where_more_is_better_the_worse_lies_below() -> None:
     made = comparison("inconclusive", metric="accuracy", statistic="mean", scale="absolute", detectable=-0.02)
     verdict = judge_comparison(run().metric("accuracy"), made, Policy())
 
-    assert "could have caught a change <= -2.00 pp" in verdict.reason
+    assert "smallest detectable change 2 pp" in verdict.reason
 
 
 def test_an_open_interval_is_shown_open() -> None:

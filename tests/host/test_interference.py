@@ -95,7 +95,7 @@ def test_a_quota_that_stopped_the_process_is_warned_of() -> None:
     assert "3" == context["quota_stops"]
     assert (
         (
-            "the control group's quota of CPU time stopped its processes in 3 periods, 120 ms of CPU time in all: use "
+            "the CPU quota of the control group stopped its processes in 3 periods, 120 ms of CPU time in all: use "
             "fewer threads, or raise the quota"
         ),
     ) == warnings
@@ -111,7 +111,7 @@ def test_heat_is_warned_of_when_its_counters_rise() -> None:
     context, warnings = held_back({"heat": 7}, {"heat": 9})
 
     assert "2" == context["heat_throttles"]
-    assert ("the processor was slowed down for heat or power: its counters rose by 2",) == warnings
+    assert ("thermal throttling: its counters rose by 2",) == warnings
     assert () == held_back({"heat": 7}, {"heat": 7})[1]
 
 

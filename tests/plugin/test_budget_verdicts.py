@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off")
+QUICK = ("-v", "--hwperf-max-time=0.05", "--hwperf-energy=off")
 
 
 def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
@@ -32,10 +32,8 @@ def test_a_budget_that_cannot_be_kept_fails_its_test(pytester: pytest.Pytester) 
 
     result.assert_outcomes(failed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.re_match_lines(
-        [r"FAILED  latency p95 \S+ [nµ]s \(.*\), n=\d+ calls, perf_counter, budget <= 1 ns: failed"]
-    )
-    result.stdout.re_match_lines([r"FAILED test_.*::test_it - Failed: FAILED  latency p95 .*"])
+    result.stdout.re_match_lines([r"latency p95 \S+ [nµ]s.*, limit 1 ns; [\d,]+ calls, perf_counter"])
+    result.stdout.re_match_lines([r"FAILED test_.*::test_it - latency p95 .*, limit 1 ns.*"])
     assert "Traceback" not in result.stdout.str()
     assert "hwperf/plugin" not in result.stdout.str()
 
@@ -52,7 +50,7 @@ def test_only_the_tail_of_short_calls_takes_single_calls(pytester: pytest.Pytest
     _, written = report(pytester)
     (verdict,) = written["judgements"][0]["verdicts"]
 
-    assert re.search(rf"n=\d+ {per}", verdict["reason"])
+    assert re.search(rf"[\d,]+ {per}", verdict["reason"])
 
 
 @pytest.mark.parametrize("capture", ["fd", "no"])
@@ -110,7 +108,7 @@ def test_all_verdicts_of_a_test_are_reported_together(pytester: pytest.Pytester)
 
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines(
-        [r"FAILED  latency p95 .*", r"FAILED  latency p90 .*", r"PASSED  latency p50 .*"], consecutive=True
+        [r"latency p95 .*", r"latency p90 .*", r"look further: pytest .*::test_it -vv"], consecutive=True
     )
 
 
@@ -156,7 +154,7 @@ def test_ini_budgets_hold_for_every_measured_test(pytester: pytest.Pytester) -> 
     result = run(pytester)
 
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["UNMEASURED  accuracy mean: unmeasured, *give y_true=*"])
+    result.stdout.fnmatch_lines(["*give y_true=*"])
 
 
 def test_an_unmeasured_budget_of_a_marker_fails(pytester: pytest.Pytester) -> None:
@@ -171,7 +169,7 @@ def test_an_unmeasured_budget_of_a_marker_fails(pytester: pytest.Pytester) -> No
     result = run(pytester)
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["UNMEASURED  energy mean: unmeasured, budget <= 5 mJ: energy is off *"])
+    result.stdout.fnmatch_lines(["energy unmeasured, limit 5 mJ: energy is off *"])
     run(pytester, "--hwperf-undecided=pass").assert_outcomes(passed=1)
 
 
@@ -187,7 +185,7 @@ def test_a_budget_without_a_measurement_fails(pytester: pytest.Pytester) -> None
     result = run(pytester)
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["UNMEASURED  latency p95: unmeasured, *: the test never called hwperf(...)"])
+    result.stdout.fnmatch_lines(["latency p95 unmeasured, *: the test never called hwperf(...)"])
 
 
 @pytest.mark.parametrize(("undecided", "outcome"), [("point", "passed"), ("pass", "passed"), ("fail", "failed")])
@@ -240,7 +238,7 @@ def test_a_body_that_fails_is_not_judged(pytester: pytest.Pytester) -> None:
 
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["E*assert 1 == 2", "E*assert 3 == 4"])
-    assert "FAILED  latency" not in result.stdout.str()
+    assert "limit" not in result.stdout.str()
 
 
 def test_xfail_takes_a_missed_budget(pytester: pytest.Pytester) -> None:
@@ -321,7 +319,7 @@ def test_quiet_shows_only_what_needs_a_look(pytester: pytest.Pytester) -> None:
         def test_bad(): sum(range(100))
         """
     )
-    table = run(pytester, "-q").stdout.str().partition("= hwperf =")[2]
+    table = run(pytester, "-qq").stdout.str().partition("= hwperf =")[2]
 
     assert "test_bad" in table
     assert "test_good" not in table
@@ -332,15 +330,14 @@ def test_the_table_is_coloured_as_pytest_is(pytester: pytest.Pytester, color: st
     """A missed budget is red; without colour no code is left anywhere."""
     pytester.makepyfile("import pytest\n@pytest.mark.hwbudget(latency_p95_ms=0)\ndef test_it(): sum(range(100))")
     table = run(pytester, f"--color={color}").stdout.str().rpartition("hwperf =")[2]
-    (row,) = [line for line in table.splitlines() if "<= 0 s" in line and "FAILED" not in line]
+    (row,) = [line for line in table.splitlines() if "latency p95" in line and "limit" not in line]
 
     assert row.startswith(f"{red}    latency p95  ")
     assert ("\x1b[" in table) == bool(red)
 
 
 def test_verbose_shows_every_figure(pytester: pytest.Pytester) -> None:
-    """One -v is pytest's own, and stands in the addopts of many projects."""
-    pytester.makeini("[pytest]\naddopts = -v\n")
+    """One -v shows every verdict and the usual statistics."""
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
     usual, verbose = (run(pytester, *options).stdout for options in ([], ["-v"]))
 

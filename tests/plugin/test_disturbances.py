@@ -9,7 +9,7 @@ from pytest_hwperf.host.interference import Snapshot
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.host.system_state import MachineCpuTime
 
-QUICK = ("-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-max-time=0.05")
+QUICK = ("-v", "-p", "no:cacheprovider", "-p", "no:benchmark", "--hwperf-energy=off", "--hwperf-max-time=0.05")
 
 
 def test_more_threads_than_cores_are_a_footnote(pytester: pytest.Pytester) -> None:

@@ -85,7 +85,7 @@ def test_a_missed_memory_budget_fails(pytester: pytest.Pytester) -> None:
     result, _ = report(pytester)
 
     result.assert_outcomes(failed=1)
-    result.stdout.re_match_lines([r"FAILED  memory p50 1[67]\.\d MB \(.*\), n=3 fresh processes, VmHWM .*: failed"])
+    result.stdout.re_match_lines([r"memory 1[67]\.\d MB \(.*\), limit .*; 3 fresh processes, VmHWM .*"])
 
 
 @pytest.mark.live

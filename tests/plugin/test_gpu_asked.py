@@ -40,7 +40,7 @@ def test_a_budget_of_utilisation_is_judged_by_the_boards_own_shares(
 
     result.assert_outcomes(passed=1 - failed, failed=failed)
     if failed:
-        result.stdout.fnmatch_lines(["*gpu_utilisation mean 0.900 *nvml:0, budget <= 0.8: *"])
+        result.stdout.fnmatch_lines(["*gpu_utilisation 0.900*limit 0.8; *nvml:0*"])
 
 
 @pytest.mark.usefixtures("no_energy")
@@ -57,7 +57,7 @@ def test_without_a_gpu_the_budget_is_unmeasured(pytester: pytest.Pytester, monke
 @pytest.mark.parametrize(
     ("values", "line"),
     [
-        ({"gpu_memory": 5e6}, "*gpu_memory*5.00 MB*fake boards, budget <= 4 MB: failed*"),
+        ({"gpu_memory": 5e6}, "*gpu_memory*5.00 MB*limit 4 MB; *fake boards*"),
         ({}, "*gpu_memory*unmeasured*it needs what runs on an NVIDIA GPU*"),
     ],
 )

@@ -51,7 +51,7 @@ def test_the_documented_settings_ask_nothing_of_a_test_without_labels(pytester: 
     """Not even if they are strict: a margin for every test is about what a test has. No footnote says a thing twice."""
     pytester.makepyprojecttoml(documented_settings())
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
-    result = pytester.runpytest_inprocess("--hwperf-max-time=0.05", "--hwperf-energy=estimate", "--hwperf-strict")
+    result = pytester.runpytest_inprocess("--hwperf-max-time=0.05", "--hwperf-energy=estimate", "--hwperf-strict", "-v")
     notes = [line for line in result.outlines if line.startswith("[")]
 
     result.assert_outcomes(passed=1)
@@ -68,7 +68,7 @@ def test_a_margin_of_the_test_itself_needs_an_answer(pytester: pytest.Pytester) 
     result = pytester.runpytest_inprocess("--hwperf-max-time=0.05", "--hwperf-compare", "--hwperf-strict")
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["NOT COMPARABLE  accuracy mean: not measured: give y_true=, or a y in hwperf_data"])
+    result.stdout.fnmatch_lines(["accuracy: not measured: give y_true=, or a y in hwperf_data; not comparable"])
 
 
 @pytest.fixture

@@ -71,7 +71,9 @@ def test_a_first_run_without_a_baseline_is_no_error(pytester: pytest.Pytester) -
     result = run(pytester, "--hwperf-compare")
 
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["*no baseline: save one with --hwperf-save*", "comparisons: 3 no baseline"])
+    result.stdout.fnmatch_lines(
+        ["*2 tests have no baseline*: save one with pytest --hwperf-save", "comparisons: 3 no baseline"]
+    )
 
 
 def test_a_baseline_of_nothing_is_said_to_be_one(pytester: pytest.Pytester) -> None:
@@ -100,9 +102,9 @@ def test_three_times_the_work_fails_its_test_alone(project: pytest.Pytester) -> 
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.re_match_lines([r"REGRESSED  latency p50 ×\d+\.\d .*historical; false-alarm rate not guaranteed"])
-    result.stdout.re_match_lines([r"FAILED test_model.py::test_speed - .*REGRESSED  latency p50"])
-    assert '<failure message="Failed: REGRESSED' in (project.path / "junit.xml").read_text(encoding="utf-8")
+    result.stdout.re_match_lines([r"latency p50 ×\d+\.\d .*historical; false-alarm rate not guaranteed"])
+    result.stdout.re_match_lines([r"FAILED test_model.py::test_speed - latency p50 ×"])
+    assert '<failure message="latency p50 ×' in (project.path / "junit.xml").read_text(encoding="utf-8")
 
 
 @pytest.mark.live
@@ -130,7 +132,7 @@ def test_an_undecided_comparison_fails_where_it_is_asked_to(project: pytest.Pyte
     result = run(project, "--hwperf-compare", "--hwperf-strict")
 
     result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["INCONCLUSIVE  latency p50 *"])
+    result.stdout.fnmatch_lines(["latency p50 *; inconclusive"])
 
 
 @pytest.mark.live
@@ -140,7 +142,7 @@ def test_five_points_of_accuracy_fail_by_the_paired_test(project: pytest.Pyteste
     result = run(project, "--hwperf-compare")
 
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.re_match_lines([r"REGRESSED  accuracy mean -5\.00 pp .*p=8\.9e-16"])
+    result.stdout.re_match_lines([r"accuracy -5\.00 pp .*p=8\.9e-16"])
 
 
 @pytest.mark.live
@@ -149,7 +151,7 @@ def test_a_renamed_test_has_no_baseline(project: pytest.Pytester) -> None:
     result = run(project, "--hwperf-compare")
 
     result.assert_outcomes(passed=2)
-    result.stdout.re_match_lines([r".*latency p50.*no baseline.*", r"comparisons: .*1 no baseline"])
+    result.stdout.re_match_lines([r".*no baseline.*", r"comparisons: .*1 no baseline"])
 
 
 @pytest.mark.live
@@ -271,7 +273,7 @@ def test_a_metric_of_the_users_own_is_compared(pytester: pytest.Pytester) -> Non
     result = run(pytester, "--hwperf-compare")
 
     result.assert_outcomes(failed=1)
-    result.stdout.re_match_lines([r"REGRESSED  rouge_l p50 -83\.3 % .*"])
+    result.stdout.re_match_lines([r"rouge_l -83\.3 % .*"])
 
 
 @pytest.mark.live
@@ -364,7 +366,7 @@ def test_a_repeat_that_fails_loses_no_budget(project: pytest.Pytester) -> None:
     result = project.runpytest_subprocess(*QUICK, "--hwperf-compare", "--hwperf-json=report.json")
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*a fresh process ended with code *", "*latency p50 *budget <= 0 s: failed*"])
+    result.stdout.fnmatch_lines(["latency p50 *limit 0 s; *"])
     result.stdout.fnmatch_lines(["*not comparable*"])
 
 

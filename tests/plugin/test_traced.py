@@ -93,7 +93,7 @@ def test_timings_under_another_tool_are_unmeasured(pytester: pytest.Pytester) ->
 
     tracemalloc.stop()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["UNMEASURED  latency p50: unmeasured, budget <= 1 s: traced by tracemalloc*"])
+    result.stdout.fnmatch_lines(["latency p50 unmeasured, limit 1 s: traced by tracemalloc*"])
     assert "tracemalloc" == run["conditions"]["traced_by"].split(", ")[-1]  # after coverage.py, where that runs
     assert ["accuracy"] == [sample["metric"] for sample in run["samples"]]
 
@@ -115,7 +115,7 @@ def test_a_measurement_that_only_has_timings_says_why_it_has_none(pytester: pyte
     result = pytester.runpytest_inprocess(*OPTIONS)
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["UNMEASURED  latency p50: unmeasured, budget <= 1 s: traced by test_*"])
+    result.stdout.fnmatch_lines(["latency p50 unmeasured, limit 1 s: traced by test_*"])
 
 
 OWN = """

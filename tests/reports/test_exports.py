@@ -92,6 +92,15 @@ def test_a_batch_of_calls_is_a_round_of_iterations() -> None:
     assert 16 == stats_of(pytest_benchmark.render(with_readings(0.1, 0.2, per="batch of 16 calls")))["iterations"]
 
 
+def test_the_group_of_the_fixture_benchmark_is_kept() -> None:
+    report = with_readings(0.1, 0.2)
+    (judgement,) = report.judgements
+    run = replace(judgement.run, context={"benchmark_group": "sums\x1b"})
+    exported = pytest_benchmark.render(replace(report, judgements=(replace(judgement, run=run),)))
+
+    assert "sums\\x1b" == json.loads(exported.content)["benchmarks"][0]["group"]
+
+
 @pytest.mark.parametrize(
     ("values", "reason"), [([0.1], "a deviation needs 2 readings of the latency"), ([0.0, 0.0], "is 0: calls per")]
 )

@@ -157,7 +157,7 @@ def test_each_scenario_has_its_full_test_id_and_what_only_it_has() -> None:
 def test_verbose_shows_every_condition_and_what_was_counted() -> None:
     table = rows(fake.report(), detail="verbose")
 
-    assert "batch size 16, load single_stream, precision fp32, threads 1" == table.groups[0].setting
+    assert "batch size 16, calls one after the other, precision fp32, threads 1" == table.groups[0].setting
     assert ["n in batches of 16 calls", "n in fresh processes"] == [
         section.setting for section in table.groups[0].sections[:2]
     ]
@@ -272,11 +272,11 @@ def test_verbose_shows_every_figure() -> None:
         "latency p95",
         "  this run",
         "latency p99",
-        "throughput mean",
-        "accuracy mean",
+        "throughput",
+        "accuracy",
         "memory max",
-        "cpu_time mean",
-        "energy mean",
+        "cpu_time",
+        "energy",
     ]
 
 
@@ -316,7 +316,7 @@ def test_unmeasured_metric_with_a_budget_has_a_row_and_its_reason() -> None:
 
 def test_what_has_decided_a_budget_near_its_limit_is_a_footnote_of_its_row() -> None:
     """Rows of one decision share it; the numbers of fresh processes are never put together as a range."""
-    toss, text = state("timed point"), "judged by its point, near a limit a coin toss"
+    toss, text = state("timed point"), "decided by the point estimate, near a limit a coin toss"
     verdicts = (
         replace(fake.budget_verdict("latency_p50_ms", "latency", "p50", 1.0, "inconclusive"), decided_by=(toss,)),
         replace(
@@ -395,7 +395,7 @@ def test_every_warning_stands_once_as_a_footnote() -> None:
         "11 context switches during the run",
         "p99 needs 459 calls for an upper bound at 98 %",
         "change by signed-rank, pairs of processes, n=12",
-        "could have caught a change >= +14.0 %",
+        "smallest detectable change 14 %",
         "measured by estimate:cpu-time, the baseline by rapl:package-0+dram",
         "the baseline 'main' has no run of this test",
     ):
@@ -411,7 +411,9 @@ def test_warnings_of_comparisons_are_footnotes_too() -> None:
     verdict = replace(verdict, subject=replace(verdict.subject, interference=0.54))
     table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
 
-    assert {"only 6 pairs", "could have caught a change <= -7.0 %", "54 % of turns preempted"} <= set(table.footnotes)
+    assert {"only 6 pairs", "smallest detectable change 7 %", "54 % of turns were interrupted by other work"} <= set(
+        table.footnotes
+    )
 
 
 def test_doubts_of_several_comparisons_are_one_footnote_each() -> None:
@@ -425,9 +427,8 @@ def test_doubts_of_several_comparisons_are_one_footnote_each() -> None:
 
     report = report_of(doubtful("t.py::a", 0.66, 0.042), doubtful("t.py::b", 0.75, 0.045))
 
-    assert ("66 .. 75 % of turns preempted", "could have caught a change >= +4.2 .. 4.5 %") == rows(report).footnotes[
-        1:
-    ]
+    said = ("66 .. 75 % of turns were interrupted by other work", "smallest detectable change 4.2 .. 4.5 %")
+    assert said == rows(report).footnotes[1:]
     assert 5 == len(rows(report, detail="verbose").footnotes)
 
 
@@ -435,7 +436,7 @@ def test_doubts_about_points_are_in_points() -> None:
     verdict = fake.comparison_verdict("accuracy", "mean", "inconclusive", (0.0, -0.1, 0.1), detectable=-0.02)
     table = rows(report_of(replace(fake.plain_judgement(), verdicts=(verdict,))))
 
-    assert "could have caught a change <= -2.00 pp" in table.footnotes
+    assert "smallest detectable change 2 pp" in table.footnotes
 
 
 def test_budget_and_comparison_of_what_was_not_measured_share_a_footnote() -> None:
@@ -688,7 +689,7 @@ def test_a_value_has_its_interval_where_there_is_one(low: float | None, high: fl
     figure = fake.figure("model_size", "p50", fake.estimate(3553.0, low, high, 3), per="model")
     table = rows(report_of(Judgement(run=fake.run(), figures=(figure,), verdicts=())), detail="verbose")
 
-    assert shown == cells(table, sections(table)[0], "model_size p50")["value"]
+    assert shown == cells(table, sections(table)[0], "model_size")["value"]
 
 
 def test_a_statistic_is_named_where_it_is_not_the_usual_or_not_the_only_one() -> None:

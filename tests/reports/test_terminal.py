@@ -5,9 +5,10 @@ from collections.abc import Callable
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.records import Budget, Judgement, replace
+from pytest_hwperf.core.records import Comparison, Judgement, replace
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.reports.table import Detail, rows
-from pytest_hwperf.reports.terminal import Line, render
+from pytest_hwperf.reports.terminal import Line, render, render_counts, render_summary
 
 Golden = Callable[[str, bytes], None]
 
@@ -18,7 +19,7 @@ def text_of(lines: list[Line]) -> str:
 
 @pytest.mark.parametrize(
     ("detail", "width"),
-    [("normal", 80), ("normal", 100), ("normal", 120), ("normal", 200), ("quiet", 80), ("verbose", 120)],
+    [("normal", 80), ("normal", 200), ("quiet", 80), ("verbose", 120)],
 )
 def test_report_looks_as_agreed(golden: Golden, detail: Detail, width: int) -> None:
     text = text_of(render(fake.report(), width=width, color=False, detail=detail))
@@ -32,7 +33,7 @@ def test_width_is_kept_and_nothing_lost(width: int) -> None:
     lines = [text for text, _ in render(fake.report(), width=width, color=False)]
     table = rows(fake.report())
 
-    assert [] == [line for line in lines if len(line) > max(width, 56) and len(line.split()) > 1]
+    assert [] == [line for line in lines if len(line) > max(width, 84) and len(line.split()) > 1]
     everything = " ".join(" ".join(lines).split())
     for group in table.groups:
         assert group.title in everything
@@ -41,29 +42,6 @@ def test_width_is_kept_and_nothing_lost(width: int) -> None:
             for row in section.rows:
                 for cell in row.cells:
                     assert cell.strip() in everything
-
-
-def test_every_row_is_one_line_from_100_columns_without_comparisons_and_from_126_with() -> None:
-    report = fake.report()
-    budgets_only = tuple(
-        replace(judgement, verdicts=tuple(v for v in judgement.verdicts if isinstance(v.subject, Budget)))
-        for judgement in report.judgements
-    )
-    for width, shown in ((100, replace(report, judgements=budgets_only)), (126, report)):
-        lines = [text for text, _ in render(shown, width=width, color=False)]
-
-        assert [] == [line for line in lines if line.startswith(" " * 6) and line.split()[:2] != ["this", "run"]]
-
-
-def test_the_columns_that_the_fewest_rows_fill_leave_the_grid_first() -> None:
-    """All five rows have an n, two of them a budget."""
-    judgement = fake.sklearn_judgement()
-    verdicts = tuple(v for v in judgement.verdicts if v.subject.metric in {"throughput", "memory"})
-    report = replace(fake.empty_report(), judgements=(replace(judgement, verdicts=verdicts),))
-    lines = [text for text, _ in render(report, width=77, color=False)]
-
-    assert ["metric", "value", "n", "outcome"] == lines[0].split()
-    assert ["budget >= 160 /s", "budget <= 10 MB"] == [line.strip() for line in lines if line.startswith(" " * 6)]
 
 
 @pytest.mark.parametrize("width", [40, 72, 80, 100, 120, 200])
@@ -87,7 +65,9 @@ def test_columns_are_aligned() -> None:
     start = lines[0].index("outcome")
 
     assert {"passed", "improved", "passed,", "not", "regressed", "failed", "inconclusive", "unmeasured", "no"} == {
-        line[start:].split()[0] for line in lines[1:] if line.startswith(" " * 4) and line[start:].split()
+        line[start:].split()[0]
+        for line in lines[1:]
+        if line.startswith(" " * 4) and (line[4] != " " or "this run" in line) and line[start:].split()
     }
 
 
@@ -162,3 +142,53 @@ def test_no_color_codes_in_the_text() -> None:
 
 def test_drawing_twice_gives_the_same() -> None:
     assert render(fake.report(), width=80, color=True) == render(fake.report(), width=80, color=True)
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_summary_looks_as_agreed(golden: Golden, *, quiet: bool) -> None:
+    text = text_of(render_summary(fake.report(), width=80, color=False, quiet=quiet))
+
+    golden(f"text/summary{'_quiet' if quiet else ''}_80.txt", text.encode())
+
+
+def test_counts_alone_are_the_last_lines() -> None:
+    counts = render_counts(fake.report(), width=80, color=False)
+
+    assert counts == render_summary(fake.report(), width=80, color=False)[-len(counts) :]
+
+
+def test_a_test_that_is_well_is_one_line_at_80_columns() -> None:
+    figure = fake.figure(at=fake.estimate(314e-6, 312e-6, 316e-6, 900))
+    budget = fake.budget_verdict("latency_p50_ms", "latency", "p50", 0.00033, "passed")
+    well = replace(fake.plain_judgement(), figures=(figure,), verdicts=(budget,))
+    lines = render_summary(replace(fake.empty_report(), judgements=(well,)), width=80, color=False)
+
+    assert text_of(lines) == (
+        "  test                        p50  tightest budget  left\n"
+        "tests/test_text.py\n"
+        "  test_tokenise long text  314 µs  p50 330 µs        5 %\n"
+        "  p50: perf_counter, 900 calls\n"
+        "budgets: 1 passed\n"
+    )
+
+
+def test_a_name_without_room_has_a_line_of_its_own() -> None:
+    judgement = fake.plain_judgement()
+    long = replace(judgement, run=replace(judgement.run, test=f"tests/test_text.py::test_{'x' * 90}"))
+    lines = [
+        text for text, _ in render_summary(replace(fake.empty_report(), judgements=(long,)), width=80, color=False)
+    ]
+
+    assert [f"  test_{'x' * 90} long text"] == [line for line in lines if "xxx" in line]
+    assert [80] == [len(line) for line in lines if line.endswith(" ms")]
+
+
+def test_where_nobody_has_saved_a_baseline_one_line_says_what_to_do() -> None:
+    unsaved = fake.comparison_verdict("latency", "p50", "no baseline")
+    assert isinstance(unsaved.subject, Comparison)
+    unsaved = replace(unsaved, subject=replace(unsaved.subject, cause=state("no baseline")))
+    report = replace(fake.empty_report(), judgements=(replace(fake.plain_judgement(), verdicts=(unsaved, unsaved)),))
+    lines = [text for text, _ in render_summary(report, width=120, color=False)]
+
+    assert "warning: 1 test has no baseline to compare with: save one with pytest --hwperf-save" in lines
+    assert [] == [line for line in lines if "no baseline:" in line]

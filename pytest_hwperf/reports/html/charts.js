@@ -73,7 +73,7 @@ function paint(one) {
   const { data, own } = one.parts();
   const wide = one.plot.classList.contains("tall");
   // The width of a printed page is not known before it is printed.
-  const size = printing ? { autosize: false, width: wide ? PRINTED.whole : PRINTED.half, height: wide ? 300 : 232 } : { autosize: true, width: undefined, height: undefined };
+  const size = printing ? { autosize: false, width: wide ? PRINTED.whole : PRINTED.half, height: wide ? Math.min(300, one.plot.clientHeight || 300) : 232 } : { autosize: true, width: undefined, height: undefined };
   window.Plotly.react(one.plot, data, { ...layout(own), ...size }, { displayModeBar: false, responsive: true });
 }
 
@@ -167,7 +167,7 @@ function timelineChart(detail) {
       return { type: "scatter", mode: "markers+lines", name, x: of.map((block) => block.place), y: of.map((block) => block.value), marker: { symbol, size: 8, color: colour(name) }, line: { width: 1, dash: "dot", color: colour(name) }, hovertemplate: "block %{x}: %{y:.4g} " + plain(pair.u) + "<extra>" + name + "</extra>" };
     });
     const marks = share ? [{ text: `interference: ${percent(share, 0)} of the blocks were preempted`, xref: "paper", yref: "paper", x: 1, y: 1.02, xanchor: "right", yanchor: "bottom", showarrow: false, font: { color: colour("doubt") } }] : [];
-    return { data: traces, own: { xaxis: { title: { text: pair.t ? "block, in the order of time" : "block (the order of turns is not known)" } }, yaxis: { title: { text: plain(pair.u) } }, annotations: marks, legend: { orientation: "h", y: -0.28 } } };
+    return { data: traces, own: { xaxis: { title: { text: pair.t ? "block, in the order of time" : "block (the order of turns is not known)" } }, yaxis: { title: { text: plain(pair.u) } }, annotations: marks, margin: { l: 56, r: 16, t: 28, b: 44 }, legend: { orientation: "h", y: -0.28 } } };
   };
   const table = () => grid(["Block", "Side", "Value"], timelineOf(present()).map((block) => [block.place, block.side === "B" ? "baseline" : "candidate", `${Number(block.value.toPrecision(4))} ${present().u}`]));
   const figure = chart("Blocks in the order of time", "The turns of both processes of one pair. Interference is marked where the scheduler took the processor away.", parts, table);
@@ -224,7 +224,11 @@ function flameChart(flame) {
     }],
     own: { margin: { l: 4, r: 4, t: 4, b: 4 } },
   });
-  return chart("Where the change is: functions of both sides", says, parts, () => grid(["Function", "Baseline", "Candidate", "Change"], frames.map((frame, place) => [frame[1], number(frame[2] * flame.f), number(frame[3] * flame.f), number(change[place])])), "tall");
+  const figure = chart("Where the change is: functions of both sides", says, parts, () => grid(["Function", "Baseline", "Candidate", "Change"], frames.map((frame, place) => [frame[1], number(frame[2] * flame.f), number(frame[3] * flame.f), number(change[place])])), "tall");
+  const depths = [];
+  for (const [parent] of frames) depths.push(parent < 0 ? 1 : depths[parent] + 1);
+  figure.querySelector(".plot").style.height = Math.min(416, 20 + 48 * Math.max(...depths)) + "px";
+  return figure;
 }
 
 function tradeoffChart(one) {

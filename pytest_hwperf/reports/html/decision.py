@@ -60,7 +60,7 @@ def _of_budget(row: VerdictRow, budget: Budget, metric: Metric, figure: Figure |
         yield f"Measured: {show_measured(at.value, metric.unit)}, without an interval (n={counted(at.n, figure.per)})."
     else:
         yield (
-            f"Measured: {show_interval(at.value, at.low, at.high, metric.unit)}, {_percent(at.confidence)} confidence, "
+            f"Measured: {show_interval(at.value, at.low, at.high, metric.unit)}, {_level(at.confidence)} confidence, "
             f"n={counted(at.n, figure.per)}, by {figure.source}; interval: {at.method}."
         )
     if row.verdict.outcome == "inconclusive":
@@ -77,7 +77,7 @@ def _of_comparison(row: VerdictRow, comparison: Comparison, metric: Metric, seen
         return
     yield from _evidence(comparison, metric, seen)
     change = comparison.change
-    yield f"Change: {row.change}, {_percent(change.confidence)} confidence ({change.method}); {row.values}."
+    yield f"Change: {row.change}, {_level(change.confidence)} confidence ({change.method}); {row.values}."
     if comparison.p_value is not None:
         yield (
             f"The chance of such values if nothing had got worse by more than {margin}: "
@@ -145,6 +145,10 @@ def _doubts(row: VerdictRow, comparison: Comparison) -> Iterator[str]:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 1 - 1e-9 and share > 0 else f"{100 * share:.0f} %"
+
+
+def _level(confidence: float) -> str:
+    return f"{100 * confidence:.3g} %"
 
 
 def _sentence(text: str) -> str:

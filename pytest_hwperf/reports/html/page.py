@@ -113,7 +113,7 @@ def _line(place: int, row: VerdictRow) -> Mapping[str, str | int | bool]:
 
 
 def _run_facts(report: Report) -> list[tuple[str, str]]:
-    revision = f"{report.revision}{' with uncommitted changes' if report.changed else ''}"
+    revision = f"{report.revision[:12]}{' with uncommitted changes' if report.changed else ''}"
     against = ", ".join(
         f"{gate.against} ({gate.revision[:12]})" if gate.revision else gate.against for gate in report.gates
     )

@@ -62,7 +62,7 @@ function show() {
   document.getElementById("table").replaceChildren(table);
   const count = state.chosen.length;
   const range = count > PAGE ? `, ${from + 1} to ${from + shown.length} shown` : "";
-  document.getElementById("shown").textContent = `${count} of ${DATA.rows.length} verdicts${range}`;
+  document.getElementById("shown").textContent = `${count} of ${DATA.rows.length} rows${range}`;
   pages(count);
 }
 

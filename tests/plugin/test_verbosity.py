@@ -1,0 +1,56 @@
+"""How much of a report the terminal shows: the last line, what is not well, a line a test, every row."""
+
+import pytest
+
+QUICK = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "-p", "no:cacheprovider")
+TESTS = """
+import pytest
+@pytest.mark.hwbudget(latency_p95_ms=0)
+def test_fails(): sum(range(100))
+@pytest.mark.hwbudget(latency_p95_ms=10000)
+def test_passes(): sum(range(100))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.mark.parametrize(
+    ("options", "shown", "unshown"),
+    [
+        ((), ["  test_passes", "      failed: latency p95"], ["perf_counter (latency"]),
+        (("-q",), ["      failed: latency p95"], ["  test_passes"]),
+        (("-qq",), ["budgets: 1 passed, 1 failed"], ["  test_passes", "= hwperf =", "      failed:"]),
+        (("-v",), ["  sources: perf_counter (latency"], ["      failed:"]),
+    ],
+)
+def test_each_verbosity_has_its_screen(
+    pytester: pytest.Pytester, options: tuple[str, ...], shown: list[str], unshown: list[str]
+) -> None:
+    pytester.makepyfile(TESTS)
+    lines = pytester.runpytest_inprocess(*QUICK, *options).outlines
+
+    assert [one for one in shown if any(line.startswith(one) for line in lines)] == shown
+    assert [one for one in unshown if any(one in line for line in lines)] == []
+    assert "budgets: 1 passed, 1 failed" in lines
+
+
+def test_the_short_summary_begins_with_the_figure_and_its_limit(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    pytester.makepyfile(TESTS)
+    result = pytester.runpytest_inprocess(*QUICK)
+
+    result.stdout.re_match_lines([r"FAILED test_.*::test_fails - latency p95 \S+ [nµ]s.*limit.*"])
+
+
+def test_a_misspelt_marker_is_told_within_the_terminal(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("import pytest\n@pytest.mark.hwbudget(latency_p95=5)\ndef test_it(): pass")
+    result = pytester.runpytest_inprocess(*QUICK)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [] == [line for line in result.errlines if len(line) > 80]
+    assert "Did you mean 'latency_p95_ms'?" in " ".join(" ".join(result.errlines).split())
