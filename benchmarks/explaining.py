@@ -1,6 +1,6 @@
 """Whether the gate names what was planted: a slow function, an ONNX operator, an allocation; and nothing in equal code.
 
-From the root of the repository, with the extras `explain` and `memray`: `python -m benchmarks.explaining 10`.
+From the root of the repository, with the extra `memray`: `python -m benchmarks.explaining 10`.
 Each run is a whole gate in a new repository. It prints a line for each run, and at the end how many runs of each case
 named the planted cause first. The equal code is explained with `--hwperf-explain=always`, and must name no mover.
 """

@@ -252,7 +252,7 @@ def _explanations(compared: dict[Hypothesis, Comparison]) -> Iterator[Explanatio
             movers=(_mover(0.3 * old, grown, new - old),),
             covered=0.91,
             repeats=3,
-            method="pyinstrument 5.1.3, 0.5 ms interval",
+            method="stacks sampled every 0.5 ms",
             overhead=0.08,
             baseline_stacks=before,
             candidate_stacks={**before, "predict (model.py);tokenize (text.py)": (grown,) * 3},

@@ -58,26 +58,6 @@ def tree_of(baseline: Sequence[Mapping[Path, float]], candidate: Sequence[Mappin
     }
 
 
-def moved(tree: Tree) -> float:
-    """Return what a whole call has moved, in s: candidate minus baseline."""
-    return _total(tree.values()).moved
-
-
-def share_of(tree: Tree, function: str) -> float:
-    """Return the share of what a whole call has moved that a function has, with all that it calls."""
-    whole = moved(tree)
-    part = moved({path: seconds for path, seconds in tree.items() if function in path} or {(): Seconds((0.0,), (0.0,))})
-    return part / whole if whole else 0.0
-
-
-def times(tree: Tree, factor: float) -> Tree:
-    """Return a tree of as many times the seconds."""
-    return {
-        path: Seconds(tuple(factor * one for one in seconds.baseline), tuple(factor * one for one in seconds.candidate))
-        for path, seconds in tree.items()
-    }
-
-
 def folded(tree: Tree, least: float) -> Tree:
     """Return a tree in which what takes less than a share of the call, on both sides, counts to its caller."""
     whole, kept = _total(tree.values()), dict(tree)

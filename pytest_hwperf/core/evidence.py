@@ -142,7 +142,7 @@ class Explanation(Record, frozen=True, kw_only=True):
     withheld: Statement | None = None  # why no mover is named
     remarks: tuple[Statement, ...] = ()  # what has to be known of the movers: that they do not add up, and the like
     repeats: Count  # profiles of each side, each in a fresh process of its own
-    method: str  # "pyinstrument, 1 ms interval", "onnxruntime profile", "memray"
+    method: str  # "stacks sampled every 0.5 ms", "onnxruntime profile", "memray"
     overhead: Number | None = None  # how much longer a call takes under the profiler, as a share; None: not measured
     # Of functions: frames from the measured callable inwards, joined by ";", each "qualified name (file)" as in the
     # candidate → s of a call in each repeat, scaled to `baseline` or `candidate`, without what is called from there.

@@ -7,7 +7,7 @@ from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.movers import HeldMemory, Mover, MoverKind, SampledCalls, mover_between
 from pytest_hwperf.core.operators import moved_most, moved_operators, pooled, profile_of
 from pytest_hwperf.core.records import Comparison, replace
-from pytest_hwperf.core.sampled_calls import clear_movers, joined, overhead_of, stacks_of
+from pytest_hwperf.core.sampled_calls import joined, movers_of, overhead_of, stacks_of
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.units import relative
 
@@ -97,10 +97,10 @@ def explain_functions(
 ) -> Explanation:
     """Explain a latency by the functions of Python, from a profile of each repeat and side."""
     baseline_s, candidate_s = _figures(comparison)
-    stacks = stacks_of(joined(baseline, candidate, baseline_s, candidate_s))
-    movers = clear_movers(baseline, candidate, baseline_s, candidate_s) if has_changed(comparison) else ()
+    tree = joined(baseline, candidate, baseline_s, candidate_s)
+    movers = movers_of(tree, baseline, candidate, candidate_s - baseline_s) if has_changed(comparison) else ()
     found = _explanation(hypothesis, comparison, movers, kind="function", repeats=len(baseline))
-    overhead = overhead_of((*baseline, *candidate))
+    stacks, overhead = stacks_of(tree), overhead_of((*baseline, *candidate))
     slow = (state("profiler slows", overhead=overhead),) if overhead is not None and overhead > _SLOW else ()
     return replace(
         found,

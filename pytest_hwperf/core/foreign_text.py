@@ -5,6 +5,7 @@ Names of tests, labels, messages of third-party code and everything in files may
 a lone surrogate cannot be encoded. Every surface passes such text through one of these functions.
 """
 
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # a spreadsheet runs a cell that begins so
 _ASCII = bytes(range(0x20, 0x7F))  # printable
 
 
@@ -27,6 +28,12 @@ def visible_lines(text: str) -> str:
     visible before, or else it could begin a line.
     """
     return text if text.isprintable() else "\n".join(map(visible, text.split("\n")))
+
+
+def spreadsheet_cell(text: str) -> str:
+    """Make a text visible, and write it so that no spreadsheet takes it for a formula."""
+    shown = visible(text)
+    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown
 
 
 def visible_json(text: bytes) -> bytes:

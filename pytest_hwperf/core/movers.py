@@ -94,7 +94,7 @@ class SampledFunction(Record, frozen=True, kw_only=True):
 class SampledCalls(Record, frozen=True, kw_only=True):
     """What a statistical profiler shows of the calls of one fresh process."""
 
-    source: str  # "pyinstrument 5.1.3, 0.5 ms interval"
+    source: str  # "stacks sampled every 0.5 ms"
     # Frames from the measured callable inwards, joined by ";", each "qualified name (file)" → s of a call under the
     # profiler, without what was called from there.
     stacks: Mapping[str, Size]

@@ -4,25 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from pytest_hwperf.core.call_trees import (
-    Path,
-    Seconds,
-    Tree,
-    folded,
-    holders,
-    moved,
-    owned,
-    share_of,
-    times,
-    tree_of,
-    within,
-)
+from pytest_hwperf.core.call_trees import Path, Seconds, Tree, folded, holders, owned, tree_of, within
 from pytest_hwperf.core.movers import Mover, SampledCalls, SampledFunction, mover_between
 
 _SEPARATOR = ";"  # of the frames of a stack
-_CHEAP = 1.2  # times as long as without it, up to which the cost of a profiler is less than the noise of its timing
-_CONFIRMED = 0.5  # share of the change that a function has to hold by the other scale too
-_SEEN = (0.3, 10.0)  # change under the profiler over that without it, within which the one is taken for the other
 _LEAST_KEPT = 0.003  # of a call on either side: less has no stack of its own
 
 
@@ -45,56 +30,8 @@ def joined(
     )
 
 
-def compared(
-    baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls], baseline_s: float, candidate_s: float
-) -> Tree:
-    """Join the profiles of both sides as `joined` does, so that what moved is right however much the profiler costs.
-
-    It costs functions unequally: scaled to calls without it, those that it slows would seem to move with all others.
-    So each is scaled to its time under the profiler, by the cost in its own process, and then what moved there to what
-    has moved without it. Where it costs little, or has hidden or made the change, profiles are scaled as in `joined`.
-    """
-    whole = joined(baseline, candidate, baseline_s, candidate_s)
-    if max(map(_slower, (*baseline, *candidate))) <= _CHEAP:
-        return whole
-    renamed, change = renames(baseline, candidate), candidate_s - baseline_s
-    slowed = tree_of(
-        [_scaled(one, baseline_s * _slower(one), renamed) for one in baseline],
-        [_scaled(one, candidate_s * _slower(one), {}) for one in candidate],
-    )
-    seen = moved(slowed)
-    if not change or not _SEEN[0] <= seen / change <= _SEEN[1]:
-        return whole
-    return times(slowed, change / seen)
-
-
-def _slower(profile: SampledCalls) -> float:
-    """Return how many times as long a call takes under the profiler."""
-    return profile.call_s / profile.plain_s if profile.plain_s else 1.0
-
-
-def clear_movers(
-    baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls], baseline_s: float, candidate_s: float
-) -> tuple[Mover, ...]:
-    """Return the functions that moved, the largest first.
-
-    Where the timing of the profiler's cost is too noisy to name any, those are taken that are clear without that cost
-    and hold as much of the change with it.
-    """
-    change = candidate_s - baseline_s
-    tree = compared(baseline, candidate, baseline_s, candidate_s)
-    if found := movers_of(tree, baseline, candidate, change):
-        return found
-    whole = joined(baseline, candidate, baseline_s, candidate_s)
-    return movers_of(whole, baseline, candidate, change, lambda frame: share_of(tree, frame) >= _CONFIRMED)
-
-
 def movers_of(
-    tree: Tree,
-    baseline: Sequence[SampledCalls],
-    candidate: Sequence[SampledCalls],
-    change: float,
-    is_meant: Callable[[str], bool] = lambda _: True,
+    tree: Tree, baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls], change: float
 ) -> tuple[Mover, ...]:
     """Return the functions that moved in a tree, the largest first."""
     if not change:
@@ -103,8 +40,6 @@ def movers_of(
     own = _own(candidate) | _own(baseline)
     found = []
     for frame, seconds in holders(owned(tree, own)).items():
-        if not is_meant(frame):
-            continue
         inner = within(tree, frame, own, seconds.moved)
         known = _known(candidate, inner) or _known(baseline, inner)
         place = f"{_qualified_name(inner)} ({_place(inner, known)})" if inner else ""

@@ -13,8 +13,6 @@ _DEEPEST = 100  # frames that are kept of a stack, the outermost
 # Comprehensions are frames of their own in some versions of Python only.
 _WITHIN = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
 _AROUND = {"_pytest", "pluggy"}  # packages that call what is measured
-_CLOCK = "perf_counter_ns"
-_HERE = Path(__file__).parent
 _is_of_this_package = cache(is_of_this_package)
 
 
@@ -22,7 +20,7 @@ class Function(NamedTuple):
     """A function, as an interpreter tells it."""
 
     name: str
-    file: str  # "" of what is not written in Python
+    file: str
     line: int  # on which it begins
 
 
@@ -31,30 +29,24 @@ class FrameNames:
 
     def __init__(self, root: Path) -> None:
         """Name files relative to `root`, that of the tests."""
-        self._qualified: dict[tuple[str, int], str] = {}
         self.lines: dict[str, int] = {}  # frame → line on which its function begins
         self.own: set[str] = set()  # frames of the user's own code
         self._is_own = cache(lambda file: is_own(file, root))
         self._relative = cache(lambda file: relative(file, root))
 
-    def learn(self, function: Function) -> None:
-        """Note the qualified name of what begins on a line: samples hold only the last part of it."""
-        self._qualified[function.file, function.line] = function.name
-
     def frame(self, function: Function) -> str:
         """Return the name of a frame; no character of it separates frames."""
-        name = self._qualified.get((function.file, function.line), function.name)
-        file = self._relative(function.file) if function.file else "not Python"
-        shown = visible(f"{name[:_LONGEST_NAME]} ({file[-_LONGEST_NAME:]})").replace(";", ",")
+        file = self._relative(function.file)
+        shown = visible(f"{function.name[:_LONGEST_NAME]} ({file[-_LONGEST_NAME:]})").replace(";", ",")
         self.lines.setdefault(shown, function.line)
-        if function.file and self._is_own(function.file):
+        if self._is_own(function.file):
             self.own.add(shown)
         return shown
 
     def path(self, stack: Sequence[Function]) -> tuple[str, ...]:
         """Return the frames of a stack from the measured callable inwards: none of this package and of pytest.
 
-        What is not written in Python counts to the function that calls it, and a function that calls itself once.
+        A function that calls itself is there once.
         """
         named: list[str] = []
         for function in _measured(stack):
@@ -73,8 +65,8 @@ def is_measured(function: Function) -> bool:
 
 def _measured(stack: Sequence[Function]) -> Iterator[Function]:
     """Yield the frames below the last one of this package, without those that only lead to the call."""
-    own = max((place for place, one in enumerate(stack) if one.file and _is_of_this_package(one.file)), default=None)
-    if own is None or Path(stack[own].file).parent == _HERE:  # which starts and stops the profiler
+    own = max((place for place, one in enumerate(stack) if _is_of_this_package(one.file)), default=None)
+    if own is None:
         return
     leading = True
     for function in stack[own + 1 :]:
@@ -85,9 +77,9 @@ def _measured(stack: Sequence[Function]) -> Iterator[Function]:
 
 def _is_within(function: Function) -> bool:
     """Whether a frame counts to the one that it is called from."""
-    return not function.file or function.name.rpartition(".")[2] in _WITHIN
+    return function.name.rpartition(".")[2] in _WITHIN
 
 
 def _leads(function: Function) -> bool:
-    """Whether a frame is between this package and what is measured: pytest's, or a clock that is read around it."""
-    return function.name.endswith(_CLOCK) or not _AROUND.isdisjoint(Path(function.file).parts)
+    """Whether a frame is one of pytest's, between this package and what is measured."""
+    return not _AROUND.isdisjoint(Path(function.file).parts)

@@ -1,24 +1,22 @@
-"""Where the time of a call goes in functions of Python: pyinstrument samples the stack while calls are made.
+"""Where the time of a call goes in functions of Python: the stack is sampled while calls are made.
 
-The sampler slows each call of a function and each sample. It runs in a process of its own, never where time is taken,
-and the same calls are timed without it there, so that its cost is known.
-Source: pyinstrument's documentation, "How it works".
+That happens in a process of its own, never where time is taken, and the same calls are timed there without it, so that
+its cost is known.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from time import perf_counter_ns
-from typing import Any
+from types import CodeType
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.movers import SampledCalls, SampledFunction
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.explain.counts import count_functions
 from pytest_hwperf.explain.frames import FrameNames, Function, is_measured
-
-MISSING = "pip install 'pytest-hwperf[explain]' and the functions that made it slower are named here"
+from pytest_hwperf.explain.sampler import Samples, sampling
 
 _INTERVAL_S = 0.0005
 _BLOCK_NS = 5_000_000
@@ -40,41 +38,32 @@ def sample_functions(batch: Batch, root: Path, seconds: float) -> SampledCalls:
         seconds: of both, beside what is under way when they are over.
 
     Raises:
-        MeasurementError: pyinstrument is not installed, another profiler watches this thread, or no function was seen.
+        MeasurementError: stacks cannot be sampled here, another profiler watches, or no function was seen.
     """
-    try:
-        from pyinstrument import Profiler, __version__
-    except ImportError as error:
-        raise MeasurementError(MISSING) from error
     if sys.getprofile() is not None:
         raise MeasurementError(f"another profiler watches the process: {sys.getprofile()!r}")
     names = FrameNames(root)
     counted = count_functions(lambda: batch(_COUNTED), _COUNTED)
-    for one in counted:
-        names.learn(one)
-    plain, slowed, sessions, size = list[float](), list[float](), list[Any](), 1
+    plain, slowed, sessions, size = list[float](), list[float](), list[Samples](), 1
     for _ in range(_ROUNDS):
         taken_ns, size = _timed(batch, seconds * _PLAIN / _ROUNDS, size)
         plain += taken_ns
-        profiler = Profiler(interval=_INTERVAL_S, async_mode="disabled")
-        profiler.start()
-        try:
+        with sampling(_INTERVAL_S) as samples:
             taken_ns, _ = _timed(batch, seconds / _ROUNDS, size)
-        finally:
-            sessions.append(profiler.stop())
+        sessions.append(samples)
         slowed += taken_ns
-    stacks = _stacks((record for one in sessions for record in one.frame_records), names)
+    stacks = _stacks(sessions, names)
     total = sum(stacks.values())
     if not total:
         raise MeasurementError(str(state("not sampled")))
     kept = folded(stacks, _LEAST_SHARE * total)
     return SampledCalls(
-        source=f"pyinstrument {__version__}, {_INTERVAL_S * 1000:g} ms interval",
+        source=f"stacks sampled every {_INTERVAL_S * 1000:g} ms",
         stacks={";".join(path): taken / total * _undisturbed(slowed) * 1e-9 for path, taken in kept.items()},
         functions=_functions(names, counted),
         call_s=_undisturbed(slowed) * 1e-9,
         plain_s=_undisturbed(plain) * 1e-9,
-        samples=sum(one.sample_count for one in sessions),
+        samples=sum(one.count for one in sessions),
     )
 
 
@@ -97,21 +86,17 @@ def _undisturbed(blocks: Sequence[float]) -> float:
     return sorted(blocks)[len(blocks) // 4]
 
 
-def _stacks(records: Iterable[tuple[list[str], float]], names: FrameNames) -> dict[tuple[str, ...], float]:
+def _stacks(sessions: Sequence[Samples], names: FrameNames) -> dict[tuple[str, ...], float]:
     found: dict[tuple[str, ...], float] = {}
-    for stack, seconds in records:
-        path = names.path([function for text in stack if (function := _function(text))])
+    for stack, seconds in (item for one in sessions for item in one.seconds.items()):
+        path = names.path([_function(code) for code in stack])
         if path:
             found[path] = found.get(path, 0.0) + seconds
     return found
 
 
-def _function(identifier: str) -> Function | None:
-    """Read how pyinstrument names a function: name, file and line, and attributes behind them; None of a thread."""
-    name, file, line = identifier.partition("\x01")[0].split("\x00")
-    if file == "<thread>":
-        return None
-    return Function(name, "" if file == "<built-in>" else file, int(line))
+def _function(code: CodeType) -> Function:
+    return Function(code.co_qualname, code.co_filename, code.co_firstlineno)
 
 
 def folded(stacks: Mapping[tuple[str, ...], float], least: float) -> dict[tuple[str, ...], float]:

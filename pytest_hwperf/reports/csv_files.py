@@ -21,7 +21,7 @@ from typing import TypeAlias
 from pytest_hwperf.core.effects import Changes, changes_of, cohens_d, decisive
 from pytest_hwperf.core.estimates import estimate
 from pytest_hwperf.core.evidence import Measurement, MeasurementKey
-from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.foreign_text import spreadsheet_cell
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Comparison, Estimate, Figure, Judgement, Key, Run, Sample, figure_of
 from pytest_hwperf.core.report import Report
@@ -33,7 +33,6 @@ from pytest_hwperf.reports.order import sorted_keys
 Cell: TypeAlias = str | float | None  # None is missing
 Row: TypeAlias = Sequence[str]  # cells as they are written
 
-_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # a spreadsheet runs a cell that begins so
 _NAMES = 3  # columns: test, label and scenario
 _NO_EFFECT = "the comparison keeps no standardised effect; see change and its interval"
 _NO_DEVIATION = "{} without a deviation; see change and its interval"
@@ -89,11 +88,11 @@ def as_written(cells: Iterable[Cell]) -> list[str]:
 @lru_cache(maxsize=1000)  # sources, methods and reasons are repeated in every row
 def _text(value: str) -> str:
     """Write text with the quotes that CSV needs, and so that no spreadsheet takes it for a formula."""
-    shown = visible(value)
+    shown = spreadsheet_cell(value)
     if not shown:
         return ""
     cell = io.StringIO()
-    csv.writer(cell, lineterminator="").writerow([f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown])
+    csv.writer(cell, lineterminator="").writerow([shown])
     return cell.getvalue()
 
 

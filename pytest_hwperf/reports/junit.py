@@ -16,7 +16,7 @@ def properties(judgement: Judgement) -> list[Pair]:
     """Return `hwperf.latency_p95_ms` = `6.31` and the like, and for each verdict its outcome and what it rests on.
 
     Foreign text in them is made visible: pytest does so for values, but XML with a raw control character in a name is
-    none. What is not known has no entry. See docs/reference.md for all names.
+    none. What is not known has no entry. See docs/artifacts.md for all names.
     """
     run = judgement.run
     prefix = f"hwperf.{run.label}." if run.label else "hwperf."

@@ -7,11 +7,9 @@ References:
 import csv
 import io
 
-from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.foreign_text import spreadsheet_cell
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.reports.measures import Exported, measures_of, unmeasured
-
-_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # a spreadsheet runs a cell that begins so
 
 
 def render(report: Report) -> Exported:
@@ -19,14 +17,9 @@ def render(report: Report) -> Exported:
     measures = measures_of(report)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["time", "commit", *(_cell(f"{one.benchmark} {one.full_name}") for one in measures)])
+    writer.writerow(["time", "commit", *(spreadsheet_cell(f"{one.benchmark} {one.full_name}") for one in measures)])
     revision = f"{report.revision}+changes" if report.changed else report.revision
-    writer.writerow([report.started_at, _cell(revision), *(f"{one.value:.12g}" for one in measures)])
+    named = spreadsheet_cell(report.started_at), spreadsheet_cell(revision)
+    writer.writerow([*named, *(f"{one.value:.12g}" for one in measures)])
     found = len({one.benchmark for one in measures})
     return Exported(content=text.getvalue().encode(), benchmarks=found, left_out=unmeasured(report))
-
-
-def _cell(text: str) -> str:
-    """Write text so that no spreadsheet takes it for a formula."""
-    shown = visible(text)
-    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown

@@ -272,53 +272,6 @@ def test_the_cost_of_the_profiler_is_said_where_it_is_large(comparison: Comparis
     assert overhead_of([]) is None
 
 
-def test_what_the_profiler_slows_does_not_seem_to_move(comparison: Comparison) -> None:
-    """`products` takes 5 and then 6 of 10 and 11 ms; the other half is of short calls, which the profiler slows."""
-    then = [sampled({"predict>products": 5, "predict>calls": 24 + n}, plain_ms=10) for n in (-0.1, 0, 0.1)]
-    now = [sampled({"predict>products": 6, "predict>calls": 24 + n}, plain_ms=11) for n in (-0.1, 0, 0.1)]
-
-    found = explain_functions(SLOWER, scaled(comparison, 10, 11), then, now)
-
-    assert {"products": 1.0} == pytest.approx(movers(found), abs=0.1)
-    assert pytest.approx(1e-3, rel=0.1) == found.movers[0].moved
-    assert pytest.approx(1.8, abs=0.1) == found.overhead
-
-
-def test_a_noisy_cost_of_the_profiler_hides_no_mover_that_is_clear_without_it(comparison: Comparison) -> None:
-    """The cost is 2 times, give or take a sixth, and `embed` takes a tenth of the call more."""
-    then = [sampled({"predict>embed": 10, "predict>score": 10}, plain_ms=ms) for ms in (8.5, 10, 12)]
-    now = [sampled({"predict>embed": 12, "predict>score": 10}, plain_ms=ms) for ms in (9.5, 11, 13)]
-    found = explain_functions(SLOWER, scaled(comparison, 10, 11), then, now)
-
-    assert {"embed": 1.0} == pytest.approx(movers(found), abs=0.1)
-
-
-def test_what_is_clear_for_the_cost_of_the_profiler_alone_is_not_named(comparison: Comparison) -> None:
-    """Without that cost `calls` would have half of the change; with it, however noisy, it has none."""
-    before, after = {"predict>products": 5, "predict>calls": 24}, {"predict>products": 6, "predict>calls": 24}
-    then = [sampled(before, plain_ms=ms) for ms in (8.5, 10, 12)]
-    now = [sampled(after, plain_ms=ms) for ms in (9.35, 11, 13.2)]
-
-    assert ["products"] == [*movers(explain_functions(SLOWER, scaled(comparison, 10, 11), then, now))]
-
-
-def test_a_profiler_that_costs_little_is_not_reckoned_with(comparison: Comparison) -> None:
-    """What it costs is timed less exactly than that."""
-    then = [sampled({"predict>embed": 5, "predict>score": 5}, plain_ms=ms) for ms in (8.5, 9, 10)]
-    now = [sampled({"predict>embed": 6, "predict>score": 5}, plain_ms=ms) for ms in (11, 10, 9.5)]
-    found = explain_functions(SLOWER, scaled(comparison, 10, 11), then, now)
-
-    assert {"embed": 1.0} == pytest.approx(movers(found), abs=0.05)
-
-
-def test_a_change_that_the_profiler_hides_is_shared_out_by_the_time_without_it(comparison: Comparison) -> None:
-    """Under it both sides take equally long."""
-    then = [sampled({"predict>embed": 5, "predict>score": 5}, plain_ms=5)] * 3
-    now = [sampled({"predict>embed": 8, "predict>score": 2}, plain_ms=6.5)] * 3
-
-    assert "embed" == explain_functions(SLOWER, scaled(comparison, 10, 13), then, now).movers[0].name
-
-
 def test_a_call_too_short_to_be_timed_has_no_known_cost(comparison: Comparison) -> None:
     then = [sampled({"predict>embed": 5}, plain_ms=0), sampled({"predict>embed": 5}, plain_ms=0)]
 

@@ -130,14 +130,14 @@ def test_memory_that_did_not_change_has_no_mover(memory: Comparison) -> None:
 
 
 def test_why_nothing_could_be_profiled_is_said_in_place_of_a_mover(comparison: Comparison) -> None:
-    found = explain_nothing(SLOWER, comparison, "function", said("pyinstrument is not there"))
+    found = explain_nothing(SLOWER, comparison, "function", said("no timer is there"))
 
-    assert ("pyinstrument is not there", 0) == (str(found.withheld), found.repeats)
-    assert "pyinstrument is not there" == str(explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved)
+    assert ("no timer is there", 0) == (str(found.withheld), found.repeats)
+    assert "no timer is there" == str(explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved)
 
 
 def test_what_operators_say_stands_where_functions_are_unknown(comparison: Comparison) -> None:
-    found = explain_nothing(SLOWER, comparison, "function", said("pyinstrument is not there"))
+    found = explain_nothing(SLOWER, comparison, "function", said("no timer is there"))
     three = pairs(1, 1, 1, gemm=(900, 900, 900))
 
     assert "Gemm" in str(explained({SLOWER: comparison}, three, [found])[SLOWER.key].moved)

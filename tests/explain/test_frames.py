@@ -11,10 +11,8 @@ ROOT = Path("/home/me/project")
 OWN = Function(
     "_batch", str(Path(sys.modules[FrameNames.__module__].__file__ or "").parents[1] / "measure/stream.py"), 9
 )
-STARTING = Function("sample_functions", str(Path(sys.modules[FrameNames.__module__].__file__ or "")), 9)
 PREDICT = Function("predict", f"{ROOT}/src/model.py", 4)
 SPLIT = Function("split", "/usr/lib/python3.11/re/__init__.py", 198)
-BUILTIN = Function("Pattern.split", "", 0)
 
 
 @pytest.fixture
@@ -32,26 +30,16 @@ def named(*frames: Function, names: FrameNames) -> tuple[str, ...]:
     [
         ([OWN, PREDICT], ["predict (src/model.py)"]),
         ([PREDICT, OWN, PREDICT], ["predict (src/model.py)"]),  # from the last frame of this package on
-        ([OWN, PREDICT, SPLIT, BUILTIN], ["predict (src/model.py)", "split (re/__init__.py)"]),
-        ([OWN, BUILTIN], ["Pattern.split (not Python)"]),  # the measured callable itself
+        ([OWN, PREDICT, SPLIT], ["predict (src/model.py)", "split (re/__init__.py)"]),
         ([OWN, PREDICT, PREDICT, PREDICT, SPLIT], ["predict (src/model.py)", "split (re/__init__.py)"]),  # recursion
         ([OWN, PREDICT, Function("<listcomp>", PREDICT.file, 5)], ["predict (src/model.py)"]),
         ([OWN, Function("runtest", "/lib/_pytest/python.py", 1), PREDICT], ["predict (src/model.py)"]),
         ([OWN], []),
-        ([OWN, Function("perf_counter_ns", "", 0)], []),  # the clock around the calls
-        ([STARTING, Function("stop", "/lib/pyinstrument/profiler.py", 9)], []),
         ([PREDICT], []),  # not called by a measurement
     ],
 )
 def test_a_path_begins_at_the_measured_callable(frames: list[Function], path: list[str], names: FrameNames) -> None:
     assert tuple(path) == names.path(frames)
-
-
-def test_a_qualified_name_is_known_once_it_was_learnt(names: FrameNames) -> None:
-    names.learn(PREDICT._replace(name="Model.predict"))
-
-    assert ("Model.predict (src/model.py)",) == names.path([OWN, PREDICT])
-    assert {"Model.predict (src/model.py)": 4} == names.lines
 
 
 def test_a_hostile_name_separates_no_frames_and_moves_no_cursor(names: FrameNames) -> None:
@@ -70,7 +58,6 @@ def test_a_hostile_name_separates_no_frames_and_moves_no_cursor(names: FrameName
     [
         (PREDICT, True),
         (SPLIT, True),
-        (BUILTIN, False),
         (OWN, False),
         (Function("M.f.<locals>.<genexpr>", PREDICT.file, 5), False),
         (Function("runtest", "/lib/_pytest/python.py", 1), False),

@@ -1,17 +1,18 @@
-"""Calls that are counted and sampled: every sample of a real sampler, and what becomes of small ones."""
+"""Calls that are counted and sampled, and what becomes of small stacks."""
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import CodeType
 
 import pytest
 from fakes.clocks import HandClock
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.explain.counts import count_functions
-from pytest_hwperf.explain.functions import MISSING, folded, sample_functions
+from pytest_hwperf.explain.functions import folded, sample_functions
+from pytest_hwperf.explain.sampler import Samples
 from pytest_hwperf.measure.stream import Stream
 
 FILE = Path(__file__)
@@ -43,33 +44,25 @@ def test_functions_are_counted_by_their_qualified_names() -> None:
     assert sys.getprofile() is None
 
 
-class Sampler:
-    """Stands for pyinstrument: nine of ten samples in `inner`, one in `predict`."""
-
-    def __init__(self, interval: float, async_mode: str) -> None:
-        assert (0.0005, "disabled") == (interval, async_mode)
-
-    def start(self) -> None:
-        """Begin."""
-
-    def stop(self) -> Any:
-        own = f"_batch\x00{Path(sys.modules[Stream.__module__].__file__ or '')}\x009"
-        predict = f"predict\x00{FILE}\x00{Model.predict.__code__.co_firstlineno}\x01cModel\x01l3"
-        called = f"inner\x00{FILE}\x00{inner.__code__.co_firstlineno}"
-        stack = ["MainThread\x00<thread>\x0012", own, predict]
-        records = [(stack, 0.1), ([*stack, called], 0.6), ([*stack, called, "sleep\x00<built-in>\x000"], 0.3)]
-        return SimpleNamespace(frame_records=records, sample_count=10)
+STACK = (Stream.batch.__code__, Model.predict.__code__)
 
 
-def play(monkeypatch: pytest.MonkeyPatch, sampler: Any) -> None:
-    module = ModuleType("pyinstrument")
-    vars(module).update(Profiler=sampler, __version__="5")
-    monkeypatch.setitem(sys.modules, "pyinstrument", module)
+def play(monkeypatch: pytest.MonkeyPatch, stacks: dict[tuple[CodeType, ...], float]) -> None:
+    """Let ten samples be taken of these stacks."""
+
+    @contextmanager
+    def sampling(interval_s: float) -> Iterator[Samples]:
+        assert 0.0005 == interval_s
+        samples = Samples(HandClock())
+        samples.seconds, samples.count = dict(stacks), 10
+        yield samples
+
+    monkeypatch.setattr("pytest_hwperf.explain.functions.sampling", sampling)
 
 
 def test_a_profile_has_the_stacks_of_the_call_and_what_it_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls take 1 ms; blocks of them are doubled until they take 2.5 ms."""
-    play(monkeypatch, Sampler)
+    play(monkeypatch, {STACK: 0.1, (*STACK, inner.__code__): 0.9})
     clock, made = HandClock(), list[int]()
     monkeypatch.setattr("pytest_hwperf.explain.functions.perf_counter_ns", lambda: int(clock() * 1e9))
     stream = Stream(Model().predict, None)
@@ -88,34 +81,20 @@ def test_a_profile_has_the_stacks_of_the_call_and_what_it_cost(monkeypatch: pyte
     )
     assert 50 == found.samples  # of five rounds
     assert pytest.approx([1e-3, 1e-3]) == [found.call_s, found.plain_s]
-    assert "pyinstrument 5, 0.5 ms interval" == found.source
+    assert "stacks sampled every 0.5 ms" == found.source
     assert 1.0 == found.functions[f"inner ({file})"].calls  # two in the one call that both blocks of two have made
     assert [2, 1, 2, 4] == made[:4]
     assert {4} == {*made[4:]}
 
 
-def test_without_the_profiler_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyinstrument", None)
-
-    with pytest.raises(MeasurementError) as caught:
-        sample_functions(lambda _: 0, FILE.parent, 1.0)
-
-    assert MISSING == str(caught.value)
-
-
 def test_a_call_without_any_function_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Blind(Sampler):
-        def stop(self) -> Any:
-            return SimpleNamespace(frame_records=[(["MainThread\x00<thread>\x0012"], 1.0)], sample_count=1)
-
-    play(monkeypatch, Blind)
+    play(monkeypatch, {STACK[:1]: 1.0})
 
     with pytest.raises(MeasurementError, match="no call of a function was seen"):
         sample_functions(lambda _: 10**10, FILE.parent, 0.0)
 
 
 def test_two_profilers_do_not_share_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    play(monkeypatch, Sampler)
     monkeypatch.setattr(sys, "getprofile", lambda: "another")
 
     with pytest.raises(MeasurementError, match="another profiler watches the process"):

@@ -141,7 +141,6 @@ def test_slower_code_fails_its_own_test_alone_and_says_what_moved(
     project: pytest.Pytester, git: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One profile of each side: where it is spent, and how often `slow` is called."""
-    pytest.importorskip("pyinstrument")
     monkeypatch.setattr("pytest_hwperf.gate.explaining.REPEATS", 1)
     write(project, "work.py", WORK.format(units=9))
     result = run(project, "--junitxml=junit.xml", "--hwperf-explain=auto", "--hwperf-artifacts=written")

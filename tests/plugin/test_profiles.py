@@ -44,8 +44,6 @@ def profiled(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, test: s
 
 @pytest.mark.live
 def test_functions_are_sampled_and_counted(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyinstrument")
-
     found = profiled(pytester, monkeypatch, "test_called").functions
 
     assert found is not None

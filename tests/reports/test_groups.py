@@ -140,7 +140,7 @@ def test_the_cause_is_what_moved_then_what_disturbed() -> None:
     told = replace(verdict.subject, moved=moved, cause=said("why"), interference=0.2)
     row = row_of(fake.plain_judgement(), replace(verdict, subject=told))
 
-    assert row.cause == f"{moved}; why; 20 % of turns preempted; a; b"
+    assert row.cause == f"{moved}; why; 20 % of turns were interrupted by other work; a; b"
     assert row.detectable == "7.6 %"
 
 
