@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.cli.arguments import check_files, check_time, write_file
+from pytest_hwperf.cli.arguments import check_files, check_time, write_record
 from pytest_hwperf.cli.bisect_state import BisectionState
 from pytest_hwperf.cli.bisect_steps import Comparer
 from pytest_hwperf.cli.bisect_text import StepLine, comparison_lines, result_lines
@@ -26,7 +26,6 @@ from pytest_hwperf.core.culprits import History
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.gate.bisection import BisectionTools, bisect, moved_arguments, tree_of_bad
 from pytest_hwperf.trees.history import describe, ends, history_between, private_git_folder
 from pytest_hwperf.trees.revision import top_of
@@ -82,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     if found.outcome != "undecided":
         state.forget()
     if options.json:
-        write_file(options.json, to_json(found) + b"\n")
+        write_record(options.json, found)
     for line in result_lines(found) if found.known else comparison_lines(found):
         say(line)
     return EXIT_CODES[found.outcome]
@@ -155,6 +154,7 @@ def _found(bisection: Bisection, now: Standing, history: History, sure: float) -
         steps=bisection.steps,
         suspects=suspects,
         confidence=min(1.0, now.confidence),
+        sure=sure,
         left=now.left,
         change=change_of(history, bisection, now.suspects),
     )

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_hwperf.cli.arguments import add_shared, check_files, write_file
+from pytest_hwperf.cli.arguments import add_shared, check_files, write_record
 from pytest_hwperf.cli.candidates_file import read_candidates
 from pytest_hwperf.cli.output import say, say_lines
 from pytest_hwperf.cli.pytest_session import run_pytest
@@ -15,7 +15,6 @@ from pytest_hwperf.core.candidates import USUAL_REFERENCE, candidates_of, is_cal
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.operating_points import CONDITIONS, described, lies_at, parse_point, points_of
 from pytest_hwperf.core.records import Budget, Judgement
-from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.tradeoffs import DIMENSIONS, Answer, Candidate, answers, meets, parse_weights
 
 OK, NONE_MEETS, UNDECIDED = 0, 1, 3
@@ -78,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
                 say_lines(line)
         codes.append(_code(found, budgets))
     if options.json:
-        write_file(options.json, to_json(TradeoffsFile(tables=tuple(tables))) + b"\n")
+        write_record(options.json, TradeoffsFile(tables=tuple(tables)))
     return NONE_MEETS if NONE_MEETS in codes else max(codes)
 
 

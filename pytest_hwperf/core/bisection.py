@@ -107,6 +107,7 @@ class BisectionFile(Record, frozen=True, kw_only=True, tag_field="what", tag="py
     steps: tuple[BisectionStep, ...] = ()
     suspects: tuple[Suspect, ...] = ()
     confidence: Share | None = None  # that the culprit is among them; None: nothing was searched
+    sure: Share = SURE  # confidence that was asked for
     left: Count = 0  # commits that together are as likely as was asked for
     change: Estimate | None = None  # that they have brought
 

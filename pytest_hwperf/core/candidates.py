@@ -1,6 +1,5 @@
 """Candidates that the measurements of a report are: the scenarios of a test, at their operating points."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ USUAL_REFERENCE = "onnx_fp32"
 
 _MOST_DIGITS = 9  # of the rows of a call
 _CALLED = {"batch_size": "batch", "threads": "threads", "load": "load"}  # conditions, as names of candidates say them
-_PARAMETERS = re.compile(r"\[[^\]]*\]$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +100,11 @@ def _of_judgement(judgement: Judgement, differing: Iterable[str]) -> Candidate:
 
 
 def without_parameters(test: str) -> str:
-    """Return the id of a test without its parameters."""
-    return _PARAMETERS.sub("", test)
+    """Return the id of a test without its parameters, which may hold brackets themselves: `test_x[a[0]]` → `test_x`."""
+    file, colons, name = test.partition("::")
+    if not colons:
+        file, name = "", test
+    return f"{file}{colons}{name.partition('[')[0]}" if name.endswith("]") else test
 
 
 def rows_of_call(text: str) -> int:
