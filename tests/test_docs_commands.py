@@ -83,7 +83,7 @@ def test_no_block_is_without_a_language() -> None:
 # What each command of the tutorial shows, and its exit code.
 SHOWN = {
     "pytest": ("1 passed", 0),
-    "pytest --hwperf-against=HEAD": ("REGRESSED", 1),
+    "pytest --hwperf-against=HEAD": ("regressed: latency p50", 1),
 }
 
 

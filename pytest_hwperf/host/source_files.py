@@ -1,10 +1,12 @@
 """Files of Python code as both sides call them: relative to the tests' root, or to where they were imported from."""
 
+import os
 import sys
-import sysconfig
 from pathlib import Path
 
-_INTERPRETER = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))  # may lie within the root
+# Both may lie within the root; asking `sysconfig` would import its table of the build into every fresh process.
+_LIBRARY = Path(os.__file__).parent
+_INTERPRETER = (_LIBRARY, Path(sys.exec_prefix, sys.platlibdir, _LIBRARY.name))
 _OWN = str(Path(__file__).parents[1])  # this package
 
 

@@ -55,7 +55,7 @@ def test_both_parts_stand_in_every_report(pytester: pytest.Pytester) -> None:
     ini(pytester, GRID + SERVER)
     pytester.makepyfile(MEASURED)
     result = pytester.runpytest_inprocess(
-        *QUICK, "--hwperf-energy=estimate", "--hwperf-json=report.json", "--hwperf-artifacts=csv"
+        *QUICK, "-v", "--hwperf-energy=estimate", "--hwperf-json=report.json", "--hwperf-artifacts=csv"
     )
     found = samples(run_of(pytester.path))
     with (pytester.path / "csv" / "stat_benchmark_summary.csv").open(encoding="utf-8") as file:

@@ -94,7 +94,7 @@ def test_a_file_in_the_ini_lies_beside_the_ini(pytester: pytest.Pytester, monkey
 def test_a_budget_judged_by_an_estimate_says_so(pytester: pytest.Pytester) -> None:
     """In the line of its verdict, in the table and in the footnotes, with the watts; so does what is stored."""
     pytester.makepyfile(MEASURED)
-    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-watts=0.5..2.1", "--hwperf-json=report.json")
+    result = pytester.runpytest_inprocess(*QUICK, "-v", "--hwperf-watts=0.5..2.1", "--hwperf-json=report.json")
     found = judgement(pytester.path)
 
     result.assert_outcomes(passed=1)

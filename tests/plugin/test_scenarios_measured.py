@@ -301,7 +301,7 @@ def test_auto_says_why_a_better_source_was_refused(pytester: pytest.Pytester, mo
         def test_it(): sum(range(1000))
         """
     )
-    result = pytester.runpytest_inprocess("--hwperf-max-time=0.3")
+    result = pytester.runpytest_inprocess("--hwperf-max-time=0.3", "-v")
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*estimate:cpu-time*", "*not a measurement*", "*rapl: *"])
