@@ -15,6 +15,7 @@ from pytest_hwperf.core.units import (
     show_interval,
     show_limit,
     show_measured,
+    show_move,
     show_number,
 )
 
@@ -143,3 +144,16 @@ def test_a_rate_is_a_share_or_a_percentage(text: str, rate: float) -> None:
 def test_a_rate_that_is_no_gate_is_refused(text: str) -> None:
     with pytest.raises(UsageProblem, match=r"--alpha=.*: a rate above 0 up to 20 %"):
         parse_rate("--alpha", text)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "unit", "shown"),
+    [
+        (310e-6, 325e-6, "s", "310 → 325 µs"),
+        (950e-6, 1.2e-3, "s", "950 µs → 1.20 ms"),
+        (0.96, 0.97, "1", "0.960 → 0.970"),
+        (0.0, 4e6, "B", "0 B → 4.00 MB"),
+    ],
+)
+def test_both_values_share_a_unit_where_it_is_one(baseline: float, candidate: float, unit: str, shown: str) -> None:
+    assert shown == show_move(baseline, candidate, unit)
