@@ -21,7 +21,6 @@ from pytest_hwperf.core.verdicts import baseline_failed, pairs_failed
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.plugin.sweeps import sweeps_of
-from pytest_hwperf.reports import movers
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.order import families
@@ -163,8 +162,6 @@ def show(terminal: pytest.TerminalReporter, report: Report) -> None:
         terminal.write_line(line, **style)
     if verbosity <= _LAST_LINE:
         return
-    for line in movers.lines_of(report, writer.fullwidth) if verbosity >= 0 else ():
-        terminal.write_line(line)
     for sweep in report.sweeps:
         for line in sweep_report.lines_of(sweep, writer.fullwidth):
             terminal.write_line(line)

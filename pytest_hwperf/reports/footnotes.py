@@ -37,6 +37,9 @@ class Footnotes:
         notes.append(note)
         return number
 
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._notes
+
     def texts(self) -> tuple[str, ...]:
         """Return the footnotes, that of number 1 first."""
         return tuple(_joined(notes) for _, notes in self._notes.values())

@@ -41,7 +41,8 @@ def _row(mover: Mover, unit: str) -> Sequence[str]:
     sign = "-" if mover.moved < 0 else "+"
     spread = f"({min(mover.spread):.0%} .. {max(mover.spread):.0%})"
     then, now = mover.baseline_calls, mover.candidate_calls
-    calls = "" if then is None or now is None else f"called {show_number(then)} → {show_number(now)} ×"
+    called = ["" if number is None else show_number(number) for number in (then, now)]
+    calls = f"called {called[0]} → {called[1]} ×" if all(called) and called[0] != called[1] else ""
     inner = f"most of it in {mover.within}" if mover.within else ""
     what = ", ".join(filter(None, [" ".join(filter(None, [mover.name, mover.where])), inner, calls]))
     return f"{sign}{show(abs(mover.moved), unit)}", f"{mover.share:.0%}", spread, visible(what)

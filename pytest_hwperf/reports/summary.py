@@ -19,6 +19,7 @@ from pytest_hwperf.reports.counts import skip_counts, verdict_counts
 from pytest_hwperf.reports.entries import IN_PAIRS, Entry
 from pytest_hwperf.reports.footnotes import Footnotes, Note
 from pytest_hwperf.reports.order import Family, families, title_of
+from pytest_hwperf.reports.remarks import unshown_remarks
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.statements import Remark
@@ -81,7 +82,7 @@ def summary_of(report: Report, *, quiet: bool = False) -> Summary:
         footnotes=footnotes.texts(),
         legend=_legend(medians),
         warnings=(*map(visible, report.warnings), *_to_save(report)),
-        counts=(*verdict_counts(report), *skip_counts(report, listed=not quiet)),
+        counts=(*verdict_counts(report), *skip_counts(report, listed=not quiet), *unshown_remarks(report, footnotes)),
         fails=any(judgement.fails for judgement in report.judgements),
         partial=report.partial,
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.reports import movers
 from pytest_hwperf.reports.operators import OperatorTable, operator_tables
 from pytest_hwperf.reports.summary import HEADS, Summary, summary_of
 from pytest_hwperf.reports.table import Column, Detail, Group, Row, Section, Table, Tone, rows
@@ -36,7 +37,8 @@ def render(report: Report, *, width: int, color: bool, detail: Detail = "normal"
     """
     table = rows(report, detail=detail)
     operators = [line for one in table.operators for line in _operators(one, width)]
-    lines = [*_grid(table, width), *_footnotes(table, width), *operators, *_remarks(table, width)]
+    moved = [] if detail == "quiet" else _moved(report, width)
+    lines = [*_grid(table, width), *_footnotes(table, width), *operators, *moved, *_remarks(table, width)]
     return _colored([*lines, *_counts(table, width)], color=color)
 
 
@@ -45,13 +47,19 @@ def render_summary(report: Report, *, width: int, color: bool, quiet: bool = Fal
     summary = summary_of(report, quiet=quiet)
     legend = _wrapped(summary.legend, width, indent=INDENT)
     operators = [line for one in operator_tables(report, every=False) for line in _operators(one, width)]
-    lines = [*_list(summary, width), *legend, *_footnotes(summary, width), *operators, *_remarks(summary, width)]
-    return _colored([*lines, *_counts(summary, width)], color=color)
+    moved = [] if quiet else _moved(report, width)
+    above = [*_list(summary, width), *legend, *_footnotes(summary, width), *operators, *moved]
+    return _colored([*above, *_remarks(summary, width), *_counts(summary, width)], color=color)
 
 
 def render_counts(report: Report, *, width: int, color: bool) -> list[Line]:
     """Draw the last lines alone: how many verdicts have which outcome."""
     return _colored(_counts(summary_of(report), width), color=color)
+
+
+def _moved(report: Report, width: int) -> list[Line]:
+    """Draw what moved where the failure of a test has not said all of it."""
+    return [(line, _PLAIN) for line in movers.lines_of(report, width)]
 
 
 def _colored(lines: list[Line], *, color: bool) -> list[Line]:

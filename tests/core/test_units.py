@@ -17,6 +17,7 @@ from pytest_hwperf.core.units import (
     show_measured,
     show_move,
     show_number,
+    show_size,
 )
 
 
@@ -147,13 +148,34 @@ def test_a_rate_that_is_no_gate_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("baseline", "candidate", "unit", "shown"),
+    ("size", "scale", "shown"),
     [
-        (310e-6, 325e-6, "s", "310 → 325 µs"),
-        (950e-6, 1.2e-3, "s", "950 µs → 1.20 ms"),
-        (0.96, 0.97, "1", "0.960 → 0.970"),
-        (0.0, 4e6, "B", "0 B → 4.00 MB"),
+        (0.02, "relative", "2 %"),
+        (0.0755, "relative", "7.55 %"),
+        (-0.05, "relative", "5 %"),  # a size has no direction
+        (1.9, "relative", "×2.9"),
+        (0.005, "absolute", "0.5 pp"),
+        (-1.0, "absolute", "100 pp"),
+        (0.0, "relative", "0 %"),
     ],
 )
-def test_both_values_share_a_unit_where_it_is_one(baseline: float, candidate: float, unit: str, shown: str) -> None:
-    assert shown == show_move(baseline, candidate, unit)
+def test_the_size_of_a_change_is_shown_without_its_direction(size: float, scale: str, shown: str) -> None:
+    assert shown == show_size(size, scale)
+
+
+def test_the_size_of_a_change_has_as_many_digits_as_are_asked_for() -> None:
+    assert "7.6 %" == show_size(0.0756, "relative", digits=1)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "unit", "shown"),
+    [
+        (310e-6, 325e-6, "s", "310 → 325 µs"),
+        (900e-6, 1.2e-3, "s", "900 µs → 1.20 ms"),
+        (0.0, 2e-6, "s", "< clock step → 2.00 µs"),
+        (0.0, 0.0, "B", "0 → 0 B"),
+        (0.967, 0.95, "1", "0.967 → 0.950"),
+    ],
+)
+def test_a_move_names_its_unit_once_where_both_values_have_it(then: float, now: float, unit: str, shown: str) -> None:
+    assert shown == show_move(then, now, unit)

@@ -13,6 +13,7 @@ from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.reports.movers import lines_of
+from pytest_hwperf.reports.terminal import render, render_summary
 
 SLOWER = gates.hypothesis(0)
 BEFORE = {"predict>tokenize": 1, "predict>embed": 4, "predict>score": 5}
@@ -56,6 +57,25 @@ def test_a_small_cost_of_the_profiler_is_said_with_its_name() -> None:
     small = replace(explanation(tokenize=3, embed=5), overhead=0.25, remarks=())
 
     assert lines_of(report_of(small), 120)[-1].endswith("fresh processes; calls took 25% longer under it")
+
+
+def test_movers_stand_above_the_counts_and_not_where_little_is_asked_for() -> None:
+    report = report_of(explanation(tokenize=3.2, embed=4.8))
+    drawn = {
+        quiet: [text for text, _ in render_summary(report, width=80, color=False, quiet=quiet)]
+        for quiet in (False, True)
+    }
+
+    assert lines_of(report, 80) == drawn[False][: len(lines_of(report, 80))]
+    assert [] == [line for line in drawn[True] if "what moved" in line]
+    assert "what moved" in str(render(report, width=80, color=False))
+
+
+def test_calls_that_are_as_many_as_before_are_not_told() -> None:
+    one = explanation(tokenize=3.2, embed=4.8)
+    alike = tuple(replace(mover, baseline_calls=1.0, candidate_calls=1.001) for mover in one.movers)
+
+    assert "called" not in " ".join(lines_of(report_of(replace(one, movers=alike)), 80))
 
 
 def test_a_single_mover_stands_with_its_verdict_alone() -> None:
