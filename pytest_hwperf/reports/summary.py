@@ -6,12 +6,14 @@ Every figure, with its interval, n and source, is in the table (`table.py`), whi
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.headroom import tightest
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, Metric
 from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Key, Verdict
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.statements import Remark, Statement
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import counted, show_change, show_limit, show_measured, show_number
 from pytest_hwperf.reports.cells import cells_of, metric_of, unit_of
@@ -19,10 +21,7 @@ from pytest_hwperf.reports.counts import skip_counts, verdict_counts
 from pytest_hwperf.reports.entries import IN_PAIRS, Entry
 from pytest_hwperf.reports.footnotes import Footnotes, Note
 from pytest_hwperf.reports.order import Family, families, title_of
-from pytest_hwperf.reports.remarks import unshown_remarks
-
-if TYPE_CHECKING:
-    from pytest_hwperf.core.statements import Remark
+from pytest_hwperf.reports.remarks import ALARMS, unshown_remarks
 
 Tone = Literal["bad", "doubtful", "good", "plain"]
 
@@ -39,6 +38,7 @@ _TOLD: Mapping[str, Tone] = {
 }
 _QUIET = ("regressed", "failed", "inconclusive", "unmeasured", "not comparable")
 _NAMED_ONLY = ("regressed", "failed", "unmeasured", "not comparable", "no baseline")  # their numbers are elsewhere
+_UNSURE = ("historical", "historical limit", "historical repeats")  # methods without a stated false-alarm rate
 _NOBODY_SAVED = "no baseline"  # kind of the cause: said once for all
 
 
@@ -135,11 +135,19 @@ def _line(judgement: Judgement, name: str, footnotes: Footnotes, medians: list[F
     median = comparison if comparison and not (figure and comparison.is_of(figure)) else figure
     medians += [median] if median else []
     below, tone = _told(judgement, figures, footnotes)
+    alarms = _alarms(judgement)
     return Line(
-        cells=(name, *_median(comparison, figure), *_tightest(judgement, figures)),
-        below=(*below, *_others(judgement, shown=median is not None)),
-        tone=tone,
+        cells=(name, *_median(comparison, figure), *_tightest(judgement)),
+        below=(*below, *alarms, *_others(judgement, shown=median is not None)),
+        tone="doubtful" if alarms and tone != "bad" else tone,
     )
+
+
+def _alarms(judgement: Judgement) -> list[str]:
+    """Return what was found without being asked for, and is no doubt about a value: said once, and never left out."""
+    warnings = (warning for sample in judgement.run.samples for warning in sample.warnings)
+    found = (one for one in warnings if isinstance(one, Statement) and one.kind in ALARMS)
+    return [visible(str(one)) for one in dict.fromkeys(found)]
 
 
 def _median(comparison: Comparison | None, figure: Figure | None) -> tuple[str, str, str]:
@@ -150,22 +158,14 @@ def _median(comparison: Comparison | None, figure: Figure | None) -> tuple[str, 
     return "", show_measured(figure.estimate.value, "s") if figure else "", ""
 
 
-def _tightest(judgement: Judgement, figures: Mapping[Key, Figure]) -> tuple[str, str]:
+def _tightest(judgement: Judgement) -> tuple[str, str]:
     """Write the budget with the least head-room, and the head-room as a share of its limit."""
-    found: tuple[float, Budget] | None = None
-    for verdict in judgement.verdicts:
-        subject = verdict.subject
-        if isinstance(subject, Budget) and (figure := figures.get(subject.key)):
-            apart = subject.limit - figure.estimate.value
-            apart = apart / abs(subject.limit) if subject.limit else math.copysign(math.inf, apart) if apart else 0.0
-            left = apart if metric_of(judgement.run, subject.metric).better == "lower" else -apart
-            found = (left, subject) if found is None or left < found[0] else found
+    found = tightest(judgement)
     if found is None:
         return "", ""
-    left, budget = found
-    metric = metric_of(judgement.run, budget.metric)
-    limit = show_limit(budget.limit, metric.unit, "lower").removeprefix("<= ")
-    return visible(f"{_named(metric, budget.statistic)} {limit}").removeprefix("latency "), _share(left)
+    metric = metric_of(judgement.run, found.budget.metric)
+    limit = show_limit(found.budget.limit, metric.unit, "lower").removeprefix("<= ")
+    return visible(f"{_named(metric, found.budget.statistic)} {limit}").removeprefix("latency "), _share(found.share)
 
 
 def _share(left: float) -> str:
@@ -225,7 +225,8 @@ def _notes(judgement: Judgement, verdict: Verdict, figures: Mapping[Key, Figure]
         metric = metric_of(judgement.run, subject.metric)
         caught = subject.caught(metric.better)
         moved = subject.moved if verdict.outcome == "improved" else None
-        remarks += [subject.cause, caught, subject.disturbance, moved]
+        unsure = subject.method if subject.method and subject.method.kind in _UNSURE else None
+        remarks += [subject.cause, caught, subject.disturbance, moved, unsure]
     elif verdict.outcome == "unmeasured":
         remarks.append(verdict.cause or verdict.reason)
     elif verdict.outcome == "inconclusive" and (figure := figures.get(subject.key)):
