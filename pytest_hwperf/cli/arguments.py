@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.foreign_text import visible_json
+from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.core.structs import Record
 from pytest_hwperf.gate.targets import check_target
 from pytest_hwperf.host.files import check_writable, replace_file
 
@@ -65,6 +68,15 @@ def write_file(file: str, content: bytes) -> None:
     """
     with explained_if_unwritable(file):
         replace_file(Path(file), content)
+
+
+def write_record(file: str, record: Record) -> None:
+    """Write a record as a line of JSON, in which no foreign text is obeyed by a terminal.
+
+    Raises:
+        UsageProblem: it cannot be written any more; says why.
+    """
+    write_file(file, visible_json(to_json(record)) + b"\n")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.cli.arguments import check_files, check_time, write_file
+from pytest_hwperf.cli.arguments import check_files, check_time, write_record
 from pytest_hwperf.cli.bisect_state import BisectionState
 from pytest_hwperf.cli.bisect_steps import Comparer
 from pytest_hwperf.cli.bisect_text import StepLine, comparison_lines, result_lines
@@ -25,13 +25,14 @@ from pytest_hwperf.core.bisection import (
 from pytest_hwperf.core.culprits import History
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import replace
-from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.gate.bisection import BisectionTools, bisect, moved_arguments, tree_of_bad
 from pytest_hwperf.trees.history import describe, ends, history_between, private_git_folder
 from pytest_hwperf.trees.revision import top_of
 
 EXIT_CODES = {"found": 0, "no regression": 1, "undecided": 3}
+_SETTLED = ("equivalent", "improved")
 _A_DAY_S = 86_400
 _LEAST_SURE, _MOST_SURE = 0.5, 0.9999
 
@@ -82,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     if found.outcome != "undecided":
         state.forget()
     if options.json:
-        write_file(options.json, to_json(found) + b"\n")
+        write_record(options.json, found)
     for line in result_lines(found) if found.known else comparison_lines(found):
         say(line)
     return EXIT_CODES[found.outcome]
@@ -136,10 +137,16 @@ def _searched(
 
 
 def _without_regression(question: BisectionQuestion, evidence: Evidence) -> BisectionFile:
-    comparisons = tuple(compared_in_pairs(evidence).values())
-    doubtful = any(one.outcome in ("inconclusive", "regressed") for one in comparisons)
+    """Say that there is none; undecided where a comparison is, or where a median latency could not be compared."""
+    found = compared_in_pairs(evidence)
+    lost = [one for one in evidence.hypotheses if one not in found]
+    is_settled = found and all(one.outcome in _SETTLED for one in found.values())
+    is_settled = is_settled and not any(one.margin.key == MEDIAN_LATENCY for one in lost)
     return BisectionFile(
-        outcome="undecided" if doubtful else "no regression", question=question, comparisons=comparisons
+        outcome="no regression" if is_settled else "undecided",
+        question=question,
+        comparisons=tuple(found.values()),
+        lost=tuple(f"{one.margin.metric} {one.margin.statistic} of {one.measurement.test}" for one in lost),
     )
 
 
@@ -155,6 +162,7 @@ def _found(bisection: Bisection, now: Standing, history: History, sure: float) -
         steps=bisection.steps,
         suspects=suspects,
         confidence=min(1.0, now.confidence),
+        sure=sure,
         left=now.left,
         change=change_of(history, bisection, now.suspects),
     )

@@ -53,7 +53,7 @@ def result_lines(found: BisectionFile) -> Iterator[str]:
         yield f"{confidence} after {steps}; see it with: git show {culprit.commit}"
         return
     skipped = [one for one in found.suspects if one.reason]
-    if skipped:
+    if skipped and (found.confidence or 0) >= found.sure:
         yield (
             f"not decided: it is one of these {counted(len(found.suspects), 'commit')} ({confidence} after {steps}), "
             f"of which {len(skipped)} cannot be compared; --restart tries all again"
@@ -75,6 +75,7 @@ def comparison_lines(found: BisectionFile) -> Iterator[str]:
         yield f"no regression between {good} and {bad} in what pairs measure; nothing was searched:"
     for one in found.comparisons:
         yield explain(judge_comparison(metric_of(one.metric), one, Policy()))
+    yield from (f"not compared: {one}: its pairs gave no values" for one in found.lost)
 
 
 def _commit(suspect: Suspect) -> str:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, pstdev
 
-from pytest_hwperf.cli.arguments import add_shared, check_files, write_file
+from pytest_hwperf.cli.arguments import add_shared, check_files, write_record
 from pytest_hwperf.cli.capacity_plan import carbon_inputs, plan_of
 from pytest_hwperf.cli.capacity_text import is_load, lines_of, load_lines, named
 from pytest_hwperf.cli.output import say
@@ -15,7 +15,6 @@ from pytest_hwperf.core.capacity import SAFETY, TOO_HIGH, Service
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import Judgement, figure_of
-from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.host.machine import count_usable_cores
 
 OK, TOO_BUSY = 0, 1
@@ -115,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
     options.cores = options.cores or count_usable_cores()
     plan = plan_of(options, service, measured, named(measured) if measured else "")
     if options.json:
-        write_file(options.json, to_json(plan) + b"\n")
+        write_record(options.json, plan)
     for line in (*lines_of(plan, options), *load_lines(alone, measured, judgements)):
         say(line)
     return OK if plan.utilisation <= TOO_HIGH else TOO_BUSY

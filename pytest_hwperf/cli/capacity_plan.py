@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping
 
 from pytest_hwperf.core import capacity
+from pytest_hwperf.core.candidates import rows_of_call
 from pytest_hwperf.core.capacity import SAFETY, Concurrency, Instances, Level, Service, Wait
 from pytest_hwperf.core.carbon import CarbonInputs, parse_carbon_lines
 from pytest_hwperf.core.errors import UsageProblem
@@ -13,7 +14,6 @@ from pytest_hwperf.core.structs import Record
 
 MILLION = 1e6
 J_PER_KWH = 3.6e6
-_MOST_DIGITS = 9  # of the rows of a call
 _NO_ENERGY = "give a report with the metric energy"
 
 
@@ -137,8 +137,7 @@ def _joules(measured: Judgement | None) -> tuple[float | None, str]:
         return None, f"{BOARD_ENERGY} is unmeasured: {measured.run.unmeasured[BOARD_ENERGY]}"
     boards = figure_of(measured.figures, (BOARD_ENERGY, "mean"))
     found = [one for one in (figure, boards) if one]
-    rows = measured.run.conditions.get("batch_size", "")  # the energy is that of a row, and a request is a call
-    of_call = int(rows) if rows.isdecimal() and len(rows) <= _MOST_DIGITS else 1
+    of_call = rows_of_call(measured.run.conditions.get("batch_size", ""))  # the energy is that of a row
     return sum(one.estimate.value for one in found) * of_call, " + ".join(one.source for one in found)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_hwperf import __version__
-from pytest_hwperf.cli.arguments import add_shared, check_files, check_time, write_file
+from pytest_hwperf.cli.arguments import add_shared, check_files, check_time, write_file, write_record
 from pytest_hwperf.cli.compare_text import lines_of
 from pytest_hwperf.cli.output import say_lines, width
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
@@ -15,15 +15,12 @@ from pytest_hwperf.cli.requirements_file import read_requirements
 from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS, MODELS_COMPARED, parse_margin_lines
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.foreign_text import visible_json
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Budget, Comparison, Margin
 from pytest_hwperf.core.rollout import Decision, decide, requirements_of
 from pytest_hwperf.core.rollout_figures import P95
 from pytest_hwperf.core.rollout_plan import plan_of
 from pytest_hwperf.core.rollout_report import RolloutFile, Rows, VersionRecord
-from pytest_hwperf.core.serialisation import to_json
-from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import parse_rate
 from pytest_hwperf.gate.load_target import headers_of
 from pytest_hwperf.gate.models import CompareSettings
@@ -155,7 +152,9 @@ def _file(
     return RolloutFile(
         record=record,
         comparisons=measured.comparisons,
-        plan=plan_of(measured.old, measured.new, budgets, margins[P95].size, settings.alpha) if go else None,
+        plan=plan_of(measured.old, measured.new, budgets, margins[P95].size, settings.alpha, settings.batch_size)
+        if go
+        else None,
         gate=measured.gate,
     )
 
@@ -179,15 +178,11 @@ def _command(options: argparse.Namespace) -> Iterator[str]:
 
 def _write(options: argparse.Namespace, file: RolloutFile) -> None:
     if options.record:
-        write_file(options.record, _json(file.record))
+        write_record(options.record, file.record)
     if options.json:
-        write_file(options.json, _json(file))
+        write_record(options.json, file)
     if options.markdown:
         write_file(options.markdown, render(file))
-
-
-def _json(record: Record) -> bytes:
-    return visible_json(to_json(record)) + b"\n"
 
 
 def _margins(given: list[str]) -> tuple[Margin, ...]:

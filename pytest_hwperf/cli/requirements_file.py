@@ -30,6 +30,8 @@ def read_requirements(file: str) -> tuple[Budget, ...]:
         raise UsageProblem(f"--requirements={file} is no YAML ({error}): give {_EXAMPLE}") from error
     if len(content) > _LARGEST or not isinstance(node, yaml.MappingNode) or not node.value:
         raise UsageProblem(f"--requirements={file} has no limits, or too many: give {_EXAMPLE}")
+    if not all(isinstance(name, yaml.ScalarNode) for name, _ in node.value):  # whose text could be exponentially long
+        raise UsageProblem(f"--requirements={file}: a list or mapping stands where a name should be: give {_EXAMPLE}")
     pairs = list(_pairs(node))
     if len(dict(pairs)) < len(pairs):
         raise UsageProblem(f"--requirements={file}: a name stands there twice; give each once")
@@ -48,4 +50,4 @@ def _pairs(node: Any) -> Iterator[tuple[str, object]]:
             number: object = float(text)
         except ValueError:
             number = text
-        yield str(name.value)[:_LARGEST], number
+        yield name.value, number

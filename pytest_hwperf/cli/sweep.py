@@ -12,14 +12,13 @@ from time import monotonic
 from typing import Any, get_args
 
 from pytest_hwperf import registry
-from pytest_hwperf.cli.arguments import add_shared, check_files, check_model, check_time, write_file
+from pytest_hwperf.cli.arguments import add_shared, check_files, check_model, check_time, write_file, write_record
 from pytest_hwperf.cli.output import say, say_lines, width
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
 from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.report import SweepFile
-from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.sweep_plans import SweepPlan, parse_sweep
 from pytest_hwperf.core.sweeps import BATCH, Goal, Sweep, SweepPoint
 from pytest_hwperf.gate.sweep_tools import ModelAtPoints, memory_of, watch_machine
@@ -183,7 +182,7 @@ def _write(options: argparse.Namespace, found: Swept, started: str) -> None:
             partial=found.is_interrupted,
             sweep=found.sweep,
         )
-        write_file(options.json, to_json(record) + b"\n")
+        write_record(options.json, record)
         say(f"wrote {options.json}")
     if options.plot and any(row.is_measured for row in found.sweep.rows):
         write_file(options.plot, sweep_plot.render(found.sweep))

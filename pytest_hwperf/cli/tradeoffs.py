@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_hwperf.cli.arguments import add_shared, check_files, write_file
+from pytest_hwperf.cli.arguments import add_shared, check_files, write_record
 from pytest_hwperf.cli.candidates_file import read_candidates
 from pytest_hwperf.cli.output import say, say_lines
 from pytest_hwperf.cli.pytest_session import run_pytest
@@ -11,11 +11,10 @@ from pytest_hwperf.cli.requirements_file import read_requirements
 from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile, TradeoffTable, table_of
 from pytest_hwperf.cli.tradeoffs_text import Choice, lines_of
 from pytest_hwperf.core.budgets import nearest
-from pytest_hwperf.core.candidates import USUAL_REFERENCE, candidates_of, is_called, test_of
+from pytest_hwperf.core.candidates import USUAL_REFERENCE, by_test, candidates_of, is_called
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.operating_points import CONDITIONS, described, lies_at, parse_point, points_of
 from pytest_hwperf.core.records import Budget, Judgement
-from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.tradeoffs import DIMENSIONS, Answer, Candidate, answers, meets, parse_weights
 
 OK, NONE_MEETS, UNDECIDED = 0, 1, 3
@@ -67,18 +66,18 @@ def run(options: argparse.Namespace) -> int:
         raise UsageProblem(f"--test={options.test}: no such test.{nearest(options.test, tests)}")
     for candidates in chosen.values():
         _check_reference(options.reference, candidates)
-    chosen = _at(chosen, at)
+    chosen, measured = _at(chosen, at), by_test(judgements)
     codes, tables = list[int](), list[TradeoffTable]()
     for test, candidates in chosen.items():
         found = {one.name: answers(one, budgets) for one in candidates}
-        of_test = [one for one in judgements if test_of(one) == test and lies_at(one.run.conditions, at)]
+        of_test = [one for one in measured.get(test, ()) if lies_at(one.run.conditions, at)]
         for choice in _choices(test, candidates, of_test, found, options, weights):
             tables.append(table_of(choice))
             for line in lines_of(choice):
                 say_lines(line)
         codes.append(_code(found, budgets))
     if options.json:
-        write_file(options.json, to_json(TradeoffsFile(tables=tuple(tables))) + b"\n")
+        write_record(options.json, TradeoffsFile(tables=tuple(tables)))
     return NONE_MEETS if NONE_MEETS in codes else max(codes)
 
 

@@ -104,9 +104,11 @@ class BisectionFile(Record, frozen=True, kw_only=True, tag_field="what", tag="py
     question: BisectionQuestion
     known: KnownChange | None = None  # between both ends; None: there is no regression, or it is not sure
     comparisons: tuple[Comparison, ...] = ()  # of both ends, where there is none
+    lost: tuple[str, ...] = ()  # of both ends, of what pairs have no values: "latency p50 of TEST"
     steps: tuple[BisectionStep, ...] = ()
     suspects: tuple[Suspect, ...] = ()
     confidence: Share | None = None  # that the culprit is among them; None: nothing was searched
+    sure: Share = SURE  # confidence that was asked for
     left: Count = 0  # commits that together are as likely as was asked for
     change: Estimate | None = None  # that they have brought
 

@@ -1,6 +1,5 @@
 """Candidates that the measurements of a report are: the scenarios of a test, at their operating points."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,6 @@ USUAL_REFERENCE = "onnx_fp32"
 
 _MOST_DIGITS = 9  # of the rows of a call
 _CALLED = {"batch_size": "batch", "threads": "threads", "load": "load"}  # conditions, as names of candidates say them
-_PARAMETERS = re.compile(r"\[[^\]]*\]$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +32,8 @@ class Measured:
 def measured_together(judgements: Sequence[Judgement]) -> list[Measured]:
     """Return the measurements of a report, those together that may be compared."""
     found = list[Measured]()
-    for test, candidates in candidates_of(judgements).items():
-        of_test = [one for one in judgements if test_of(one) == test]
+    for test, of_test in by_test(judgements).items():
+        candidates = distinct(_of_judgements(of_test))
         points = points_of([one.run.conditions for one in of_test])
         for point in dict.fromkeys(points):
             here = [place for place, its in enumerate(points) if its == point]
@@ -57,10 +55,15 @@ def is_called(candidate: Candidate, name: str) -> bool:
 
 def candidates_of(judgements: Sequence[Judgement]) -> dict[str, list[Candidate]]:
     """Return the measurements of a report as candidates, those of one test together."""
-    by_test: dict[str, list[Judgement]] = {}
+    return {test: distinct(_of_judgements(found)) for test, found in by_test(judgements).items()}
+
+
+def by_test(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
+    """Return the measurements of each test, without its parameters."""
+    found: dict[str, list[Judgement]] = {}
     for one in judgements:
-        by_test.setdefault(test_of(one), []).append(one)
-    return {test: distinct(_of_judgements(found)) for test, found in by_test.items()}
+        found.setdefault(test_of(one), []).append(one)
+    return found
 
 
 def distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -102,8 +105,11 @@ def _of_judgement(judgement: Judgement, differing: Iterable[str]) -> Candidate:
 
 
 def without_parameters(test: str) -> str:
-    """Return the id of a test without its parameters."""
-    return _PARAMETERS.sub("", test)
+    """Return the id of a test without its parameters, which may hold brackets themselves: `test_x[a[0]]` → `test_x`."""
+    file, colons, name = test.partition("::")
+    if not colons:
+        file, name = "", test
+    return f"{file}{colons}{name.partition('[')[0]}" if name.endswith("]") else test
 
 
 def rows_of_call(text: str) -> int:

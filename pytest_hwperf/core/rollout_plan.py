@@ -2,7 +2,8 @@
 
 At every stage a share is watched: of requests slower than a limit of p95, of labels that are wrong, of requests that
 fail. It is rolled back where so many are seen that the share is above what is allowed, by the exact binomial test.
-The probability of doing so although all is as it was measured is alpha, over all stages and shares together.
+The probability of doing so although all is as it was measured is alpha at most, over all stages and shares together,
+where requests are independent of each other. Of requests with several rows each label counts.
 
 References:
     Clopper & Pearson, Biometrika 26 (1934); for the fewest requests of a percentile: core/early_stopping.py.
@@ -45,7 +46,8 @@ class Alarm(Record, frozen=True, kw_only=True):
     """How many requests of a stage beyond a limit roll it back."""
 
     limit: Limit
-    beyond: Count  # requests of the stage, at least so many
+    beyond: Count  # requests of the stage, or labels in them, at least so many
+    of: Count  # that are counted: requests, or the labels of all their rows
     seen: Share  # the smallest share of requests beyond the limit that is found in nine of ten such stages
 
 
@@ -65,7 +67,9 @@ class Plan(Record, frozen=True, kw_only=True):
     unwatched: tuple[Watched, ...] = ()  # nothing was measured that a limit could come from
 
 
-def plan_of(old: Contender, new: Contender, budgets: Sequence[Budget], margin: float, alpha: float) -> Plan:
+def plan_of(
+    old: Contender, new: Contender, budgets: Sequence[Budget], margin: float, alpha: float, rows: int = 1
+) -> Plan:
     """Return the plan of a roll-out.
 
     The first stage takes as many requests as an upper bound of p95 needs at its level; the later ones as many more as
@@ -77,22 +81,24 @@ def plan_of(old: Contender, new: Contender, budgets: Sequence[Budget], margin: f
         budgets: requirements; a stricter one replaces a measured limit.
         margin: of p95, relative.
         alpha: probability of a needless roll-back.
+        rows: of a request, as it was measured; each has a label.
     """
     limits = list(_limits(old, new, budgets, margin))
     watched = {one.watched for one in limits}
     missing = tuple(one for one in _WATCHED if one not in watched)
     level = alpha / (len(SHARES) * max(1, len(limits)))
     first = fewest_calls(_Q, 1 - level)
-    stages = tuple(_stage(share, round(first * share / SHARES[0]), limits, level) for share in SHARES)
+    stages = tuple(_stage(share, round(first * share / SHARES[0]), rows, limits, level) for share in SHARES)
     return Plan(stages=stages, alpha=alpha, unwatched=missing)
 
 
-def _stage(share: float, requests: int, limits: Sequence[Limit], level: float) -> Stage:
+def _stage(share: float, requests: int, rows: int, limits: Sequence[Limit], level: float) -> Stage:
     alarms = []
     for limit in limits:
-        beyond = alarm_count(requests, limit.allowed, level)
-        if beyond <= requests:
-            alarms.append(Alarm(limit=limit, beyond=beyond, seen=seen_share(requests, beyond, POWER)))
+        of = requests * rows if limit.watched == "accuracy" else requests
+        beyond = alarm_count(of, limit.allowed, level)
+        if beyond <= of:
+            alarms.append(Alarm(limit=limit, beyond=beyond, of=of, seen=seen_share(of, beyond, POWER)))
     return Stage(share=share, requests=requests, alarms=tuple(alarms))
 
 

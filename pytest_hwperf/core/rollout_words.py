@@ -131,9 +131,10 @@ def beyond(one: Limit) -> str:
     return _BEYOND[one.watched].format(limit=show(one.value, "s"))
 
 
-def alarm(one: Alarm) -> str:
-    """Say how many are too many, and which share is found."""
-    return f"{one.beyond} (sees {100 * one.seen:.2g} %)"
+def alarm(one: Alarm, requests: int) -> str:
+    """Say how many are too many, of how many if these are not the requests of the stage, and which share is found."""
+    of = "" if one.of == requests else f" of {one.of}"
+    return f"{one.beyond}{of} (sees {100 * one.seen:.2g} %)"
 
 
 def unwatched(plan: Plan) -> list[str]:
@@ -146,8 +147,8 @@ def promise(plan: Plan) -> str:
     return (
         "Roll back where so many requests of a stage are beyond a limit. A version that is as it was measured here is "
         f"rolled back with a probability of at most {100 * plan.alpha:.3g} % (exact binomial, over all stages and "
-        f"limits); a share that is 'seen' is found with {100 * POWER:.0f} %. Times are of calls in a row on this "
-        "machine: where those in service differ, take OLD's p95 there."
+        f"limits), if requests are independent of each other; a share that is 'seen' is found with {100 * POWER:.0f} "
+        "%. Times are of calls in a row on this machine: where those in service differ, take OLD's p95 there."
     )
 
 
@@ -197,6 +198,6 @@ def stages(plan: Plan) -> list[list[str]]:
     rows = [["stage", "requests", *map(beyond, watched)]]
     for stage in plan.stages:
         alarms = {one.limit: one for one in stage.alarms}
-        cells = [alarm(alarms[one]) if one in alarms else "any number" for one in watched]
+        cells = [alarm(alarms[one], stage.requests) if one in alarms else "any number" for one in watched]
         rows.append([f"{100 * stage.share:.0f} %", str(stage.requests), *cells])
     return rows

@@ -28,6 +28,7 @@ class Samples:
         """Begin without samples."""
         self.seconds: dict[tuple[CodeType, ...], float] = {}
         self.count = 0
+        self.is_over = False  # whether a tick that comes late, after the end of the block, is no sample
         self._clock, self._last = clock, clock()
 
     def take(self, frame: FrameType | None) -> None:
@@ -57,15 +58,18 @@ def sampling(interval_s: float, clock: Callable[[], float] = perf_counter) -> It
     drawn, samples = Random(0), Samples(clock)  # noqa: S311 - intervals are no secret
 
     def on_tick(_: int, frame: FrameType | None) -> None:
-        samples.take(frame)
-        signal.setitimer(signal.ITIMER_REAL, interval_s * drawn.uniform(0.5, 1.5))
+        if not samples.is_over:
+            samples.take(frame)
+            signal.setitimer(signal.ITIMER_REAL, interval_s * drawn.uniform(0.5, 1.5))
 
     handler = signal.signal(signal.SIGALRM, on_tick)
     began, (left_s, every_s) = clock(), signal.setitimer(signal.ITIMER_REAL, interval_s)
     try:
         yield samples
     finally:
+        samples.is_over = True
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, handler)
+        if callable(handler):  # by default the signal ends the process, also one that is under way
+            signal.signal(signal.SIGALRM, handler)
         if left_s:
             signal.setitimer(signal.ITIMER_REAL, max(left_s - (clock() - began), _SOON_S), every_s)

@@ -204,7 +204,7 @@ def _repeated(report: Report, groups: Groups) -> list[str]:
         options += ["--hwperf-compare", f"--hwperf-baseline={report.baseline}"]
     wanted = [*groups.regressed, *groups.failed, *groups.undecided]
     tests = list(dict.fromkeys(row.judgement.run.test for row in wanted))
-    usable = [one for one in tests if one == visible(one) and len(one) <= _LONGEST_ID]
+    usable = [one for one in tests if one == visible(one) and one[:1] != "-" and len(one) <= _LONGEST_ID]
     usable = usable if len(tests) <= _MOST_REPEATED else []  # else the whole suite is shorter
     command = shlex.join(["python", "-m", "pytest", *options, *usable])
     return ["**Repeat it**", fenced(visible(command))]

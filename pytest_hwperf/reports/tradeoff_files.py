@@ -35,6 +35,7 @@ from pytest_hwperf.core.tradeoffs import (
     weights_of,
 )
 from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
+from pytest_hwperf.reports.cells import metric_of
 from pytest_hwperf.reports.csv_files import Cell, Row, as_written, conditions_of, figure_cells, file_of
 
 _FIGURES: Sequence[Key] = (
@@ -129,7 +130,7 @@ def _unscored(weights: Mapping[str, float]) -> str:
 def _dashboard_row(judgement: Judgement) -> Row:
     run, room = judgement.run, tightest(judgement)
     counts = Counter[str](verdict.outcome for verdict in judgement.verdicts)
-    factor = EXPORT_UNITS[METRICS[room.budget.metric].unit][1] if room else 1.0
+    factor = EXPORT_UNITS[metric_of(run, room.budget.metric).unit][1] if room else 1.0
     budget: list[Cell] = (
         [room.budget.keyword, room.budget.limit * factor, room.share, ""]
         if room

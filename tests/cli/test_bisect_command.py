@@ -15,9 +15,10 @@ from fakes.reruns import REPEATED, SIMULATED, WORK
 
 from pytest_hwperf.cli import INTERRUPTED, USAGE, bisect, main
 from pytest_hwperf.cli.bisect_steps import Comparer
+from pytest_hwperf.cli.bisect_text import result_lines
 from pytest_hwperf.cli.pytest_session import Session
-from pytest_hwperf.core.bisection import BisectionFile
-from pytest_hwperf.core.evidence import Gate
+from pytest_hwperf.core.bisection import BisectionFile, BisectionQuestion, Suspect
+from pytest_hwperf.core.evidence import Evidence, Gate
 from pytest_hwperf.core.records import Judgement, Policy, replace, uncompared
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.statements import said
@@ -139,6 +140,26 @@ def test_an_undecided_regression_is_not_searched(
     assert len(history.given) == 1
 
 
+def test_what_the_pairs_have_lost_is_no_evidence_of_equal_ends(
+    sessions: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two tests one is equivalent, and of the other no pair has values."""
+    history = sessions(3, 9)
+    build = gates.build
+
+    def half(_: list[float], random: Random) -> Evidence:
+        whole = build([0.0], random)
+        lost = gates.hypothesis(1)
+        return replace(whole, hypotheses=(*whole.hypotheses, lost), dropped=(lost,))
+
+    monkeypatch.setattr(gates, "build", half)
+
+    assert UNDECIDED == main(["bisect", history.names[0], "HEAD", "--", TEST])
+    out = capsys.readouterr().out
+    assert "EQUIVALENT  latency p50" in out
+    assert "not compared: latency p50 of tests/test_models.py::test_1: its pairs gave no values" in out
+
+
 def test_commits_that_do_not_run_are_skipped_and_named(sessions: History, capsys: pytest.CaptureFixture[str]) -> None:
     """The culprit is one of them: both are named with the next one, from which nothing tells them."""
     history = sessions(8, 4)
@@ -237,6 +258,36 @@ def test_when_the_time_is_up_the_most_likely_commit_is_shown(
     out = capsys.readouterr().out
     assert out.startswith("not decided in the time: ")
     assert "the same command goes on, and with --restart it begins anew; most likely:" in out
+
+
+@pytest.mark.parametrize(
+    ("confidence", "said_of_it"),
+    [
+        (0.3, "not decided in the time: 5 commits left after 0 steps; the same command goes on"),
+        (0.95, "it is one of these"),
+    ],
+)
+def test_only_suspects_that_are_sure_hold_the_culprit(confidence: float, said_of_it: str) -> None:
+    """When the time is up, a commit that cannot be compared may be among the most likely ones."""
+    question = BisectionQuestion(good="0" * 40, bad="f" * 40, first_parent=False, folder=".", arguments=(TEST,))
+    suspects = tuple(
+        Suspect(commit=one * 40, date="", author="t", subject="more", reason=reason)
+        for one, reason in (("a", "no such module"), ("b", ""))
+    )
+    found = BisectionFile(outcome="undecided", question=question, suspects=suspects, confidence=confidence, left=5)
+
+    assert said_of_it in next(result_lines(found))
+
+
+def test_foreign_text_in_the_file_is_visible(sessions: History, repository: Path, tmp_path: Path) -> None:
+    history, result = sessions(3, 9), tmp_path / "result.json"
+    git(repository, "commit", "--allow-empty", "--author=a\u202eb <t@example.org>", "--message=more")
+    history.names.append(git(repository, "rev-parse", "HEAD"))
+    history.slow = 4
+
+    assert FOUND == main(["bisect", history.names[0], "HEAD", f"--json={result}", "--", TEST])
+    assert rb"a\u202eb" in result.read_bytes()
+    assert "a\u202eb" == from_json(BisectionFile, result.read_bytes()).suspects[0].author
 
 
 def test_ends_that_cannot_be_compared_say_why(sessions: History, capsys: pytest.CaptureFixture[str]) -> None:

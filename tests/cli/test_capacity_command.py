@@ -220,6 +220,14 @@ def test_energy_of_boards_is_counted_or_said_to_be_lacking(tmp_path: Path, capsy
         assert expected in said(capsys, str(tmp_path / "report.json"), "--arrivals=100", *CARBON)
 
 
+def test_a_batch_of_no_rows_does_not_make_energy_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = judged("a.py::test_call")
+    none = replace(one, run=replace(one.run, conditions={"batch_size": "0"}))
+    (tmp_path / "report.json").write_bytes(render(replace(fake.report(), judgements=(none,))))
+
+    assert "400 mg for the energy" in said(capsys, str(tmp_path / "report.json"), "--arrivals=100", *CARBON)
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [

@@ -1,6 +1,7 @@
 """`hwperf tradeoffs`: requirements that all, some and none meet; reports and tables of others."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -152,6 +153,16 @@ def test_requirements_that_cannot_be_meant(asked: Asked, requirements: str, comp
 
     assert USAGE == code
     assert complaint in said
+
+
+@pytest.mark.parametrize("key", ["? *i\n: 1\n", "? {a: *i}\n: 1\n"])
+def test_a_name_that_would_be_a_billion_names_is_refused(asked: Asked, key: str) -> None:
+    """Each anchor holds the one before nine times: whoever writes the last one as text never ends."""
+    anchors = [f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in pairwise("abcdefghi")]
+
+    code, said = asked("".join(["a: &a [x]\n", *anchors, key]))
+    assert code == USAGE
+    assert "a list or mapping stands where a name should be: give a line for each limit" in said
 
 
 def test_requirements_that_are_not_there(asked: Asked) -> None:

@@ -73,6 +73,17 @@ def test_accuracy_is_held_against_the_lower_end_of_the_new_version() -> None:
     assert "accuracy 0.970: the requirement accuracy_min; measured 0.980 (0.968 .. 0.988)" == told(limits(asked)[1])
 
 
+def test_of_requests_with_several_rows_each_label_counts() -> None:
+    """Of 176 requests with 8 rows each, 1,408 labels may be wrong as often as was measured."""
+    one, eight = (plan_of(OLD, NEW, [], 0.10, 0.01, rows) for rows in (1, 8))
+    times, labels = eight.stages[0].alarms
+
+    assert (176, 1408) == (times.of, labels.of)
+    assert binom.sf(labels.beyond - 1, 1408, labels.limit.allowed) <= 0.01 / 8
+    assert one.stages[0].alarms[0] == times
+    assert ["5 %", "176", "20 (sees 14 %)", f"{labels.beyond} of 1408 (sees 5.5 %)"] == stages(eight)[1]
+
+
 def test_requests_that_failed_are_held_against_their_upper_end() -> None:
     old, new = (version("http://a/p", 1.0, requests=Requests(made=1000, failed=n)) for n in (0, 2))
     found = plan_of(old, new, [], 0.10, 0.01)

@@ -55,6 +55,7 @@ def test_a_plan_says_how_often_it_is_wrong() -> None:
 
     assert plan is not None
     assert "rolled back with a probability of at most 1 % (exact binomial, over all stages and limits)" in promise(plan)
+    assert "if requests are independent of each other" in promise(plan)
 
 
 def test_what_was_not_compared_is_said() -> None:

@@ -63,6 +63,16 @@ def test_no_timer_is_left_behind_after_an_error() -> None:
     assert (0.0, 0.0) == signal.getitimer(signal.ITIMER_REAL)
 
 
+def test_a_tick_that_comes_late_is_no_sample_and_ends_nothing() -> None:
+    """Python runs handlers between two instructions: the timer may have fired before it was stopped."""
+    with sampling(LONG_S) as samples:
+        pass
+    tick()
+
+    assert 0 == samples.count
+    assert (0.0, 0.0) == signal.getitimer(signal.ITIMER_REAL)
+
+
 def test_another_thread_cannot_be_sampled() -> None:
     said = list[str]()
 

@@ -171,6 +171,7 @@ def test_interruption_and_an_early_end_are_said() -> None:
             "python -m pytest --hwperf-only",
         ),
         (report(compared("t\n", "regressed", 0.05), gated=False), "python -m pytest --hwperf-only"),
+        (report(compared("-prunner", "regressed", 0.05), gated=False), "python -m pytest --hwperf-only"),
     ],
 )  # fmt: skip
 def test_the_command_repeats_what_is_not_well(made: Report, command: str) -> None:
