@@ -4,8 +4,9 @@ Every figure, with its interval, n and source, is in the table (`table.py`), whi
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import cycle, groupby
 from typing import Literal
 
 from pytest_hwperf.core.foreign_text import visible
@@ -72,7 +73,7 @@ class Summary(Record, frozen=True, kw_only=True):
 def summary_of(report: Report, *, quiet: bool = False) -> Summary:
     """Choose what is shown; `quiet`: only what fails or is undecided."""
     footnotes, medians = Footnotes(), list[Figure | Comparison]()
-    ordered = sorted(families(report.judgements, report.skips), key=lambda family: _place(family.title))
+    ordered = sorted(families(report.judgements, report.skips), key=lambda family: _rank(family.title))
     files = []
     for path, members in groupby(ordered, key=lambda family: _place(family.title)[0]):
         lines = [line for family in members for line in _lines(family, footnotes, medians, quiet=quiet)]
@@ -92,6 +93,13 @@ def _place(title: str) -> tuple[str, str]:
     """Return the file of a test and its name within it."""
     path, _, name = title.partition("::")
     return path, name
+
+
+def _rank(title: str) -> tuple[str, list[tuple[int, str]]]:
+    """Order the tests of a file by name, numbers by size: `test_it[8]` is before `test_it[16]`."""
+    path, name = _place(title)
+    parts = re.split(r"0*([0-9]+)", name)
+    return path, [(len(part) if number else 0, part) for part, number in zip(parts, cycle((False, True)), strict=False)]
 
 
 def _lines(family: Family, footnotes: Footnotes, medians: list[Figure | Comparison], *, quiet: bool) -> Iterator[Line]:
