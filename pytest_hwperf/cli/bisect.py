@@ -25,12 +25,14 @@ from pytest_hwperf.core.bisection import (
 from pytest_hwperf.core.culprits import History
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.gate.bisection import BisectionTools, bisect, moved_arguments, tree_of_bad
 from pytest_hwperf.trees.history import describe, ends, history_between, private_git_folder
 from pytest_hwperf.trees.revision import top_of
 
 EXIT_CODES = {"found": 0, "no regression": 1, "undecided": 3}
+_SETTLED = ("equivalent", "improved")
 _A_DAY_S = 86_400
 _LEAST_SURE, _MOST_SURE = 0.5, 0.9999
 
@@ -135,10 +137,16 @@ def _searched(
 
 
 def _without_regression(question: BisectionQuestion, evidence: Evidence) -> BisectionFile:
-    comparisons = tuple(compared_in_pairs(evidence).values())
-    doubtful = any(one.outcome in ("inconclusive", "regressed") for one in comparisons)
+    """Say that there is none; undecided where a comparison is, or where a median latency could not be compared."""
+    found = compared_in_pairs(evidence)
+    lost = [one for one in evidence.hypotheses if one not in found]
+    is_settled = found and all(one.outcome in _SETTLED for one in found.values())
+    is_settled = is_settled and not any(one.margin.key == MEDIAN_LATENCY for one in lost)
     return BisectionFile(
-        outcome="undecided" if doubtful else "no regression", question=question, comparisons=comparisons
+        outcome="no regression" if is_settled else "undecided",
+        question=question,
+        comparisons=tuple(found.values()),
+        lost=tuple(f"{one.margin.metric} {one.margin.statistic} of {one.measurement.test}" for one in lost),
     )
 
 

@@ -75,6 +75,7 @@ def comparison_lines(found: BisectionFile) -> Iterator[str]:
         yield f"no regression between {good} and {bad} in what pairs measure; nothing was searched:"
     for one in found.comparisons:
         yield explain(judge_comparison(metric_of(one.metric), one, Policy()))
+    yield from (f"not compared: {one}: its pairs gave no values" for one in found.lost)
 
 
 def _commit(suspect: Suspect) -> str:

@@ -11,7 +11,7 @@ from pytest_hwperf.cli.requirements_file import read_requirements
 from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile, TradeoffTable, table_of
 from pytest_hwperf.cli.tradeoffs_text import Choice, lines_of
 from pytest_hwperf.core.budgets import nearest
-from pytest_hwperf.core.candidates import USUAL_REFERENCE, candidates_of, is_called, test_of
+from pytest_hwperf.core.candidates import USUAL_REFERENCE, by_test, candidates_of, is_called
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.operating_points import CONDITIONS, described, lies_at, parse_point, points_of
 from pytest_hwperf.core.records import Budget, Judgement
@@ -66,11 +66,11 @@ def run(options: argparse.Namespace) -> int:
         raise UsageProblem(f"--test={options.test}: no such test.{nearest(options.test, tests)}")
     for candidates in chosen.values():
         _check_reference(options.reference, candidates)
-    chosen = _at(chosen, at)
+    chosen, measured = _at(chosen, at), by_test(judgements)
     codes, tables = list[int](), list[TradeoffTable]()
     for test, candidates in chosen.items():
         found = {one.name: answers(one, budgets) for one in candidates}
-        of_test = [one for one in judgements if test_of(one) == test and lies_at(one.run.conditions, at)]
+        of_test = [one for one in measured.get(test, ()) if lies_at(one.run.conditions, at)]
         for choice in _choices(test, candidates, of_test, found, options, weights):
             tables.append(table_of(choice))
             for line in lines_of(choice):

@@ -104,6 +104,7 @@ class BisectionFile(Record, frozen=True, kw_only=True, tag_field="what", tag="py
     question: BisectionQuestion
     known: KnownChange | None = None  # between both ends; None: there is no regression, or it is not sure
     comparisons: tuple[Comparison, ...] = ()  # of both ends, where there is none
+    lost: tuple[str, ...] = ()  # of both ends, of what pairs have no values: "latency p50 of TEST"
     steps: tuple[BisectionStep, ...] = ()
     suspects: tuple[Suspect, ...] = ()
     confidence: Share | None = None  # that the culprit is among them; None: nothing was searched

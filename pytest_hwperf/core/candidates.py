@@ -32,8 +32,8 @@ class Measured:
 def measured_together(judgements: Sequence[Judgement]) -> list[Measured]:
     """Return the measurements of a report, those together that may be compared."""
     found = list[Measured]()
-    for test, candidates in candidates_of(judgements).items():
-        of_test = [one for one in judgements if test_of(one) == test]
+    for test, of_test in by_test(judgements).items():
+        candidates = distinct(_of_judgements(of_test))
         points = points_of([one.run.conditions for one in of_test])
         for point in dict.fromkeys(points):
             here = [place for place, its in enumerate(points) if its == point]
@@ -55,10 +55,15 @@ def is_called(candidate: Candidate, name: str) -> bool:
 
 def candidates_of(judgements: Sequence[Judgement]) -> dict[str, list[Candidate]]:
     """Return the measurements of a report as candidates, those of one test together."""
-    by_test: dict[str, list[Judgement]] = {}
+    return {test: distinct(_of_judgements(found)) for test, found in by_test(judgements).items()}
+
+
+def by_test(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
+    """Return the measurements of each test, without its parameters."""
+    found: dict[str, list[Judgement]] = {}
     for one in judgements:
-        by_test.setdefault(test_of(one), []).append(one)
-    return {test: distinct(_of_judgements(found)) for test, found in by_test.items()}
+        found.setdefault(test_of(one), []).append(one)
+    return found
 
 
 def distinct(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -1,5 +1,7 @@
 """Head-room: how far the values of a run are from the limits of their budgets, and which limit is nearest."""
 
+import math
+
 from pytest_hwperf.core.records import Budget, Judgement, Verdict, figure_of
 from pytest_hwperf.core.structs import Record
 
@@ -9,18 +11,18 @@ class Headroom(Record, frozen=True, kw_only=True):
 
     verdict: Verdict
     budget: Budget
-    share: float  # of the limit, by the point estimate: 0.2 = a fifth is left, -0.2 = missed by a fifth
+    share: float  # of the limit, by the point: 0.2 = a fifth is left, -0.2 = missed by a fifth; or infinite
 
 
 def tightest(judgement: Judgement) -> Headroom | None:
-    """Return the budget of a run with the least head-room; None where none has a value and a limit other than 0."""
+    """Return the budget of a run with the least head-room; None where none has a value."""
     found = [one for verdict in judgement.verdicts if (one := _headroom(judgement, verdict)) is not None]
     return min(found, key=lambda one: one.share, default=None)
 
 
 def _headroom(judgement: Judgement, verdict: Verdict) -> Headroom | None:
     budget = verdict.subject
-    if not isinstance(budget, Budget) or not budget.limit:
+    if not isinstance(budget, Budget):
         return None
     figure = figure_of(judgement.figures, budget.key)
     if figure is None:
@@ -28,4 +30,5 @@ def _headroom(judgement: Judgement, verdict: Verdict) -> Headroom | None:
     left = budget.limit - figure.estimate.value
     if judgement.run.metric(budget.metric).better == "higher":
         left = -left
-    return Headroom(verdict=verdict, budget=budget, share=left / abs(budget.limit))
+    share = left / abs(budget.limit) if budget.limit else math.copysign(math.inf, left) if left else 0.0
+    return Headroom(verdict=verdict, budget=budget, share=share)

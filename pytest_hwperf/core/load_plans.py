@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from typing import get_args
+from urllib.parse import urlsplit
 
 from pytest_hwperf.core.budgets import nearest
 from pytest_hwperf.core.errors import UsageProblem
@@ -80,7 +81,12 @@ def checked_address(url: object) -> str:
 
 def is_address(text: object) -> bool:
     """Whether something is an address that requests can be sent to."""
-    return isinstance(text, str) and re.fullmatch(r"(https?|grpc)://[^\s/?#]+([/?][^\s#]*)?", text) is not None
+    if not isinstance(text, str) or re.fullmatch(r"(https?|grpc)://[^\s/?#]+([/?][^\s#]*)?", text) is None:
+        return False
+    try:
+        return bool(urlsplit(text).hostname) and urlsplit(text).port != 0
+    except ValueError:  # a port that is none, or half an IPv6 address
+        return False
 
 
 def is_grpc(text: object) -> bool:

@@ -244,11 +244,11 @@ def _few(estimate: Estimate, *, reach: float, apart: float) -> Statement | None:
 
 
 def _needed_for_limit(requirement: Requirement) -> Statement | None:
-    """Say what puts an interval clear of its limit."""
+    """Say what puts an interval clear of its limit; the fresh processes for memory are as many in any time."""
     estimate, limit = requirement.estimate, requirement.budget.limit
-    if estimate is None or estimate.low is None or estimate.high is None:
+    taken = metric_of(requirement.budget.metric).taken
+    if estimate is None or estimate.low is None or estimate.high is None or taken == "memory":
         return None
     reach = (estimate.high - estimate.value) if estimate.value < limit else (estimate.value - estimate.low)
     apart = abs(estimate.value - limit)
-    of_examples = metric_of(requirement.budget.metric).taken == "examples"
-    return _few(estimate, reach=reach, apart=apart) if of_examples else _pairs(estimate.n, reach, apart)
+    return _few(estimate, reach=reach, apart=apart) if taken == "examples" else _pairs(estimate.n, reach, apart)

@@ -49,7 +49,7 @@ Doubt = Literal[
     "unexplained",
     "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
-    "degrades",
+    "degrades", "leaks",
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
@@ -94,6 +94,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "part unmeasured": "{metric} is unmeasured: {why}",
     "other windows": "energy and gpu_energy were not counted in the same windows",
     "no embodied carbon": "hwperf_carbon does not say embodied_kg and lifetime_years",
+    "leaks": "memory leaks: {grown} more is held after each of {calls} calls, in each of {processes} fresh processes; "
+    "memory_leak_max_kb sets a limit",
     "growth in steps": "grew by {mean:B} a call over {calls} calls, but not steadily: a leak in steps looks like a "
     "cache that fills up: fill it before the measurement, or let one call do the work of many",
     "never called": "the test never called hwperf(...)",

@@ -1,7 +1,8 @@
 """Why something got slower: fresh processes of both sides profile what changed, several times and in turns."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from time import monotonic
 from typing import Literal
 
@@ -39,6 +40,8 @@ class Explainer:
     wanted: Explain  # regressions alone, every comparison, or none
     progress: Callable[[Progress], None] = lambda _: None
     seconds: float = 0.0  # spent so far
+    _asked: int = 0  # processes so far, in all comparisons
+    _answered: Callable[[int], None] = lambda _: None  # is told how many have answered in the comparison at hand
 
     def explanations(self, evidence: Evidence, profiles: Sequence[PairedProfiles]) -> list[Explanation]:
         """Return what moved in each comparison that is to be explained, as long as there is time."""
@@ -47,11 +50,20 @@ class Explainer:
         for number, (hypothesis, comparison) in enumerate(chosen, 1):
             if monotonic() >= self.until:
                 break
-            test = hypothesis.measurement.test
-            self.progress(Progress(stage="explain", pair=number, of=len(chosen), test=test))
+            here = Progress(stage="explain", pair=number, of=len(chosen), test=hypothesis.measurement.test)
+            self._answered = partial(self._show, here, began)
+            self._answered(0)
             found.extend(self._explain(hypothesis, comparison, profiles))
         self.seconds = monotonic() - began
         return found
+
+    def _show(self, here: Progress, began: float, answers: int) -> None:
+        """Show how far it is; processes that are left take as long as those so far."""
+        if answers:
+            self._asked += 1
+        left = (here.of - here.pair + 1) * len(SIDES) * REPEATS - answers
+        pace = (monotonic() - began) / self._asked if self._asked else None
+        self.progress(replace(here, left_s=None if pace is None else pace * left))
 
     def _chosen(self, evidence: Evidence) -> Iterator[tuple[Hypothesis, Comparison]]:
         """Yield comparisons of the median latency and of the memory of a process."""
@@ -100,6 +112,7 @@ class Explainer:
         for repeat in range(REPEATS):
             for side in SIDES[:: -1 if repeat % 2 else 1]:
                 results[side].append(self._ask(measurement, role, side))
+                self._answered(sum(map(len, results.values())))
         return results
 
     def _ask(self, measurement: Measurement, role: Role, side: Side) -> WorkerResult:

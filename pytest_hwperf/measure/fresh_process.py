@@ -9,7 +9,7 @@ from statistics import median
 from pytest_hwperf.core.leaks import Growth, growth, is_leak, least
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Sample
-from pytest_hwperf.core.statements import Statement, said, state
+from pytest_hwperf.core.statements import Remark, Statement, said, state
 from pytest_hwperf.core.units import show_interval
 from pytest_hwperf.host.peak_rss import COUNTED, EXACT, resolution
 from pytest_hwperf.host.worker_protocol import WorkerResult
@@ -37,23 +37,25 @@ def memory_samples(metrics: Sequence[str], results: Sequence[WorkerResult], *, l
         limits: of budgets: metric → B; without one of the growth per call, a leak is a warning of the peak.
     """
     reasons = {metric: said(reason) for result in results for metric, reason in result.reasons.items()}
-    peaks, leak, limit = _notes(results), "", limits.get(_LEAK)
+    peaks, limit = _notes(results), limits.get(_LEAK)
+    leak: Statement | None = None
     found = []
     if _LEAK not in reasons:
         grown = [growth(result.series[GROWTH]) for result in results]
         source = results[0].sources[_LEAK]
-        leak = "" if limit is not None else _leak(grown, resolution() if source == COUNTED else 0)
+        leak = None if limit is not None else _leak(grown, resolution() if source == COUNTED else 0)
         values = array("d", (one.lasting for one in grown))
-        warnings = tuple(filter(None, [leak, *(peaks if source != EXACT else ())]))
+        said_of_it = (leak,) if leak else ()
+        remarks = (*said_of_it, *(peaks if source != EXACT else ()))
         if undecided := _undecided(grown, limit):
             reasons[_LEAK] = undecided
         else:
-            found.append(Sample(metric=_LEAK, values=values, per=_PER, source=f"{source}{_PINNED}", warnings=warnings))
+            found.append(Sample(metric=_LEAK, values=values, per=_PER, source=f"{source}{_PINNED}", warnings=remarks))
     for metric in metrics:
         if metric not in reasons and metric != _LEAK and all(metric in result.values for result in results):
             source, of_gpu = results[0].sources[metric], METRICS[metric].of_gpu
             notes = () if of_gpu or source == EXACT else peaks
-            warnings = (*notes, leak) if leak and metric == _PEAK else notes
+            warnings: tuple[Remark, ...] = (*notes, leak) if leak and metric == _PEAK else notes
             found.append(_sample(metric, results, source if of_gpu else f"{source}{_PINNED}", warnings))
     return sorted(found, key=lambda sample: metrics.index(sample.metric)), reasons
 
@@ -71,20 +73,17 @@ def _undecided(grown: Sequence[Growth], limit: float | None) -> Statement | None
     return state("growth in steps", mean=mean, calls=min(one.calls for one in grown))
 
 
-def _leak(grown: Sequence[Growth], lag: int) -> str:
-    """Say that a measurement leaks; "" where it does not."""
+def _leak(grown: Sequence[Growth], lag: int) -> Statement | None:
+    """Say that a measurement leaks; None where it does not."""
     calls = min(one.calls for one in grown)
     if not is_leak(grown, least(mmap.PAGESIZE, lag, calls)):
-        return ""
+        return None
     lasting = [one.lasting for one in grown]
     shown = show_interval(median(lasting), min(lasting), max(lasting), "B")
-    return (
-        f"memory leaks: {shown} more is held after each of {calls} calls, in each of {len(grown)} fresh processes; "
-        "memory_leak_max_kb sets a limit"
-    )
+    return state("leaks", grown=shown, calls=calls, processes=len(grown))
 
 
-def _sample(metric: str, results: Sequence[WorkerResult], source: str, warnings: tuple[str, ...]) -> Sample:
+def _sample(metric: str, results: Sequence[WorkerResult], source: str, warnings: tuple[Remark, ...]) -> Sample:
     values = array("d", (result.values[metric] for result in results))
     return Sample(metric=metric, values=values, per=_PER, source=source, warnings=warnings)
 

@@ -85,7 +85,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     end_session(config)
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
+def pytest_report_header(config: pytest.Config) -> str | list[str] | None:
     """Say what is compared with what; nothing in a run that neither compares nor saves."""
     state = session_of(config)
     if state.settings.disable:

@@ -276,22 +276,17 @@ def _ask_for(
     """
     task = WorkerTask(role=role, node=item.nodeid, label=label)
     count = PROCESSES[role]
-    answered = partial(_say_what_is_left, item, role, count)
+    from pytest_hwperf.plugin.progress import ProgressLine, Waiting
+
+    waiting = Waiting(ProgressLine(item.config), item.nodeid, role, count)
     # Peaks do not depend on neighbours, so that processes run side by side; times do.
     at_once = session_of(item.config).machine.cores if role == "memory" else 1
-    with timeout_paused(item):
-        results = ask(task, [command_for(item)] * count, at_once=at_once, answered=answered)
+    with timeout_paused(item), closing(waiting):
+        results = ask(task, [command_for(item)] * count, at_once=at_once, answered=waiting.answered)
     if role == "cold":
         return cold_samples(taken_by(role), results)
     limits = {budget.metric: budget.limit for budget in test_of(item).markers.budgets}
     return memory_samples(taken_by(role), results, limits=limits)
-
-
-def _say_what_is_left(item: pytest.Item, role: str, count: int, answers: int, seconds: float) -> None:
-    from pytest_hwperf.plugin.progress import ProgressLine, processes_left
-
-    if text := processes_left(item.nodeid, role, count, answers, seconds):
-        ProgressLine(item.config).say(text)
 
 
 def _asks(item: pytest.Item, metrics: Sequence[str]) -> bool:

@@ -13,6 +13,7 @@ from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, watts_here
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.options import Settings
 from pytest_hwperf.plugin.session import session_of
+from pytest_hwperf.reports.wrapping import wrapped
 
 
 def check_resources(config: pytest.Config) -> None:
@@ -81,15 +82,15 @@ def check_energy(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from error
 
 
-def header(config: pytest.Config) -> str:
-    """Say in one line what is compared with what, on which machine."""
+def header(config: pytest.Config) -> list[str]:
+    """Say what is compared with what, and on which machine, in the width of the terminal."""
     settings = session_of(config).settings
     doing = " and ".join(filter(None, ["comparing with" * settings.compare, "saving to" * settings.save]))
     parts = [f"rerunning {settings.against} in pairs"] if settings.against else []
     parts += [f"{doing} baseline {settings.baseline} in {settings.location}"] if doing else []
     machine = session_of(config).machine
     cores = counted(machine.cores, "core")
-    return visible(
-        f"hwperf: {', '.join(parts)}, machine {machine.fingerprint} ({machine.cpu_model}, {cores}), "
-        f"alpha {100 * settings.alpha:.3g} %, energy {settings.energy}"
-    )
+    place = f"machine {machine.fingerprint} ({machine.cpu_model}, {cores})"
+    texts = (", ".join(parts), f"{place}, alpha {100 * settings.alpha:.3g} %, energy {settings.energy}")
+    width = config.get_terminal_writer().fullwidth
+    return [line for text in texts for line in wrapped(visible(f"hwperf: {text}"), width)]

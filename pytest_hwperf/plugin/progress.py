@@ -10,6 +10,7 @@ from pytest_hwperf.gate.progress import fit, progress_text
 from pytest_hwperf.pairs.conductor import Progress
 
 _LONG_S = 10.0  # without a word a test that takes longer looks as if it hung
+_SHORT_S = 2.0  # what is over sooner needs no line
 
 
 class ProgressLine:
@@ -40,6 +41,20 @@ class ProgressLine:
                 self._terminal.write_line(text)
         self._last = (progress.stage, progress.pair)
 
+    def rewrite(self, text: str) -> None:
+        """Write over the line; nothing without a terminal."""
+        if self._terminal is not None and self._terminal.isatty:
+            with self._uncaptured():
+                if self._last == ("", 0):
+                    self._terminal.ensure_newline()
+                self._terminal.rewrite(fit(visible(text), self._config.get_terminal_writer().fullwidth), erase=True)
+            self._last = (text, 1)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is written over."""
+        return self._terminal is not None and bool(self._terminal.isatty)
+
     def say(self, text: str) -> None:
         """Write one line that stays."""
         self.clear()
@@ -61,7 +76,33 @@ class ProgressLine:
         return found
 
 
-def processes_left(node: str, role: str, total: int, answers: int, seconds: float) -> str:
+class Waiting:
+    """What is shown while fresh processes of one test are waited for."""
+
+    def __init__(self, line: ProgressLine, node: str, role: str, total: int) -> None:
+        """Wait for `total` processes that measure in `role`."""
+        self._line, self._node, self._role, self._total = line, node, role, total
+        self._shown = False
+
+    def answered(self, answers: int, seconds: float) -> None:
+        """Show how many have answered and what is left: in the line, or without a terminal where it takes long."""
+        shortest_s = _SHORT_S if self._line.is_live else _LONG_S
+        text = processes_left(self._node, self._role, self._total, answers, seconds, shortest_s=shortest_s)
+        if text and self._line.is_live:
+            self._line.rewrite(text)
+            self._shown = True
+        elif text:
+            self._line.say(text)
+
+    def close(self) -> None:
+        """Remove the line."""
+        if self._shown:
+            self._line.clear()
+
+
+def processes_left(
+    node: str, role: str, total: int, answers: int, seconds: float, *, shortest_s: float = _LONG_S
+) -> str:
     """Return what is said while fresh processes are waited for; "" where those that are left are quick.
 
     Args:
@@ -70,9 +111,10 @@ def processes_left(node: str, role: str, total: int, answers: int, seconds: floa
         total: processes.
         answers: of them, that have answered so far.
         seconds: that the last group of them took; those that are left take as long, one after another at most.
+        shortest_s: what takes less time is quick.
     """
     left_s = (total - answers) * seconds
-    if left_s < _LONG_S:
+    if left_s < shortest_s:
         return ""
-    measured = "cold start" if role == "cold" else "memory in fresh process"
-    return f"hwperf: {node}: {measured} {answers} of {total} took {show(seconds, 's')}, up to {show(left_s, 's')} to go"
+    measured = "cold start" if role == "cold" else "peak RSS in fresh process"
+    return f"hwperf: {measured} {answers} of {total} took {show(seconds, 's')}, up to {show(left_s, 's')} left, {node}"

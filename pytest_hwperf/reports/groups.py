@@ -10,7 +10,7 @@ from pytest_hwperf.core.metrics import Metric
 from pytest_hwperf.core.records import Comparison, Figure, Judgement, Verdict, figure_of
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import show_measured
+from pytest_hwperf.core.units import show_move
 from pytest_hwperf.reports.cells import cells_of, metric_of
 from pytest_hwperf.reports.entries import entries_of
 from pytest_hwperf.reports.order import title_of
@@ -119,18 +119,10 @@ def row_of(judgement: Judgement, verdict: Verdict) -> VerdictRow:
     )
 
 
-def old_and_new(baseline: float, candidate: float, unit: str) -> str:
-    """Write `310 → 325 µs`; with both units where they differ: `950 µs → 1.20 ms`."""
-    old, new = show_measured(baseline, unit), show_measured(candidate, unit)
-    number, _, scale = old.rpartition(" ")
-    alike = number and new.endswith(f" {scale}")
-    return f"{number if alike else old} → {new}"
-
-
 def _values(comparison: Comparison, metric: Metric) -> str:
     if comparison.baseline is None or comparison.candidate is None:
         return ""
-    return old_and_new(comparison.baseline, comparison.candidate, metric.unit)
+    return show_move(comparison.baseline, comparison.candidate, metric.unit)
 
 
 def _margin(comparison: Comparison) -> str:

@@ -38,7 +38,7 @@ def render(report: Report) -> Exported:
         "machine_info": _machine(report.machine),
         "commit_info": _commit(report),
         "benchmarks": found,
-        "datetime": report.started_at,
+        "datetime": visible(report.started_at),
         "version": f"pytest-hwperf {__version__}",
     }
     content = visible_json(json.dumps(whole, indent=2, ensure_ascii=False).encode()) + b"\n"
@@ -56,7 +56,7 @@ def _why_not(run: Run, sample: Sample | None) -> str:
 def _machine(machine: Machine) -> dict[str, Any]:
     implementation, _, version = machine.python.partition(" ")
     return {
-        "machine": machine.architecture,
+        "machine": visible(machine.architecture),
         "processor": visible(machine.cpu_model),
         "cpu": {"brand_raw": visible(machine.cpu_model), "count": machine.cores},
         "python_implementation": visible(implementation),
@@ -68,7 +68,7 @@ def _machine(machine: Machine) -> dict[str, Any]:
 def _commit(report: Report) -> dict[str, Any]:
     """Return the revision; a report keeps neither its time nor a branch."""
     return {
-        "id": report.revision or "unversioned",
+        "id": visible(report.revision) or "unversioned",
         "time": None,
         "author_time": None,
         "dirty": report.changed,

@@ -4,14 +4,17 @@ Every figure, with its interval, n and source, is in the table (`table.py`), whi
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from itertools import cycle, groupby
+from typing import Literal
 
 from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.headroom import tightest
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, Metric
 from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Key, Verdict
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.statements import Remark, Statement
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import counted, show_change, show_limit, show_measured, show_number
 from pytest_hwperf.reports.cells import cells_of, metric_of, unit_of
@@ -19,10 +22,7 @@ from pytest_hwperf.reports.counts import skip_counts, verdict_counts
 from pytest_hwperf.reports.entries import IN_PAIRS, Entry
 from pytest_hwperf.reports.footnotes import Footnotes, Note
 from pytest_hwperf.reports.order import Family, families, title_of
-from pytest_hwperf.reports.remarks import unshown_remarks
-
-if TYPE_CHECKING:
-    from pytest_hwperf.core.statements import Remark
+from pytest_hwperf.reports.remarks import ALARMS, unshown_remarks
 
 Tone = Literal["bad", "doubtful", "good", "plain"]
 
@@ -39,6 +39,7 @@ _TOLD: Mapping[str, Tone] = {
 }
 _QUIET = ("regressed", "failed", "inconclusive", "unmeasured", "not comparable")
 _NAMED_ONLY = ("regressed", "failed", "unmeasured", "not comparable", "no baseline")  # their numbers are elsewhere
+_UNSURE = ("historical", "historical limit", "historical repeats")  # methods without a stated false-alarm rate
 _NOBODY_SAVED = "no baseline"  # kind of the cause: said once for all
 
 
@@ -72,7 +73,7 @@ class Summary(Record, frozen=True, kw_only=True):
 def summary_of(report: Report, *, quiet: bool = False) -> Summary:
     """Choose what is shown; `quiet`: only what fails or is undecided."""
     footnotes, medians = Footnotes(), list[Figure | Comparison]()
-    ordered = sorted(families(report.judgements, report.skips), key=lambda family: _place(family.title))
+    ordered = sorted(families(report.judgements, report.skips), key=lambda family: _rank(family.title))
     files = []
     for path, members in groupby(ordered, key=lambda family: _place(family.title)[0]):
         lines = [line for family in members for line in _lines(family, footnotes, medians, quiet=quiet)]
@@ -92,6 +93,13 @@ def _place(title: str) -> tuple[str, str]:
     """Return the file of a test and its name within it."""
     path, _, name = title.partition("::")
     return path, name
+
+
+def _rank(title: str) -> tuple[str, list[tuple[int, str]]]:
+    """Order the tests of a file by name, numbers by size: `test_it[8]` is before `test_it[16]`."""
+    path, name = _place(title)
+    parts = re.split(r"0*([0-9]+)", name)
+    return path, [(len(part) if number else 0, part) for part, number in zip(parts, cycle((False, True)), strict=False)]
 
 
 def _lines(family: Family, footnotes: Footnotes, medians: list[Figure | Comparison], *, quiet: bool) -> Iterator[Line]:
@@ -135,11 +143,19 @@ def _line(judgement: Judgement, name: str, footnotes: Footnotes, medians: list[F
     median = comparison if comparison and not (figure and comparison.is_of(figure)) else figure
     medians += [median] if median else []
     below, tone = _told(judgement, figures, footnotes)
+    alarms = _alarms(judgement)
     return Line(
-        cells=(name, *_median(comparison, figure), *_tightest(judgement, figures)),
-        below=(*below, *_others(judgement, shown=median is not None)),
-        tone=tone,
+        cells=(name, *_median(comparison, figure), *_tightest(judgement)),
+        below=(*below, *alarms, *_others(judgement, shown=median is not None)),
+        tone="doubtful" if alarms and tone != "bad" else tone,
     )
+
+
+def _alarms(judgement: Judgement) -> list[str]:
+    """Return what was found without being asked for, and is no doubt about a value: said once, and never left out."""
+    warnings = (warning for sample in judgement.run.samples for warning in sample.warnings)
+    found = (one for one in warnings if isinstance(one, Statement) and one.kind in ALARMS)
+    return [visible(str(one)) for one in dict.fromkeys(found)]
 
 
 def _median(comparison: Comparison | None, figure: Figure | None) -> tuple[str, str, str]:
@@ -150,22 +166,14 @@ def _median(comparison: Comparison | None, figure: Figure | None) -> tuple[str, 
     return "", show_measured(figure.estimate.value, "s") if figure else "", ""
 
 
-def _tightest(judgement: Judgement, figures: Mapping[Key, Figure]) -> tuple[str, str]:
+def _tightest(judgement: Judgement) -> tuple[str, str]:
     """Write the budget with the least head-room, and the head-room as a share of its limit."""
-    found: tuple[float, Budget] | None = None
-    for verdict in judgement.verdicts:
-        subject = verdict.subject
-        if isinstance(subject, Budget) and (figure := figures.get(subject.key)):
-            apart = subject.limit - figure.estimate.value
-            apart = apart / abs(subject.limit) if subject.limit else math.copysign(math.inf, apart) if apart else 0.0
-            left = apart if metric_of(judgement.run, subject.metric).better == "lower" else -apart
-            found = (left, subject) if found is None or left < found[0] else found
+    found = tightest(judgement)
     if found is None:
         return "", ""
-    left, budget = found
-    metric = metric_of(judgement.run, budget.metric)
-    limit = show_limit(budget.limit, metric.unit, "lower").removeprefix("<= ")
-    return visible(f"{_named(metric, budget.statistic)} {limit}").removeprefix("latency "), _share(left)
+    metric = metric_of(judgement.run, found.budget.metric)
+    limit = show_limit(found.budget.limit, metric.unit, "lower").removeprefix("<= ")
+    return visible(f"{_named(metric, found.budget.statistic)} {limit}").removeprefix("latency "), _share(found.share)
 
 
 def _share(left: float) -> str:
@@ -225,7 +233,8 @@ def _notes(judgement: Judgement, verdict: Verdict, figures: Mapping[Key, Figure]
         metric = metric_of(judgement.run, subject.metric)
         caught = subject.caught(metric.better)
         moved = subject.moved if verdict.outcome == "improved" else None
-        remarks += [subject.cause, caught, subject.disturbance, moved]
+        unsure = subject.method if subject.method and subject.method.kind in _UNSURE else None
+        remarks += [subject.cause, caught, subject.disturbance, moved, unsure]
     elif verdict.outcome == "unmeasured":
         remarks.append(verdict.cause or verdict.reason)
     elif verdict.outcome == "inconclusive" and (figure := figures.get(subject.key)):

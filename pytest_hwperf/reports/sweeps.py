@@ -1,6 +1,7 @@
 """A sweep as lines of text for a terminal of any width: a row for each point, then the best point for each goal."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import metric_of
@@ -15,6 +16,7 @@ _GOALS: Mapping[Goal, str] = {
     "energy": "lowest energy",
 }
 _GAP = "  "
+_Column = tuple[Literal["point", "measured"], str]  # whose it is, and its head: a parameter may be named like a figure
 
 
 def lines_of(sweep: Sweep, width: int) -> list[str]:
@@ -45,11 +47,11 @@ def _grid(rows: Sequence[SweepRow], width: int) -> Iterator[str]:
     """Yield a line for each point; a column in which no point has anything to say is left out."""
     columns = {name: [cells[name] for cells in map(_cells, rows)] for name in _cells(rows[0])} if rows else {}
     used = {name: [visible(cell) for cell in cells] for name, cells in columns.items() if any(cells)}
-    names = [name for name in used if name in {"scenario", *rows[0].point.values}]
-    widths = {name: max(map(len, [name, *cells])) for name, cells in used.items()}
+    names = [name for name in used if name[0] == "point"]
+    widths = {name: max(map(len, [name[1], *cells])) for name, cells in used.items()}
     figures = [name for name in used if name not in names]
     for place, chosen in enumerate(_fitting(figures, widths, width - _total(names, widths))):
-        yield _aligned({name: name for name in used}, [*names, *chosen], widths)
+        yield _aligned({name: name[1] for name in used}, [*names, *chosen], widths)
         for position, row in enumerate(rows):
             cells = {name: used[name][position] for name in used}
             if row.figures:
@@ -58,9 +60,9 @@ def _grid(rows: Sequence[SweepRow], width: int) -> Iterator[str]:
                 yield from _left_out(row, _aligned(cells, names, widths), width)
 
 
-def _fitting(names: Sequence[str], widths: Mapping[str, int], room: int) -> list[list[str]]:
+def _fitting(names: Sequence[_Column], widths: Mapping[_Column, int], room: int) -> list[list[_Column]]:
     """Divide columns into tables that have room, each with one column at least."""
-    tables = [list[str]()]
+    tables = [list[_Column]()]
     for name in names:
         if tables[-1] and _total([*tables[-1], name], widths) > room:
             tables.append([])
@@ -74,25 +76,28 @@ def _left_out(row: SweepRow, point: str, width: int) -> list[str]:
     return wrapped(f"{point.strip()}{_GAP}{visible(why)}", width, point[: len(point) - len(point.lstrip())])
 
 
-def _aligned(cells: Mapping[str, str], names: Iterable[str], widths: Mapping[str, int]) -> str:
+def _aligned(cells: Mapping[_Column, str], names: Iterable[_Column], widths: Mapping[_Column, int]) -> str:
     return INDENT + _GAP.join(cells[name].rjust(widths[name]) for name in names)
 
 
-def _total(names: Sequence[str], widths: Mapping[str, int]) -> int:
+def _total(names: Sequence[_Column], widths: Mapping[_Column, int]) -> int:
     """Return the room that columns take, each with what stands before it."""
     return sum(len(_GAP) + widths[name] for name in names)
 
 
-def _cells(row: SweepRow) -> dict[str, str]:
+def _cells(row: SweepRow) -> dict[_Column, str]:
     point = row.point
     figures = {title: figure_of(row.figures, key) for key, title in SHOWN.items()}
-    return {
-        "scenario": point.scenario,
-        **{name: str(value) for name, value in point.values.items()},
+    measured = {
         **{title: _value(figure) if figure else "" for title, figure in figures.items()},
         "fill delay": "" if point.fill_s is None else show(point.fill_s, "s"),
         "n": _counts(row),
         "limits": row.outcome or "",
+    }
+    return {
+        ("point", "scenario"): point.scenario,
+        **{("point", name): str(value) for name, value in point.values.items()},
+        **{("measured", name): text for name, text in measured.items()},
     }
 
 

@@ -8,6 +8,7 @@ and who is best, ties included. docs/artifacts.md defines every column and field
 """
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -132,13 +133,18 @@ def _dashboard_row(judgement: Judgement) -> Row:
     counts = Counter[str](verdict.outcome for verdict in judgement.verdicts)
     factor = EXPORT_UNITS[metric_of(run, room.budget.metric).unit][1] if room else 1.0
     budget: list[Cell] = (
-        [room.budget.keyword, room.budget.limit * factor, room.share, ""]
+        [room.budget.keyword, room.budget.limit * factor, *_share(room.share)]
         if room
         else [None, None, None, "no budget has a value"]
     )
     worst = next((outcome for outcome in _OUTCOMES if counts[outcome]), None)
     cells = [*_measurement(run), *_figures(judgement), *budget, *_change(judgement)]
     return [*as_written([*cells, *(counts[one] for one in _OUTCOMES), worst]), conditions_of(run)]
+
+
+def _share(share: float) -> tuple[float | None, str]:
+    """Return the head-room, or why there is none: a limit of 0 has no shares."""
+    return (share, "") if math.isfinite(share) else (None, "the limit is 0")
 
 
 def _change(judgement: Judgement) -> list[Cell]:

@@ -18,7 +18,7 @@ from pytest_hwperf.cli.bisect_steps import Comparer
 from pytest_hwperf.cli.bisect_text import result_lines
 from pytest_hwperf.cli.pytest_session import Session
 from pytest_hwperf.core.bisection import BisectionFile, BisectionQuestion, Suspect
-from pytest_hwperf.core.evidence import Gate
+from pytest_hwperf.core.evidence import Evidence, Gate
 from pytest_hwperf.core.records import Judgement, Policy, replace, uncompared
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.statements import said
@@ -138,6 +138,26 @@ def test_an_undecided_regression_is_not_searched(
     assert out.startswith("it is undecided whether ")
     assert "INCONCLUSIVE  latency p50" in out
     assert len(history.given) == 1
+
+
+def test_what_the_pairs_have_lost_is_no_evidence_of_equal_ends(
+    sessions: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two tests one is equivalent, and of the other no pair has values."""
+    history = sessions(3, 9)
+    build = gates.build
+
+    def half(_: list[float], random: Random) -> Evidence:
+        whole = build([0.0], random)
+        lost = gates.hypothesis(1)
+        return replace(whole, hypotheses=(*whole.hypotheses, lost), dropped=(lost,))
+
+    monkeypatch.setattr(gates, "build", half)
+
+    assert UNDECIDED == main(["bisect", history.names[0], "HEAD", "--", TEST])
+    out = capsys.readouterr().out
+    assert "EQUIVALENT  latency p50" in out
+    assert "not compared: latency p50 of tests/test_models.py::test_1: its pairs gave no values" in out
 
 
 def test_commits_that_do_not_run_are_skipped_and_named(sessions: History, capsys: pytest.CaptureFixture[str]) -> None:

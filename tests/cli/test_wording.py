@@ -94,8 +94,20 @@ def test_pytest_answers_about_the_option_that_was_given(pytester: pytest.Pyteste
     result.stderr.fnmatch_lines(["ERROR: --hwperf-margin: foo=3%: unknown keyword 'foo'.*"])
 
 
-def test_the_header_has_the_rate_as_it_is_typed(pytester: pytest.Pytester) -> None:
+def test_the_header_has_the_rate_as_it_is_typed(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     pytester.makepyfile("def test_it(hwperf):\n    pass\n")
     result = pytester.runpytest_inprocess("--hwperf-save", "--hwperf-alpha=1%")
 
-    result.stdout.fnmatch_lines(["hwperf: saving to baseline main *, alpha 1 %, energy *"])
+    result.stdout.fnmatch_lines(["hwperf: saving to baseline main in *", "hwperf: machine *, alpha 1 %, energy *"])
+
+
+def test_the_header_keeps_the_width(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a word, such as a path, is never broken."""
+    monkeypatch.setenv("COLUMNS", "50")
+    pytester.makepyfile("def test_it(hwperf):\n    pass\n")
+    lines = pytester.runpytest_inprocess("--hwperf-save").outlines
+    first = next(place for place, line in enumerate(lines) if line.startswith("hwperf: machine"))
+
+    assert [] == [line for line in lines[first : first + 2] if len(line) > 50]
+    assert "energy auto" in " ".join(" ".join(lines[first : first + 4]).split())

@@ -1,5 +1,7 @@
 """Which limit is nearest, and what is left of it."""
 
+import math
+
 import pytest
 from fakes import records as fake
 
@@ -32,6 +34,8 @@ def judgement(**limits: float) -> Judgement:
         ({"latency_p95_ms": 0.010}, "latency_p95_ms", 0.2),
         ({"latency_p95_ms": 0.010, "accuracy_min": 0.85}, "accuracy_min", 0.05 / 0.85),
         ({"latency_p95_ms": 0.005, "accuracy_min": 0.85}, "latency_p95_ms", -0.6),
+        ({"accuracy_min": 0.0}, "accuracy_min", math.inf),
+        ({"latency_p95_ms": 0.0}, "latency_p95_ms", -math.inf),
     ],
 )
 def test_the_least_share_of_a_limit_counts(limits: dict[str, float], keyword: str, share: float) -> None:
@@ -42,7 +46,7 @@ def test_the_least_share_of_a_limit_counts(limits: dict[str, float], keyword: st
     assert share == pytest.approx(found.share)
 
 
-@pytest.mark.parametrize("limits", [{}, {"energy": 1.0}, {"accuracy_min": 0.0}], ids=["none", "unmeasured", "zero"])
+@pytest.mark.parametrize("limits", [{}, {"energy": 1.0}], ids=["none", "unmeasured"])
 def test_without_a_value_or_a_share_there_is_none(limits: dict[str, float]) -> None:
     assert tightest(judgement(**limits)) is None
 

@@ -1,7 +1,7 @@
 """The decision about a new version: what is shown to be worse is no-go, what is not decided is never go."""
 
 import pytest
-from fakes.rollouts import ACCURACY, accuracy, latency, limit, version
+from fakes.rollouts import ACCURACY, accuracy, figure, latency, limit, version
 
 from pytest_hwperf.core.records import Budget, Comparison, Margin, replace, uncompared
 from pytest_hwperf.core.rollout import Contender, FailedRequests, Requests, Requirement, decide, needed, requirements_of
@@ -74,6 +74,15 @@ def test_requirements_are_held_against_the_whole_interval(budget: Budget, outcom
 
     assert outcome == found.outcome
     assert [told in reason(one) for one in found.reasons] == [True] * bool(told)
+
+
+def test_no_number_of_pairs_decides_about_memory() -> None:
+    """It is taken of three fresh processes, however long the pairs last."""
+    memory = figure("memory", "p50", 1.05e7, 1.0e7, 1.1e7, 3)
+    new = replace(NEW, figures=(*NEW.figures, memory))
+    found = decide([EQUAL], requirements_of(new, [limit("memory_max_mb", "memory", "p50", 1.06e7)]))
+
+    assert ("inconclusive", None) == (found.outcome, found.reasons[0].needed)
 
 
 def test_a_value_on_its_limit_has_no_number_that_decides() -> None:

@@ -27,6 +27,7 @@ from pytest_hwperf.core.statements import (
     Statement,
     cause_of,
     differing,
+    is_lacking,
     said,
     sentence,
     state,
@@ -229,3 +230,9 @@ def test_words_that_look_like_another_kind_mislead_nobody(monkeypatch: pytest.Mo
 
 def without_notes(found: Outcomes) -> Outcomes:
     return dataclasses.replace(found, marks=[], footnotes=0)
+
+
+def test_only_a_bound_that_n_is_too_small_for_is_lacking() -> None:
+    assert is_lacking(state("no bound", statistic="p99", side="upper", level=98, needed=459, n=40))
+    assert not is_lacking(state("heat", rises=3))
+    assert not is_lacking("no bound")

@@ -11,6 +11,7 @@ from pytest_hwperf.core.units import (
     parse_rate,
     scale_for,
     show,
+    show_amount,
     show_change,
     show_interval,
     show_limit,
@@ -179,3 +180,11 @@ def test_the_size_of_a_change_has_as_many_digits_as_are_asked_for() -> None:
 )
 def test_a_move_names_its_unit_once_where_both_values_have_it(then: float, now: float, unit: str, shown: str) -> None:
     assert shown == show_move(then, now, unit)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [(93.2e9, "FLOP/s", "93.2 GFLOP/s"), (1.27e6, "B", "1.27 MB"), (12.0, "B", "12.0 B"), (2e12, "B/s", "2.00 TB/s")],
+)
+def test_a_large_amount_is_shown_with_a_prefix(value: float, unit: str, shown: str) -> None:
+    assert shown == show_amount(value, unit)

@@ -3,6 +3,7 @@
 import pytest
 from fakes.records import run
 
+from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import (
     Budget,
     Comparison,
@@ -18,6 +19,7 @@ from pytest_hwperf.core.statements import Kind, said, state
 from pytest_hwperf.core.verdicts import (
     answers_markers,
     explain,
+    failure_lines,
     judge,
     judge_budget,
     judge_comparison,
@@ -374,3 +376,19 @@ def test_examples_that_would_decide_a_share_are_told(
     told = [one for one in verdict.decided_by if one.kind == "few examples"]
 
     assert ([needed] if needed else []) == [one.numbers["needed"] for one in told]
+
+
+def test_a_failure_says_its_numbers_and_below_them_what_moved() -> None:
+    moved = state("operator moved", operator="Gather", candidate=0.002, baseline=0.001, share=0.91)
+    verdict = judge_comparison(metric_of("latency"), comparison(moved=moved), Policy())
+
+    assert [verdict.reason, str(moved)] == failure_lines(verdict)
+    assert verdict.reason.startswith("latency p50 +4.8 % (+3.9 .. +5.6)")
+
+
+def test_a_failure_that_is_no_plain_one_ends_with_its_outcome() -> None:
+    undecided = judge_comparison(metric_of("latency"), comparison("inconclusive"), Policy(strict=True))
+    missed = judge_budget(run(), [figure(0.011, 0.012, 0.013)], BUDGET, Policy())
+
+    assert [f"{undecided.reason}; inconclusive"] == failure_lines(undecided)
+    assert [missed.reason] == failure_lines(missed)

@@ -97,8 +97,21 @@ def test_what_regressed_is_explained_and_on_demand_all_or_none(
     found, _, shown = explain(monkeypatch, evidence, wanted)
 
     assert {*tests} == asked_tests(found)
-    assert [(number, len(tests)) for number in range(1, len(tests) + 1)] == [(one.pair, one.of) for one in shown]
+    numbers = list(dict.fromkeys((one.pair, one.of) for one in shown))
+    assert [(number, len(tests)) for number in range(1, len(tests) + 1)] == numbers
     assert all(not one.movers for one in found if one.measurement.test[-1] == "1")
+
+
+def test_the_time_that_is_left_is_that_of_as_many_processes(
+    monkeypatch: pytest.MonkeyPatch, evidence: Evidence
+) -> None:
+    """Three comparisons of six processes of three seconds each: 54 s in all."""
+    _, _, shown = explain(monkeypatch, evidence)
+    known = [one.left_s for one in shown if one.left_s is not None]
+
+    assert (1, None) == (shown[0].pair, shown[0].left_s)  # nothing is known before the first answer
+    assert [51.0, 48.0, 45.0, 42.0, 39.0, 36.0, 36.0] == pytest.approx(known[:7])  # the next comparison begins
+    assert 0.0 == known[-1]
 
 
 def test_both_sides_take_turns_three_times(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:

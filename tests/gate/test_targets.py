@@ -23,6 +23,7 @@ ALL: tuple[TargetKind, ...] = ("ONNX file", "estimator", "function", "address")
         ("models.onnx:predict", "function"),
         ("http://127.0.0.1:8000/predict", "address"),
         ("https://a.example/v1/model.skops", "address"),
+        ("http://[::1]:8000/predict", "address"),
         ("grpc://127.0.0.1:8001/model", "model server"),
     ],
 )
@@ -39,7 +40,9 @@ def test_a_pickle_is_refused_with_the_way_to_convert_it(tmp_path: Path, name: st
         check_target(str(tmp_path / name), ALL)
 
 
-@pytest.mark.parametrize("target", ["none.onnx", "none.skops", ".", "a\0b"])
+@pytest.mark.parametrize(
+    "target", ["none.onnx", "none.skops", ".", "a\0b", "http://[::1/p", "http://a:b/p", "http://a:70000", "http://@/p"]
+)
 def test_what_is_not_there_is_refused_with_the_forms_that_are_taken(target: str) -> None:
     with pytest.raises(UsageProblem, match="is neither a file nor of the form module:function, nor an address such as"):
         check_target(target, ALL)

@@ -72,7 +72,7 @@ def test_a_leak_is_reported_beside_the_peak_and_the_growth() -> None:
         "memory_leak_max_kb sets a limit"
     )
 
-    assert {"memory", "memory_leak"} == {sample.metric for sample in samples if reported in sample.warnings}
+    assert {"memory", "memory_leak"} == {sample.metric for sample in samples if reported in map(str, sample.warnings)}
     assert [100_000.0] * 3 == list(next(sample for sample in samples if sample.metric == "memory_leak").values)
 
 

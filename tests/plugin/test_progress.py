@@ -60,8 +60,8 @@ def test_a_line_of_a_terminal_is_cut_to_its_width_and_removed(
 @pytest.mark.parametrize(
     ("role", "total", "answers", "seconds", "text"),
     [
-        ("cold", 5, 1, 14.0, "hwperf: test_a.py::test_it: cold start 1 of 5 took 14.0 s, up to 56.0 s to go"),
-        ("memory", 3, 2, 12.0, "hwperf: test_a.py::test_it: memory in fresh process 2 of 3 took 12.0 s, up to 12.0 s"),
+        ("cold", 5, 1, 14.0, "hwperf: cold start 1 of 5 took 14.0 s, up to 56.0 s left, test_a.py::test_it"),
+        ("memory", 3, 2, 12.0, "hwperf: peak RSS in fresh process 2 of 3 took 12.0 s, up to 12.0 s left"),
         ("cold", 5, 1, 1.3, ""),  # the others are there in a few seconds
         ("cold", 5, 5, 14.0, ""),
     ],
@@ -74,3 +74,33 @@ def test_fresh_processes_that_take_long_are_told(
 
     assert text == said[: len(text)]
     assert bool(text) == bool(said)
+
+
+WAITING = """
+from pytest_hwperf.plugin.progress import ProgressLine, Waiting
+
+def test_it(request):
+    waiting = Waiting(ProgressLine(request.config), request.node.nodeid, "cold", 5)
+    for answers, seconds in enumerate([3.0, 3.0, 0.9, 0.9, 0.9], 1):
+        waiting.answered(answers, seconds)
+    waiting.close()
+"""
+
+
+def test_on_a_terminal_one_line_says_what_is_left_of_more_than_two_seconds(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(TERMINAL)
+    pytester.makepyfile(test_wait=WAITING)
+    lines = pytester.runpytest_inprocess().outlines
+    shown = [line.rstrip() for line in lines if "cold start" in line]
+
+    assert [
+        "hwperf: cold start 1 of 5 took 3.00 s, up to 12.0 s left, test_wait.py::test_it",
+        "hwperf: cold start 2 of 5 took 3.00 s, up to 9.00 s left, test_wait.py::test_it",
+    ] == shown
+    assert not lines[lines.index(next(line for line in reversed(lines) if "cold start" in line)) + 1].strip()
+
+
+def test_without_a_terminal_what_takes_seconds_shows_nothing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_wait=WAITING.replace("3.0, 3.0", "1.0, 1.0"))
+
+    pytester.runpytest_inprocess().stdout.no_fnmatch_line("*cold start*")

@@ -88,7 +88,7 @@ def test_the_header_says_what_is_compared(project: pytest.Pytester) -> None:
     result = run(project, "--hwperf-compare", "--hwperf-save")
 
     result.stdout.re_match_lines(
-        [r"hwperf: comparing with and saving to baseline main in .*\.hwperf, machine [0-9a-f]{16} "]
+        [r"hwperf: comparing with and saving to baseline main in", r"hwperf: machine [0-9a-f]{16} "]
     )
     result.stdout.fnmatch_lines(["hwperf: 2 runs saved to baseline main in *"])
 

@@ -34,8 +34,7 @@ def test_each_verbosity_has_its_screen(
 
     assert [one for one in shown if any(line.startswith(one) for line in lines)] == shown
     assert [one for one in unshown if any(one in line for line in lines)] == []
-    counts = [line for line in lines if line.startswith("budgets: ")]
-    assert ["budgets: 1 passed, 1 failed"] == [line.partition(";")[0] for line in counts]  # remarks are the machine's
+    assert any(line.startswith("budgets: 1 passed, 1 failed") for line in lines)  # on a busy machine with remarks
 
 
 def test_the_short_summary_begins_with_the_figure_and_its_limit(

@@ -50,7 +50,9 @@ def test_each_format_is_written_as_agreed(
 def test_no_format_obeys_a_test_id(render: Callable[[Report], Exported], name: str) -> None:
     judgement = fake.sklearn_judgement()
     hostile = replace(judgement, run=replace(judgement.run, test=HOSTILE, label=""))
-    content = render(replace(fake.report(), judgements=(hostile,))).content
+    machine = replace(fake.machine(), architecture=f"{HOSTILE}\udc80")
+    whole = replace(fake.report(), judgements=(hostile,), machine=machine, revision=f"{HOSTILE}\udc80")
+    content = render(replace(whole, started_at=f"{HOSTILE}\udc80")).content
 
     assert not set("\u202e\x1b") & set(content.decode())
     if name.endswith(".csv"):

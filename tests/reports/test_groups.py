@@ -2,13 +2,12 @@
 
 from typing import Any, get_args
 
-import pytest
 from fakes import records as fake
 
 from pytest_hwperf.core.records import BudgetOutcome, Comparison, ComparisonOutcome, Judgement, Verdict, replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.statements import said, state
-from pytest_hwperf.reports.groups import _GROUPS, Groups, VerdictRow, groups_of, old_and_new, row_of
+from pytest_hwperf.reports.groups import _GROUPS, Groups, VerdictRow, groups_of, row_of
 
 
 def report(*judgements: Judgement) -> Report:
@@ -156,19 +155,6 @@ def test_an_unmeasured_budget_tells_why() -> None:
     row = next(row for row in groups_of(fake.report()).unanswered if row.is_budget)
 
     assert (row.values, row.cause) == ("unmeasured", fake.NO_COUNTER)
-
-
-@pytest.mark.parametrize(
-    ("baseline", "candidate", "unit", "shown"),
-    [
-        (310e-6, 325e-6, "s", "310 → 325 µs"),
-        (950e-6, 1.2e-3, "s", "950 µs → 1.20 ms"),
-        (0.96, 0.97, "1", "0.960 → 0.970"),
-        (0.0, 4e6, "B", "0 B → 4.00 MB"),
-    ],
-)
-def test_old_and_new_share_their_unit_where_it_is_one(baseline: float, candidate: float, unit: str, shown: str) -> None:
-    assert shown == old_and_new(baseline, candidate, unit)
 
 
 def test_foreign_text_shows_no_control_character() -> None:

@@ -89,3 +89,12 @@ def test_a_time_below_a_step_of_the_clock_is_no_zero() -> None:
 
 def test_foreign_text_is_made_visible() -> None:
     assert "\x1b" not in lines_of(sweep_of("a\x1b[31m", []), 80)[0]
+
+
+def test_a_parameter_may_be_named_like_a_column() -> None:
+    points = [SweepPoint(sweep="t", values={"n": rows, "p95": "x"}) for rows in (500, 1000)]
+    latency = figure("latency", "p95", 0.002)
+    lines = lines_of(sweep_of("t", [row_of(point, [latency]) for point in points]), 120)
+
+    assert ["n", "p95", "p95", "n"] == lines[1].split()[:4]
+    assert ["500", "x", "2.00", "ms"] == lines[2].split()[:4]

@@ -192,3 +192,15 @@ def test_where_nobody_has_saved_a_baseline_one_line_says_what_to_do() -> None:
 
     assert "warning: 1 test has no baseline to compare with: save one with pytest --hwperf-save" in lines
     assert [] == [line for line in lines if "no baseline:" in line]
+
+
+def test_numbers_in_names_are_in_the_order_of_their_size() -> None:
+    def named(parameter: str) -> Judgement:
+        run = replace(fake.plain_judgement().run, test=f"t.py::test_it[{parameter}]", label="")
+        return replace(fake.plain_judgement(), run=run)
+
+    names = ["8", "16", "128", "9" * 5000, "a2", "a10"]
+    report = replace(fake.empty_report(), judgements=tuple(map(named, reversed(names))))
+    lines = [text for text, _ in render_summary(report, width=80, color=False)]
+
+    assert names == [line.partition("[")[2].partition("]")[0] for line in lines if "test_it[" in line]

@@ -7,8 +7,7 @@ from typing import Any
 from pytest_hwperf.core.evidence import Explanation, Gate, Measurement
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.movers import Mover
-from pytest_hwperf.core.units import scale_for
-from pytest_hwperf.reports.groups import old_and_new
+from pytest_hwperf.core.units import scale_for, show_move
 
 _LEAST = 0.002  # of the whole: a smaller frame would be less than a pixel wide
 _LONGEST = 200  # characters of a frame
@@ -42,7 +41,7 @@ def _mover(one: Mover, unit: str) -> list[str]:
     """Return name, place, time or memory on both sides, its share of the change, and how often it is called."""
     calls = (one.baseline_calls, one.candidate_calls)
     often = "" if None in calls else " → ".join(f"{count:.6g}" for count in calls if count is not None)
-    values = old_and_new(one.baseline, one.candidate, unit)
+    values = show_move(one.baseline, one.candidate, unit)
     return [*map(visible, (one.name, one.where)), values, f"{one.share:.0%}", often]
 
 

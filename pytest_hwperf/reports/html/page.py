@@ -42,7 +42,7 @@ def render(report: Report, *, history: History | None = None, library: Library |
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True).from_string(
         text_of("page.html.jinja")
     )
-    text = page.render(
+    text: str = page.render(
         policy=_policy(own, charts),
         style=Markup(text_of("style.css")),  # noqa: S704 - this package's own file
         script=Markup(own),  # noqa: S704 - the same
