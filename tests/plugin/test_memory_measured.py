@@ -66,7 +66,7 @@ def test_a_leak_is_found_and_a_cycle_is_none(pytester: pytest.Pytester) -> None:
         def test_it(hwperf, call): hwperf(call)
         """
     )
-    result = pytester.runpytest_inprocess(*GROWING, "-v")
+    result = pytester.runpytest_inprocess(*GROWING)
     leak, cycle, cache = (found["memory_leak"] for found in samples(pytester))
 
     result.assert_outcomes(passed=3)
