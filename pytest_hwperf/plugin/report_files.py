@@ -9,6 +9,7 @@ import pytest
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.records import StoredRun
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.files import leads_out
 from pytest_hwperf.plugin.reporting import Notices
 from pytest_hwperf.plugin.session import session_of
@@ -29,9 +30,10 @@ def write(config: pytest.Config, report: Report) -> Notices:
         files[folder / settings.html] = _page(config, report)
     if settings.markdown:
         files[folder / settings.markdown] = markdown.render(report)
-    if settings.artifacts:
-        files |= {folder / settings.artifacts / name: content for name, content in _artifacts(report).items()}
-    lines, trouble = [], []
+    place = folder / settings.artifacts if settings.artifacts else None
+    if place is not None:
+        files |= {place / name: content for name, content in _artifacts(report).items()}
+    written, trouble = [], []
     for path, content in files.items():
         if leads_out(path, config.rootpath):
             trouble.append(f"{path} not written: a link in {config.rootpath} leads out of it; give another path")
@@ -42,7 +44,10 @@ def write(config: pytest.Config, report: Report) -> Notices:
         except OSError as error:
             trouble.append(f"{path} not written: {error.strerror}; give another path or free some space")
         else:
-            lines.append(f"wrote {path}")
+            written.append(path)
+    artifacts = [path for path in written if place is not None and path.is_relative_to(place)]
+    lines = [f"wrote {path}" for path in written if path not in artifacts]
+    lines += [f"wrote {counted(len(artifacts), 'file')} to {place}"] if artifacts else []
     if settings.artifacts and not is_matplotlib_there():
         lines.append("no pictures drawn: pip install 'pytest-hwperf[plot]'")
     return lines, trouble

@@ -291,8 +291,9 @@ def test_junit_holds_the_failure_and_the_figures(pytester: pytest.Pytester) -> N
 
 def test_artifacts_are_written(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
-    run(pytester, "--hwperf-artifacts=out/deep")
+    result = run(pytester, "--hwperf-artifacts=out/deep")
 
+    result.stdout.fnmatch_lines(["hwperf: wrote 7 files to */out/deep"])
     names = {path.name for path in (pytester.path / "out" / "deep").iterdir()}
     tables = {"stat_benchmark_runs.csv", "stat_benchmark_summary.csv", "statistical_comparisons.csv"}
     tables |= {"hardware_tradeoffs.csv", "hardware_tradeoffs_summary.json"}
