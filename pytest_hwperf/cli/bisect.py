@@ -56,7 +56,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.add_argument(
         "--share", action="append", default=[], metavar="GLOB", help="files that git does not have; repeatable"
     )
-    parser.add_argument("--restart", action="store_true", help="begin anew instead of going on")
+    parser.add_argument("--restart", action="store_true", help="start again instead of continuing")
     parser.add_argument("--json", metavar="FILE", help="write what was found as JSON")
     parser.set_defaults(run=run)
 

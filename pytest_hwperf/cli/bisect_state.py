@@ -10,7 +10,7 @@ from pytest_hwperf.core.serialisation import from_file, to_json
 from pytest_hwperf.host.files import read_file, replace_file
 
 _LARGEST = 64 * 2**20  # bytes
-_AGAIN = "begin anew with --restart"
+_AGAIN = "start again with --restart"
 _DIGITS = 16
 
 

@@ -13,7 +13,7 @@ from pytest_hwperf.core.units import counted, show_change
 from pytest_hwperf.core.verdicts import explain, judge_comparison
 
 _SHOWN = 20  # suspects
-_GO_ON = "the same command goes on, and with --restart it begins anew"
+_GO_ON = "the same command continues, and with --restart it starts again"
 
 
 class StepLine:

@@ -194,7 +194,7 @@ def test_ctrl_c_keeps_the_state_and_the_same_command_goes_on(
     assert history.names[5] in capsys.readouterr().out
 
 
-def test_restart_begins_anew(sessions: History) -> None:
+def test_restart_starts_again(sessions: History) -> None:
     history = sessions(8, 5)
     history.interrupt_after = 3
     main(["bisect", history.names[0], "HEAD", "--", TEST])
@@ -208,9 +208,9 @@ def test_restart_begins_anew(sessions: History) -> None:
 @pytest.mark.parametrize(
     ("change", "said_of_it"),
     [
-        (lambda _: "", "is not whole JSON: begin anew with --restart"),
+        (lambda _: "", "is not whole JSON: start again with --restart"),
         (lambda text: text.replace('"schema":', '"shcema":'), "holds no pytest-hwperf bisection"),
-        (lambda text: text.replace('"commit":"', '"commit":"0'), "is about other commits: begin anew with --restart"),
+        (lambda text: text.replace('"commit":"', '"commit":"0'), "is about other commits: start again with --restart"),
     ],
 )
 def test_a_damaged_state_is_named(
@@ -241,7 +241,7 @@ def test_a_state_that_is_no_file_is_named(
     kept.mkdir()
 
     assert USAGE == main(["bisect", history.names[0], "HEAD", "--", TEST])
-    assert "cannot be read (not a regular file): begin anew with --restart" in capsys.readouterr().err
+    assert "cannot be read (not a regular file): start again with --restart" in capsys.readouterr().err
     history.interrupt_after = 100
     assert USAGE == main(["bisect", history.names[0], "HEAD", "--restart", "--", TEST])
     assert "cannot be written (Is a directory)" in capsys.readouterr().err
@@ -257,13 +257,13 @@ def test_when_the_time_is_up_the_most_likely_commit_is_shown(
     assert UNDECIDED == main(["bisect", history.names[0], "HEAD", "--", TEST])
     out = capsys.readouterr().out
     assert out.startswith("not decided in the time: ")
-    assert "the same command goes on, and with --restart it begins anew; most likely:" in out
+    assert "the same command continues, and with --restart it starts again; most likely:" in out
 
 
 @pytest.mark.parametrize(
     ("confidence", "said_of_it"),
     [
-        (0.3, "not decided in the time: 5 commits left after 0 steps; the same command goes on"),
+        (0.3, "not decided in the time: 5 commits left after 0 steps; the same command continues"),
         (0.95, "it is one of these"),
     ],
 )

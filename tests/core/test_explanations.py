@@ -5,12 +5,11 @@ from random import Random
 import pytest
 from fakes import gates
 from fakes import records as fake
-from fakes.profiles import repeats
+from fakes.profiles import profiled, repeats
 
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Gate, PairedProfiles
 from pytest_hwperf.core.explanations import explain_functions, explained
-from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.core.records import Judgement, Policy, replace
 from pytest_hwperf.core.replay import recompute
 from pytest_hwperf.core.report import Report
@@ -19,19 +18,6 @@ from pytest_hwperf.core.verdicts import explain, judge
 from pytest_hwperf.reports.table import rows
 
 SLOWER = gates.hypothesis(0)
-
-
-def profiled(**microseconds: float) -> ProfiledCalls:
-    return ProfiledCalls(
-        source="fake profile",
-        operators=tuple(
-            ProfiledOperator(name=f"{kind}_0", kind=kind, calls=1, seconds=us * 1e-6)
-            for kind, us in microseconds.items()
-        ),
-        call_s=sum(microseconds.values()) * 1e-6,
-        calls=50,
-        rows=256,
-    )
 
 
 PROFILES = PairedProfiles(

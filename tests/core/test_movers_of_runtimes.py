@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 from fakes import gates
+from fakes.profiles import profiled
 
 from pytest_hwperf.core.evidence import PairedProfiles
 from pytest_hwperf.core.explanations import explain_memory, explain_nothing, explain_operators, explained
 from pytest_hwperf.core.movers import HeldMemory, is_clear
-from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
 from pytest_hwperf.core.records import Comparison, replace
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import said
@@ -29,19 +29,6 @@ def memory(comparison: Comparison) -> Comparison:
     assert comparison.change is not None
     change = replace(comparison.change, value=0.3, low=None, high=None)
     return replace(comparison, metric="memory", baseline=100e6, change=change)
-
-
-def profiled(**microseconds: float) -> ProfiledCalls:
-    return ProfiledCalls(
-        source="fake profile",
-        operators=tuple(
-            ProfiledOperator(name=f"{kind}_0", kind=kind, calls=1, seconds=us * 1e-6)
-            for kind, us in microseconds.items()
-        ),
-        call_s=sum(microseconds.values()) * 1e-6,
-        calls=50,
-        rows=256,
-    )
 
 
 def pairs(*erf: float, gemm: tuple[float, ...] = (900, 905, 895)) -> list[PairedProfiles]:

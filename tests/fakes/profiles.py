@@ -1,8 +1,9 @@
-"""Profiles of functions that nothing has sampled: written as milliseconds of stacks, with a little spread."""
+"""Profiles that nothing has taken: of functions, as milliseconds of stacks with a little spread, and of operators."""
 
 from collections.abc import Mapping, Sequence
 
 from pytest_hwperf.core.movers import SampledCalls, SampledFunction
+from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
 
 _SPREAD = (0.99, 1.0, 1.01)  # of a part, from repeat to repeat
 
@@ -49,3 +50,17 @@ def repeats(
 
 def _frame(name: str, file: str) -> str:
     return name if name.endswith(")") else f"{name} ({file})"
+
+
+def profiled(**microseconds: float) -> ProfiledCalls:
+    """Write a profile of operators, one of each kind."""
+    return ProfiledCalls(
+        source="fake profile",
+        operators=tuple(
+            ProfiledOperator(name=f"{kind}_0", kind=kind, calls=1, seconds=us * 1e-6)
+            for kind, us in microseconds.items()
+        ),
+        call_s=sum(microseconds.values()) * 1e-6,
+        calls=50,
+        rows=256,
+    )
