@@ -11,6 +11,7 @@ from unittest import SkipTest  # pytest takes it for a skip
 
 from pytest_hwperf.core.contracts import Predictor, Probabilities, Scenario, ScenarioFactory
 from pytest_hwperf.core.errors import HwperfError, MeasurementError, ScenarioUnavailable, UsageProblem
+from pytest_hwperf.core.units import show_share
 from pytest_hwperf.host.thread_times import shares_of_threads
 
 _FRESH = "HWPERF_SCENARIO_CONTRACT"  # in the environment of the fresh process
@@ -101,7 +102,7 @@ class ScenarioContract:
         expected = np.asarray(self.labels)
         if scenario.classifies:
             share = float((labels == expected).mean())
-            _require(share >= self.least_agreement, f"{share:.1%} of the labels agree with those expected")
+            _require(share >= self.least_agreement, f"{show_share(share, 1)} of the labels agree with those expected")
         else:
             error = float(np.abs(labels - expected).max() / np.abs(expected).max())
             _require(error <= self.largest_error, f"values differ by up to {error:.2g} of the largest")
@@ -161,7 +162,7 @@ class ScenarioContract:
         if not shares:
             raise SkipTest("this system does not tell the CPU time of each thread")
         busy = [share for share in shares if share >= _LEAST_SHARE]
-        shown = ", ".join(f"{share:.0%}" for share in busy)
+        shown = ", ".join(show_share(share) for share in busy)
         _require(len(busy) <= 1, f"{len(busy)} threads compute where 1 was asked for ({shown} of the CPU time)")
 
     def test_what_has_no_form_is_a_skip_with_its_cause(self) -> None:

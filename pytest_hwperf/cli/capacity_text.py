@@ -11,14 +11,14 @@ from pytest_hwperf.core.capacity import HIGH, SAFETY, TOO_HIGH, Service
 from pytest_hwperf.core.loads import FASTEST_QPS, MOST_IN_FLIGHT
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import Judgement, figure_of
-from pytest_hwperf.core.units import counted, plural, show, show_number
+from pytest_hwperf.core.units import counted, plural, show, show_number, show_share
 
 _ALIKE = ("batch_size", "threads", "precision")  # conditions of a load on what is planned with
 _LOAD = re.compile(r"\b(qps|in_flight|shape)=(\d{1,12}(?:\.\d{1,12})?(?:e[+-]?\d{1,2})?)(?=\s|$)")
 _MEANS: Mapping[capacity.Level, str] = {
     "safe": "safe",
-    "high": f"over {HIGH:.0%}, little is left for a peak",
-    "too high": f"over {TOO_HIGH:.0%}, where waits grow steeply",
+    "high": f"over {show_share(HIGH)}, little is left for a peak",
+    "too high": f"over {show_share(TOO_HIGH)}, where waits grow steeply",
     "no steady state": "no steady state: more arrives than is served, and the queue grows for ever",
 }
 
@@ -80,7 +80,7 @@ def _line(title: str, text: str) -> str:
 def _busy(plan: CapacityPlan) -> Iterator[str]:
     full = plan.servers / plan.service.seconds
     yield _line("utilisation", f"{plan.utilisation:.3f}: {_MEANS[plan.level]}")
-    shares = ", ".join(f"{share:.0%} at {show(share * full, '1/s')}" for share in (HIGH, TOO_HIGH))
+    shares = ", ".join(f"{show_share(share)} at {show(share * full, '1/s')}" for share in (HIGH, TOO_HIGH))
     arrive = f"{show(plan.service.arrivals, '1/s')} arrive"
     yield _line("", f"{arrive}, {counted(plan.servers, 'server')} can do {show(full, '1/s')}; {shares}")
 
@@ -109,10 +109,13 @@ def _instances(plan: CapacityPlan, options: argparse.Namespace) -> Iterator[str]
     rule = "both rules" if found.rule == "both" else f"the {found.rule}"
     yield _line(
         "instances",
-        f"{found.count} for a peak of {show(options.peak, '1/s')} by {rule}{alone}; each {found.utilisation:.0%} busy",
+        f"{found.count} for a peak of {show(options.peak, '1/s')} by {rule}{alone}; "
+        f"each {show_share(found.utilisation)} busy",
     )
     yield _line(
-        "", f"rules: {safety:g} times the peak, and at most {HIGH:.0%} busy; one to spare for a failure is one more"
+        "",
+        f"rules: {safety:g} times the peak, and at most {show_share(HIGH)} busy; "
+        "one to spare for a failure is one more",
     )
 
 

@@ -16,7 +16,7 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import SHARES
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import counted, parse_rate
+from pytest_hwperf.core.units import counted, parse_rate, show_share
 from pytest_hwperf.host.files import replace_file
 from pytest_hwperf.trees.revision import top_of
 
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         build = build_of(report, share, alpha)
         reports.append(report)
         builds.append(build)
-        what = f"{share:.0%} work planted" if share else "equal code"
+        what = f"{show_share(share)} work planted" if share else "equal code"
         say(f"build {number}, {what}: {build.alarms} of {counted(build.questions, 'test')} called slower")
     record = _record(reports[0].machine.fingerprint)
     known = [] if options.forget else read_record(record)
@@ -111,7 +111,7 @@ def render(builds: Sequence[Build], alpha: float) -> tuple[list[str], bool]:
         low, high = share_interval(red, len(equal), 0.95)
         lines.append(
             f"equal code: {counted(red, 'false alarm')} in {counted(len(equal), 'build')} "
-            f"({low:.1%} .. {high:.1%}, Clopper-Pearson 95 %), stated {alpha:.1%}"
+            f"({show_share(low, 1)} .. {show_share(high, 1)}, Clopper-Pearson 95 %), stated {show_share(alpha, 1)}"
         )
         too_many = low > alpha
         if too_many:
@@ -121,8 +121,8 @@ def render(builds: Sequence[Build], alpha: float) -> tuple[list[str], bool]:
         asked, found = sum(build.questions for build in chosen), sum(build.alarms for build in chosen)
         low, high = share_interval(found, asked, 0.95) if asked else (0.0, 1.0)
         lines.append(
-            f"{share:.0%} work planted: found in {found} of {counted(asked, 'test')} "
-            f"({low:.1%} .. {high:.1%}, Clopper-Pearson 95 %)"
+            f"{show_share(share)} work planted: found in {found} of {counted(asked, 'test')} "
+            f"({show_share(low, 1)} .. {show_share(high, 1)}, Clopper-Pearson 95 %)"
         )
     return lines, too_many
 
@@ -137,7 +137,7 @@ def needed(reports: Sequence[Report], alpha: float) -> list[str]:
             values.setdefault(one.measurement.test, []).append(one.change)
     for test, changes in values.items():
         needs = [pairs_for(change, changes, SHARES[0] * alpha) for change in CHANGES]
-        counts = ", ".join(f"{need.change:.0%}: {need.pairs or need.reason}" for need in needs)
+        counts = ", ".join(f"{show_share(need.change)}: {need.pairs or need.reason}" for need in needs)
         lines.append(f"pairs that a change needs ({test}): {counts}")
     return lines
 

@@ -26,16 +26,16 @@ from pytest_hwperf.core.tradeoffs import (
     ties,
     weights_of,
 )
-from pytest_hwperf.core.units import counted, show, show_interval, show_limit, show_number
+from pytest_hwperf.core.units import counted, show, show_interval, show_limit, show_number, show_share
 
 _WIDTH = 100
 _ADVICE: Mapping[Advice, str] = {
     "requirements met": "every requirement is met: more work on its speed gains nothing that was asked for",
-    "not the bottleneck": "the model takes {share:.0%} of the call: a faster one helps little",
-    "preprocess": "preprocessing takes {share:.0%} of the call: cache it, vectorise it or move it out of the call",
-    "inference": "the model takes {share:.0%} of the call: quantise it, let the runtime optimise its graph, or make it "
+    "not the bottleneck": "the model takes {share} of the call: a faster one helps little",
+    "preprocess": "preprocessing takes {share} of the call: cache it, vectorise it or move it out of the call",
+    "inference": "the model takes {share} of the call: quantise it, let the runtime optimise its graph, or make it "
     "smaller",
-    "postprocess": "postprocessing takes {share:.0%} of the call: vectorise it",
+    "postprocess": "postprocessing takes {share} of the call: vectorise it",
 }
 
 
@@ -99,7 +99,7 @@ def _facts(choice: Choice) -> Iterator[Line]:
     said: dict[str, list[str]] = {}
     for candidate in choice.candidates:
         for advice in bottlenecks(candidate, choice.answers[candidate.name]):
-            said.setdefault(_ADVICE[advice.advice].format(share=advice.share), []).append(advice.candidate)
+            said.setdefault(_ADVICE[advice.advice].format(share=show_share(advice.share)), []).append(advice.candidate)
     for text, names in said.items():
         yield Line("advice", f"{'; '.join(names)}: {text}")
 
@@ -150,7 +150,7 @@ def _requirements(found: Mapping[str, Sequence[Answer]]) -> Iterator[Line]:
 def _missed(answer: Answer) -> str:
     unit, better = METRICS[answer.budget.metric].unit, METRICS[answer.budget.metric].better
     value = show(answer.estimate.value, unit) if answer.estimate else ""
-    by = f" by {answer.excess:.0%}" if math.isfinite(answer.excess) else ""
+    by = f" by {show_share(answer.excess)}" if math.isfinite(answer.excess) else ""
     doubt = ", inconclusive" if answer.outcome == "inconclusive" else ""
     return f"{answer.budget.keyword}{by} ({value}, limit {show_limit(answer.budget.limit, unit, better)}{doubt})"
 
@@ -203,7 +203,7 @@ def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
         yield Line("ranking", why)
         return
     weights = weights_of(choice.weights, dimensions)
-    told = ", ".join(f"{name} {weight:.0%}" for name, weight in weights.items())
+    told = ", ".join(f"{name} {show_share(weight)}" for name, weight in weights.items())
     yield Line("ranking", f"by {choice.rank_by}; weights {told}; score 100 is {choice.reference.name}")
     for number, one in enumerate(ranked(choice, weights), 1):
         shown = _score(one.score, tied=one.tied)
@@ -241,4 +241,4 @@ def _gain(found: Worth) -> str:
         return "its gain is unmeasured"
     low, value, high = (None if end is None else -end for end in (found.gain.high, found.gain.value, found.gain.low))
     ends = ["?" if end is None else f"{100 * end:+.0f}" for end in (low, high)]
-    return f"latency {100 * (value or 0.0):+.0f} % ({ends[0]} .. {ends[1]}), asked for {-LEAST_GAIN:+.0%}"
+    return f"latency {100 * (value or 0.0):+.0f} % ({ends[0]} .. {ends[1]}), asked for -{show_share(LEAST_GAIN)}"

@@ -13,7 +13,7 @@ from typing import Literal
 from pytest_hwperf.core.errors import ScenarioUnavailable
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.structs import Number, Record
-from pytest_hwperf.core.units import counted, show, show_change, show_number, show_size
+from pytest_hwperf.core.units import counted, show, show_change, show_number, show_share, show_size
 
 # Why a metric was not measured; "said": in the words of a meter, a runtime or whatever else was asked.
 Unmeasured = Literal[
@@ -89,8 +89,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "no int8 form": "no INT8 form: {why}",
     "weight-only": "not INT8: weight-only, {operator} computes in float (executed: {executed})",
     "unchanged": "not INT8: quantisation changed nothing, operators and outputs are those of the FP32 form",
-    "not int8": "not INT8: integer operators take {share:.0%} of the time of the operators that hold weights, less "
-    "than {least:.0%} (executed: {executed})",
+    "not int8": "not INT8: integer operators take {share:%} of the time of the operators that hold weights, less "
+    "than {least:%} (executed: {executed})",
     "part unmeasured": "{metric} is unmeasured: {why}",
     "other windows": "energy and gpu_energy were not counted in the same windows",
     "no embodied carbon": "hwperf_carbon does not say embodied_kg and lifetime_years",
@@ -183,29 +183,29 @@ _SENTENCES: Mapping[Kind, str] = {
     "too short to profile": "too short to profile: {latency:s} for {operators:count operator} and {rows:count row}, of "
     "which the profiler's own cost of 5 µs an operator would be most: give batches of 256 rows, or calls above 20 µs "
     "an operator",
-    "low coverage": "operators cover {coverage:.0%} of the call, less than {least:.0%}: their shares would say little",
-    "operator moved": "{operator}: {candidate:s} of a call, {baseline:s} in the baseline: {share:.0%} of the change",
-    "framework moved": "no operator moved more than what is outside of them: {share:.0%} of the change",
-    "function moved": "{name} ({where}) {moved:+s}: {share:.0%} of the change ({low:.0%} .. {high:.0%}, n={repeats})",
-    "function called": "{name} ({where}) {moved:+s}: {share:.0%} of the change ({low:.0%} .. {high:.0%}, n={repeats}), "
+    "low coverage": "operators cover {coverage:%} of the call, less than {least:%}: their shares would say little",
+    "operator moved": "{operator}: {candidate:s} of a call, {baseline:s} in the baseline: {share:%} of the change",
+    "framework moved": "no operator moved more than what is outside of them: {share:%} of the change",
+    "function moved": "{name} ({where}) {moved:+s}: {share:%} of the change ({low:%} .. {high:%}, n={repeats})",
+    "function called": "{name} ({where}) {moved:+s}: {share:%} of the change ({low:%} .. {high:%}, n={repeats}), "
     "not called in the baseline",
-    "function called otherwise": "{name} ({where}) {moved:+s}: {share:.0%} of the change ({low:.0%} .. {high:.0%}, "
+    "function called otherwise": "{name} ({where}) {moved:+s}: {share:%} of the change ({low:%} .. {high:%}, "
     "n={repeats}), called {times:2} × as often",
-    "allocation moved": "{name} ({where}) holds {moved:+B} at the peak: {share:.0%} of the change",
+    "allocation moved": "{name} ({where}) holds {moved:+B} at the peak: {share:%} of the change",
     "nothing moved": "no {what} has clearly moved in {repeats:count repeat}: it is spread over many, or less than they "
     "vary",
     "nothing to explain": "the pairs have found no change to explain",
-    "movers miss": "what moved adds up to {covered:.0%} of the change",
-    "profiler slows": "calls took {overhead:.0%} longer under the profiler, those of many short functions most of all",
+    "movers miss": "what moved adds up to {covered:%} of the change",
+    "profiler slows": "calls took {overhead:%} longer under the profiler, those of many short functions most of all",
     "not sampled": "no call of a function was seen: what the test measures is no Python",
     "awaited": "awaited calls wait in the event loop, where a profiler of functions cannot tell whose time it is",
     "profiled under load": "a latency under a load holds waiting too, which is no function's",
     "unexplained": "what moved is not known: {why} ({side})",
-    "work uncounted": "not counted are {kinds}, {share:.0%} of the operators: the work is more than the figures",
+    "work uncounted": "not counted are {kinds}, {share:%} of the operators: the work is more than the figures",
     "integer work": "most of its work is on integers, and the peaks of this machine are those of float32",
     "no peaks": "the peaks of this machine with {threads:count thread} are not known: hwperf doctor measures them",
     "under load": "a latency under a load holds waiting too: profile the same scenario without one",
-    "slopes": "counted by two differences of lengths, {apart:.2%} apart",
+    "slopes": "counted by two differences of lengths, {apart:2%} apart",
     "no profiler": "the runtime of {scenario} shows no operators",
     "operators unknown": "operators of the {side} are not known: {why}",
     "turns preempted": "{percent:turns} interrupted by other work",
@@ -252,7 +252,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "degrades": "latency rose by {rise:s} over {seconds:s} of the load, where its median is {middle:s}",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
-    "steal": "the host took {share:.0%} of the CPU time for others (steal)",
+    "steal": "the host took {share:%} of the CPU time for others (steal)",
     "quota": "the CPU quota of the control group stopped its processes in {periods:count period}, {seconds:s} of "
     "CPU time in all: use fewer threads, or raise the quota",
     "heat": "thermal throttling: its counters rose by {rises}",
@@ -266,7 +266,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "waited for gpu": "each call ends when the GPU has finished its work: by itself it returns before",
     "not steady": "no steady state after {blocks} warm-up blocks ({limit_s:s}): cold calls may be in the sample",
     "step": "windows of {shortest_s:s} or more, each exact within {bound:2} %: the counter moves every {tick_s:s}",
-    "shared": "contaminated: {share:.0%} of the machine's busy CPU time was this process's, and the counter takes all "
+    "shared": "contaminated: {share:%} of the machine's busy CPU time was this process's, and the counter takes all "
     "of it: measure on a quiet machine",
 }
 
@@ -406,6 +406,8 @@ _WRITERS: Mapping[str, Callable[[float], str]] = {
     "points": lambda number: show_change(number, "absolute"),
     "size": lambda number: show_size(number, "relative", digits=1),
     "size points": lambda number: show_size(number, "absolute"),
+    "%": show_share,
+    "2%": lambda number: show_share(number, 2),
     "turns": _turns,
 }
 

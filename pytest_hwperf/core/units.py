@@ -92,8 +92,8 @@ def plural(noun: str) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """Write `1 pair`, `2 pairs`."""
-    return f"{n} {noun if n == 1 else plural(noun)}"
+    """Write `1 pair`, `2 pairs`, `1,142 calls`."""
+    return f"{n:,} {noun if n == 1 else plural(noun)}"
 
 
 def show_interval(value: float, low: float | None, high: float | None, unit: str) -> str:
@@ -115,6 +115,11 @@ def show_change(change: float, scale: str, like: float | None = None) -> str:
     if (change if like is None else like) >= 1:
         return f"×{show_number(1 + change, 2)}"
     return f"{change * 100:+.1f} %"
+
+
+def show_share(share: float, digits: int = 0) -> str:
+    """Write a part of a whole: `86 %`, with `digits` after the point."""
+    return f"{100 * share:.{digits}f} %"
 
 
 def show_size(size: float, scale: str, digits: int = 2) -> str:

@@ -22,7 +22,6 @@ from pytest_hwperf.core.records import (
 from pytest_hwperf.core.statements import Kind, Statement, state
 from pytest_hwperf.core.units import (
     counted,
-    plural,
     show,
     show_change,
     show_interval,
@@ -232,7 +231,7 @@ def _observed(figure: Figure, metric: Metric, limit: str) -> str:
         if counts_alike
         else show_interval(estimate.value, estimate.low, estimate.high, unit)
     )
-    counts = f"{estimate.n:,} {figure.per if estimate.n == 1 else plural(figure.per)}"
+    counts = counted(estimate.n, figure.per)
     return f"{metric.called(figure.statistic)} {shown}, limit {limit}; {counts}, {figure.source}"
 
 

@@ -7,7 +7,7 @@ from pytest_hwperf.core.evidence import Explanation
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.movers import Mover
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.units import counted, show, show_number
+from pytest_hwperf.core.units import counted, show, show_number, show_share
 
 _INDENT = "  "
 _GAP = "  "
@@ -31,21 +31,21 @@ def _lines(one: Explanation, width: int) -> Iterator[str]:
         yield from _wrapped(_GAP.join([*cells, row[-1]]).rstrip(), width, _INDENT)
     for remark in one.remarks:
         yield from _wrapped(str(remark), width, _INDENT)
-    told = one.overhead is None or any(remark.kind == "profiler slows" for remark in one.remarks)
-    overhead = "" if told else f"; calls took {one.overhead:.0%} longer under it"
+    told = any(remark.kind == "profiler slows" for remark in one.remarks)
+    overhead = "" if told or one.overhead is None else f"; calls took {show_share(one.overhead)} longer under it"
     each = counted(one.repeats, "profile")
     yield from _wrapped(f"by {one.method}, {each} of each side in fresh processes{overhead}", width, _INDENT)
 
 
 def _row(mover: Mover, unit: str) -> Sequence[str]:
     sign = "-" if mover.moved < 0 else "+"
-    spread = f"({min(mover.spread):.0%} .. {max(mover.spread):.0%})"
+    spread = f"({show_share(min(mover.spread))} .. {show_share(max(mover.spread))})"
     then, now = mover.baseline_calls, mover.candidate_calls
     called = ["" if number is None else show_number(number) for number in (then, now)]
     calls = f"called {called[0]} → {called[1]} ×" if all(called) and called[0] != called[1] else ""
     inner = f"most of it in {mover.within}" if mover.within else ""
     what = ", ".join(filter(None, [" ".join(filter(None, [mover.name, mover.where])), inner, calls]))
-    return f"{sign}{show(abs(mover.moved), unit)}", f"{mover.share:.0%}", spread, visible(what)
+    return f"{sign}{show(abs(mover.moved), unit)}", show_share(mover.share), spread, visible(what)
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:

@@ -8,7 +8,7 @@ from pytest_hwperf.core.records import Run
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.roofline import Roofline
 from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import counted, show, show_amount, show_number
+from pytest_hwperf.core.units import counted, show, show_amount, show_number, show_share
 from pytest_hwperf.reports.order import title_of
 
 FRAMEWORK = "framework"  # the row of what no operator takes
@@ -51,7 +51,7 @@ def _table(run: Run, profile: OperatorProfile, *, every: bool) -> OperatorTable:
         return OperatorTable(title=visible(title), setting=why, rows=(), work=_work(run.roofline))
     scaled = "under the profiler" if profile.under_profiler else "scaled to the median without a profiler"
     setting = (
-        f"{profile.coverage:.0%} of {show(profile.latency_s, 's')} a call; {profile.source}, "
+        f"{show_share(profile.coverage)} of {show(profile.latency_s, 's')} a call; {profile.source}, "
         f"n={counted(profile.calls, 'call')}, {scaled}"
     )
     shown = profile.operators if every else profile.operators[:_MOST]
@@ -62,7 +62,7 @@ def _table(run: Run, profile: OperatorProfile, *, every: bool) -> OperatorTable:
 
 def _row(one: Operator) -> tuple[str, ...]:
     node = one.name if len(one.name) <= _LONGEST_NODE else f"…{one.name[1 - _LONGEST_NODE :]}"
-    return one.kind, f"{one.calls:.6g}", f"{one.share:.1%}", show(one.seconds, "s"), node
+    return one.kind, f"{one.calls:.6g}", show_share(one.share, 1), show(one.seconds, "s"), node
 
 
 def _rest(left_out: Sequence[Operator]) -> Iterator[tuple[str, ...]]:
@@ -70,11 +70,11 @@ def _rest(left_out: Sequence[Operator]) -> Iterator[tuple[str, ...]]:
     if left_out:
         calls, share = sum(one.calls for one in left_out), sum(one.share for one in left_out)
         seconds = show(sum(one.seconds for one in left_out), "s")
-        yield counted(len(left_out), "other"), f"{calls:.6g}", f"{share:.1%}", seconds, ""
+        yield counted(len(left_out), "other"), f"{calls:.6g}", show_share(share, 1), seconds, ""
 
 
 def _framework(profile: OperatorProfile) -> tuple[str, ...]:
-    return FRAMEWORK, "", f"{1 - profile.coverage:.1%}", show(profile.framework_s, "s"), ""
+    return FRAMEWORK, "", show_share(1 - profile.coverage, 1), show(profile.framework_s, "s"), ""
 
 
 def _work(found: Roofline | None) -> tuple[str, ...]:
@@ -102,6 +102,6 @@ def _verdict(found: Roofline) -> str:
     peak = found.peak
     peaks = f"{show_amount(peak.flops_per_s, 'FLOP/s')} and {show_amount(peak.bytes_per_s, 'B/s')}"
     threads = counted(peak.threads, "thread")
-    took = f"at the peaks of this machine ({peaks}, {threads}) it would take {found.explained:.0%} of its time"
+    took = f"at the peaks of this machine ({peaks}, {threads}) it would take {show_share(found.explained)} of its time"
     beyond = f": {_BEYOND[found.bound]}" if found.explained > 1 else ""
     return f"{found.bound}-bound: {took}{beyond}"

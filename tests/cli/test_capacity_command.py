@@ -54,17 +54,17 @@ def test_what_was_typed(capsys: pytest.CaptureFixture[str]) -> None:
         *("--memory-mb=16000", "--request-mb=4.15", "--cores=8", "--price-per-hour=0.4"),
     )
 
-    assert "utilisation 0.544: safe 8.00 k/s arrive, 1 server can do 14.7 k/s; 70% at 10.3 k/s" in text
+    assert "utilisation 0.544: safe 8.00 k/s arrive, 1 server can do 14.7 k/s; 70 % at 10.3 k/s" in text
     assert "wait M/M/1 81.1 µs on average; with the service p95 447 µs, p99 687 µs M/D/1 40.6 µs on average" in text
-    assert "instances 2 for a peak of 10.0 k/s by the safety factor, the other rule alone says 1; each 34% busy" in text
-    assert "memory 3855 requests at once, 4.15 MB each without a base, which was not given" in text
+    assert "instances 2 for a peak of 10.0 k/s by the safety factor, the other rule alone says 1; each 34 %" in text
+    assert "memory 3,855 requests at once, 4.15 MB each without a base, which was not given" in text
     assert "8 cores: the cores are the limit" in text
     assert "cost 0.0139 a million requests" in text
 
 
 @pytest.mark.parametrize(
     ("arrivals", "meaning"),
-    [("8000", "0.968: over 80%, where waits grow steeply"), ("9000", "1.089: no steady state: more arrives")],
+    [("8000", "0.968: over 80 %, where waits grow steeply"), ("9000", "1.089: no steady state: more arrives")],
 )
 def test_too_busy_is_no_success(capsys: pytest.CaptureFixture[str], arrivals: str, meaning: str) -> None:
     assert f"utilisation {meaning}" in said(capsys, f"--arrivals={arrivals}", "--rate=8266", code=TOO_BUSY)

@@ -16,7 +16,7 @@ def test_a_no_go_has_all_its_reasons_and_no_plan() -> None:
     assert "no-go: latency p50 +90.0 % (+80.0 .. +100.0), margin 2 %; 2 further reasons" == lines[0]
     assert 2 == len([line for line in lines if line.startswith("  also no-go: ")])
     assert "  latency p95  1.00 ms (0.980 .. 1.02)  2.00 ms (1.96 .. 2.04)" in lines
-    assert "requests to NEW: 40 of 1000 requests failed (2.7 .. 5.7 %)" in lines
+    assert "requests to NEW: 40 of 1,000 requests failed (2.7 .. 5.7 %)" in lines
     assert "no plan: there is one when the decision is go" == lines[-1]
     assert [] == [line for line in lines if len(line) > 80 or "\x1b" in line]
 

@@ -36,7 +36,7 @@ def test_percentiles_bounds_and_rates_are_shown_and_written(logs: Path, capsys: 
     assert OK == main(["report", f"--from=loadgen:{logs}", f"--json={written}"])
     shown = capsys.readouterr().out
     assert "latency p50" in shown
-    assert "5251 calls" in shown
+    assert "5,251 calls" in shown
     assert "LoadGen: VALID" in shown
     (judgement,) = json.loads(written.read_text(encoding="utf-8"))["report"]["judgements"]
     figures = {(one["metric"], one["statistic"]): one["estimate"] for one in judgement["figures"]}

@@ -24,7 +24,7 @@ def builds(red: int, green: int, *, planted: float = 0.0) -> list[Build]:
 def test_equal_code_is_counted_by_builds() -> None:
     lines, too_many = render(builds(1, 39), 0.01)
 
-    assert lines == ["equal code: 1 false alarm in 40 builds (0.1% .. 13.2%, Clopper-Pearson 95 %), stated 1.0%"]
+    assert lines == ["equal code: 1 false alarm in 40 builds (0.1 % .. 13.2 %, Clopper-Pearson 95 %), stated 1.0 %"]
     assert not too_many
 
 
@@ -38,7 +38,7 @@ def test_surely_too_many_alarms_are_said_to_be() -> None:
 def test_planted_work_is_counted_by_tests() -> None:
     lines, too_many = render(builds(9, 1, planted=0.05), 0.01)
 
-    assert lines == ["5% work planted: found in 9 of 20 tests (23.1% .. 68.5%, Clopper-Pearson 95 %)"]
+    assert lines == ["5 % work planted: found in 9 of 20 tests (23.1 % .. 68.5 %, Clopper-Pearson 95 %)"]
     assert not too_many
 
 
@@ -60,12 +60,12 @@ def test_the_pairs_that_a_change_needs_follow_from_the_noise() -> None:
     """2 % is the margin itself; 10 % takes as few as the level allows."""
     line = needed([gates.report(seed) for seed in range(3)], 0.01)[0]
 
-    assert line.startswith("pairs that a change needs (tests/test_models.py::test_0): 2%: within the margin, 5%: ")
-    assert line.endswith(", 10%: 8")
+    assert line.startswith("pairs that a change needs (tests/test_models.py::test_0): 2 %: within the margin, 5 %: ")
+    assert line.endswith(", 10 %: 8")
 
 
 def test_too_few_pairs_tell_nothing_of_later_ones() -> None:
-    assert needed([gates.report(3)], 0.01)[0].endswith("5%: too few pairs to say, 10%: too few pairs to say")
+    assert needed([gates.report(3)], 0.01)[0].endswith("5 %: too few pairs to say, 10 %: too few pairs to say")
 
 
 def test_the_record_adds_up(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_it_runs_the_users_own_tests(
     assert main(["selfcheck", "--builds=1", "--planted=1", "--work=200%", "--", *SIMULATED, REPEATED]) == 0
     out = capsys.readouterr().out
     assert "build 1, equal code: 0 of 1 test called slower" in out
-    assert "build 2, 200% work planted: 1 of 1 test called slower" in out
-    assert "pairs that a change needs (test_work.py::test_call): 2%: within the margin, 5%: " in out
+    assert "build 2, 200 % work planted: 1 of 1 test called slower" in out
+    assert "pairs that a change needs (test_work.py::test_call): 2 %: within the margin, 5 %: " in out
     assert len(list((tmp_path / "data").rglob("*.json"))) == 1
 
 

@@ -85,9 +85,7 @@ def test_what_all_meet(asked: Asked) -> None:
     assert OK == code
     assert "a.py::test_model: 3 candidates requirements sklearn_fp32 meets all onnx_fp32 meets all" in said
     assert "pareto set sklearn_fp32; onnx_fp32; onnx_int8" in said
-    assert (
-        "ranking by score; weights accuracy 50%, latency 25%, memory 25%; score 100 is onnx_fp32 1. onnx_int8" in said
-    )
+    assert "ranking by score; weights accuracy 50 %, latency 25 %, memory 25 %; score 100 is onnx_fp32 1. onnx" in said
     assert "best latency onnx_int8: 10.0 µs (9.90 .. 10.1) a row" in said
     assert "best accuracy sklearn_fp32: 0.900 (0.891 .. 0.909); within the noise as good: onnx_fp32" in said
     assert "low latency onnx_int8 critical accuracy onnx_fp32, as good as 1 other few resources sklearn_fp32" in said
@@ -100,7 +98,7 @@ def test_what_none_meets_is_listed_least_bad_first(asked: Asked) -> None:
 
     assert NONE_MEETS == code
     assert (
-        "requirements onnx_int8 misses latency_p50_ms by 100% (10.0 µs, limit <= 5 µs); memory_max_mb by 125% "
+        "requirements onnx_int8 misses latency_p50_ms by 100 % (10.0 µs, limit <= 5 µs); memory_max_mb by 125 % "
         "(9.00 MB, limit <= 4 MB) onnx_fp32 misses" in said
     )
     assert "ranking no candidate meets the requirements" in said
@@ -176,10 +174,10 @@ def test_quantisation_by_its_rule(asked: Asked) -> None:
     _, said = asked()
 
     assert (
-        "quantisation onnx_int8 against onnx_fp32, batch 1: worthwhile: latency -50 % (-51 .. -49), asked for -20%"
+        "quantisation onnx_int8 against onnx_fp32, batch 1: worthwhile: latency -50 % (-51 .. -49), asked for -20 %"
         in said
     )
-    assert "accuracy +0.00 points (-0.54 .. +0.54) on 1000 examples, allowed -1" in said
+    assert "accuracy +0.00 points (-0.54 .. +0.54) on 1,000 examples, allowed -1" in said
 
 
 LATENCY: dict[Key, tuple[float, float]] = {("latency", "p50"): (1e-3, 0.01)}
@@ -285,8 +283,8 @@ def test_stages_say_where_work_helps(asked: Asked) -> None:
     slow = judged("sklearn_fp32", {("latency", "p50"): (100e-6, 0.0), **stages})
     _, said = asked(of=[slow])
 
-    assert "advice sklearn_fp32: the model takes 20% of the call: a faster one helps little" in said
-    assert "preprocessing takes 80% of the call" in said
+    assert "advice sklearn_fp32: the model takes 20 % of the call: a faster one helps little" in said
+    assert "preprocessing takes 80 % of the call" in said
 
 
 def test_a_table_of_others(asked: Asked) -> None:
@@ -294,7 +292,7 @@ def test_a_table_of_others(asked: Asked) -> None:
 
     assert OK == code
     assert "candidates: 3 candidates" in said
-    assert "sklearn_fp32 misses latency_p50_ms by 20% (1.20 ms, limit <= 1 ms)" in said
+    assert "sklearn_fp32 misses latency_p50_ms by 20 % (1.20 ms, limit <= 1 ms)" in said
     assert "left out memory, not measured for sklearn_fp32 energy, not measured for any" in said
     assert "1. onnx_int8" in said
     assert "few resources not known" in said

@@ -218,7 +218,7 @@ def test_movers_that_do_not_add_up_are_said(comparison: Comparison) -> None:
 
     assert "embed" == found.movers[0].name
     assert found.covered < 0.8
-    assert f"what moved adds up to {found.covered:.0%} of the change" == str(found.remarks[0])
+    assert f"what moved adds up to {100 * found.covered:.0f} % of the change" == str(found.remarks[0])
 
 
 def test_equal_code_has_no_mover(comparison: Comparison) -> None:
@@ -268,7 +268,7 @@ def test_the_cost_of_the_profiler_is_said_where_it_is_large(comparison: Comparis
     found = explained_by(comparison, repeats(BEFORE), repeats({**BEFORE, "predict>embed": 7}))
 
     assert pytest.approx(1.0) == found.overhead
-    assert "calls took 100% longer under the profiler" in str(found.remarks[0])
+    assert "calls took 100 % longer under the profiler" in str(found.remarks[0])
     assert overhead_of([]) is None
 
 

@@ -99,7 +99,7 @@ def test_the_allocation_that_was_added_is_named_with_its_line(memory: Comparison
     moved = explained({LARGER: memory}, (), [found])[LARGER.key].moved
 
     assert [("load", "model.py:9", 30e6)] == [(one.name, one.where, one.moved) for one in found.movers]
-    assert "load (model.py:9) holds +30.0 MB at the peak: 100% of the change" == str(moved)
+    assert "load (model.py:9) holds +30.0 MB at the peak: 100 % of the change" == str(moved)
 
 
 def test_what_a_library_holds_is_its_callers(memory: Comparison) -> None:
@@ -153,4 +153,4 @@ def test_what_has_not_moved_in_a_report_from_elsewhere_does_no_harm(comparison: 
     edited = replace(found, kind="function", movers=(still,))
 
     assert (0.5, 0.5) == still.spread
-    assert "50% of the change" in str(explained({SLOWER: comparison}, (), [edited])[SLOWER.key].moved)
+    assert "50 % of the change" in str(explained({SLOWER: comparison}, (), [edited])[SLOWER.key].moved)

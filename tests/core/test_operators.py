@@ -93,7 +93,7 @@ def test_a_kernel_that_replaces_another_one_has_not_moved() -> None:
     before = profile(("FusedGemm", 900), ("Softmax", 100))
     after = profile(("MatMul", 880), ("Add", 100), ("Softmax", 100), ("Pow", 220), latency_us=1300, call_us=1300)
 
-    assert str(moved_most(before, after)) == "Pow (pow): 220 µs of a call, 0 s in the baseline: 73% of the change"
+    assert str(moved_most(before, after)) == "Pow (pow): 220 µs of a call, 0 s in the baseline: 73 % of the change"
 
 
 def test_the_operator_that_moved_most_is_named_with_its_share() -> None:
@@ -102,14 +102,14 @@ def test_the_operator_that_moved_most_is_named_with_its_share() -> None:
     after = profile(("Gemm", 850), ("Relu", 250), ("Erf", 300), latency_us=1400, call_us=1400)
     moved = moved_most(before, after)
 
-    assert str(moved) == "Erf (erf): 300 µs of a call, 0 s in the baseline: 75% of the change"
+    assert str(moved) == "Erf (erf): 300 µs of a call, 0 s in the baseline: 75 % of the change"
 
 
 def test_an_operator_that_is_gone_made_the_call_faster() -> None:
     before = profile(("Gemm", 850), ("Relu", 250), ("Erf", 300), latency_us=1400, call_us=1400)
     after = profile(("Gemm", 800), ("Relu", 200))
 
-    assert str(moved_most(before, after)).startswith("Erf (erf): 0 s of a call, 300 µs in the baseline: 75%")
+    assert str(moved_most(before, after)).startswith("Erf (erf): 0 s of a call, 300 µs in the baseline: 75 %")
 
 
 def layers(*microseconds: float, names: str = "abc") -> OperatorProfile:
@@ -139,7 +139,7 @@ def test_what_is_outside_of_operators_may_have_moved() -> None:
     before = profile(("Gemm", 1000))
     after = profile(("Gemm", 1040), latency_us=1200, call_us=1200)
 
-    assert str(moved_most(before, after)).endswith("outside of them: 80% of the change")
+    assert str(moved_most(before, after)).endswith("outside of them: 80 % of the change")
 
 
 def test_nothing_moved() -> None:
@@ -153,7 +153,7 @@ def test_what_is_withheld_of_one_side_is_said(side: str) -> None:
     known, unknown = profile(("Gemm", 900)), profile(("Gemm", 500))
     moved = moved_most(unknown, known) if side == "baseline" else moved_most(known, unknown)
 
-    assert str(moved).startswith(f"operators of the {side} are not known: operators cover 50% of the call")
+    assert str(moved).startswith(f"operators of the {side} are not known: operators cover 50 % of the call")
 
 
 def test_a_side_without_operators_moves_nothing() -> None:

@@ -229,7 +229,7 @@ def test_requests_say_how_many_failed_and_why() -> None:
 
     assert isinstance(one.subject, FailedRequests)
     assert (
-        "30 of 1000 requests failed (1.9 .. 4.5 %), of OLD 0 of 1000 requests failed (0 .. 0.46 %): 503 busy"
+        "30 of 1,000 requests failed (1.9 .. 4.5 %), of OLD 0 of 1,000 requests failed (0 .. 0.46 %): 503 busy"
         == reason(one)
     )
     assert "9 of 10 requests failed (50 .. 1e+02 %)" == reason(alone)

@@ -155,7 +155,7 @@ def test_a_verdict_that_would_guess_is_withheld(work: Work, peak: PeakRate | Non
 def test_few_kinds_are_named() -> None:
     found = roofline_of(work_of(0, 1, {f"Kind{n}": 1 for n in range(7)}), 1.0, PEAK, 1)
 
-    assert "Kind4 (1), 2 further kinds, 70% of the operators" in str(found.withheld)
+    assert "Kind4 (1), 2 further kinds, 70 % of the operators" in str(found.withheld)
 
 
 def test_a_call_that_does_nothing_has_no_intensity() -> None:

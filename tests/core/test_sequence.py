@@ -142,7 +142,7 @@ def test_every_look_can_reject(family: int, alpha: float) -> None:
 
 def test_rate_that_takes_too_many_pairs_is_refused() -> None:
     check_alpha(1e-12, 100)
-    with pytest.raises(UsageProblem, match="1e-12 over 1000 comparisons would take 64 pairs"):
+    with pytest.raises(UsageProblem, match="1e-12 over 1,000 comparisons would take 64 pairs"):
         check_alpha(1e-12, 1000)
 
 

@@ -162,10 +162,10 @@ def test_a_percentile_that_cannot_pass_in_its_time_says_which_it_needs() -> None
     [
         ("p99", 6.6e-3, ""),  # 299 calls take 1.97 s
         ("p99", 0.05, "latency p99 cannot pass in 2.00 s of calls: 299 calls take 15.0 s: --hwperf-max-time=30"),
-        ("p99_9", 1e-3, "latency p99_9 cannot pass in 2.00 s of calls: 2995 calls take 3.00 s: --hwperf-max-time=6"),
+        ("p99_9", 1e-3, "latency p99_9 cannot pass in 2.00 s of calls: 2,995 calls take 3.00 s: --hwperf-max-time=6"),
         ("p50", 0.5, "latency p50 cannot pass in 2.00 s of calls: 5 calls take 2.50 s: --hwperf-max-time=5"),
-        ("p99_9", 1.0, "2995 calls take 2995 s: --hwperf-max-time=3600"),
-        ("p99_9", 2.0, "2995 calls take 5990 s: give a limit to a lower percentile"),
+        ("p99_9", 1.0, "2,995 calls take 2995 s: --hwperf-max-time=3600"),
+        ("p99_9", 2.0, "2,995 calls take 5990 s: give a limit to a lower percentile"),
         ("mean", 9.0, ""),
         ("max", 9.0, ""),
     ],

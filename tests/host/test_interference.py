@@ -51,7 +51,7 @@ def test_a_host_that_took_time_is_warned_of() -> None:
     context, warnings = watch(Case(stolen_s=1.2))
 
     assert "5.0%" == context["steal"]
-    assert ("the host took 5% of the CPU time for others (steal)",) == warnings
+    assert ("the host took 5 % of the CPU time for others (steal)",) == warnings
 
 
 def test_preemption_is_warned_of() -> None:

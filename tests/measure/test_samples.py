@@ -165,7 +165,7 @@ def test_energy_that_is_mostly_others_is_marked(share: float | None, *, marked: 
     samples, _ = samples_of(measured(*windows_of(*[10.0] * 5, share=share)), [COUNTER], rows=None, cores=2)
     energy = find(samples, "energy")
 
-    assert marked == ("contaminated: 89% of the machine's busy CPU time" in str(energy.warnings[-1]))
+    assert marked == ("contaminated: 89 % of the machine's busy CPU time" in str(energy.warnings[-1]))
     assert list(energy.values) == [1.0] * 5
 
 

@@ -142,7 +142,7 @@ def test_valgrind_counts_every_measurement_by_differences_of_lengths(
     result.stdout.fnmatch_lines(["*budgets: 1 passed*"])
     again = run(pytester, "--hwperf-instructions=callgrind", "-vv").stdout
     again.fnmatch_lines(["*instructions * 15.1 (15.0 .. 15.2) * 2 differences *"])
-    again.fnmatch_lines(["*counted by two differences of lengths, 1.32% apart"])
+    again.fnmatch_lines(["*counted by two differences of lengths, 1.32 % apart"])
 
 
 def crashed() -> WorkerResult:

@@ -79,9 +79,9 @@ def test_operators_are_scaled_to_the_measured_median(pytester: pytest.Pytester) 
             f"operators of {NODE} plain",
             "  withheld: the runtime of plain shows no operators",
             f"operators of {NODE} profiled",
-            "  90% of * a call; fake profile, n=9 calls, scaled to the median without a profiler",
-            "    Gemm  *90.0%*s * layer",
-            "    framework*10.0%*s",
+            "  90 % of * a call; fake profile, n=9 calls, scaled to the median without a profiler",
+            "    Gemm  *90.0 %*s * layer",
+            "    framework*10.0 %*s",
             f"operators of {NODE} broken",
             "  withheld: its profile is torn",
         ]

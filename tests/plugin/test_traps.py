@@ -51,7 +51,7 @@ def test_pools_larger_than_the_cores(pytester: pytest.Pytester, monkeypatch: pyt
     pools = [{"internal_api": "openblas", "num_threads": 4096}]
     monkeypatch.setattr("threadpoolctl.threadpool_info", lambda: pools)
 
-    assert "openblas may use 4096 threads on " in shown(pytester, "def test_it(hwperf): hwperf(sum, [1])")
+    assert "openblas may use 4,096 threads on " in shown(pytester, "def test_it(hwperf): hwperf(sum, [1])")
 
 
 def test_predictions_that_nobody_checks_and_rows_that_are_the_same(pytester: pytest.Pytester) -> None:

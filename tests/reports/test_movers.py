@@ -43,9 +43,9 @@ def report_of(one: Explanation) -> Report:
 def test_all_movers_are_listed_with_their_share_and_its_spread() -> None:
     expected = """\
 what moved in tests/test_models.py::test_0: latency p50 10.0 ms → 13.0 ms
-  +2.20 ms  73%  (72% .. 75%)  tokenize model.py:7, called 1.00 → 3.00 ×
-  +800 µs   27%  (24% .. 29%)  embed model.py:7
-  calls took 100% longer under the profiler, those of many short functions most
+  +2.20 ms  73 %  (72 % .. 75 %)  tokenize model.py:7, called 1.00 → 3.00 ×
+  +800 µs   27 %  (24 % .. 29 %)  embed model.py:7
+  calls took 100 % longer under the profiler, those of many short functions most
     of all
   by fake, 1 ms interval, 3 profiles of each side in fresh processes
 """
@@ -56,7 +56,7 @@ what moved in tests/test_models.py::test_0: latency p50 10.0 ms → 13.0 ms
 def test_a_small_cost_of_the_profiler_is_said_with_its_name() -> None:
     small = replace(explanation(tokenize=3, embed=5), overhead=0.25, remarks=())
 
-    assert lines_of(report_of(small), 120)[-1].endswith("fresh processes; calls took 25% longer under it")
+    assert lines_of(report_of(small), 120)[-1].endswith("fresh processes; calls took 25 % longer under it")
 
 
 def test_movers_stand_above_the_counts_and_not_where_little_is_asked_for() -> None:

@@ -39,9 +39,9 @@ def test_the_slowest_are_listed_and_the_rest_is_one_row() -> None:
     shown = table(profile(*map(operator, range(NODES))))
 
     assert ("operator", "calls", "share", "time", "node") == shown.rows[0]
-    assert ("Gemm0", "1", "9.0%", "90.0 µs", "node_0") == shown.rows[1]
-    assert [("2 others", "2", "18.0%", "180 µs", ""), ("framework", "", "10.0%", "100 µs", "")] == [*shown.rows[-2:]]
-    assert shown.setting.startswith("90% of 1.00 ms a call; fake profile, n=20 calls")
+    assert ("Gemm0", "1", "9.0 %", "90.0 µs", "node_0") == shown.rows[1]
+    assert [("2 others", "2", "18.0 %", "180 µs", ""), ("framework", "", "10.0 %", "100 µs", "")] == [*shown.rows[-2:]]
+    assert shown.setting.startswith("90 % of 1.00 ms a call; fake profile, n=20 calls")
 
 
 def test_verbose_lists_every_operator() -> None:
@@ -79,10 +79,10 @@ def test_a_narrow_terminal_shows_names_below() -> None:
     report = report_of(profile(operator(0, "a\x1b[31mb"), operator(1, "x" * 40)))
     lines = {width: [text for text, _ in render(report, width=width, color=False)] for width in (50, 200)}
 
-    assert ["    Gemm0      1      9.0%   90.0 µs", "      a\\x1b[31mb"] == [
+    assert ["    Gemm0      1      9.0 %   90.0 µs", "      a\\x1b[31mb"] == [
         line for line in lines[50] if "Gemm0" in line or "x1b" in line
     ]
-    assert "    Gemm0      1      9.0%   90.0 µs  a\\x1b[31mb" in lines[200]
+    assert "    Gemm0      1      9.0 %   90.0 µs  a\\x1b[31mb" in lines[200]
 
 
 PEAK = PeakRate(threads=1, flops_per_s=100e9, bytes_per_s=10e9)
@@ -104,12 +104,12 @@ def test_the_work_of_a_call_and_what_limits_it_stand_below() -> None:
     assert work.startswith("a call: 1.00 GFLOP, 1.00 MB (weights + inputs + outputs, each moved once); 1000 FLOP/B; ")
     assert work.endswith("; over its median 66.7 GFLOP/s and 66.7 MB/s")
     assert verdict.startswith("compute-bound: at the peaks of this machine (100 GFLOP/s and 10.0 GB/s, 1 thread) ")
-    assert verdict.endswith("it would take 67% of its time")
+    assert verdict.endswith("it would take 67 % of its time")
 
 
 def test_a_call_that_beats_the_peaks_says_how_that_can_be() -> None:
     assert work_shown(1e6, 1e8, 5e-3)[1].endswith(
-        "200% of its time: what it moves comes from caches, which are faster than memory"
+        "200 % of its time: what it moves comes from caches, which are faster than memory"
     )
 
 
@@ -117,7 +117,7 @@ def test_what_is_not_counted_makes_a_lower_bound_and_no_verdict() -> None:
     shown = work_shown(0, 0, uncounted={"Loop": 1}, integer_ops=2e3)
 
     assert shown[0].startswith("a call: at least 2.00 kOP on integers, 0 B (weights")
-    assert shown[1].startswith("what limits it is not known: not counted are Loop (1), 33% of the operators")
+    assert shown[1].startswith("what limits it is not known: not counted are Loop (1), 33 % of the operators")
     assert work_shown(0, 0)[0].startswith("a call: no operation, 0 B")
 
 

@@ -238,7 +238,7 @@ OFFENCES = {
     "other labels": (
         "test_labels_agree_with_the_reference",
         predicting_by(labels=lambda _, outputs: outputs.argmin(axis=1)),
-        "0.0% of the labels",
+        "0.0 % of the labels",
     ),
     "other values": (
         "test_labels_agree_with_the_reference",

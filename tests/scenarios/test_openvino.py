@@ -147,7 +147,7 @@ def test_what_is_not_int8_is_not_called_so(monkeypatch: pytest.MonkeyPatch, tmp_
     training, X, _, _ = data_of("mlp")
 
     for _ in range(2):
-        with pytest.raises(ScenarioUnavailable, match=r"not INT8: integer operators take 0% .*FullyConnected f32 100"):
+        with pytest.raises(ScenarioUnavailable, match=r"not INT8: integer operators take 0 % .*FullyConnected f32 100"):
             openvino_int8(fitted("mlp"), X=X, X_calibration=training)
         monkeypatch.setattr(openvino_cpu, "compile_model", None)
 

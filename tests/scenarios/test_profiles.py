@@ -52,7 +52,7 @@ def test_half_of_the_weight_holders_time_is_the_bound(integer_us: float, *, acce
     reason = why_not_int8(quantised, operators(*FLOAT), same_outputs=False)
 
     assert accepted == (reason is None)
-    assert accepted or str(reason).startswith("not INT8: integer operators take 49%")
+    assert accepted or str(reason).startswith("not INT8: integer operators take 49 %")
 
 
 def test_trees_beside_an_int8_part_count_as_float() -> None:
@@ -60,7 +60,7 @@ def test_trees_beside_an_int8_part_count_as_float() -> None:
 
     reason = str(why_not_int8(quantised, operators(*FLOAT), same_outputs=False))
 
-    assert reason.startswith("not INT8: integer operators take 1%")
+    assert reason.startswith("not INT8: integer operators take 1 %")
 
 
 def test_weight_only_operators_are_not_int8_whatever_runs_beside_them() -> None:
@@ -83,7 +83,7 @@ def test_the_same_operators_and_outputs_mean_that_nothing_was_quantised() -> Non
 def test_the_same_operators_with_other_outputs_are_refused_for_what_they_are() -> None:
     reason = why_not_int8(operators(*FLOAT), operators(*FLOAT), same_outputs=False)
 
-    assert str(reason).startswith("not INT8: integer operators take 0%")
+    assert str(reason).startswith("not INT8: integer operators take 0 %")
     assert "FusedGemm 90 %" in str(reason)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from pytest_hwperf.core.contracts import Covered
 from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.records import Reading
+from pytest_hwperf.core.units import show_share
 from pytest_hwperf.meters.energy.power_pmu import perf_event_open
 
 _HARDWARE, _INSTRUCTIONS = 0, 1  # PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS
@@ -52,7 +53,9 @@ class InstructionMeter:
         """Return the instructions since `started`; none where the counter was lent to others meanwhile."""
         value, enabled, running = (now - then for now, then in zip(self.start(), started, strict=True))
         if running < enabled:
-            return Reading(value=None, reason=f"others used the counter for {1 - running / enabled:.0%} of the window")
+            return Reading(
+                value=None, reason=f"others used the counter for {show_share(1 - running / enabled)} of the window"
+            )
         return Reading(value=float(value))
 
     def close(self) -> None:

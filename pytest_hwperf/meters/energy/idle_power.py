@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.records import Reading
+from pytest_hwperf.core.units import show_share
 from pytest_hwperf.host.system_state import busy_cpu_seconds
 
 _ASLEEP_S = 2.0
@@ -34,5 +35,5 @@ def idle_watts(
     if busy_before is not None and busy_after is not None:
         used = (busy_after - busy_before) / (cores * seconds)
         if used > _MOST_BUSY:
-            return Reading(value=None, reason=f"the machine was not idle: others used {used:.0%} of its cores")
+            return Reading(value=None, reason=f"the machine was not idle: others used {show_share(used)} of its cores")
     return Reading(value=counted.value / seconds)

@@ -7,7 +7,7 @@ from typing import Any
 from pytest_hwperf.core.evidence import Explanation, Gate, Measurement
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.movers import Mover
-from pytest_hwperf.core.units import scale_for, show_move
+from pytest_hwperf.core.units import scale_for, show_move, show_share
 
 _LEAST = 0.002  # of the whole: a smaller frame would be less than a pixel wide
 _LONGEST = 200  # characters of a frame
@@ -28,7 +28,7 @@ def _explained(one: Explanation) -> dict[str, Any]:
         "metric": visible(f"{one.metric} {one.statistic}"),
         "kind": one.kind,
         "method": visible(one.method),
-        "covered": f"{one.covered:.0%}",
+        "covered": show_share(one.covered),
         "movers": [_mover(mover, unit) for mover in one.movers],
         "notes": [visible(str(note)) for note in (one.withheld, *one.remarks) if note],
         "f": 1 / scale,
@@ -42,7 +42,7 @@ def _mover(one: Mover, unit: str) -> list[str]:
     calls = (one.baseline_calls, one.candidate_calls)
     often = "" if None in calls else " → ".join(f"{count:.6g}" for count in calls if count is not None)
     values = show_move(one.baseline, one.candidate, unit)
-    return [*map(visible, (one.name, one.where)), values, f"{one.share:.0%}", often]
+    return [*map(visible, (one.name, one.where)), values, show_share(one.share), often]
 
 
 def tree_of(baseline: Stacks, candidate: Stacks) -> list[list[Any]]:

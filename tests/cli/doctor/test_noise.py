@@ -99,7 +99,7 @@ def test_what_disturbed_the_reading_stands_below_it() -> None:
     moments = iter([QUIET, QUIET._replace(cpu=MachineCpuTime(1.0, 10.0, 200.0), wall_s=1.0)])
     noise = read_noise(lambda: seen(EIGHT), lambda: next(moments))
 
-    assert "Meanwhile the host took 10% of the CPU time for others (steal)." == render_noise(noise)[-1]
+    assert "Meanwhile the host took 10 % of the CPU time for others (steal)." == render_noise(noise)[-1]
 
 
 @pytest.mark.live

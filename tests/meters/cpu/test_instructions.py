@@ -73,7 +73,7 @@ def test_a_counter_that_was_lent_to_others_gives_no_value() -> None:
     """The kernel would scale it up: that is an estimate. 20 of 80 ns are missing."""
     found = reading({17: (0, 0, 0), 21: (0, 0, 0)}, {17: (500, 40, 20), 21: (500, 40, 40)})
 
-    assert (None, "others used the counter for 25% of the window") == (found.value, found.reason)
+    assert (None, "others used the counter for 25 % of the window") == (found.value, found.reason)
 
 
 def test_every_thread_is_opened_and_one_that_has_ended_left_out(root: str) -> None:

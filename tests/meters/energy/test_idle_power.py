@@ -39,7 +39,7 @@ def test_a_machine_on_which_others_work_is_not_idle() -> None:
     """Taken off, its power would make the calls look cheaper than they are."""
     reading = idle_power(12.5, busy_s=2.0)
 
-    assert (None, "the machine was not idle: others used 50% of its cores") == (reading.value, reading.reason)
+    assert (None, "the machine was not idle: others used 50 % of its cores") == (reading.value, reading.reason)
 
 
 def test_an_idle_power_that_cannot_be_read_has_a_reason() -> None:
