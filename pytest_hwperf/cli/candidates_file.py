@@ -2,7 +2,8 @@
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pytest_hwperf.core.candidates import candidates_of, distinct, rows_of_call,
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Estimate, Judgement, Key
+from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.structs import LARGEST
 from pytest_hwperf.core.tradeoffs import Candidate
 from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
@@ -21,21 +23,33 @@ _NAMES = ("scenario", "label", "test")  # columns that name a candidate where it
 _ENDINGS = ("_ci_low", "_ci_high")
 
 
-def read_candidates(file: str) -> tuple[dict[str, list[Candidate]], tuple[Judgement, ...]]:
-    """Read candidates, those of one test together.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Candidates, and the measurements that they were made of."""
 
-    Returns:
-        Test → its candidates; the judgements that they were made of, () of a CSV.
+    candidates: Mapping[str, Sequence[Candidate]]  # of each test
+    judgements: Sequence[Judgement] = ()  # none of a CSV
+    partial: bool = False  # the run has not come to its end
+
+
+def measured_in(report: Report) -> Measured:
+    """Take the candidates of each test from a report."""
+    found = candidates_of(report.judgements)
+    return Measured(candidates=found, judgements=report.judgements, partial=report.partial)
+
+
+def read_candidates(file: str) -> Measured:
+    """Read candidates, those of one test together.
 
     Raises:
         UsageProblem: no such file, another form, or nothing that was measured.
     """
     if Path(file).suffix == ".csv":
-        return {test: distinct(found) for test, found in _of_rows(file).items()}, ()
-    judgements = read_report(file).judgements
-    if not judgements:
+        return Measured(candidates={test: distinct(found) for test, found in _of_rows(file).items()})
+    report = read_report(file)
+    if not report.judgements:
         raise UsageProblem(f"{file} has no measurement")
-    return candidates_of(judgements), judgements
+    return measured_in(report)
 
 
 def _of_rows(file: str) -> dict[str, list[Candidate]]:

@@ -2,22 +2,24 @@
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pytest_hwperf.cli.arguments import add_shared, check_files, write_record
-from pytest_hwperf.cli.candidates_file import read_candidates
+from pytest_hwperf.cli.candidates_file import Measured, measured_in, read_candidates
 from pytest_hwperf.cli.output import say, say_lines
 from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.cli.requirements_file import read_requirements
 from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile, TradeoffTable, table_of
 from pytest_hwperf.cli.tradeoffs_text import Choice, lines_of
 from pytest_hwperf.core.budgets import nearest
-from pytest_hwperf.core.candidates import USUAL_REFERENCE, by_test, candidates_of, is_called
+from pytest_hwperf.core.candidates import USUAL_REFERENCE, by_test, is_called
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.operating_points import CONDITIONS, described, lies_at, parse_point, points_of
 from pytest_hwperf.core.records import Budget, Judgement
 from pytest_hwperf.core.tradeoffs import DIMENSIONS, Answer, Candidate, answers, meets, parse_weights
 
 OK, NONE_MEETS, UNDECIDED = 0, 1, 3
+_TO_ITS_END = (0, 1)  # exit codes of pytest: all passed, some failed
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -26,8 +28,8 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "tradeoffs",
         help="choose among measured scenarios by requirements",
         description="Compare the scenarios of each test with requirements and with each other. Exit code 0: of every "
-        "test one meets all requirements; 1: of one none does; 3: none is known to; 4: usage, or pytest has measured "
-        "nothing.",
+        "test one meets all requirements; 1: of one none does; 3: none is known to, or the run has not come to its "
+        "end; 4: usage, or pytest has measured nothing.",
         usage="%(prog)s [option ...] REPORT.json|FILE.csv, or: %(prog)s [option ...] -- TEST [PYTEST_ARGUMENT ...]",
     )
     parser.add_argument(
@@ -58,19 +60,17 @@ def run(options: argparse.Namespace) -> int:
     check_files(json=options.json)
     budgets = read_requirements(options.requirements) if options.requirements else ()
     weights, at = parse_weights(options.weight), parse_point(options.at)
-    tests, judgements = _measured(options)
-    chosen: dict[str, Sequence[Candidate]] = {
-        test: found for test, found in tests.items() if not options.test or options.test in test
-    }
+    measured = _measured(options)
+    chosen = {test: found for test, found in measured.candidates.items() if not options.test or options.test in test}
     if not chosen:
-        raise UsageProblem(f"--test={options.test}: no such test.{nearest(options.test, tests)}")
+        raise UsageProblem(f"--test={options.test}: no such test.{nearest(options.test, measured.candidates)}")
     for candidates in chosen.values():
         _check_reference(options.reference, candidates)
-    chosen, measured = _at(chosen, at), by_test(judgements)
+    chosen, judgements = _at(chosen, at), by_test(measured.judgements)
     codes, tables = list[int](), list[TradeoffTable]()
     for test, candidates in chosen.items():
         found = {one.name: answers(one, budgets) for one in candidates}
-        of_test = [one for one in measured.get(test, ()) if lies_at(one.run.conditions, at)]
+        of_test = [one for one in judgements.get(test, ()) if lies_at(one.run.conditions, at)]
         for choice in _choices(test, candidates, of_test, found, options, weights):
             tables.append(table_of(choice))
             for line in lines_of(choice):
@@ -78,10 +78,13 @@ def run(options: argparse.Namespace) -> int:
         codes.append(_code(found, budgets))
     if options.json:
         write_record(options.json, TradeoffsFile(tables=tuple(tables)))
+    if measured.partial:
+        say("the run has not come to its end: what it has not reached might be better")
+        codes.append(UNDECIDED)
     return NONE_MEETS if NONE_MEETS in codes else max(codes)
 
 
-def _measured(options: argparse.Namespace) -> tuple[dict[str, list[Candidate]], Sequence[Judgement]]:
+def _measured(options: argparse.Namespace) -> Measured:
     """Read a file, or run pytest.
 
     Raises:
@@ -98,7 +101,8 @@ def _measured(options: argparse.Namespace) -> tuple[dict[str, list[Candidate]], 
         say(f"pytest ended with code {session.code}; what was measured counts all the same")
     if not session.report.judgements:
         raise UsageProblem("this run of pytest has no measurement")
-    return candidates_of(session.report.judgements), session.report.judgements
+    found = measured_in(session.report)
+    return found if session.code in _TO_ITS_END else replace(found, partial=True)
 
 
 def _at(tests: Mapping[str, Sequence[Candidate]], at: Mapping[str, str]) -> dict[str, Sequence[Candidate]]:

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pytest_hwperf.core.budgets import nearest
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.loads import FASTEST_QPS, KEYWORDS, LONGEST_S, MOST_IN_FLIGHT, Carriers, Load, LoadKind
 
 _NEEDED: Mapping[LoadKind, tuple[str, str]] = {  # what has no default → an example
@@ -73,8 +74,9 @@ def checked_address(url: object) -> str:
         UsageProblem: it is none.
     """
     if not isinstance(url, str) or not (url == "" or is_address(url)):
+        shown = shown_address(url) if isinstance(url, str) else url
         raise UsageProblem(
-            f"hwload: url={url!r}: an address, such as http://127.0.0.1:8000/predict or grpc://127.0.0.1:8001/model"
+            f"hwload: url={shown!r}: an address, such as http://127.0.0.1:8000/predict or grpc://127.0.0.1:8001/model"
         )
     return url
 
@@ -87,6 +89,12 @@ def is_address(text: object) -> bool:
         return bool(urlsplit(text).hostname) and urlsplit(text).port != 0
     except ValueError:  # a port that is none, or half an IPv6 address
         return False
+
+
+def shown_address(address: str) -> str:
+    """Return an address as it may be shown and kept: neither a password nor a query, which may hold one."""
+    without_password = re.sub(r"(?<=://)[^/?#]*@", "", address)
+    return visible(re.sub(r"\?.+", "?…", without_password))
 
 
 def is_grpc(text: object) -> bool:

@@ -105,7 +105,7 @@ def show_interval(value: float, low: float | None, high: float | None, unit: str
     return f"{show_number(value / factor)} {name}".rstrip() + f" ({ends[0]} .. {ends[1]})"
 
 
-def show_change(change: float, scale: str, like: float | None = None) -> str:
+def show_change(change: float, scale: str, like: float | None = None, digits: int = 1) -> str:
     """Write a relative change as `+4.8 %` (`×2.9` from a doubling on), an absolute one as `-0.5 pp`.
 
     An end of an interval is written `like` its value: `×2.2 (×2.0 .. ×2.3)`, never `×2.2 (+99.8 % .. ×2.3)`.
@@ -114,7 +114,7 @@ def show_change(change: float, scale: str, like: float | None = None) -> str:
         return f"{change * 100:+.2f} pp"
     if (change if like is None else like) >= 1:
         return f"×{show_number(1 + change, 2)}"
-    return f"{change * 100:+.1f} %"
+    return f"{change * 100:+.{digits}f} %"
 
 
 def show_share(share: float, digits: int = 0) -> str:

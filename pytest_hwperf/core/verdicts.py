@@ -241,7 +241,8 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
     change = comparison.change
     if change is None:
         return f"{name}: {comparison.reason}"
-    value, unit = split_unit(show_change(change.value, comparison.scale))
+    digits = 2 if round(abs(change.value), 3) == comparison.margin else 1  # +5.04 % is not seen in +5.0 %
+    value, unit = split_unit(show_change(change.value, comparison.scale, digits=digits))
     ends = (
         "?" if end is None else show_change(end, comparison.scale, like=change.value).removesuffix(unit)
         for end in (change.low, change.high)

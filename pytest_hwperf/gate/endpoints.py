@@ -13,7 +13,6 @@ from pytest_hwperf.core.loads import Load
 from pytest_hwperf.core.rollout import Requests
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.gate.load_target import requests_of, subject_of_address
-from pytest_hwperf.gate.targets import shown
 from pytest_hwperf.host.files import read_file, replace_file
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.loads.answers import labels_of
@@ -33,7 +32,6 @@ class CountedRequests:
     """Requests of this process, of which those that fail are counted."""
 
     client: Client
-    url: str  # to which they are sent
     made: int = 0
     failed: int = 0
     why: str = ""  # of the first that failed
@@ -69,10 +67,9 @@ class CountedRequests:
         try:
             return await self.client.send(body)
         except MeasurementError as error:
-            told = str(error).replace(self.url, shown(self.url))  # which may hold a password
             self.failed += 1
-            self.why = self.why or told
-            return MeasurementError(told)
+            self.why = self.why or str(error)
+            return error
 
     def leave(self, folder: str) -> None:
         """Leave the count in a folder, where `requests_in` finds it."""
@@ -109,7 +106,7 @@ def requests_in(folder: Path) -> Requests | None:
 def _loaded(spec: ModelSpec, request: Request, X: Any, y: Any | None, loop: OwnLoop) -> LoadedSubject:
     sent, bodies = requests_of(request, X, spec.batch_size)
     client = Client(sent, connections=1)
-    counted = CountedRequests(client, spec.model)
+    counted = CountedRequests(client)
     labelled = _all_bodies(request, X, spec.batch_size) if y is not None else None
     return LoadedSubject(
         function=counted.send,

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit, urlunsplit
 
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.load_plans import is_address, is_grpc
+from pytest_hwperf.core.load_plans import is_address, is_grpc, shown_address
 from pytest_hwperf.gate.builtin_model import MODEL as BUILT_IN
 from pytest_hwperf.host.files import is_file
 
@@ -49,7 +48,7 @@ def check_target(target: str, allowed: Sequence[TargetKind]) -> None:
         raise UsageProblem(f"{shown(target)} is of the kind '{kind}'. Allowed: {', '.join(allowed)}")
     if kind in ("estimator", "ONNX file") and not is_file(Path(target)):
         forms = ", nor an address such as http://127.0.0.1:8000/predict" if "address" in allowed else ""
-        raise UsageProblem(f"{target} is neither a file nor of the form module:function{forms}")
+        raise UsageProblem(f"{shown(target)} is neither a file nor of the form module:function{forms}")
 
 
 def _how_to_convert(target: str) -> str:
@@ -63,11 +62,7 @@ def _how_to_convert(target: str) -> str:
 
 def shown(target: str) -> str:
     """Return a target as it may be shown and kept: of an address neither a password nor a query, which may hold one."""
-    if not is_address(target):
-        return visible(target)
-    parts = urlsplit(target)
-    host = parts.netloc.rpartition("@")[2]
-    return visible(urlunsplit((parts.scheme, host, parts.path, "…" if parts.query else "", "")))
+    return shown_address(target) if "://" in target else visible(target)
 
 
 def function_of(model: str) -> Any:

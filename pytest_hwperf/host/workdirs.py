@@ -71,14 +71,19 @@ def private_folder() -> Path:
         WorkerError: something else has its name; says what to do.
     """
     place = _private_place()
-    with suppress(FileExistsError):
-        place.mkdir(mode=0o700)
-    if not _is_private(place):
+    while True:
+        with suppress(FileExistsError):
+            place.mkdir(mode=0o700)
+        try:
+            status = place.lstat()
+        except FileNotFoundError:  # another run has just removed it, since it was empty
+            continue
+        if _is_closed(status):
+            return place
         raise WorkerError(
             f"{place} is not a folder of this user that is closed to all others (mode 700), which temporary files "
             "need: remove it, or choose another temporary folder with TMPDIR"
         )
-    return place
 
 
 def goes_with_a_run(path: Path) -> bool:
@@ -125,9 +130,12 @@ def _private_place() -> Path:
 def _is_private(folder: Path) -> bool:
     """Whether it is a folder, no link, that this user owns and no other can enter."""
     try:
-        status = folder.lstat()
+        return _is_closed(folder.lstat())
     except OSError:
         return False
+
+
+def _is_closed(status: os.stat_result) -> bool:
     if os.name != "posix":
         return stat.S_ISDIR(status.st_mode)
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077

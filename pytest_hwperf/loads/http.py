@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.load_plans import shown_address
 from pytest_hwperf.core.structs import Record
 
 _LONGEST = 200  # characters of an answer that are quoted
@@ -48,6 +49,7 @@ class Client:
                 "requests are sent by httpx, which is not installed: pip install 'pytest-hwperf[http]'"
             ) from None
         self._request = request
+        self._name = f"{request.method} {shown_address(request.url)}"
         self._error = httpx.HTTPError
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=None)
         # No proxy and no password of the environment: a load goes where it was sent, and nowhere else.
@@ -57,7 +59,7 @@ class Client:
                 limits=limits, timeout=timeout, trust_env=False, headers=dict(request.headers)
             )
         except (TypeError, ValueError) as error:
-            raise UsageProblem(f"the headers of {request.url} cannot be sent: {error}") from error
+            raise UsageProblem(f"the headers of {self._name} cannot be sent: {error}") from error
 
     async def send(self, body: bytes) -> bytes:
         """Send one request and return the body of its answer.
@@ -69,10 +71,11 @@ class Client:
         try:
             answer = await self._client.request(request.method, request.url, content=body or None)
         except self._error as error:
-            raise MeasurementError(f"{request.method} {request.url}: {type(error).__name__} {error}".rstrip()) from None
+            said = str(error).replace(request.url, shown_address(request.url))
+            raise MeasurementError(f"{self._name}: {type(error).__name__} {said}".rstrip()) from None
         if not answer.is_success:
             said = " ".join(answer.text[:_LONGEST].split())
-            raise MeasurementError(f"{request.method} {request.url}: {answer.status_code} {said}".rstrip())
+            raise MeasurementError(f"{self._name}: {answer.status_code} {said}".rstrip())
         content: bytes = answer.content
         return content
 

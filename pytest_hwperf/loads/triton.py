@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.load_plans import shown_address
 from pytest_hwperf.loads.http import Request, Runner
 from pytest_hwperf.loads.kserve import ModelInput, arrays_for
 
@@ -38,7 +39,7 @@ class ModelServer:
         self._host = parts.netloc
         self._model, _, self._version = parts.path.strip("/").partition("/")
         if not self._model:
-            raise UsageProblem(f"{request.url} names no model: write grpc://host:port/model")
+            raise UsageProblem(f"{shown_address(request.url)} names no model: write grpc://host:port/model")
         self._said = {"headers": dict(request.headers) or None, "client_timeout": request.timeout_s}
         self._client: Any = None
 

@@ -156,7 +156,7 @@ class Benchmark:
     def _described(self, run: Run) -> Run:
         said = {} if self.group is None else {GROUP: str(self.group)}
         if self.extra_info:
-            said[EXTRA_INFO] = json.dumps(self.extra_info, default=str)
+            said[EXTRA_INFO] = json.dumps(_with_names(self.extra_info), default=str)
         samples = tuple(map(self._noted, run.samples)) if self._idle else run.samples
         return replace(run, context={**run.context, **said}, samples=samples)
 
@@ -179,6 +179,11 @@ _BENCHMARK: pytest.StashKey[Benchmark] = pytest.StashKey()
 def benchmark_of(item: pytest.Item) -> Benchmark | None:
     """Return what the fixture gave to a test; None where it was not asked for."""
     return item.stash.get(_BENCHMARK, None)
+
+
+def _with_names(info: object) -> object:
+    """Return what JSON can hold: it names everything by text."""
+    return {str(name): _with_names(value) for name, value in info.items()} if isinstance(info, dict) else info
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any], setup: Callable[[], Any] | None) -> Arguments:

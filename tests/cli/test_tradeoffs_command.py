@@ -254,6 +254,20 @@ def test_a_run_is_made_on_the_spot(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 @pytest.mark.parametrize(
+    ("code", "partial", "expected"),
+    [(2, False, UNDECIDED), (1, True, UNDECIDED), (1, False, OK)],
+)
+def test_a_run_that_has_not_come_to_its_end_decides_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: int, partial: bool, expected: int
+) -> None:
+    report = replace(fake.report(), judgements=SCENARIOS, partial=partial)
+    monkeypatch.setattr(tradeoffs, "run_pytest", Played(Session(code=code, report=report, output="")))
+
+    assert expected == main(["tradeoffs", "--", "tests"])
+    assert (expected == UNDECIDED) == ("the run has not come to its end" in capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
     ("session", "complaint"),
     [
         (

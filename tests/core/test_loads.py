@@ -219,6 +219,7 @@ def test_processes_are_a_condition_and_one_of_them_carries_its_share() -> None:
         ),
         ({"kind": "single_stream", "carriers": "threads"}, "hwload: carriers= says nothing of a single_stream load.*"),
         ({"kind": "offline", "url": "ftp://a/b"}, "hwload: url='ftp://a/b': an address, such as http://127.0.0.1:*"),
+        ({"kind": "offline", "url": "ftp://me:key@a/b?key=c"}, "hwload: url='ftp://a/b?…': an address, such as *"),
         ({"kind": "offline", "url": 5}, "hwload: url=5: an address, such as *"),
         ({"kind": "server", "qps": -2}, "hwload: qps=-2: a number from 0.001 to 1e+06"),
         ({"kind": "server", "qps": True}, "hwload: qps=True: a number from 0.001 to 1e+06"),

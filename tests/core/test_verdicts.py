@@ -289,6 +289,15 @@ def test_a_comparison_says_change_interval_baseline_margin_and_method() -> None:
     )
 
 
+def test_a_change_just_beyond_the_margin_does_not_look_like_it() -> None:
+    change = Estimate(value=0.0504, low=0.0501, high=0.0512, confidence=0.98, n=8, method="m")
+    beyond = replace(comparison(), change=change, margin=0.05, baseline=None)
+
+    assert explain(judge_comparison(run().metric("latency"), beyond, Policy())).startswith(
+        "REGRESSED  latency p50 +5.04 % (+5.0 .. +5.1), margin 5 %"
+    )
+
+
 def test_an_inconclusive_comparison_says_what_it_could_have_caught() -> None:
     verdict = judge_comparison(run().metric("latency"), comparison("inconclusive", baseline=None), Policy())
 

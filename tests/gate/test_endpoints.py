@@ -12,8 +12,6 @@ from pytest_hwperf.core.rollout import Requests
 from pytest_hwperf.gate.endpoints import CountedRequests, requests_in, subject_of_endpoint
 from pytest_hwperf.host.worker_protocol import ModelSpec
 
-URL = "http://me:secret@a.example/p?key=secret"
-
 
 class FakeClient:
     """Answers as it is told; a text is an error."""
@@ -30,7 +28,7 @@ class FakeClient:
 
 
 def counted(*answers: bytes | str) -> CountedRequests:
-    return CountedRequests(FakeClient(*answers), URL)  # type: ignore[arg-type] # sends, which is all that is asked of it
+    return CountedRequests(FakeClient(*answers))  # type: ignore[arg-type] # sends, which is all that is asked of it
 
 
 def send(requests: CountedRequests, times: int) -> list[bytes]:
@@ -53,10 +51,9 @@ def test_a_first_request_is_tried_again_and_counted() -> None:
     assert (4, 2, "busy") == (requests.made, requests.failed, requests.why)
 
 
-def test_a_first_request_that_always_fails_ends_it_without_the_password() -> None:
-    told = f"POST {URL}: refused"
-    with pytest.raises(MeasurementError, match=r"^POST http://a\.example/p\?…: refused$"):
-        send(counted(told, told, told), 1)
+def test_a_first_request_that_always_fails_ends_it() -> None:
+    with pytest.raises(MeasurementError, match="refused"):
+        send(counted("refused", "refused", "refused"), 1)
 
 
 def test_nothing_left_is_nothing_known(tmp_path: Path) -> None:

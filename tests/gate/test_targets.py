@@ -58,6 +58,7 @@ def test_another_kind_than_is_taken_is_named() -> None:
     [
         ("http://me:secret@a.example:8000/predict", "http://a.example:8000/predict"),
         ("http://a/predict?key=secret", "http://a/predict?…"),
+        ("htp://me:secret@a.example", "htp://a.example"),
         ("new\x1b[2J.onnx", "new\\x1b[2J.onnx"),
     ],
 )

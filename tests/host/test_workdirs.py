@@ -214,6 +214,24 @@ def test_a_folder_of_all_that_another_run_removes_is_made_again(
     assert not list(temporary.iterdir())
 
 
+def test_a_folder_of_all_that_is_removed_while_it_is_looked_at_is_made_again(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, made = Path.mkdir, list[Path]()
+
+    def removed_at_once(path: Path, mode: int = 0o777) -> None:
+        make(path, mode)
+        made.append(path)
+        if len(made) == 1:
+            path.rmdir()
+        else:
+            raise FileExistsError(path)  # another run was quicker
+
+    monkeypatch.setattr(Path, "mkdir", removed_at_once)
+    assert private_folder().is_dir()
+    assert [temporary / made[0].name] * 2 == made
+
+
 @pytest.mark.parametrize("at", ["locked by another", "removed by another"])
 def test_a_place_that_another_run_takes_for_a_leftover_is_left_to_it(
     temporary: Path, monkeypatch: pytest.MonkeyPatch, at: str

@@ -1,5 +1,6 @@
 """The fixture `benchmark` of this plugin: suites of pytest-benchmark as they stand, with it installed or not."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ import pytest
 @pytest.mark.benchmark(group="sums", min_rounds=3, disable_gc=True)
 @pytest.mark.parametrize("n", [10, 20])
 def test_called(benchmark, n):
-    benchmark.extra_info["n"] = n
+    benchmark.extra_info["n"] = {("rows",): n}
     assert benchmark(sum, range(n)) == sum(range(n))
     assert benchmark.enabled and not benchmark.disabled
     assert benchmark.stats.stats.min <= benchmark.stats["mean"] <= benchmark.stats["max"]
@@ -91,7 +92,8 @@ def test_a_suite_is_measured_as_it_stands(
         *runs
     }
     called = runs["test_called[20]"]
-    assert ("sums", '{"n": 20}', "off") == (called.context[GROUP], called.context[EXTRA_INFO], called.conditions["gc"])
+    assert ("sums", "off") == (called.context[GROUP], called.conditions["gc"])
+    assert {"n": {"('rows',)": 20}} == json.loads(called.context[EXTRA_INFO])
     latency = runs["test_pedantic"].sample("latency")
     assert latency is not None
     assert 4 == len(latency.values)

@@ -143,7 +143,7 @@ def test_the_dashboard_counts_outcomes_and_names_the_tightest_budget() -> None:
 def test_the_table_is_read_by_hwperf_tradeoffs(tmp_path: Path) -> None:
     file = tmp_path / TRADEOFFS
     file.write_bytes(tradeoff_files.render(CHOICE)[TRADEOFFS])
-    found, _ = read_candidates(str(file))
+    found = read_candidates(str(file)).candidates
     (before,) = measured_together(CHOICE.judgements)
 
     (again,) = found.values()
