@@ -5,10 +5,7 @@ many iterations.
 """
 
 import json
-import math
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from statistics import median
 from typing import Any
 
 from pytest_hwperf import __version__
@@ -16,11 +13,15 @@ from pytest_hwperf.core.foreign_text import visible, visible_json
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import Machine, Run, Sample
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.round_statistics import Stats
 from pytest_hwperf.reports.measures import Exported, benchmark_of
 
 _BATCH = "batch of "  # how a unit of replication of several calls begins
 _GROUP = "benchmark_group"  # in the context of a run: what the fixture `benchmark` was given
-_FENCE = 1.5  # interquartile ranges beyond a quartile: what lies further out is an outlier
+_STATISTICS = (
+    "min", "max", "mean", "stddev", "rounds", "median", "iqr", "q1", "q3", "iqr_outliers", "stddev_outliers",
+    "outliers", "ld15iqr", "hd15iqr", "ops", "total",
+)  # fmt: skip
 
 
 def render(report: Report) -> Exported:
@@ -103,51 +104,5 @@ def _iterations(per: str) -> int:
 
 def statistics_of(values: Sequence[float]) -> dict[str, Any]:
     """Return the statistics of at least two rounds, in s, whose sum is above 0."""
-    ordered = sorted(values)
-    n, total = len(ordered), math.fsum(ordered)
-    mean = total / n
-    deviation = math.sqrt(math.fsum((one - mean) ** 2 for one in ordered) / (n - 1))
-    q1, q3 = quartiles(ordered)
-    low, high = q1 - _FENCE * (q3 - q1), q3 + _FENCE * (q3 - q1)
-    beyond = _beyond(ordered, mean - deviation, mean + deviation), _beyond(ordered, low, high)
-    return {
-        "min": ordered[0],
-        "max": ordered[-1],
-        "mean": mean,
-        "stddev": deviation,
-        "rounds": n,
-        "median": median(ordered),
-        "iqr": q3 - q1,
-        "q1": q1,
-        "q3": q3,
-        "iqr_outliers": beyond[1],
-        "stddev_outliers": beyond[0],
-        "outliers": f"{beyond[0]};{beyond[1]}",
-        "ld15iqr": ordered[bisect_left(ordered, low)],
-        "hd15iqr": ordered[bisect_right(ordered, high) - 1],
-        "ops": n / total,
-        "total": total,
-    }
-
-
-def _beyond(ordered: Sequence[float], low: float, high: float) -> int:
-    return bisect_left(ordered, low) + len(ordered) - bisect_right(ordered, high)
-
-
-def quartiles(ordered: Sequence[float]) -> tuple[float, float]:
-    """Return both quartiles of at least two sorted values.
-
-    Of an even number the medians of both halves; of an odd one the means of both ways to halve it, with and without
-    its median, weighted 3 : 1 towards the nearer value ("method 3").
-    """
-    n = len(ordered)
-    half = n // 2
-    if not n % 2:
-        return median(ordered[:half]), median(ordered[half:])
-    # The lower quartile lies a quarter of a value from rank n / 4, and the upper one mirrors it from above.
-    k, near = divmod(n, 4)
-    at = k - 1 if near == 1 else k
-    weight = 0.25 if near == 1 else 0.75
-    below = weight * ordered[at] + (1 - weight) * ordered[at + 1]
-    above = weight * ordered[-1 - at] + (1 - weight) * ordered[-2 - at]
-    return below, above
+    found = Stats(values)
+    return {name: getattr(found, name) for name in _STATISTICS}

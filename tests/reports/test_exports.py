@@ -77,19 +77,6 @@ def test_rounds_have_the_statistics_of_their_names() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([1, 3], (1, 3)),
-        ([1, 2, 6], (1.25, 5)),  # 3/4 × 1 + 1/4 × 2, 1/4 × 2 + 3/4 × 6
-        ([1, 2, 3, 4, 5], (1.75, 4.25)),  # 1/4 × 1 + 3/4 × 2, 3/4 × 4 + 1/4 × 5
-        ([1, 2, 3, 4, 5, 6, 7], (2.25, 5.75)),
-    ],
-)
-def test_quartiles_are_those_of_method_3(values: list[float], expected: tuple[float, float]) -> None:
-    assert expected == pytest.approx(pytest_benchmark.quartiles(values))
-
-
 def test_a_batch_of_calls_is_a_round_of_iterations() -> None:
     assert 16 == stats_of(pytest_benchmark.render(with_readings(0.1, 0.2, per="batch of 16 calls")))["iterations"]
 

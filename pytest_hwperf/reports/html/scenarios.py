@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_hwperf.core.candidates import rows_of_call
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.core.records import Judgement, Key
@@ -45,11 +46,10 @@ def _tradeoff(family: Family) -> Plain | None:
 def _candidate(judgement: Judgement, differing: Sequence[str]) -> Candidate:
     run = judgement.run
     told = [f"{name.replace('_', ' ')} {run.conditions[name]}" for name in differing if name in run.conditions]
-    rows = run.conditions.get("batch_size", "")
     return Candidate(
         name=", ".join([run.scenario or title_of(run), *told]),
         values={figure.key: figure.estimate for figure in judgement.figures if not figure.estimated},
-        rows=int(rows) if rows.isdecimal() and len(rows) < 10 and int(rows) else 1,  # noqa: PLR2004 - digits
+        rows=rows_of_call(run.conditions.get("batch_size", "")),
         conditions=run.conditions,
     )
 
