@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_hwperf.core.evidence import Explanation, Hypothesis, Measurement, MeasurementKey, PairedProfiles
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY
+from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.movers import HeldMemory, Mover, MoverKind, SampledCalls, mover_between
 from pytest_hwperf.core.operators import moved_most, moved_operators, pooled, profile_of
 from pytest_hwperf.core.records import Comparison, replace
@@ -36,10 +36,32 @@ def explained(
         by_measurement.setdefault(profile.measurement, []).append(profile)
     for key, comparison in comparisons.items():
         if has_changed(comparison):
-            alike = by_measurement.get(key[0], []) if key[1:] == MEDIAN_LATENCY else []
+            alike = by_measurement.get(key[0], []) if metric_of(key[1]).is_profiled(key[2]) else []
             moved = _told(by_key.get(key, []), _operators_of(comparison, alike) if alike else None)
             comparisons[key] = replace(comparison, moved=moved)
-    return comparisons
+    return {key: _with_calls(key, comparison, comparisons) for key, comparison in comparisons.items()}
+
+
+def _with_calls(
+    key: MeasurementKey, comparison: Comparison, comparisons: Mapping[MeasurementKey, Comparison]
+) -> Comparison:
+    """Return what moves with the calls, such as a percentile, with what moved the calls of its measurement."""
+    if comparison.moved is not None or not has_changed(comparison) or not metric_of(key[1]).goes_with_calls:
+        return comparison
+    for (measurement, metric, statistic), one in comparisons.items():
+        profiled = metric_of(metric).is_profiled(statistic) and measurement == key[0]
+        if profiled and one.outcome == comparison.outcome and one.moved is not None:
+            texts = one.moved.texts
+            by = f"{texts['name']} ({texts['where']})" if {"name", "where"} <= texts.keys() else texts.get("operator")
+            other = metric_of(metric).called(statistic)
+            return replace(comparison, moved=state("moved with", other=other, by=by or str(one.moved)))
+    return comparison
+
+
+def unexplained(hypothesis: Hypothesis) -> Statement:
+    """Say why no profile explains what changed, where none of its calls does."""
+    metric = metric_of(hypothesis.margin.metric)
+    return state("calls unmoved") if metric.goes_with_calls else state("not profiled", why=metric.unexplained)
 
 
 def has_changed(comparison: Comparison) -> bool:
@@ -65,8 +87,14 @@ def _operators_of(comparison: Comparison, profiles: Sequence[PairedProfiles]) ->
 
 
 def _figures(comparison: Comparison) -> tuple[float, float]:
-    """Return what the pairs have found for both sides, in base units; a call may not take less than nothing."""
-    return max(0.0, comparison.baseline or 0.0), max(0.0, comparison.candidate or 0.0)
+    """Return what the pairs have found for both sides, in base units; a call may not take less than nothing.
+
+    Of a rate of calls, it is the time of a call.
+    """
+    sides = [max(0.0, comparison.baseline or 0.0), max(0.0, comparison.candidate or 0.0)]
+    if metric_of(comparison.metric).is_rate:
+        sides = [1 / rate if rate else 0.0 for rate in sides]
+    return sides[0], sides[1]
 
 
 def sentence_of(mover: Mover, repeats: int) -> Statement:
@@ -171,7 +199,7 @@ def _site(held: HeldMemory) -> tuple[str, str]:
 
 
 def explain_nothing(hypothesis: Hypothesis, comparison: Comparison, kind: MoverKind, why: Statement) -> Explanation:
-    """Say why nothing could be profiled."""
+    """Say why nothing was profiled, or could be."""
     return replace(_explanation(hypothesis, comparison, (), kind=kind, repeats=0), withheld=why)
 
 

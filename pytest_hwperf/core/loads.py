@@ -64,6 +64,10 @@ class Load(Record, frozen=True, kw_only=True):
         """How many processes make its calls; 0: none beside this one."""
         return self.in_flight if self.carriers == "processes" else 0
 
+    def lasts_s(self, call_s: float) -> float:
+        """Return about how many seconds it takes if a call takes `call_s`."""
+        return self.calls * call_s / self.at_once(waiting=False) if self.kind == "offline" else self.seconds
+
     def at_once(self, *, waiting: bool) -> int:
         """Return how many calls may run at once: one unless given.
 

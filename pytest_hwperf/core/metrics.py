@@ -73,6 +73,7 @@ class Metric:
     grows_with_batch: bool = False  # whether it grows with the rows of a call
     of_gpu: bool = False  # whether it is of a GPU's memory, which no setting of this process's allocator pins
     has_sites: bool = False  # whether the lines of code that cause it can be named
+    unexplained: str = "the test records it itself"  # why no profile says what moved, where neither calls nor sites do
     remedy: str = NO_REMEDY  # what to do where it is unmeasured without another reason
 
     @property
@@ -89,6 +90,15 @@ class Metric:
     def in_processes(self) -> bool:
         """Whether each value is a fresh process."""
         return self.taken in ("memory", "cold")
+
+    @property
+    def goes_with_calls(self) -> bool:
+        """Whether what takes the time of calls moves it too, as their CPU time and the items that they return."""
+        return self.in_turns in ("seconds", "rate", "CPU seconds", "part")
+
+    def is_profiled(self, statistic: str) -> bool:
+        """Whether a profile, which shows calls on average, explains this statistic of it."""
+        return self.is_of_calls and statistic in ("p50", "mean")
 
     def called(self, statistic: str) -> str:
         """Name one statistic: `latency p95`, but `throughput` where only one is shown."""
@@ -115,7 +125,10 @@ _STREAMS = "it needs a callable that returns a generator or an async generator"
 _ITEM_TIMES = ("mean", "p50", "p90", "p95", "p99", "max")
 
 _windows = partial(Metric, taken="windows", statistics=("mean",))
-_examples = partial(Metric, exact=True, taken="examples", binary=True, statistics=("mean",))
+_NO_PREDICTIONS = "profiles show time and memory, and no predictions"
+_examples = partial(
+    Metric, exact=True, taken="examples", binary=True, statistics=("mean",), unexplained=_NO_PREDICTIONS
+)
 _items = partial(
     Metric,
     unit="s",
@@ -130,9 +143,23 @@ _items = partial(
 _stage = partial(
     Metric, title="time of a stage of a call", unit="s", better="lower", taken="parts", statistics=("p50",)
 )
-_cold = partial(Metric, unit="s", better="lower", taken="cold")
+_cold = partial(
+    Metric,
+    unit="s",
+    better="lower",
+    taken="cold",
+    unexplained="profiles show warm calls, and no imports, loads or first calls",
+)
 _memory = partial(Metric, unit="B", better="lower", exact=True, taken="memory", grows_with_batch=True)
-_session = partial(Metric, unit="B", better="lower", exact=True, taken="session", grows_with_batch=True)
+_session = partial(
+    Metric,
+    unit="B",
+    better="lower",
+    exact=True,
+    taken="session",
+    grows_with_batch=True,
+    unexplained="a profile of memory shows the process, and not the runtime's own allocator",
+)
 
 _ROWS = (
     Metric(
@@ -255,6 +282,7 @@ _ROWS = (
         exact=True,
         taken="examples",
         statistics=("max", "mean"),
+        unexplained=_NO_PREDICTIONS,
         budgets=(
             BudgetKeyword(keyword="probability_diff_max", statistic="max", factor=1.0, share=True),
             BudgetKeyword(keyword="probability_diff_mean", statistic="mean", factor=1.0, share=True),
@@ -283,6 +311,7 @@ _ROWS = (
         budgets=(BudgetKeyword(keyword="gpu_memory_max_mb", statistic="p50", factor=1e6),),
         margins=(DefaultMargin(statistic="p50", size=0.01, floor=1e6),),
         of_gpu=True,
+        unexplained="a profile of memory shows the process, and not its GPUs",
         remedy=_GPU,
     ),
     _session(
@@ -298,6 +327,7 @@ _ROWS = (
     Metric(
         name="model_size",
         title="size of the serialised model",
+        unexplained="profiles show calls, and no files",
         unit="B",
         better="lower",
         exact=True,
@@ -348,6 +378,7 @@ _ROWS = (
     _windows(
         name=ENERGY,
         title="energy of a row; without rows, of a call",
+        unexplained="profiles show time, and no energy",
         unit="J",
         better="lower",
         in_turns="window",

@@ -14,12 +14,14 @@ from pytest_hwperf.core.explanations import (
     explain_memory,
     explain_nothing,
     explain_operators,
+    has_changed,
+    unexplained,
 )
 from pytest_hwperf.core.hypotheses import SIDES
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS
+from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Comparison
 from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.core.statements import said, state
+from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import Role, WorkerResult, WorkerTask
@@ -44,18 +46,24 @@ class Explainer:
     _answered: Callable[[int], None] = lambda _: None  # is told how many have answered in the comparison at hand
 
     def explanations(self, evidence: Evidence, profiles: Sequence[PairedProfiles]) -> list[Explanation]:
-        """Return what moved in each comparison that is to be explained, as long as there is time."""
+        """Return what moved in each comparison that is to be explained, or why that is not known."""
         began, found = monotonic(), list[Explanation]()
-        chosen = list(self._chosen(evidence))[: None if self.wanted == "always" else _MOST]
-        for number, (hypothesis, comparison) in enumerate(chosen, 1):
-            if monotonic() >= self.until:
-                break
-            here = Progress(stage="explain", pair=number, of=len(chosen), test=hypothesis.measurement.test)
-            self._answered = partial(self._show, here, began)
-            self._answered(0)
-            found.extend(self._explain(hypothesis, comparison, profiles))
+        asked = dict(self._asked_about(evidence))
+        chosen = _profiled(asked)
+        number = len(chosen) if self.wanted == "always" else min(len(chosen), _MOST)
+        for place, hypothesis in enumerate(chosen):
+            comparison = asked[hypothesis]
+            if place >= number:
+                found.append(_withheld(hypothesis, comparison, state("explained enough", most=_MOST)))
+            elif monotonic() >= self.until:
+                found.append(_withheld(hypothesis, comparison, state("no time to explain")))
+            else:
+                here = Progress(stage="explain", pair=place + 1, of=number, test=hypothesis.measurement.test)
+                self._answered = partial(self._show, here, began)
+                self._answered(0)
+                found.extend(self._explain(hypothesis, comparison, profiles))
         self.seconds = monotonic() - began
-        return found
+        return [*found, *_not_profiled(asked, chosen)]
 
     def _show(self, here: Progress, began: float, answers: int) -> None:
         """Show how far it is; processes that are left take as long as those so far."""
@@ -65,17 +73,16 @@ class Explainer:
         pace = (monotonic() - began) / self._asked if self._asked else None
         self.progress(replace(here, left_s=None if pace is None else pace * left))
 
-    def _chosen(self, evidence: Evidence) -> Iterator[tuple[Hypothesis, Comparison]]:
-        """Yield comparisons of the median latency and of the memory of a process."""
+    def _asked_about(self, evidence: Evidence) -> Iterator[tuple[Hypothesis, Comparison]]:
+        """Yield the comparisons that are to be explained."""
         for hypothesis, comparison in decide(evidence).items() if self.wanted != "never" else ():
-            asked = comparison.outcome == "regressed" or (self.wanted == "always" and comparison.change is not None)
-            if asked and (hypothesis.margin.key == MEDIAN_LATENCY or METRICS[hypothesis.margin.metric].has_sites):
+            if comparison.outcome == "regressed" or (self.wanted == "always" and comparison.change is not None):
                 yield hypothesis, comparison
 
     def _explain(
         self, hypothesis: Hypothesis, comparison: Comparison, profiles: Sequence[PairedProfiles]
     ) -> Iterator[Explanation]:
-        if hypothesis.margin.key != MEDIAN_LATENCY:
+        if metric_of(hypothesis.margin.metric).has_sites:
             yield self._by_sites(hypothesis, comparison)
             return
         alike = [one for one in profiles if one.measurement == hypothesis.measurement]
@@ -124,3 +131,30 @@ class Explainer:
         if role in result.reasons:
             raise MeasurementError(str(state("unexplained", side=side, why=result.reasons[role])))
         return result
+
+
+def _profiled(asked: Mapping[Hypothesis, Comparison]) -> list[Hypothesis]:
+    """Return what profiles can explain: memory, and of the calls of a measurement one statistic that moved so."""
+    found = dict[object, Hypothesis]()
+    for hypothesis, comparison in asked.items():
+        metric = metric_of(hypothesis.margin.metric)
+        if metric.has_sites:
+            found[hypothesis] = hypothesis
+        elif metric.is_profiled(hypothesis.margin.statistic):
+            found.setdefault((hypothesis.measurement, comparison.outcome), hypothesis)
+    return list(found.values())
+
+
+def _not_profiled(asked: Mapping[Hypothesis, Comparison], chosen: Sequence[Hypothesis]) -> Iterator[Explanation]:
+    """Yield why each other change is not explained; what moved with the calls of its measurement shares their cause."""
+    led = {(one.measurement, asked[one].outcome) for one in chosen if metric_of(one.margin.metric).goes_with_calls}
+    for hypothesis, comparison in asked.items():
+        shared = metric_of(hypothesis.margin.metric).goes_with_calls
+        shared = shared and (hypothesis.measurement, comparison.outcome) in led
+        if hypothesis not in chosen and has_changed(comparison) and not shared:
+            yield _withheld(hypothesis, comparison, unexplained(hypothesis))
+
+
+def _withheld(hypothesis: Hypothesis, comparison: Comparison, why: Statement) -> Explanation:
+    of_memory = metric_of(hypothesis.margin.metric).has_sites
+    return explain_nothing(hypothesis, comparison, "allocation" if of_memory else "function", why)

@@ -7,7 +7,7 @@ from time import monotonic
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.evidence import Evidence, Measurement, PairedProfiles, Side
 from pytest_hwperf.core.hypotheses import SIDES, Facts
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY
+from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import state
@@ -50,14 +50,17 @@ class SideProfiler:
                 break
 
     def _chosen(self, evidence: Evidence, facts: Mapping[Measurement, Mapping[Side, Facts]]) -> Iterator[Measurement]:
-        """Yield the measurements whose median was compared, and whose runtime knows operators on both sides."""
+        """Yield the measurements whose calls were compared, and whose runtime knows operators on both sides."""
+        found = dict[Measurement, None]()
         for hypothesis, comparison in decide(evidence).items():
-            here = hypothesis.measurement
-            known = hypothesis.margin.key == MEDIAN_LATENCY and comparison.change is not None
+            metric, statistic = hypothesis.margin.key
+            known = metric_of(metric).is_profiled(statistic) and comparison.change is not None
             if known and (self.asked or comparison.outcome == "regressed"):
-                sides = facts.get(here, {})
-                if len(sides) == len(SIDES) and all(one.has_operators for one in sides.values()):
-                    yield here
+                found[hypothesis.measurement] = None
+        for here in found:
+            sides = facts.get(here, {})
+            if len(sides) == len(SIDES) and all(one.has_operators for one in sides.values()):
+                yield here
 
     def _profile(self, measurement: Measurement, side: Side) -> ProfiledCalls | None:
         """Return the profile of one side; None where its process gives none: the verdict stands without it."""

@@ -62,7 +62,14 @@ class WindowPlan:
 
     def is_over(self, elapsed_s: float, windows: int) -> bool:
         """Whether the time is up."""
-        return elapsed_s >= (self.max_time_s if windows >= self.fewest else self.longest_s)
+        return elapsed_s >= self._until_s(windows)
+
+    def left_s(self, elapsed_s: float, windows: int) -> float:
+        """Return the most seconds that are left when another window begins."""
+        return max(self._until_s(windows) - elapsed_s, self.planned_s)
+
+    def _until_s(self, windows: int) -> float:
+        return self.max_time_s if windows >= self.fewest else self.longest_s
 
     def watched(self, meters: Sequence[Meter]) -> ExitStack:
         """Keep those counters read regularly that could start again at 0 within a window."""

@@ -125,7 +125,10 @@ class RoundSampler(Sampler):
             for _ in range(rounds.warmup_rounds):
                 work()
                 collect_between(held=held)
-            windows = [untraced(partial(self._between, meters, work, held=held)) for _ in range(rounds.rounds)]
+            began, windows = self._clock_ns(), list[Window]()
+            for left in reversed(range(rounds.rounds)):
+                windows.append(untraced(partial(self._between, meters, work, held=held)))
+                self._tell("rounds", self._seconds_since(began) / len(windows) * left)
         if rounds.iterations > 1:
             stream.round(1, self._clock_ns)  # pytest-benchmark makes it too, and there are tests that count their calls
         refuse_nan(opened[0].value)

@@ -53,11 +53,25 @@ class RawSamples:
 class Sampler:
     """Samples one stream of calls."""
 
-    def __init__(self, stream: Stream, limits: SamplingLimits, clock_ns: Callable[[], int] = perf_counter_ns) -> None:
-        """Sample `stream`; `clock_ns` is monotonic."""
+    def __init__(
+        self,
+        stream: Stream,
+        limits: SamplingLimits,
+        clock_ns: Callable[[], int] = perf_counter_ns,
+        tell: Callable[[str, float], object] = lambda *_: None,
+    ) -> None:
+        """Sample a stream of calls.
+
+        Args:
+            stream: of the calls.
+            limits: of the sampling.
+            clock_ns: monotonic.
+            tell: called between calls, where nothing is timed, with what is done and the most seconds that are left.
+        """
         self._stream = stream
         self._limits = limits
         self._clock_ns = clock_ns
+        self._tell = tell
 
     def measure(
         self,
@@ -148,6 +162,7 @@ class Sampler:
             taken = self._stream.times(count, self._clock_ns, deadline)
             self._stream.forget()
             collect_between(held=self._limits.hold_collector)
+            self._tell("warm-up", (deadline - self._clock_ns()) / _SECOND)
             call_s = median(taken) / _SECOND
             medians.append(call_s)
             latest = medians[-_STEADY:]
@@ -177,6 +192,7 @@ class Sampler:
         cost_ns = self._cost_ns(measured.calls_per_value, clock=apart)
         started, look_at = self._clock_ns(), 1
         while True:
+            self._tell("sampling", plan.left_s(self._seconds_since(started), len(measured.windows)))
             window, taken = self._window(batch, plan, meters)
             measured.windows.append(window)
             if window.calls < plan.values * batch and _SLOWED not in measured.warnings:

@@ -202,7 +202,7 @@ class Hwperf:
         """
         self._check_time()
         data = (X, y, X_calibration)
-        found, skips = ready_scenarios(self._item.nodeid, estimator, data, names=names, threads=threads)
+        found, skips = ready_scenarios(self._item, estimator, data, names=names, threads=threads)
         self._test.skips.extend(skips)
         return found
 

@@ -153,11 +153,14 @@ class UnderLoad:
     elsewhere: bool
     engine: str  # "own" or "loadgen"
     by_processes: Callable[[Times], float]  # which carry the calls where the load says so, in so many CPU seconds
+    announce: Callable[[str, float], object]  # is told before the load what it is, and how many seconds it takes
     served: list[Served] = field(default_factory=list)
     cpu_s: float = 0.0  # of these processes
 
     @classmethod
-    def of(cls, item: pytest.Item, subject: Subject, stream: Stream, label: str) -> "UnderLoad | None":
+    def of(
+        cls, item: pytest.Item, subject: Subject, stream: Stream, label: str, announce: Callable[[str, float], object]
+    ) -> "UnderLoad | None":
         """Return the load on a test's calls; None where they are made in a row."""
         load, budgets = test_of(item).markers.load, test_of(item).markers.budgets
         if load is None:
@@ -170,6 +173,7 @@ class UnderLoad:
             elsewhere=subject.elsewhere,
             engine=engine,
             by_processes=partial(_ask_processes, item, load, label),
+            announce=announce,
         )
 
     def measure(self, sampler: Sampler, meters: list[Meter]) -> tuple[RawSamples, list[Meter]]:
@@ -190,6 +194,7 @@ class UnderLoad:
 
     def run(self, measured: RawSamples) -> int:
         """Run the load; return how many calls it served."""
+        self.announce(f"load {self.load.kind}", self.load.lasts_s(measured.first_call_s))
         if self.engine == "loadgen":
             served, result = served_by_loadgen(self.load, self.stream, bound_of(self.load, self.budgets))
             if not result.valid:

@@ -40,6 +40,7 @@ from pytest_hwperf.measure.subjects import LoadedSubject, Subject
 from pytest_hwperf.plugin.inherited_options import command_for
 from pytest_hwperf.plugin.instructions import counted_by_callgrind, open_meter
 from pytest_hwperf.plugin.loads import UnderLoad, by_loadgen
+from pytest_hwperf.plugin.long_work import countdown_of, time_told
 from pytest_hwperf.plugin.meters import IdlePower, meters_of
 from pytest_hwperf.plugin.session import SessionState, called_there, session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
@@ -150,21 +151,22 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         return _measured_untimed(item, subject, label, seen)
     shared, rows, idle = session_of(item.config), subject.rows, IdlePower(item)
     instructions, uncounted = open_meter(item)
-    loaded, run, traced = subject.load(), empty_run(item, label), trace_conditions()
+    loaded, run, traced = _loaded(item, subject), empty_run(item, label), trace_conditions()
     meters, absent = meters_of(item, subject)
     if instructions is not None:
         meters.append(instructions)  # last: the other meters' work is no work of the calls
     idle.watch()
     watch = Interference(partial(snapshot, groups=tuple(control_groups())))
-    with loaded.scope(), closing(instructions) if instructions else nullcontext():
+    shown = countdown_of(item)
+    with loaded.scope(), closing(instructions) if instructions else nullcontext(), closing(shown):
         limits = SamplingLimits(
             max_time_s=test_of(item).max_time_s or shared.settings.max_time_s,
             hold_collector=subject.conditions.get("gc") == "off",
             single_calls=_tail_is_asked(item),
             compiles=loaded.compiles,
         )
-        sampler = (RoundSampler if loaded.rounds else Sampler)(stream := loaded.stream(), limits)
-        under = UnderLoad.of(item, subject, stream, label)
+        sampler = (RoundSampler if loaded.rounds else Sampler)(stream := loaded.stream(), limits, tell=shown.tell)
+        under = UnderLoad.of(item, subject, stream, label, shown.announce)
         if under is None:
             measured = _sampled(item, sampler, meters, rows)
         else:
@@ -192,6 +194,12 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         unmeasured={**absent, **uncounted, **unmeasured, **withheld, **missing, **unobserved},
     ).with_result(measured.result)
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
+
+
+def _loaded(item: pytest.Item, subject: Subject) -> LoadedSubject:
+    """Load what is measured; a runtime may compile its model now."""
+    with time_told(item, f"{subject.scenario}: loading the model") if subject.scenario else nullcontext():
+        return subject.load()
 
 
 def _sampled(item: pytest.Item, sampler: Sampler, meters: Sequence[Meter], rows: int | None) -> RawSamples:

@@ -1,6 +1,9 @@
 """The line in pytest's terminal that shows how far the pairs are."""
 
+import os
+import sys
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 import pytest
 
@@ -11,6 +14,16 @@ from pytest_hwperf.pairs.conductor import Progress
 
 _LONG_S = 10.0  # without a word a test that takes longer looks as if it hung
 _SHORT_S = 2.0  # what is over sooner needs no line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A terminal by a descriptor of its own, which whoever gets it closes."""
+
+    number: int
+    encoding: str
+    width: int  # in cells
+    is_open: bool  # whether its row holds something, so that a line begins on the next one
 
 
 class ProgressLine:
@@ -49,6 +62,23 @@ class ProgressLine:
                     self._terminal.ensure_newline()
                 self._terminal.rewrite(fit(visible(text), self._config.get_terminal_writer().fullwidth), erase=True)
             self._last = (text, 1)
+
+    def descriptor(self) -> "Described | None":
+        """Return the terminal as a descriptor of its own, for a thread; None where there is no such thing."""
+        if self._terminal is None:
+            return None
+        try:
+            with self._uncaptured():
+                number, encoding = os.dup(sys.stdout.fileno()), sys.stdout.encoding
+        except (OSError, ValueError, AttributeError):  # of a stream that is no file
+            return None
+        width = self._config.get_terminal_writer().fullwidth
+        return Described(number=number, encoding=encoding, width=width, is_open=bool(self._terminal.currentfspath))
+
+    def left(self) -> None:
+        """Take note that a thread has written a line, so that what follows begins another one."""
+        if self._terminal is not None:
+            self._terminal.currentfspath = None
 
     @property
     def is_live(self) -> bool:

@@ -40,7 +40,7 @@ def ready_scenario(item: pytest.Item, name: str, model: Any, data: Any) -> Ready
     One that has a budget, and was measured in the baseline, fails instead.
     """
     threads = swept_value(item, "threads") or 1
-    found, skips = ready_scenarios(item.nodeid, model, _parts(data), names=[name], threads=threads)
+    found, skips = ready_scenarios(item, model, _parts(data), names=[name], threads=threads)
     if skips:
         test_of(item).skips.extend(skips)
         if gone := gone_scenarios(item, skips):
@@ -50,14 +50,14 @@ def ready_scenario(item: pytest.Item, name: str, model: Any, data: Any) -> Ready
 
 
 def ready_scenarios(
-    test: str,
+    item: pytest.Item,
     model: Any,
     data: tuple[Any, Any | None, Any | None],
     *,
     names: Sequence[str] | None = None,
     threads: int = 1,
 ) -> tuple[Mapping[str, ReadyScenario], tuple[Skip, ...]]:
-    """Convert `model` for each named scenario; those that have no such form become skips with their reason.
+    """Convert `model` for each named scenario of a test; those that have no such form become skips with their reason.
 
     Raises:
         UsageProblem: an unknown scenario, an unfitted model, calibration rows that are test rows.
@@ -67,13 +67,16 @@ def ready_scenarios(
 
     @cache
     def converted(name: str) -> Scenario:
-        return _convert(name, model, X=X, X_calibration=X_calibration, threads=threads)
+        from pytest_hwperf.plugin.long_work import time_told
+
+        with time_told(item, f"{name}: converting the model"):
+            return _convert(name, model, X=X, X_calibration=X_calibration, threads=threads)
 
     for name in BUILT_IN_SCENARIOS if names is None else names:
         try:
             scenario = converted(name)
         except ScenarioUnavailable as reason:
-            skips.append(Skip(test=test, scenario=name, cause=cause_of(reason)))
+            skips.append(Skip(test=item.nodeid, scenario=name, cause=cause_of(reason)))
         else:
             found[name] = ReadyScenario(
                 name=name, scenario=scenario, X=X, y=y, reference=partial(converted, reference_of(scenario))

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_hwperf.core.evidence import Explanation
 from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.movers import Mover
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import counted, show, show_number, show_share
@@ -22,7 +23,8 @@ def lines_of(report: Report, width: int) -> list[str]:
 def _lines(one: Explanation, width: int) -> Iterator[str]:
     unit = "B" if one.kind == "allocation" else "s"
     name = " ".join(filter(None, [one.measurement.test, one.measurement.label]))
-    change = f"{one.metric} {one.statistic} {show(one.baseline, unit)} → {show(one.candidate, unit)}"
+    rate = ", a call " if metric_of(one.metric).is_rate else " "
+    change = f"{one.metric} {one.statistic}{rate}{show(one.baseline, unit)} → {show(one.candidate, unit)}"
     yield from _wrapped(f"what moved in {name}: {change}", width)
     rows = [_row(mover, unit) for mover in one.movers]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

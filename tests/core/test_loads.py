@@ -60,6 +60,15 @@ def test_gaps_have_the_mean_and_the_variation_of_their_distribution(shape: float
     assert 0 < due[0] < due[-1] < 60
 
 
+@pytest.mark.parametrize(
+    ("load", "seconds"),
+    [(SERVER, 20.0), (Load(kind="offline", calls=900, in_flight=3), 6.0)],
+    ids=["server", "offline"],
+)
+def test_how_long_a_load_lasts_is_given_or_follows_from_its_calls(load: Load, seconds: float) -> None:
+    assert seconds == pytest.approx(load.lasts_s(0.02))
+
+
 def test_all_calls_of_an_offline_load_are_due_at_once() -> None:
     assert [0.0] * 7 == list(schedule(Load(kind="offline", calls=7)))
 

@@ -18,7 +18,7 @@ from pytest_hwperf.core.evidence import (
     Pair,
     Stage,
 )
-from pytest_hwperf.core.metrics import METRICS
+from pytest_hwperf.core.metrics import METRICS, Better
 from pytest_hwperf.core.paired import pair_value
 from pytest_hwperf.core.records import Budget, Judgement, Margin, Policy, replace
 from pytest_hwperf.core.report import Report
@@ -31,9 +31,9 @@ MEMORY = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6)
 _BLOCKS = 12
 
 
-def hypothesis(number: int, margin: Margin = LATENCY) -> Hypothesis:
+def hypothesis(number: int, margin: Margin = LATENCY, better: Better | None = None) -> Hypothesis:
     measurement = Measurement(test=f"tests/test_models.py::test_{number}", label="")
-    return Hypothesis(measurement=measurement, margin=margin, better=METRICS[margin.metric].better)
+    return Hypothesis(measurement=measurement, margin=margin, better=better or METRICS[margin.metric].better)
 
 
 def observation(one: Hypothesis, change: float, random: Random, spread: float = 0.006) -> Observation:

@@ -7,15 +7,18 @@ from random import Random
 
 import pytest
 from fakes import gates
+from fakes import records as fake
 from fakes.clocks import HandClock
 from fakes.profiles import sampled
 
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.evidence import Evidence, Explanation, FixedSample, PairedProfiles, Side
+from pytest_hwperf.core.evidence import Evidence, Explanation, FixedSample, Hypothesis, PairedProfiles, Side
+from pytest_hwperf.core.explanations import explained
 from pytest_hwperf.core.hypotheses import SIDES
+from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.movers import HeldMemory
 from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
-from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.records import Comparison, Margin, replace
 from pytest_hwperf.gate.explaining import Explain, Explainer
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
@@ -144,14 +147,18 @@ def test_a_side_that_gives_no_profile_is_asked_once_and_says_why(
 def test_no_process_is_started_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch, evidence: Evidence) -> None:
     found, processes, _ = explain(monkeypatch, evidence, time_s=6 * PROCESS_S)
 
-    assert (1, 6) == (len(found), len(processes.asked))
+    assert 6 == len(processes.asked)
+    assert ["None", *["not explained: --hwperf-gate-time was over"] * 2] == [str(one.withheld) for one in found]
 
 
 def test_unasked_at_most_five_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     many = gates.build([0.5] * 6, Random(3))
 
-    assert 5 == len(explain(monkeypatch, many)[0])
-    assert 6 == len(explain(monkeypatch, many, "always")[0])
+    found, processes, shown = explain(monkeypatch, many)
+
+    assert (5, {5}) == (len({test for _, _, test in processes.asked}), {one.of for one in shown})
+    assert "not explained: 5 are, unless --hwperf-explain=always asks for all" == str(found[-1].withheld)
+    assert all(one.movers for one in explain(monkeypatch, many, "always")[0])
 
 
 @pytest.mark.parametrize(("erf_us", "by_functions"), [(300.0, False), (30.0, True)])
@@ -171,3 +178,91 @@ def test_functions_are_profiled_where_no_operator_holds_the_change(
 
     assert by_functions == (("b", "functions", "0") in processes.asked)
     assert ["operator", *["function"] * by_functions] == [one.kind for one in found if one.measurement.test[-1] == "0"]
+
+
+def changes(*changed: tuple[int, str, str, float]) -> dict[Hypothesis, Comparison]:
+    """Return comparisons of tests, each of a metric and statistic, that have changed, for the worse unless below 0."""
+    found = dict[Hypothesis, Comparison]()
+    for number, name, statistic, worse in changed:
+        metric = metric_of(name)
+        asked = gates.hypothesis(number, Margin(metric=name, statistic=statistic, size=0.02), metric.better)
+        change = worse if metric.better == "lower" else 1 / (1 + worse) - 1
+        verdict = fake.comparison_verdict(
+            name,
+            statistic,
+            "regressed" if worse > 0 else "improved",
+            (change, change - 0.01, change + 0.01),
+            baseline=80.0 if metric.unit == "1/s" else 10e-3,
+        )
+        assert isinstance(verdict.subject, Comparison)
+        found[asked] = verdict.subject
+    return found
+
+
+def told(
+    monkeypatch: pytest.MonkeyPatch, changed: dict[Hypothesis, Comparison]
+) -> tuple[list[Explanation], dict[str, str], int]:
+    """Explain what has changed; return this, what is said of each metric, and how many processes that took."""
+    monkeypatch.setattr("pytest_hwperf.gate.explaining.decide", lambda _: changed)
+    found, processes, _ = explain(monkeypatch, Evidence(alpha=0.01, hypotheses=(), pairs=()))
+    said = {f"{key[1]} {key[2]}": str(one.moved) for key, one in explained(changed, (), found).items()}
+    return found, said, len(processes.asked)
+
+
+EMBED = "embed (model.py:7)"
+CALLS = "not explained: profiles show calls on average, and neither median nor throughput has moved"
+
+
+def test_what_moves_with_the_calls_shares_what_moved_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six processes explain them all; the memory beside them takes six of its own."""
+    others = ["latency p95", "latency mean", "cpu_time mean", "first_item p50"]
+    named = [name.split() for name in ("latency p50", *others, "memory p50")]
+    _, said, asked = told(monkeypatch, changes(*((0, metric, statistic, 0.2) for metric, statistic in named)))
+
+    assert said.pop("latency p50").startswith(f"{EMBED} +2.00 ms: 100 % of the change")
+    assert said.pop("memory p50").startswith("load (m.py:3) holds +")
+    assert dict.fromkeys(others, f"it goes with latency p50: {EMBED}") == said
+    assert 12 == asked
+
+
+def test_a_throughput_is_explained_as_the_time_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is compared in place of the median: 80 calls a second take 12.5 ms each, 20 % more 15 ms."""
+    found, said, _ = told(monkeypatch, changes((0, "throughput", "mean", 0.2), (0, "latency", "p99", 0.5)))
+
+    assert (12.5e-3, 15e-3) == pytest.approx((found[0].baseline, found[0].candidate))
+    assert said["throughput mean"].startswith(f"{EMBED} +2.50 ms: 100 % of the change")
+    assert f"it goes with throughput: {EMBED}" == said["latency p99"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "why"),
+    [
+        ("latency p95", CALLS),
+        ("cpu_time mean", CALLS),
+        ("item p50", CALLS),
+        ("cold_start p50", "not explained: profiles show warm calls, and no imports, loads or first calls"),
+        ("energy mean", "not explained: profiles show time, and no energy"),
+        ("accuracy mean", "not explained: profiles show time and memory, and no predictions"),
+        ("probability_diff max", "not explained: profiles show time and memory, and no predictions"),
+        ("model_size p50", "not explained: profiles show calls, and no files"),
+        ("arena_held p50", "not explained: a profile of memory shows the process, and not the runtime's own allocator"),
+        ("gpu_memory p50", "not explained: a profile of memory shows the process, and not its GPUs"),
+        ("rouge_l p50", "not explained: the test records it itself"),
+    ],
+)
+@pytest.mark.parametrize("beside", [None, (1, "latency", "p50", 0.2), (0, "latency", "p50", -0.2)])
+def test_what_no_profile_explains_says_why(
+    monkeypatch: pytest.MonkeyPatch, metric: str, why: str, beside: tuple[int, str, str, float] | None
+) -> None:
+    """Also where another test got slower, or the calls of this one faster."""
+    name, _, statistic = metric.partition(" ")
+    _, said, _ = told(monkeypatch, changes((0, name, statistic, 0.3), *filter(None, [beside])))
+
+    assert why == said[metric]
+
+
+def test_nothing_is_said_of_what_improved_or_where_nothing_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, said, asked = told(monkeypatch, changes((0, "model_size", "p50", -0.3), (0, "latency", "p95", -0.3)))
+
+    assert ([], {"model_size p50": "None", "latency p95": "None"}, 0) == (found, said, asked)
+    assert not explain(monkeypatch, Evidence(alpha=0.01, hypotheses=(), pairs=()), "never")[0]
