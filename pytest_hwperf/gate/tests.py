@@ -40,6 +40,7 @@ from pytest_hwperf.trees.both import Trees, both_trees, commands, prove, same_co
 from pytest_hwperf.trees.ignored import check_ignored, missing_files, sharing
 from pytest_hwperf.trees.interpreter import Interpreter, with_plugins
 from pytest_hwperf.trees.isolation import loaded_files
+from pytest_hwperf.trees.own_folders import own_folders
 
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
 
@@ -168,16 +169,17 @@ def summary(result: GateResult, tests: int) -> str:
 def _commands_of(request: GateRequest, trees: Trees, caches: Path, node: str = "") -> dict[Side, Command]:
     """Return how both sides are started: for all tests, or for the file of one.
 
-    Each has a cache of converted models for itself: a model comes from the converters of its own tree.
+    Each has a cache of converted models for itself: a model comes from the converters of its own tree. So it has its
+    own temporary folder, in which a fixture may write to a fixed name.
     """
     file = request.command.root / node.partition("::")[0]
     files = [one for one in request.files if one == file] if node else request.files
-    return {
-        side: dataclasses.replace(
-            command, environment={**command.environment, CACHE_VARIABLE: str(caches / side[:_SIDE_LETTERS])}
-        )
-        for side, command in commands(request.command, trees, files, request.base_python).items()
-    }
+    found = dict[Side, Command]()
+    for side, command in commands(request.command, trees, files, request.base_python).items():
+        place = caches / side[:_SIDE_LETTERS]
+        own = {**own_folders(place, command.environment), CACHE_VARIABLE: str(place / "models")}
+        found[side] = dataclasses.replace(command, environment={**command.environment, **own})
+    return found
 
 
 def _name_missing(trace: PairTrace, trees: Trees, command: PytestCommand) -> None:

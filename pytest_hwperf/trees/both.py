@@ -1,7 +1,6 @@
 """Both trees of a rerun: the candidate's, and the baseline's with the candidate's tests laid over it."""
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_path, translated
 from pytest_hwperf.trees.overlay import candidate_ini, lay_over, share
 from pytest_hwperf.trees.revision import resolve, top_of
+from pytest_hwperf.trees.translation import Translation, spellings
 from pytest_hwperf.trees.worktree import copy_of, lfs_pointers, update_submodules, worktree
 
 _UNSEEN = "what these test files do themselves is not compared"
@@ -139,17 +139,14 @@ def _top(here: Path) -> Path:
 
 def _command(given: PytestCommand, trees: Trees, root: Path, own: Sequence[str], paths: Sequence[Path]) -> Command:
     """Start pytest in `root`; whatever names a path of the candidate's tree names that of `root`."""
-
-    def moved(text: str) -> str:
-        # a path ends at a separator; /home/me/project2 is not below /home/me/project
-        return re.sub(
-            rf"{re.escape(str(trees.candidate))}(?=[{re.escape(os.sep + os.pathsep)}]|$)", lambda _: str(root), text
-        )
-
-    variables = without_coverage(given.environment)
-    before = [moved(entry) for entry in variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    named = (given.environment.get("PWD", ""), given.directory, given.root)
+    translation = Translation(
+        candidate=trees.candidate, other=root, roots=spellings(trees.candidate, named), prefixes=_PREFIXES
+    )
+    variables = translation.variables(without_coverage(given.environment))
+    before = filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, [python_path(paths), *before]))
-    directory = Path(moved(str(given.directory.resolve())))
+    directory = translation.path(given.directory)
     if not directory.is_dir():
         raise UsageProblem(
             f"the baseline has no folder {directory.relative_to(root)}, in which pytest was started: start it in one "
@@ -157,9 +154,9 @@ def _command(given: PytestCommand, trees: Trees, root: Path, own: Sequence[str],
         )
     return Command(
         arguments=[
-            *map(moved, given.inherited),
+            *map(translation.text, given.inherited),
             *own,
-            f"--rootdir={moved(str(given.root.resolve()))}",
+            f"--rootdir={translation.path(given.root)}",
             "--continue-on-collection-errors",
         ],
         directory=directory,
