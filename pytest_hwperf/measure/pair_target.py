@@ -44,7 +44,8 @@ class PairTarget:
     plant: float = 0.0  # share of work that is planted into every call, for a self-check
     hold_collector: bool = False  # collect garbage before each block alone
     under: Under | None = None  # makes so many calls under the load of their test; None: one after the other
-    pace_s: float = 0.0  # from the beginning of a call to that of the next, as a schedule has it
+    pace_s: float = 0.0  # from the beginning of a call to that of the next, as a schedule or a setup has it
+    cpu_ns: tuple[int, int] | None = None  # of process and calling thread in the calls of the latest block, if apart
     _rate: float = 0.0  # calls a second of the latest block under a load
 
     def prepare(self) -> None:
@@ -59,9 +60,19 @@ class PairTarget:
         """Time `calls` calls one by one, or in batches of `batch`; return nanoseconds of each call or batch."""
         if self.under is not None:
             return self._block_under(self.under, calls, batch)
+        if isinstance(self.stream, RoundStream) and self.stream.is_interrupted:
+            return self._block_between(self.stream, calls * batch, batch)
         if batch == 1:
             return array("q", map(int, untraced(partial(self.stream.times, calls, perf_counter_ns))))
         return untraced(lambda: array("q", (self.stream.batch(batch, perf_counter_ns) for _ in range(calls))))
+
+    def _block_between(self, stream: RoundStream, calls: int, batch: int) -> "array[int]":
+        """Time calls with pauses between them; note how far they are apart, and what they alone have computed."""
+        cpu_s, thread_ns, began = stream.cpu_s, stream.thread_ns, perf_counter_ns()
+        taken = untraced(partial(stream.times, calls, perf_counter_ns))
+        self.pace_s = (perf_counter_ns() - began) / _SECOND / calls
+        self.cpu_ns = round((stream.cpu_s - cpu_s) * _SECOND), stream.thread_ns - thread_ns
+        return array("q", (round(sum(taken[first : first + batch])) for first in range(0, calls, batch)))
 
     def _block_under(self, under: Under, calls: int, batch: int) -> "array[int]":
         """Let `calls` times `batch` calls arrive as their load says.
@@ -99,7 +110,7 @@ class PairTarget:
         """
         if self.under is not None:
             return EnergyWindow(reason="energy is not compared under a load: name cpu_time instead")
-        if isinstance(self.stream, RoundStream) and self.stream.is_interrupted:
+        if self.stream.is_interrupted:
             return EnergyWindow(reason="setup and teardown lie between the calls: name cpu_time instead")
         meter = self.open_energy()
         if meter is None or meter.covers == "estimate":

@@ -1,16 +1,18 @@
 """Calls in rounds: so many of them as are asked for, and what has to be done before and after each, untimed."""
 
+import reprlib
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Values
+from pytest_hwperf.host.clocks import cpu_seconds
 from pytest_hwperf.host.tracing import untraced
 from pytest_hwperf.measure.collection import collect_between, collection
 from pytest_hwperf.measure.event_loop import Loop
@@ -19,9 +21,22 @@ from pytest_hwperf.measure.outputs import refuse_nan
 from pytest_hwperf.measure.sampling import RawSamples, Sampler, Window
 from pytest_hwperf.measure.stream import FirstCall, Stream
 
+BETWEEN = "setup and teardown lie between the calls, and would be counted too"
+
 _SECOND = 1_000_000_000  # ns
 
 Arguments = tuple[Sequence[Any], Mapping[str, Any]]
+
+
+@dataclass(slots=True)
+class Pauses:
+    """Time that has passed between calls, and belongs to none of them."""
+
+    ns: int = 0
+
+    def clock_ns(self) -> int:
+        """Return the time on a clock that stands still between calls."""
+        return perf_counter_ns() - self.ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +46,10 @@ class Rounds:
     prepare: Callable[[], Arguments]  # before every round: the arguments of its calls
     teardown: Callable[..., object] | None = None  # after every round, with the same arguments
     interrupts: bool = False  # whether anything has to be done between rounds
-    rounds: int = 1
+    rounds: int | None = 1  # None: as many as the measurement takes
     warmup_rounds: int = 0
     iterations: int = 1  # calls of a round
+    pauses: Pauses = field(default_factory=Pauses)  # all that were made between calls
 
 
 class RoundStream(Stream):
@@ -43,6 +59,8 @@ class RoundStream(Stream):
         """Call `function` with the arguments that `rounds` prepares."""
         self._target, self.rounds = function, rounds
         self._now: Arguments = ((), {})
+        self.cpu_s = 0.0  # of the calls alone, with their threads and children
+        self.thread_ns = 0  # of these, of the calling thread
         super().__init__(self._call if rounds.interrupts else _bound(function, rounds.prepare()), None, loop)
 
     @property
@@ -57,11 +75,15 @@ class RoundStream(Stream):
     @contextmanager
     def _prepared(self) -> Iterator[None]:
         """Prepare the arguments of a round, and tidy up after it."""
+        pauses, began = self.rounds.pauses, perf_counter_ns()
         self._now = self.rounds.prepare()
+        pauses.ns += perf_counter_ns() - began
         yield
+        began = perf_counter_ns()
         if self.rounds.teardown is not None:
             arguments, named = self._now
             self.rounds.teardown(*arguments, **named)
+        pauses.ns += perf_counter_ns() - began
 
     def first(self, clock_ns: Clock = perf_counter_ns) -> FirstCall:
         """Make one round of a single call."""
@@ -74,9 +96,13 @@ class RoundStream(Stream):
             UsageProblem: its calls are async.
         """
         with self._prepared():
-            first = super().first(clock_ns)
+            with self._counted():
+                first = super().first(clock_ns)
             if self.awaits:
-                raise UsageProblem("a round takes a plain function: give an async one to hwperf(...), which awaits it")
+                raise UsageProblem(
+                    "setup= and rounds take a plain function: give an async one to hwperf(...) without them, which "
+                    "awaits it"
+                )
             return first, round(first.seconds * _SECOND) + self._timed(iterations - 1, clock_ns)
 
     def round(self, iterations: int, clock_ns: Clock) -> int:
@@ -85,7 +111,18 @@ class RoundStream(Stream):
             return self._timed(iterations, clock_ns)
 
     def _timed(self, count: int, clock_ns: Clock) -> int:
-        return super()._batch(count, clock_ns) if count else 0
+        if not count:
+            return 0
+        with self._counted():
+            return super()._batch(count, clock_ns)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count the CPU time of what is called within."""
+        thread_ns, cpu_s = thread_time_ns(), cpu_seconds()
+        yield
+        self.cpu_s += cpu_seconds() - cpu_s
+        self.thread_ns += thread_time_ns() - thread_ns
 
     def _times(self, count: int, clock_ns: Clock, deadline_ns: float) -> Values:
         if not self.is_interrupted:
@@ -126,7 +163,7 @@ class RoundSampler(Sampler):
                 work()
                 collect_between(held=held)
             began, windows = self._clock_ns(), list[Window]()
-            for left in reversed(range(rounds.rounds)):
+            for left in reversed(range(rounds.rounds or 1)):
                 windows.append(untraced(partial(self._between, meters, work, held=held)))
                 self._tell("rounds", self._seconds_since(began) / len(windows) * left)
         if rounds.iterations > 1:
@@ -158,6 +195,26 @@ def _round_of(stream: RoundStream, opened: list[FirstCall], clock_ns: Clock) -> 
     first, taken = stream.opening(stream.rounds.iterations, clock_ns)
     opened.append(first)
     return taken
+
+
+def arguments_of(args: Sequence[Any], kwargs: Mapping[str, Any], setup: Callable[[], Any]) -> Arguments:
+    """Call a setup; return the arguments of the call after it: those that it returns, or the given ones.
+
+    Raises:
+        UsageProblem: the setup returns something else than (args, kwargs) or None, or both give arguments.
+    """
+    found = setup()
+    if found is None or (isinstance(found, Sized) and not len(found)):
+        return args, kwargs
+    if args or kwargs:
+        raise UsageProblem("setup=: it returns arguments, and others are given too; give them in one place")
+    match found:
+        case (list() | tuple() as positional, Mapping() as named):
+            return positional, named
+    raise UsageProblem(
+        f"setup=: it returned {reprlib.repr(found)}: it returns None, or (args, kwargs) of the call, such as "
+        "([rows], {})"
+    )
 
 
 def _bound(function: Callable[..., Any], given: Arguments) -> Callable[..., Any]:

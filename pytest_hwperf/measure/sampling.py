@@ -175,7 +175,7 @@ class Sampler:
 
     def _batch(self, call_s: float) -> int:
         """Return the calls of a window that share a reading of the clock."""
-        if call_s >= self._limits.batch_below_s:
+        if call_s >= self._limits.batch_below_s or self._stream.is_interrupted:
             return 1
         # The loop itself takes some 10 ns an iteration: even a call of no measurable length gets a bounded batch.
         return max(2, round(self._limits.batch_s / max(call_s, 10e-9)))
@@ -189,13 +189,14 @@ class Sampler:
         enough: Callable[[RawSamples], bool],
     ) -> None:
         limits, apart = self._limits, measured.calls_per_value < batch
-        cost_ns = self._cost_ns(measured.calls_per_value, clock=apart)
+        cost_ns = self._cost_ns(measured.calls_per_value, clock=apart or self._stream.is_interrupted)
         started, look_at = self._clock_ns(), 1
         while True:
             self._tell("sampling", plan.left_s(self._seconds_since(started), len(measured.windows)))
             window, taken = self._window(batch, plan, meters)
             measured.windows.append(window)
-            if window.calls < plan.values * batch and _SLOWED not in measured.warnings:
+            cut = window.calls < plan.values * batch and not self._stream.is_interrupted  # by what lies between them
+            if cut and _SLOWED not in measured.warnings:
                 measured.warnings.append(_SLOWED)
             if apart:  # outside of the window: what is counted there holds no reading of the clock for each call
                 count = min(window.calls, _MOST_SINGLE)
@@ -220,6 +221,8 @@ class Sampler:
         started = [meter.start() for meter in meters]
         before = self._clock_ns()
         taken = self._timed(plan.values, batch, deadline)
+        if self._stream.is_interrupted:
+            return self._window_of_calls(started, meters, taken), taken
         while (wall_s := self._seconds_since(before)) < plan.least_s:
             # Calls have become faster since the warm-up, and a meter refuses windows that are too short.
             lacking = len(taken) * (plan.least_s / max(wall_s, 1e-9) - 1)
@@ -228,6 +231,12 @@ class Sampler:
         readings = tuple(reversed(ended))
         window = Window(calls=len(taken) * batch, wall_s=wall_s, readings=readings, items=self._settled_items())
         return window, taken
+
+    def _window_of_calls(self, started: Sequence[object], meters: Sequence[Meter], taken: Values) -> Window:
+        """Return the window of calls with pauses between them, which belong neither to its time nor to its meters."""
+        ended = [meter.end(start) for meter, start in zip(reversed(meters), reversed(started), strict=True)]
+        wall_s, readings = max(sum(taken), 1) / _SECOND, tuple(reversed(ended))
+        return Window(calls=len(taken), wall_s=wall_s, readings=readings, items=self._settled_items())
 
     def _settled_items(self) -> int:
         return self._stream.items.settle() if self._stream.items is not None else 0
@@ -244,7 +253,7 @@ class Sampler:
     def _cost_ns(self, size: int, *, clock: bool) -> float:
         """Return what a value holds besides its calls: a share of a batch's loop, or a reading of the clock."""
         if clock:
-            return median(self._stream.readings(1000, self._clock_ns))
+            return median(self._stream.readings(300, self._clock_ns))
         if size == 1:
             return 0.0
         return median(self._stream.empty_batch(size, self._clock_ns) for _ in range(25)) / size

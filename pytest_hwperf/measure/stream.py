@@ -142,6 +142,11 @@ class Stream:
                 made.close()  # else Python warns that it was never awaited
             raise
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether more is done between two calls than to call: what counts over several calls counts that too."""
+        return False
+
     def run_here(self, work: Coroutine[Any, Any, None] | Callable[[], None]) -> None:
         """Run a load of such calls where they are made: on their loop, or in its thread."""
         if isinstance(work, Coroutine):

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
+from time import perf_counter_ns
 from typing import Any
 
 from pytest_hwperf.core.contracts import (
@@ -81,6 +82,7 @@ class Subject:
     stages: Stages | None = None  # that the call names itself
     elsewhere: bool = False  # whether calls are answered by another process, whose memory and start nobody here sees
     doubt: Statement | None = None  # about the rows that it is measured on
+    clock_ns: Callable[[], int] = perf_counter_ns  # which stands still while nothing of its calls is done
 
     @property
     def on_gpu(self) -> bool:
@@ -213,7 +215,14 @@ def subject_of_callable(
 def subject_of_rounds(function: Callable[..., Any], rounds: Rounds, loop: Loop) -> Subject:
     """Measure `function` in rounds that the user has defined."""
     load = partial(LoadedSubject, function=function, inputs=None, rounds=rounds, loop=loop)
-    return Subject(scenario="", load=load, load_one=load, rows=None, conditions={"load": "single_stream"})
+    return Subject(
+        scenario="",
+        load=load,
+        load_one=load,
+        rows=None,
+        conditions={"load": "single_stream"},
+        clock_ns=rounds.pauses.clock_ns,
+    )
 
 
 def _with_rest(function: Callable[..., Any], rest: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[..., Any]:

@@ -73,7 +73,7 @@ class BlockTimes(Record, frozen=True, kw_only=True, tag=True):
     thread_ns: Count  # of the thread that calls
     switches: Count  # involuntary context switches
     parts: Mapping[str, Size] = {}  # metric → median over the block, in seconds, of what its calls consist of
-    pace_s: Size = 0.0  # from the beginning of a call to that of the next, by a schedule; 0: none
+    pace_s: Size = 0.0  # from the beginning of a call to that of the next, by a schedule or a setup; 0: none
 
 
 class PinTo(Record, frozen=True, kw_only=True, tag=True):

@@ -49,7 +49,11 @@ class Measurable(Protocol):
 
     @property
     def pace_s(self) -> float:
-        """Seconds from the beginning of a call to that of the next, as a schedule has it; 0: they follow each other."""
+        """Seconds from the beginning of a call to that of the next, if they do not follow each other; else 0."""
+
+    @property
+    def cpu_ns(self) -> tuple[int, int] | None:
+        """CPU time of process and calling thread in the calls of the latest block; None: that of the whole block."""
 
     def prepare(self) -> None:
         """Do what has to be done before a block, and belongs to none of its calls."""
@@ -169,6 +173,7 @@ class Turns:
         taken = target.block(asked.calls, asked.batch)
         thread, cpu = thread_ns() - thread, time.process_time_ns() - cpu
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
+        cpu, thread = target.cpu_ns or (cpu, thread)
         if asked.rest:  # the other side is next
             self._idle()
         times = BlockTimes(cpu_ns=cpu, thread_ns=thread, switches=switches, parts=target.parts(), pace_s=target.pace_s)

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Run, Sample, replace
-from pytest_hwperf.measure.rounds import Arguments, Rounds
+from pytest_hwperf.measure.rounds import Rounds, arguments_of
 from pytest_hwperf.plugin.benchmark_stats import Metadata
 from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import BODY_ENDED, session_of, test_of
@@ -109,8 +109,8 @@ class Benchmark:
 
         Raises:
             ValueError: a number that is none, or iterations with a setup.
-            TypeError: arguments, and a setup that returns some.
-            UsageProblem: the fixture was used already, or `target` cannot be called.
+            UsageProblem: the fixture was used already, `target` cannot be called, or the setup returns neither
+                arguments nor None.
         """
         __tracebackhide__ = True
         for name, number in (("iterations", iterations), ("rounds", rounds)):
@@ -120,7 +120,7 @@ class Benchmark:
             raise ValueError(f"pedantic(iterations={iterations}, setup=…): a setup prepares one call: iterations=1")
         self._check(target)
         asked = Rounds(
-            prepare=partial(_arguments, tuple(args), dict(kwargs or {}), setup),
+            prepare=partial(arguments_of, tuple(args), dict(kwargs or {}), setup or _nothing),
             teardown=teardown,
             interrupts=setup is not None or teardown is not None,
             rounds=rounds,
@@ -186,15 +186,8 @@ def _with_names(info: object) -> object:
     return {str(name): _with_names(value) for name, value in info.items()} if isinstance(info, dict) else info
 
 
-def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any], setup: Callable[[], Any] | None) -> Arguments:
-    """Return the arguments of a round: those that were given, or those of its setup."""
-    found = setup() if setup is not None else None
-    if not found:
-        return args, kwargs
-    if args or kwargs:
-        raise TypeError("pedantic(args=…, kwargs=…): the setup returns arguments too; give them in one place")
-    positional, named = found
-    return positional, named
+def _nothing() -> None:
+    """Prepare nothing."""
 
 
 def _check_number(name: str, given: object, least: int) -> None:

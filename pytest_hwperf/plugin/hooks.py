@@ -225,7 +225,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
     """Measure the body of a test that has a budget and no fixture: its body is the call."""
     if not _is_the_call(pyfuncitem) or test_of(pyfuncitem).is_replaced:
         return (yield)
-    from pytest_hwperf.plugin.hwperf import measured_body
+    from pytest_hwperf.plugin.bodies import measured_body
 
     body = pyfuncitem.obj
     pyfuncitem.obj = measured_body(pyfuncitem)
@@ -246,7 +246,7 @@ def _async_body_measured(item: pytest.Item) -> Iterator[None]:
     if not isinstance(item, pytest.Function) or not iscoroutinefunction(item.obj) or not _is_the_call(item):
         yield
         return
-    from pytest_hwperf.plugin.hwperf import measured_async_body
+    from pytest_hwperf.plugin.bodies import measured_async_body
 
     body, test = item.obj, test_of(item)
     item.obj, test.is_replaced = measured_async_body(item), True

@@ -4,7 +4,7 @@ import dataclasses
 import re
 import reprlib
 from array import array
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import partial
 from inspect import iscoroutine
@@ -30,6 +30,7 @@ from pytest_hwperf.plugin.loads import batch_size_under, check_engine, subject_o
 from pytest_hwperf.plugin.measurement import empty_run
 from pytest_hwperf.plugin.scenarios import ReadyScenario, ready_scenarios
 from pytest_hwperf.plugin.session import session_of, test_of
+from pytest_hwperf.plugin.setups import rounds_after
 from pytest_hwperf.plugin.sweeps import swept_value
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.plugin.tracebacks import raised_at_the_await, raised_at_the_call
@@ -54,6 +55,7 @@ class Hwperf:
         label: str = "",
         y_true: Any | None = None,
         batch_size: int | None = None,
+        setup: Callable[[], Any] | None = None,
         **kwargs: Any,
     ) -> Run:
         """Measure a scenario, or `target(*args, **kwargs)`.
@@ -65,6 +67,8 @@ class Hwperf:
             y_true: true labels of the rows, shape (n,): the callable's values are compared with them.
             batch_size: rows per call; a scenario's default is 1, or that of the point of a sweep, a callable's all
                 rows.
+            setup: called before every call and not timed, for code that changes its input; it returns None, or
+                (args, kwargs) of the call. Its time and its energy belong to nothing that is measured.
             kwargs: keyword arguments of the callable.
 
         Returns:
@@ -74,28 +78,37 @@ class Hwperf:
             UsageProblem: invalid arguments.
             MeasurementError: empty data, NaN outputs, or predictions of another length than `y_true`.
         """
+        if setup is not None:
+            rounds = rounds_after(setup, target, args, kwargs, y_true=y_true, batch_size=batch_size)
+            return self.in_rounds(target, rounds, label)
         with closing(OwnLoop()) as loop:
             subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
             return self._measured(subject, label)
 
     @raised_at_the_call
-    def in_rounds(self, target: Callable[..., Any], rounds: Rounds) -> Run:
-        """Measure a callable in rounds: exactly so many calls, with what has to be done between them untimed.
+    def in_rounds(self, target: Any, rounds: Rounds, label: str = "") -> Run:
+        """Measure a callable in rounds: with what has to be done between its calls, untimed.
 
         Args:
             target: what is called with the arguments that the rounds prepare.
             rounds: how many there are, and what is done before and after each.
+            label: name of the measurement.
 
         Raises:
             UsageProblem: a second measurement of the test, or one under a load.
             MeasurementError: the first call returns NaN.
         """
         self._check_time()
-        self._check_label("")
+        self._check_label(label)
+        self._stages.names.clear()  # those of an earlier measurement
         if self._test.markers.load is not None:
-            raise UsageProblem("hwload: calls in rounds follow each other; measure without rounds, or without hwload")
+            raise UsageProblem(
+                "hwload: calls with setup=, or in rounds, follow each other; measure without either, or without hwload"
+            )
         with closing(OwnLoop()) as loop:
-            return self._measured(self._collecting(subject_of_rounds(target, rounds, loop)), "")
+            subject = self._collecting(subject_of_rounds(target, rounds, loop))
+            stages = self._stages if rounds.rounds is None else None  # which are timed in further calls
+            return self._measured(dataclasses.replace(subject, stages=stages), label)
 
     @raised_at_the_await
     async def awaitable(
@@ -106,6 +119,7 @@ class Hwperf:
         label: str = "",
         y_true: Any | None = None,
         batch_size: int | None = None,
+        setup: None = None,
         **kwargs: Any,
     ) -> Run:
         """Measure an async callable within an async test: `run = await hwperf.awaitable(predict, X)`.
@@ -119,6 +133,7 @@ class Hwperf:
             label: the same.
             y_true: the same.
             batch_size: the same.
+            setup: refused: nothing is done between calls that are awaited in one piece.
             kwargs: the same.
 
         Returns:
@@ -128,6 +143,11 @@ class Hwperf:
             UsageProblem: invalid arguments.
             MeasurementError: empty data, NaN outputs, or predictions of another length than `y_true`.
         """
+        if setup is not None:
+            raise UsageProblem(
+                "hwperf.awaitable(setup=…): async calls have no setup of their own; prepare within the async function "
+                "and name that part with hwperf.stage('setup'), or measure a plain function"
+            )
         loop = TestLoop()
         subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
         self._test.there = loop.call
@@ -327,28 +347,6 @@ class Hwperf:
                 return position
         self._test.runs.append(empty_run(self._item))
         return len(self._test.runs) - 1
-
-
-def measured_body(item: pytest.Function) -> Callable[..., None]:
-    """Return a stand-in for the test's body that measures it."""
-    body = item.obj
-
-    def stand_in(**fixtures: Any) -> None:
-        __tracebackhide__ = True
-        Hwperf(item)(partial(body, **fixtures) if fixtures else body)
-
-    return stand_in
-
-
-def measured_async_body(item: pytest.Function) -> Callable[..., Coroutine[Any, Any, None]]:
-    """Return a stand-in for the body of an async test that measures it on the loop that runs the test."""
-    body = item.obj
-
-    async def stand_in(**fixtures: Any) -> None:
-        __tracebackhide__ = True
-        await Hwperf(item).awaitable(partial(body, **fixtures) if fixtures else body)
-
-    return stand_in
 
 
 def _two(models: object) -> list[tuple[str, str]]:

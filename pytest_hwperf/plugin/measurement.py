@@ -41,7 +41,7 @@ from pytest_hwperf.plugin.inherited_options import command_for
 from pytest_hwperf.plugin.instructions import counted_by_callgrind, open_meter
 from pytest_hwperf.plugin.loads import UnderLoad, by_loadgen
 from pytest_hwperf.plugin.long_work import countdown_of, time_told
-from pytest_hwperf.plugin.meters import IdlePower, meters_of
+from pytest_hwperf.plugin.meters import IdlePower, meters_around, meters_of
 from pytest_hwperf.plugin.session import SessionState, called_there, session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.scenarios.threads import oversubscription
@@ -165,7 +165,9 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             single_calls=_tail_is_asked(item),
             compiles=loaded.compiles,
         )
-        sampler = (RoundSampler if loaded.rounds else Sampler)(stream := loaded.stream(), limits, tell=shown.tell)
+        counted = loaded.rounds is not None and loaded.rounds.rounds is not None
+        sampler = (RoundSampler if counted else Sampler)(stream := loaded.stream(), limits, tell=shown.tell)
+        meters, apart = meters_around(stream, meters)
         under = UnderLoad.of(item, subject, stream, label, shown.announce)
         if under is None:
             measured = _sampled(item, sampler, meters, rows)
@@ -191,7 +193,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         directions={sample.metric: "lower" for sample in stages},
         conditions={**subject.conditions, **traced},
         context={**subject.context, **context, **shared.coefficients, **(under.context if under else {})},
-        unmeasured={**absent, **uncounted, **unmeasured, **withheld, **missing, **unobserved},
+        unmeasured={**absent, **apart, **uncounted, **unmeasured, **withheld, **missing, **unobserved},
     ).with_result(measured.result)
     return _extended(run, *carbon_samples(run.samples, run.unmeasured, shared.settings.carbon, rows=rows))
 

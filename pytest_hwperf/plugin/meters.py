@@ -10,8 +10,10 @@ from pytest_hwperf.core.errors import MeterUnavailable
 from pytest_hwperf.core.metrics import BOARD_ENERGY, BOARD_UTILISATION, ENERGY
 from pytest_hwperf.core.records import Reading, Sample
 from pytest_hwperf.core.statements import Statement, said, state
+from pytest_hwperf.measure.rounds import BETWEEN, RoundStream
 from pytest_hwperf.measure.samples import net_energy
 from pytest_hwperf.measure.sampling import RawSamples
+from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import Subject
 from pytest_hwperf.meters.cpu.cpu_time import CpuTimeMeter
 from pytest_hwperf.meters.energy.idle_power import idle_watts
@@ -27,6 +29,14 @@ def meters_of(item: pytest.Item, subject: Subject) -> tuple[list[Meter], dict[st
         except MeterUnavailable as reason:
             absent[BOARD_UTILISATION] = said(reason)
     return found, absent
+
+
+def meters_around(stream: Stream, meters: list[Meter]) -> tuple[list[Meter], dict[str, Statement]]:
+    """Leave the meters that count calls alone where more is done between them; return metric → why for the others."""
+    if not isinstance(stream, RoundStream) or not stream.is_interrupted:
+        return meters, {}
+    others = (meter.metric for meter in meters if not isinstance(meter, CpuTimeMeter))
+    return [CpuTimeMeter(lambda: stream.cpu_s)], dict.fromkeys(others, said(BETWEEN))
 
 
 def _energy_meters(item: pytest.Item) -> tuple[list[Meter], dict[str, Statement]]:

@@ -15,14 +15,14 @@ def instructions_of(subject: Subject) -> WorkerResult:
     """Make counted calls; the collector is held, which runs after so many objects of any kind."""
     from pytest_hwperf.core.errors import MeasurementError
     from pytest_hwperf.measure.collection import collection
-    from pytest_hwperf.measure.rounds import RoundStream
+    from pytest_hwperf.measure.rounds import BETWEEN
     from pytest_hwperf.meters.cpu.callgrind import count_calls
 
     loaded = subject.load_one()
     stream = loaded.stream()
     reasons, lengths = dict[str, str](), list[int]()
-    if isinstance(stream, RoundStream) and stream.is_interrupted:
-        reasons = {"instructions": "setup and teardown lie between the calls, and would be counted too"}
+    if stream.is_interrupted:
+        reasons = {"instructions": BETWEEN}
         return WorkerResult(values={}, reasons=reasons, notes=[], runs=[], series={"calls": []})
     try:
         with loaded.scope(), collection(held=True):
@@ -51,7 +51,6 @@ def functions_of(item: pytest.Item, subject: Subject) -> WorkerResult:
     """Profile the functions of calls that are made one after the other in this thread."""
     from pytest_hwperf.core.errors import MeasurementError
     from pytest_hwperf.explain.functions import sample_functions
-    from pytest_hwperf.measure.rounds import RoundStream
 
     loaded = subject.load()
     stream = loaded.stream()
@@ -60,7 +59,7 @@ def functions_of(item: pytest.Item, subject: Subject) -> WorkerResult:
         stream.first()
         if test_of(item).markers.load or stream.awaits:
             raise MeasurementError(str(state("awaited" if stream.awaits else "profiled under load")))
-        if isinstance(stream, RoundStream) and stream.is_interrupted:
+        if stream.is_interrupted:
             raise MeasurementError("setup and teardown lie between the calls, and would be profiled too")
         seconds = session_of(item.config).settings.max_time_s / 2  # half as long as a measurement
         return sample_functions(lambda n: stream.batch(n, perf_counter_ns), item.config.rootpath, seconds)

@@ -115,7 +115,7 @@ class OneShotWorker:
         under = test_of(item).markers.load
         load = loader_of(subject, partial(served_by, share_of_one(under)) if under else None)
         if self._task.role == "cold":
-            return measure_cold_start(subject.imports, load)
+            return measure_cold_start(subject.imports, load, subject.clock_ns)
         if self._task.role == "sites":
             return self._sites(config, subject.imports, load)
         alone: dict[str, Callable[[Subject], WorkerResult]] = {

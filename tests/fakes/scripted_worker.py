@@ -30,6 +30,7 @@ from pytest_hwperf.pairs.turns import Turns
 
 class Scripted:
     pace_s = 0.0
+    cpu_ns = None
 
     def __init__(self, script: Mapping[str, Any], start: int, node: str) -> None:
         self._script = script

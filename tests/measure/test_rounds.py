@@ -9,9 +9,9 @@ from fakes.streams import FakeClock, FakeMeter, TimedCall, never
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.measure.event_loop import OwnLoop
 from pytest_hwperf.measure.plan import SamplingLimits
-from pytest_hwperf.measure.rounds import Rounds, RoundSampler, RoundStream
+from pytest_hwperf.measure.rounds import Rounds, RoundSampler, RoundStream, arguments_of
 from pytest_hwperf.measure.samples import samples_of
-from pytest_hwperf.measure.sampling import RawSamples
+from pytest_hwperf.measure.sampling import RawSamples, Sampler
 
 MS = 1_000_000  # ns
 
@@ -40,7 +40,7 @@ class Journal:
         self.done += what
         self.clock.now_ns += ms * MS
 
-    def rounds(self, count: int = 1, *, warmup: int = 0, iterations: int = 1) -> Rounds:
+    def rounds(self, count: int | None = 1, *, warmup: int = 0, iterations: int = 1) -> Rounds:
         return Rounds(
             prepare=self.prepare,
             teardown=self.teardown,
@@ -119,7 +119,7 @@ def test_what_async_functions_return_is_not_awaited_in_rounds() -> None:
 
     with closing(OwnLoop()) as loop:
         sampler = RoundSampler(RoundStream(answer, Rounds(prepare=lambda: ((), {})), loop), SamplingLimits())
-        with pytest.raises(UsageProblem, match="a round takes a plain function"):
+        with pytest.raises(UsageProblem, match="take a plain function"):
             sampler.measure([], never)
 
 
@@ -127,3 +127,83 @@ def test_nan_is_refused() -> None:
     stream = RoundStream(lambda: np.array([np.nan]), Rounds(prepare=lambda: ((), {})))
     with pytest.raises(MeasurementError, match="NaN"):
         RoundSampler(stream, SamplingLimits()).measure([], never)
+
+
+def test_calls_with_a_setup_are_sampled_as_any_without_what_lies_between_them() -> None:
+    """A window ends by the time of everything, and counts by that of its calls."""
+    journal = Journal()
+    stream = RoundStream(journal.call, journal.rounds(None))
+    measured = Sampler(stream, SamplingLimits(max_time_s=1.0), journal.clock).measure((), never)
+
+    assert {0.001} == set(measured.latency_s)
+    assert {0.001} == {window.wall_s / window.calls for window in measured.windows}
+    assert set("sct") == set(journal.done)
+    assert "sct" * (len(journal.done) // 3) == journal.done
+    assert [] == measured.warnings
+    assert 1.0 <= journal.clock.now_ns / 1e9 < 2.5
+
+
+def test_short_calls_with_a_setup_are_timed_one_by_one() -> None:
+    clock = FakeClock()
+    rounds = Rounds(prepare=lambda: ((), {}), interrupts=True, rounds=None)
+    measured = Sampler(RoundStream(TimedCall(clock, 1000), rounds), SamplingLimits(max_time_s=0.01), clock).measure(
+        (), never
+    )
+
+    assert 1 == measured.calls_per_value
+    assert {1e-6} == set(measured.latency_s)
+
+
+def test_cpu_time_of_calls_is_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What setup and teardown compute is none of it, nor does a clock of the calls pass meanwhile."""
+    spent = [0.0]
+
+    def work(seconds: float) -> None:
+        spent[0] += seconds
+
+    monkeypatch.setattr("pytest_hwperf.measure.rounds.cpu_seconds", lambda: spent[0])
+
+    def prepare() -> tuple[tuple[()], dict[str, object]]:
+        work(5)
+        return (), {}
+
+    rounds = Rounds(prepare=prepare, teardown=lambda: work(7), interrupts=True, rounds=None)
+    stream = RoundStream(lambda: work(1), rounds)
+    stream.first()
+    stream.times(3, FakeClock())
+
+    assert 4.0 == stream.cpu_s
+    assert rounds.pauses.ns > 0
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [
+        (None, ((1,), {})),
+        ((), ((1,), {})),
+        ({}, ((1,), {})),
+    ],
+)
+def test_a_setup_may_leave_the_arguments_as_they_were_given(
+    returned: object, expected: tuple[tuple[int, ...], dict[str, int]]
+) -> None:
+    assert expected == arguments_of((1,), {}, lambda: returned)
+
+
+def test_a_setup_gives_the_arguments() -> None:
+    assert ([3], {"b": 4}) == arguments_of((), {}, lambda: ([3], {"b": 4}))
+
+
+@pytest.mark.parametrize(
+    ("given", "returned", "problem"),
+    [
+        ((1,), ([3], {}), "it returns arguments, and others are given too; give them in one place"),
+        ((), [3], r"it returned \[3\]: it returns None, or \(args, kwargs\)"),
+        ((), ("ab", {}), r"it returned \('ab', {}\)"),
+        ((), np.zeros(2), r"it returned array"),
+        ((), 3, "it returned 3"),
+    ],
+)
+def test_what_a_setup_must_not_return_is_refused(given: tuple[int, ...], returned: object, problem: str) -> None:
+    with pytest.raises(UsageProblem, match=problem):
+        arguments_of(given, {}, lambda: returned)

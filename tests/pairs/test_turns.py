@@ -58,6 +58,7 @@ class FakeSubject:
     """Takes five nanoseconds for each call."""
 
     pace_s = 0.0
+    cpu_ns = None
 
     def prepare(self) -> None:
         pass

@@ -145,7 +145,7 @@ def test_a_bad_marker_is_a_usage_error(pytester: pytest.Pytester, marker: str, p
         ("benchmark.pedantic(str, iterations=2, setup=dict)", "pedantic(iterations=2, setup=…): a setup prepares *"),
         (
             "benchmark.pedantic(str, args=[1], setup=lambda: ([1], {}))",
-            "pedantic(args=…, kwargs=…): the setup returns arguments too; give them in one place",
+            "*setup=: it returns arguments, and others are given too; give them in one place",
         ),
     ],
 )
@@ -161,7 +161,7 @@ def test_rounds_under_a_load_are_refused(pytester: pytest.Pytester) -> None:
     result = run(pytester, f"import pytest\n\n\n{marker}\ndef test_it(benchmark):\n    benchmark.pedantic(str)\n")
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E * hwload: calls in rounds follow each other; *"])
+    result.stdout.fnmatch_lines(["E * hwload: calls with setup=, or in rounds, follow each other; *"])
 
 
 @pytest.mark.parametrize(
@@ -205,6 +205,10 @@ def test_rounds(benchmark):
 
     benchmark.pedantic(call, setup=lambda: None, rounds=5)
     assert len(calls) == 5
+
+
+def test_setup(hwperf):
+    hwperf(work.call, setup=lambda: work.spend(5000))
 """
 
 
@@ -218,5 +222,8 @@ def test_a_suite_is_gated_as_it_stands(pytester: pytest.Pytester) -> None:
     project.write({"work.py": WORK.replace("300", "600")})
     result = project.run("--hwperf-benchmark-fixture", REPEATED)
 
-    result.assert_outcomes(failed=2)
-    assert {"regressed"} == {project.compared(test).outcome for test in ("test_call", "test_rounds")}
+    result.assert_outcomes(failed=3)
+    assert {"regressed"} == {project.compared(test).outcome for test in ("test_call", "test_rounds", "test_setup")}
+    alone = project.compared("test_setup").change  # without the setup, which takes sixteen times as long
+    assert alone is not None
+    assert 0.8 < alone.value < 1.2
