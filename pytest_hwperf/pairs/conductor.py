@@ -16,6 +16,7 @@ from random import Random
 from time import monotonic
 from typing import Literal
 
+from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Side, Stage
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
@@ -30,7 +31,6 @@ from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import launch
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.channel import Connection, WorkerLostError, sockets
-from pytest_hwperf.pairs.interleaving import BlockPlan
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
 
 _REHEARSED = BlockPlan(doubles=1, warm_blocks=4, warm_s=0.5)  # its times are discarded

@@ -8,6 +8,7 @@ from itertools import chain, zip_longest
 from statistics import median
 from typing import TypeVar
 
+from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Assignment, EnergyWindow, Measurement, Observation, Side
 from pytest_hwperf.core.hypotheses import SIDES
@@ -39,26 +40,6 @@ _ENERGY_WINDOW_S = 0.6  # half a second at least, with a reserve for calls that 
 _LONGEST_ENERGY_WINDOW_S = 20.0  # boards need 12.5 s at their slowest
 _POOL = 0.2  # CPU time of other threads over that of the one that calls, from which a pool was at work
 _LEAST_CPU_NS = 1_000_000  # CPU time below which the clocks' own cost would look like threads
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlockPlan:
-    """How finely a pair takes turns; durations in seconds."""
-
-    doubles: int = 6  # double blocks: four turns each, two of either side
-    block_s: float = 0.015  # a block takes at least that
-    calls: int = 20  # in a block at least, unless that would take longer than `long_block_s`
-    long_block_s: float = 0.15
-    cold_calls: int = 5  # dropped at the start of a block: caches, branch predictors and clocks were the other side's
-    cold_calls_pool: int = 10  # the same where several threads have to be woken
-    cold_share: float = 0.1  # dropped at least
-    warm_blocks: int = 12  # after so many the warm-up ends, steady or not
-    warm_s: float = 1.0  # the same, in seconds a side
-    steady_ratio: float = 1.10  # largest over smallest median of successive steady blocks
-    batch_below_s: float = 20e-6  # shorter calls are timed in batches: reading the clock takes 60 ns
-    batch_s: float = 100e-6
-    patience_s: float = 10.0  # a block may take that, and three times its expected time
-    first_block_s: float = 120.0  # the same where nothing is expected yet
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,7 +84,7 @@ class Interleaver:
         spaced_s = max(call_s, *(one.pace_s for one in warm.values()))
         batch = self._batch(spaced_s)
         pool = any(one.pool for one in warm.values())
-        calls, cold = self._calls(spaced_s * batch, pool=pool)
+        calls, cold = self.plan.block(spaced_s * batch, pool=pool, needed=self._needed)
         refused = "" if pool or self.processor is None else self._pin_both(self.processor)
         turns, blocks = self._drawn(), dict[Side, list[Block]]({"baseline": [], "candidate": []})
         for side, following in zip_longest(turns, turns[1:]):
@@ -170,6 +151,11 @@ class Interleaver:
         doubt = "calls too slow for a warm-up of three blocks" if slow else "no steady state in its warm-up"
         return _Warm(call_s=medians[-1], pool=_mostly(pools), pace_s=pace_s, warning=doubt)
 
+    @property
+    def _needed(self) -> int:
+        """Values of a side that what is wanted takes."""
+        return max((least_calls(statistic) for _, statistic in self.statistics), default=0)
+
     def _batch(self, call_s: float) -> int:
         """Return the calls that share a clock reading; one where percentiles of calls are wanted."""
         single = any(
@@ -179,18 +165,6 @@ class Interleaver:
         if single or call_s >= self.plan.batch_below_s:
             return 1
         return max(2, round(self.plan.batch_s / max(call_s, 10e-9)))
-
-    def _calls(self, value_s: float, *, pool: bool) -> tuple[int, int]:
-        """Return the timed values of a block, and how many of its first are dropped as cold."""
-        plan = self.plan
-        cold = plan.cold_calls_pool if pool else plan.cold_calls
-        wished = max(plan.calls, 3 * cold)
-        count = max(math.ceil(plan.block_s / value_s), min(wished, math.ceil(plan.long_block_s / value_s)))
-        cold = max(cold, math.ceil(plan.cold_share * count))
-        if count < 2 * cold:  # slow calls: a cold one is hardly slower than the others
-            cold = count // 4
-        needed = max((least_calls(statistic) for _, statistic in self.statistics), default=0)
-        return max(count, math.ceil(needed / (2 * plan.doubles)) + cold), cold
 
     def _turn(
         self, side: Side, calls: int, batch: int, *, rest: bool, expected_s: float | None

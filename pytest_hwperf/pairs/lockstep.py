@@ -6,13 +6,14 @@ One side may also go through them alone, which shows whether it needs something 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Measurement, Side
 from pytest_hwperf.core.hypotheses import SIDES, Rehearsal, SideOutcome
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError, loss
-from pytest_hwperf.pairs.interleaving import BlockPlan, Interleaver, Interleaving
+from pytest_hwperf.pairs.interleaving import Interleaver, Interleaving
 from pytest_hwperf.pairs.messages import Bye, Collected, Ended, Finish, Message, Ready, Select
 
 _LONGEST_REASON = 500  # characters that are kept of a reason

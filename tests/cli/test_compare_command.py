@@ -13,13 +13,13 @@ from onnx import TensorProto, helper, numpy_helper
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.compare import OK, REGRESSED, UNDECIDED, exit_code
 from pytest_hwperf.cli.rows_file import read_data
+from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Pair
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, replace, uncompared
 from pytest_hwperf.core.rollout import decide
 from pytest_hwperf.core.statements import Kind, Statement, state
 from pytest_hwperf.pairs.conductor import Conductor
-from pytest_hwperf.pairs.interleaving import BlockPlan
 
 QUICK = BlockPlan(doubles=2, calls=10, block_s=0.002, warm_blocks=3)
 COLUMNS = 64

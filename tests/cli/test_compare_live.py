@@ -12,10 +12,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.compare import OK, REGRESSED, UNDECIDED
+from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.gate.model_worker import subject_of
 from pytest_hwperf.host.worker_protocol import ModelSpec
 from pytest_hwperf.pairs.conductor import Conductor
-from pytest_hwperf.pairs.interleaving import BlockPlan
 
 pytestmark = pytest.mark.live
 

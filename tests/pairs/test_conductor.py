@@ -12,6 +12,7 @@ import psutil
 import pytest
 from fakes.processes import ends
 
+from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.records import Margin, replace
@@ -20,7 +21,6 @@ from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
-from pytest_hwperf.pairs.interleaving import BlockPlan
 
 pytestmark = pytest.mark.live
 

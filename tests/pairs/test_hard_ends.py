@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from fakes.processes import left_in
 
+from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import said
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.pairs.conductor import Conductor
-from pytest_hwperf.pairs.interleaving import BlockPlan
 
 pytestmark = pytest.mark.live
 

@@ -8,9 +8,10 @@ from itertools import cycle
 import pytest
 from fakes.lines import FakeLine, FakeMeasurement, FakeTest, Taken
 
+from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Measurement, Observation, Side
 from pytest_hwperf.pairs.channel import WorkerLostError
-from pytest_hwperf.pairs.interleaving import BlockPlan, Interleaver, Interleaving
+from pytest_hwperf.pairs.interleaving import Interleaver, Interleaving
 from pytest_hwperf.pairs.messages import (
     AskEnergy,
     BlockTimes,

@@ -8,9 +8,9 @@ import pytest
 from fakes import records as fake
 from fakes.lines import FakeLine, FakeMeasurement, FakeTest
 
+from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Measurement, Side
 from pytest_hwperf.core.hypotheses import Facts, SideOutcome
-from pytest_hwperf.pairs.interleaving import BlockPlan
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
 from pytest_hwperf.pairs.messages import Bye, Ended, Frame, Pinned, ToWorker
 

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Pair, Side
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.loads import Load
@@ -14,7 +15,7 @@ from pytest_hwperf.core.sequence import decide, next_step
 from pytest_hwperf.loads import threads, times
 from pytest_hwperf.measure.pair_target import PairTarget, ready_target
 from pytest_hwperf.measure.subjects import subject_of_callable
-from pytest_hwperf.pairs.interleaving import BlockPlan, Interleaver
+from pytest_hwperf.pairs.interleaving import Interleaver
 from pytest_hwperf.pairs.messages import BlockTimes, Frame, TimeBlock, ToWorker
 from pytest_hwperf.plugin.loads import block_under, pace_under
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_hwperf import registry
+from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, MeterUnavailable, UsageProblem
 from pytest_hwperf.core.units import show
@@ -13,7 +14,6 @@ from pytest_hwperf.host.clocks import ClockPrecision, clock_source
 from pytest_hwperf.host.peak_rss import resident, resolution
 from pytest_hwperf.meters.energy.diagnosis import SystemAccess
 from pytest_hwperf.meters.energy.powercap import Zone, choose_zones, refusal
-from pytest_hwperf.pairs.interleaving import BlockPlan
 
 Open = Callable[[str], Meter]  # opens the energy source of that name
 

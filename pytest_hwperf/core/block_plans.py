@@ -1,0 +1,60 @@
+"""How finely a pair takes turns, how many calls a turn has, and how long a measurement takes by it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_HANDOVER_S = 0.002  # from the end of a turn to the begin of the other side's: messages, and a look for idle threads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockPlan:
+    """How finely a pair takes turns; durations in seconds."""
+
+    doubles: int = 6  # double blocks: four turns each, two of either side
+    block_s: float = 0.015  # a block takes at least that
+    calls: int = 20  # in a block at least, unless that would take longer than `long_block_s`
+    long_block_s: float = 0.15
+    cold_calls: int = 5  # dropped at the start of a block: caches, branch predictors and clocks were the other side's
+    cold_calls_pool: int = 10  # the same where several threads have to be woken
+    cold_share: float = 0.1  # dropped at least
+    warm_blocks: int = 12  # after so many the warm-up ends, steady or not
+    warm_s: float = 1.0  # the same, in seconds a side
+    steady_ratio: float = 1.10  # largest over smallest median of successive steady blocks
+    batch_below_s: float = 20e-6  # shorter calls are timed in batches: reading the clock takes 60 ns
+    batch_s: float = 100e-6
+    patience_s: float = 10.0  # a block may take that, and three times its expected time
+    first_block_s: float = 120.0  # the same where nothing is expected yet
+
+    def block(self, value_s: float, *, pool: bool, needed: int = 0) -> tuple[int, int]:
+        """Return the timed values of a block, and how many of its first are dropped as cold.
+
+        Args:
+            value_s: what one value takes: a call, or a batch of calls.
+            pool: whether several threads are at work.
+            needed: values of a side that a pair must have, the cold ones left out.
+        """
+        cold = self.cold_calls_pool if pool else self.cold_calls
+        wished = max(self.calls, 3 * cold)
+        count = max(math.ceil(self.block_s / value_s), min(wished, math.ceil(self.long_block_s / value_s)))
+        cold = max(cold, math.ceil(self.cold_share * count))
+        if count < 2 * cold:  # slow calls: a cold one is hardly slower than the others
+            cold = count // 4
+        return max(count, math.ceil(needed / (2 * self.doubles)) + cold), cold
+
+    def seconds(self, calls_s: Sequence[float], *, needed: int = 0) -> float:
+        """Return about how long a measurement of both sides takes, warm-up included.
+
+        Args:
+            calls_s: what a call of each side takes.
+            needed: as for `block`.
+        """
+        turn, _ = self.block(math.sqrt(math.prod(calls_s)), pool=False, needed=needed)
+        turns = 2 * self.doubles
+        return sum(self._warm_up_s(call_s) + turns * (turn * call_s + _HANDOVER_S) for call_s in calls_s)
+
+    def _warm_up_s(self, call_s: float) -> float:
+        """Return what the warm-up of one side takes: one call, and three blocks that agree."""
+        block_s = max(call_s, self.block_s)
+        blocks = min(3, self.warm_blocks - 1, math.ceil(max(0.0, self.warm_s - call_s) / block_s))
+        return call_s + blocks * (block_s + _HANDOVER_S) + _HANDOVER_S
