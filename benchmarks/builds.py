@@ -4,7 +4,9 @@ Every build goes the way of a live one: `next_step` says what the next pairs mea
 What is simulated is one log ratio a pair. The coin decides which side is first, so that whatever a pair's two places
 differ by comes with a random sign. Run from anywhere (half an hour on one core; a number makes it quicker):
 
-    python benchmarks/builds.py [builds]
+    python benchmarks/builds.py [builds] [shards]
+
+With a second word only builds in shards are simulated.
 """
 
 import math
@@ -22,11 +24,14 @@ from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Obser
 from pytest_hwperf.core.ranks import signed_rank_p
 from pytest_hwperf.core.records import Margin, replace
 from pytest_hwperf.core.sequence import decide, next_step
+from pytest_hwperf.core.shards import shard_of
 
 RECORDING = Path(__file__).parents[1] / "tests" / "data" / "recorded_rounds.npz"
 BUILDS, TESTS, MOST = 2000, 50, 40  # pairs that a build of fifty tests can take at most
+SHARDS = 4
 BURSTS = 0.1  # share of the values
 ONCE = array("d", [1.0])
+_WORDS = 3  # of a command line that asks for shards alone
 
 Values = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Draw = Callable[[np.random.Generator, tuple[int, int]], Values]  # log ratios: shape test, pair
@@ -143,6 +148,39 @@ def false_alarms(draw: Draw, builds: int, *, change: float, margin: float, alpha
     )
 
 
+def sharded(values: Values, shards: int, margin: float, alpha: float) -> frozenset[int]:
+    """Run one build in shards, each with its part of alpha; return the tests that regressed in any of them."""
+    found = set[int]()
+    for number in range(1, shards + 1):
+        own = [test for test in range(len(values)) if shard_of(f"test_model.py::test_{test}", shards) == number]
+        found |= {own[place] for place in build(values[own], margin, alpha / shards).regressed} if own else set()
+    return frozenset(found)
+
+
+def shard_alarms(draw: Draw, builds: int, *, change: float, margin: float, alpha: float, seed: int = 2) -> int:
+    """Count builds of four shards, each on a machine of its own, in which a test regressed falsely."""
+    rng, count = np.random.default_rng(seed), 0
+    for _ in range(builds):
+        values = np.empty((TESTS, MOST + 8))  # a smaller rate takes more pairs
+        for number in range(1, SHARDS + 1):
+            own = [test for test in range(TESTS) if shard_of(f"test_model.py::test_{test}", SHARDS) == number]
+            values[own] = draw(rng, (len(own), MOST + 8))
+        count += bool(sharded(math.log1p(change) + values, SHARDS, margin, alpha))
+    return count
+
+
+def planted_in_shards(workload: int, builds: int, *, seed: int = 2) -> tuple[int, int]:
+    """Plant +5 % in one of fifty tests in four shards: builds that find it, and that alarm falsely."""
+    rng, found, false = np.random.default_rng(seed), 0, 0
+    for _ in range(builds):
+        values = resampled(rng, (TESTS, MOST + 8), "A_prime", workload)
+        values[0] = resampled(rng, (1, MOST + 8), "B_5pct", workload)
+        regressed = sharded(values, SHARDS, 0.02, 0.01)
+        found += 0 in regressed
+        false += bool(regressed - {0})
+    return found, false
+
+
 def planted(workload: int, builds: int, *, margin: float = 0.02, alpha: float = 0.01, seed: int = 1) -> tuple[int, ...]:
     """Plant +5 % in one of fifty tests with recorded noise: builds that find it, that alarm falsely, values taken."""
     rng, found, false, taken = np.random.default_rng(seed), 0, 0, 0
@@ -203,6 +241,24 @@ def power_table(builds: int) -> Iterator[str]:
         yield f"     also false {share(false, builds)}"
 
 
+def shard_table(builds: int) -> Iterator[str]:
+    """Yield the same of builds that four machines share."""
+    for title, change, margin, alpha in (
+        ("four shards: equal code, margin 2 %, alpha 1 %", 0.0, 0.02, 0.01),
+        ("four shards: equal code, margin 0, alpha 5 %", 0.0, 0.0, 0.05),
+        ("four shards: all fifty on their margin of 2 %, alpha 1 %", 0.02, 0.02, 0.01),
+    ):
+        yield title
+        for name in ("normal, sd 1 %", "bursts in every tenth pair", "AR(1) drift, turns ABBA"):
+            alarms = shard_alarms(NOISES[name], builds, change=change, margin=margin, alpha=alpha)
+            yield f"{name:28}{share(alarms, builds)}"
+    yield "four shards: one of fifty at +5 %, recorded noise, margin 2 %, alpha 1 %"
+    for workload, name in enumerate(("np", "ort")):
+        found, false = planted_in_shards(workload, builds)
+        yield f"{name:4} found      {share(found, builds)}"
+        yield f"     also false {share(false, builds)}"
+
+
 def naive_table(builds: int) -> Iterator[str]:
     """Yield what happens without the rules."""
     draw, runs = NOISES["normal, sd 1 %"], 10 * builds
@@ -214,7 +270,7 @@ def naive_table(builds: int) -> Iterator[str]:
 def main() -> None:
     """Print the tables, with 99 % Clopper-Pearson intervals."""
     builds = int(sys.argv[1]) if len(sys.argv) > 1 else BUILDS
-    for table in (naive_table, power_table, alarm_table):
+    for table in (naive_table, power_table, alarm_table, shard_table) if len(sys.argv) < _WORDS else (shard_table,):
         for line in table(builds):
             print(line, flush=True)
 

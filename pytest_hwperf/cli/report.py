@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _show_file(options: argparse.Namespace) -> int:
-    _show(read_report(options.file), options, "normal")
+    show_report(read_report(options.file), options, "normal")
     return OK
 
 
@@ -75,7 +75,7 @@ def _show_foreign(options: argparse.Namespace) -> int:
         raise UsageProblem(f"--from={options.origin}: write {_HOW}")
     if program == "loadgen":
         return _show_loadgen(options, path)
-    _show(_foreign_report(program, path), options, "verbose")
+    show_report(_foreign_report(program, path), options, "verbose")
     return OK
 
 
@@ -99,13 +99,13 @@ def _foreign_report(program: str, path: str) -> Report:
 
 def _show_loadgen(options: argparse.Namespace, folder: str) -> int:
     result, queries = read_folder(Path(folder))
-    _show(_report(result, queries, folder), options, "verbose")
+    show_report(_report(result, queries, folder), options, "verbose")
     if not options.annotations:
         say(f"LoadGen: {'VALID' if result.valid else 'INVALID'}")
     return OK if result.valid else INVALID
 
 
-def _show(report: Report, options: argparse.Namespace, detail: Detail) -> None:
+def show_report(report: Report, options: argparse.Namespace, detail: Detail) -> None:
     """Print a report, and write the files that were asked for."""
     if options.annotations:
         for line in annotations.lines_of(report):

@@ -2,6 +2,7 @@
 
 from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.records import SCHEMA, Judgement, Machine, Policy, Skip
+from pytest_hwperf.core.shards import Shard
 from pytest_hwperf.core.structs import Count, Record
 from pytest_hwperf.core.sweeps import Sweep, SweepPoint
 
@@ -30,6 +31,13 @@ class Report(Record, frozen=True, kw_only=True):
     partial: bool = False  # interrupted: the tests that are here are complete, others are missing
     gates: tuple[Gate, ...] = ()  # how the paired comparisons were decided; none where no pairs ran
     sweeps: tuple[Sweep, ...] = ()
+    shards: tuple[Shard, ...] = ()  # that it is made of; none where the build was not divided
+
+    @property
+    def missing_shards(self) -> tuple[int, ...]:
+        """Numbers of the shards of the build that are not in it."""
+        of = max((one.of for one in self.shards), default=0)
+        return tuple(sorted({*range(1, of + 1)} - {one.number for one in self.shards}))
 
 
 class ReportFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf report"):

@@ -3,7 +3,7 @@
 import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from time import monotonic
 
@@ -15,6 +15,7 @@ from pytest_hwperf.core.statements import Statement, said
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import Role, WorkerTask
+from pytest_hwperf.pairs.conductor import Progress
 
 _LONGEST_REASON = 500  # characters that are kept of what a process says
 
@@ -27,16 +28,21 @@ class ProcessSampler:
     random: Random
     until: float = math.inf  # instant of `monotonic` at which the process is ended that runs then
     why_late: Statement | None = None  # reason of what is not measured then
+    progress: Callable[[Progress], None] = lambda _: None
     seconds: float = 0.0  # spent so far
+    _asked: int = 0  # pairs of processes so far
 
     def samples(self, questions: Questions, alpha: float) -> Iterator[FixedSample]:
         """Yield a sample for each hypothesis about processes; one that cannot be had becomes a part not compared."""
         needed = processes_needed(questions.family, alpha)
-        for hypothesis in questions.processes:
+        for number, hypothesis in enumerate(questions.processes, 1):
+            here = Progress(
+                stage="processes", pair=number, of=len(questions.processes), test=hypothesis.measurement.test
+            )
             try:
-                values = self._values(hypothesis, FEWEST_PROCESSES)
+                values = self._values(hypothesis, FEWEST_PROCESSES, here)
                 if is_open(hypothesis, values):  # fresh values: those that raised the question cannot decide it
-                    values = self._values(hypothesis, needed)
+                    values = self._values(hypothesis, needed, here)
             except HwperfError as error:
                 if monotonic() >= self.until:
                     questions.parts[hypothesis.key] = ("inconclusive", self.why_late)
@@ -50,7 +56,7 @@ class ProcessSampler:
                 candidate=array("d", values["candidate"]),
             )
 
-    def _values(self, hypothesis: Hypothesis, count: int) -> dict[Side, list[float]]:
+    def _values(self, hypothesis: Hypothesis, count: int, shown: Progress) -> dict[Side, list[float]]:
         """Ask pairs of processes until each side has `count` values."""
         here, metric, began = hypothesis.measurement, hypothesis.margin.metric, monotonic()
         role: Role = "memory" if METRICS[metric].taken == "memory" else "cold"
@@ -59,6 +65,7 @@ class ProcessSampler:
         values: dict[Side, list[float]] = {side: [] for side in SIDES}
         commands = self.commands(here.test)
         while len(values["baseline"]) < count:
+            self._show(shown, count - len(values["baseline"]), monotonic() - began)
             sides = list(SIDES)
             self.random.shuffle(sides)
             results = ask(task, [commands[side] for side in sides], at_once=at_once, until=self.until)
@@ -67,5 +74,12 @@ class ProcessSampler:
                     reason = result.reasons.get(metric, "not measured").partition("\n")[0]
                     raise UsageProblem(f"{side}: {reason[:_LONGEST_REASON]}")
                 values[side].append(result.values[metric])
+            self._asked += 1
         self.seconds += monotonic() - began
         return values
+
+    def _show(self, here: Progress, left: int, spent_s: float) -> None:
+        """Show between the processes how far it is: pairs of them that are left take as long as those so far."""
+        left += (here.of - here.pair) * FEWEST_PROCESSES
+        pace = (self.seconds + spent_s) / self._asked if self._asked else None
+        self.progress(replace(here, left_s=None if pace is None else pace * left))

@@ -14,6 +14,7 @@ from pytest_hwperf.core.statements import state
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import WorkerTask
+from pytest_hwperf.pairs.conductor import Progress
 
 _MOST = 5  # measurements that are profiled without being asked about: each takes two processes
 
@@ -26,15 +27,20 @@ class SideProfiler:
     until: float  # instant of `monotonic` at which the process is ended that runs then
     asked: bool  # whether the operators of every measurement were asked for, and not of regressions alone
     repeats: int = 1  # profiles of each side
+    progress: Callable[[Progress], None] = lambda _: None
     seconds: float = 0.0  # spent so far
     lost: list[str] = field(default_factory=list)  # why a side was asked and its operators are not known
 
     def profiles(self, evidence: Evidence, facts: Mapping[Measurement, Mapping[Side, Facts]]) -> list[PairedProfiles]:
         """Return the profiles of all measurements that are to be explained, as long as there is time."""
         began, found = monotonic(), list[PairedProfiles]()
-        for measurement in self._chosen(evidence, facts):
+        chosen = list(self._chosen(evidence, facts))
+        number = len(chosen) if self.asked else min(len(chosen), _MOST)
+        for place, measurement in enumerate(chosen):
             if monotonic() >= self.until or (len({one.measurement for one in found}) == _MOST and not self.asked):
                 break
+            left_s = (number - place) * (monotonic() - began) / place if place else None
+            self.progress(Progress(stage="operators", pair=place + 1, of=number, test=measurement.test, left_s=left_s))
             found.extend(self._repeated(measurement))
         self.seconds = monotonic() - began
         return found

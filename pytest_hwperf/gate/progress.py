@@ -1,13 +1,23 @@
 """How far the pairs are, as one line of text."""
 
+from collections.abc import Mapping
+
 from pytest_hwperf.pairs.conductor import Progress
+
+_OTHERS: Mapping[str, str] = {  # stages that are no pairs
+    "explain": "what moved,",
+    "operators": "operators,",
+    "processes": "comparison of fresh processes",
+}
 
 
 def progress_text(progress: Progress) -> str:
     """Return the line: stage, pair, what is decided, time left until the next decision, and the test."""
     if progress.stage == "rehearsal":
         return f"hwperf: rehearsal of both sides {progress.test}".rstrip()
-    what = "what moved," if progress.stage == "explain" else f"{progress.stage} pair"
+    if progress.stage == "checkout":
+        return "hwperf: checkout of the baseline"
+    what = _OTHERS.get(progress.stage, f"{progress.stage} pair")
     parts = [f"hwperf: {what} {progress.pair} of {progress.of}"]
     if progress.stage == "confirm":
         parts.append(f"{progress.decided} of {progress.hypotheses} decided")

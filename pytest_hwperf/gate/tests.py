@@ -92,6 +92,7 @@ def run_gate(request: GateRequest) -> GateResult:
     began = monotonic()
     until = began + request.time_s
     asked = (request.command.root, request.against, request.files, request.share)
+    request.progress(Progress(stage="checkout", pair=1, of=1, test=""))
     with interruptible(), both_trees(*asked) as trees, workdir() as caches:
         request = _with_interpreter(request, trees, until)
         conductor = Conductor(
@@ -118,6 +119,7 @@ def run_gate(request: GateRequest) -> GateResult:
             until=until,
             asked=request.operators or request.explain == "always",
             repeats=1 if request.explain == "never" else REPEATS,
+            progress=request.progress,
         )
         explainer = Explainer(commands=of_test, until=until, wanted=request.explain, progress=request.progress)
         evidence = _measured(conductor, request, questions, profiler)
@@ -248,7 +250,7 @@ def _measured(conductor: Conductor, request: GateRequest, questions: Questions, 
     until, late = sides.until, state("out of time", limit=request.time_s)
     again = partial(conductor.rehearse, until=until)
     repeat_alarms(questions, request.alpha, again, in_time=lambda: monotonic() < until, why_late=late)
-    sampler = ProcessSampler(sides.commands, conductor.random, until, late)
+    sampler = ProcessSampler(sides.commands, conductor.random, until, late, request.progress)
     samples = (*questions.fixed_samples, *sampler.samples(questions, request.alpha))
     if sampler.seconds:
         conductor.seconds["processes"] = sampler.seconds

@@ -41,10 +41,10 @@ _HASH_SEEDS = 2**32 - 1  # the largest PYTHONHASHSEED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far the pairs are."""
+    """How far the pairs are, or what is done beside them."""
 
-    stage: Stage | Literal["explain"]
-    pair: int  # of this stage, from 1; of what is explained, its number
+    stage: Stage | Literal["checkout", "processes", "operators", "explain"]
+    pair: int  # of this stage, from 1; of what is explained and the like, its number
     of: int  # pairs until the next decision
     test: str  # being measured, "" between tests
     decided: int = 0  # hypotheses

@@ -55,7 +55,7 @@ def check_against(config: pytest.Config) -> None:
     """
     settings = session_of(config).settings
     try:
-        check_alpha(settings.alpha)
+        check_alpha(settings.own_alpha)
     except UsageProblem as error:
         raise pytest.UsageError(f"--hwperf-alpha: {error}") from error
     if settings.base_python and not is_file(config.invocation_params.dir / settings.base_python):
@@ -89,7 +89,9 @@ def _check_nothing_asked(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: nothing would be compared, and the run would pass.
     """
-    settings = session_of(config).settings
+    settings, parted = session_of(config).settings, session_of(config).parted
+    if parted is not None and parted.measured:
+        return  # the measured tests are in other shards
     if config.getoption("hwperf_against") and not settings.skip:
         raise pytest.UsageError(
             f"--hwperf-against={settings.against}: no measured test was selected, so that nothing can be compared: "
@@ -137,7 +139,7 @@ def _request(
         command=pytest_command(config),
         against=folder if is_folder(folder) else against,
         name=name,
-        alpha=settings.alpha,
+        alpha=settings.own_alpha,
         time_s=settings.gate_time_s,
         logs=_logs(config),
         energy=_energy(config)

@@ -63,6 +63,10 @@ def _prepare(config: pytest.Config) -> None:
             _check_energy(config)
     if not hasattr(config, "workerinput"):  # under xdist the controller collects, saves and reports
         config.pluginmanager.register(Collector(config, settings), "hwperf-collector")
+    if settings.shard:
+        from pytest_hwperf.plugin.shards import Shards
+
+        config.pluginmanager.register(Shards(config, settings.shard), "hwperf-shards")
 
 
 def _use_own_cache(config: pytest.Config) -> None:

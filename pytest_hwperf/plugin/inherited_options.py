@@ -30,7 +30,7 @@ _WITH_VALUE = frozenset(
         *("-k", "-m", "-n", "--numprocesses", "--dist", "--tx", "--maxfail", "--maxprocesses", "--deselect"),
         *("--basetemp", "--junitxml", "--junit-xml", "--report-log", "--log-file", "--html", "--alluredir"),
         *("--json-report-file", "--durations", "--hwperf-artifacts", "--hwperf-html", "--hwperf-json"),
-        "--hwperf-markdown",
+        *("--hwperf-markdown", "--hwperf-shard"),
         *("--hwperf-against", "--hwperf-rerun", "--hwperf-gate-time", "--hwperf-base-python", "--hwperf-share"),
         *("--hwperf-plant", "--hwperf-worker-time", "--hwperf-instructions", "--hwperf-explain"),
         *("-c", "--config-file", "--rootdir"),

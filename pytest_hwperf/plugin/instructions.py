@@ -13,6 +13,7 @@ from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.meters.cpu.callgrind import SOURCE, slopes, under_callgrind
 from pytest_hwperf.meters.cpu.instructions import InstructionMeter, instruction_meter
 from pytest_hwperf.plugin.inherited_options import command_for
+from pytest_hwperf.plugin.long_work import time_told
 from pytest_hwperf.plugin.session import session_of, test_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 
@@ -45,7 +46,7 @@ def counted_by_callgrind(item: pytest.Item, label: str) -> tuple[list[Sample], d
         return [], {}
     task = WorkerTask(role="instructions", node=item.nodeid, label=label)
     try:
-        with timeout_paused(item), workdir() as folder:
+        with timeout_paused(item), workdir() as folder, time_told(item, "counting instructions under Valgrind"):
             (result,) = ask(task, [under_callgrind(command_for(item), folder)])
             if INSTRUCTIONS in result.reasons:
                 return [], {INSTRUCTIONS: said(result.reasons[INSTRUCTIONS])}

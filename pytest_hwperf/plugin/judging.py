@@ -196,7 +196,7 @@ def _criteria(item: pytest.Item, run: Run) -> Criteria:
         margins=[*test.markers.margins, *recorded],
         required=required_of(run, asked.own, asked.named),
         alpha=session.settings.alpha,
-        family=session.family or 1,
+        family=(session.family or 1) * session.settings.shards,  # as if each held as many
     )
 
 

@@ -87,8 +87,10 @@ def _measure_in_a_process(item: pytest.Item, subject: Subject, label: str) -> Ru
     Raises:
         WorkerError: the process crashed, hung or gave no result.
     """
-    called = call_once(item, subject, label)
-    with timeout_paused(item):
+    called, shown, load = call_once(item, subject, label), countdown_of(item), test_of(item).markers.load
+    with timeout_paused(item), closing(shown):
+        if load is not None:
+            shown.announce(f"load {load.kind} in a fresh process", load.lasts_s(0.0))
         (result,) = ask(WorkerTask(role="run", node=item.nodeid), [command_for(item)])
     (run,) = (one for one in result.runs if one.label == label)
     return run.with_result(called.result)
@@ -100,9 +102,13 @@ def repeat_runs(item: pytest.Item) -> list[list[Run]]:
     Raises:
         WorkerError: a process crashed, hung or gave no result.
     """
+    from pytest_hwperf.plugin.progress import ProgressLine, Waiting
+
     task = WorkerTask(role="run", node=item.nodeid)
-    with timeout_paused(item):
-        return [result.runs for result in ask(task, [command_for(item)] * REPEATS)]
+    waiting = Waiting(ProgressLine(item.config), item.nodeid, "run", REPEATS)
+    with timeout_paused(item), closing(waiting):
+        results = ask(task, [command_for(item)] * REPEATS, answered=waiting.answered)
+    return [result.runs for result in results]
 
 
 def call_once(item: pytest.Item, subject: Subject, label: str) -> Run:

@@ -281,6 +281,13 @@ _OPTIONS = (
         metavar="FILE",
         parse=_path,
     ),
+    _Option(
+        "shard",
+        "Run one of N parts of the tests, the K-th, with its part of the false-alarm rate; hwperf merge makes one "
+        "report of all.",
+        metavar="K/N",
+        parse=lambda flag, text: _by_core("shards", "parse_shard", text, flag=flag) if text else None,
+    ),
     _Option("only", "Run measured tests only.", kind="bool"),
     _Option("skip", "Skip measured tests.", kind="bool"),
     _Option("disable", "Run measured tests once, without measuring or judging.", kind="bool"),
@@ -343,14 +350,25 @@ class Settings:
     artifacts: str
     json: str
     markdown: str
+    shard: tuple[int, int] | None  # number from 1, and of how many
     only: bool
     skip: bool
     disable: bool
 
     @property
+    def shards(self) -> int:
+        """How many shards the build is divided into; 1 if it is not."""
+        return self.shard[1] if self.shard else 1
+
+    @property
+    def own_alpha(self) -> float:
+        """The part of the build's false-alarm rate that this session may spend."""
+        return self.alpha / self.shards
+
+    @property
     def change_the_session(self) -> bool:
         """Whether they matter to a session in which nothing turns out to be measured."""
-        return self.needs_preflight or self.only or self.skip or self.disable
+        return self.needs_preflight or self.only or self.skip or self.disable or bool(self.shard)
 
     @property
     def needs_preflight(self) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -10,8 +11,14 @@ import pytest
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.units import show
 from pytest_hwperf.gate.progress import fit, progress_text
+from pytest_hwperf.host.worker_protocol import Role
 from pytest_hwperf.pairs.conductor import Progress
 
+_MEASURED: Mapping[Role, str] = {  # by processes in each role
+    "cold": "cold start",
+    "memory": "peak RSS in fresh process",
+    "run": "measurement in fresh process",
+}
 _LONG_S = 10.0  # without a word a test that takes longer looks as if it hung
 _SHORT_S = 2.0  # what is over sooner needs no line
 
@@ -42,7 +49,7 @@ class ProgressLine:
 
     def show(self, progress: Progress) -> None:
         """Show `progress`; without a terminal only when another pair has begun."""
-        if self._terminal is None:
+        if self._terminal is None or (progress.stage == "checkout" and not self._terminal.isatty):
             return
         text = visible(progress_text(progress))
         with self._uncaptured():
@@ -109,7 +116,7 @@ class ProgressLine:
 class Waiting:
     """What is shown while fresh processes of one test are waited for."""
 
-    def __init__(self, line: ProgressLine, node: str, role: str, total: int) -> None:
+    def __init__(self, line: ProgressLine, node: str, role: Role, total: int) -> None:
         """Wait for `total` processes that measure in `role`."""
         self._line, self._node, self._role, self._total = line, node, role, total
         self._shown = False
@@ -131,13 +138,13 @@ class Waiting:
 
 
 def processes_left(
-    node: str, role: str, total: int, answers: int, seconds: float, *, shortest_s: float = _LONG_S
+    node: str, role: Role, total: int, answers: int, seconds: float, *, shortest_s: float = _LONG_S
 ) -> str:
     """Return what is said while fresh processes are waited for; "" where those that are left are quick.
 
     Args:
         node: id of the test.
-        role: "memory" or "cold".
+        role: of these processes.
         total: processes.
         answers: of them, that have answered so far.
         seconds: that the last group of them took; those that are left take as long, one after another at most.
@@ -146,5 +153,5 @@ def processes_left(
     left_s = (total - answers) * seconds
     if left_s < shortest_s:
         return ""
-    measured = "cold start" if role == "cold" else "peak RSS in fresh process"
+    measured = _MEASURED[role]
     return f"hwperf: {measured} {answers} of {total} took {show(seconds, 's')}, up to {show(left_s, 's')} left, {node}"

@@ -15,6 +15,7 @@ from pytest_hwperf.core.quantisation import slower_than_fp32
 from pytest_hwperf.core.records import Comparison, Judgement, Policy, StoredRun
 from pytest_hwperf.core.report import Report, ReportPart
 from pytest_hwperf.core.serialisation import from_json
+from pytest_hwperf.core.shards import Shard
 from pytest_hwperf.core.stored_timings import machine_drift
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.core.verdicts import baseline_failed, pairs_failed
@@ -36,7 +37,9 @@ _LAST_LINE, _ROWS, _ALL_FIGURES = -2, 1, 2  # verbosity: the counts alone with -
 Notices = tuple[list[str], list[str]]  # what was done, and what went wrong
 
 
-def report_of(config: pytest.Config, results: Mapping[str, str], *, partial: bool) -> Report:
+def report_of(
+    config: pytest.Config, results: Mapping[str, str], *, partial: bool, shards: tuple[Shard, ...] = ()
+) -> Report:
     """Make the report of everything that was judged, in the order in which it ran."""
     shared = session_of(config)
     settings = shared.settings
@@ -53,6 +56,7 @@ def report_of(config: pytest.Config, results: Mapping[str, str], *, partial: boo
         skips=tuple(skip for part in parts for skip in part.skips),
         warnings=tuple(filter(None, [*_warnings(judgements, comparisons), *_advice(config, judgements, parts)])),
         partial=partial,
+        shards=shards,
         policy=Policy(undecided=settings.undecided, strict=settings.strict),
         sweeps=sweeps_of(parts, workers=bool(getattr(config.option, "tx", None))),
         gates=tuple([shared.gate.gate] if shared.gate else []) + tuple(gate for part in parts for gate in part.gates),

@@ -1,7 +1,9 @@
 """Budgets whose interval holds the limit, measured again in fresh processes: `--hwperf-undecided=retry`."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from time import monotonic
 
 import pytest
 
@@ -11,6 +13,7 @@ from pytest_hwperf.core.verdicts import MOST_RETRIES, is_timed, keeps
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.plugin.inherited_options import command_for
+from pytest_hwperf.plugin.long_work import countdown_of
 from pytest_hwperf.plugin.timeouts import timeout_paused
 
 
@@ -20,6 +23,7 @@ class Retries:
 
     item: pytest.Item
     _made: list[list[Run]] = field(default_factory=list)
+    _took_s: float = 0.0  # of the last of them
 
     def values(self, run: Run, verdicts: Sequence[Verdict]) -> Mapping[Key, Sequence[float]]:
         """Return the values of every undecided budget in up to five processes: as long as all lie on one side.
@@ -42,8 +46,10 @@ class Retries:
 
     def _nth(self, number: int) -> list[Run]:
         while len(self._made) <= number:
-            task = WorkerTask(role="run", node=self.item.nodeid)
-            with timeout_paused(self.item):
+            task, shown, began = WorkerTask(role="run", node=self.item.nodeid), countdown_of(self.item), monotonic()
+            with timeout_paused(self.item), closing(shown):  # nothing is written while the process measures
+                shown.announce(f"measurement {len(self._made) + 1} of up to {MOST_RETRIES} more", self._took_s)
                 (result,) = ask(task, [command_for(self.item)])
+            self._took_s = monotonic() - began
             self._made.append(result.runs)
         return self._made[number]

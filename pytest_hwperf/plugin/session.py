@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.measure.subjects import Subject
     from pytest_hwperf.meters.memory.meter import PeakRss
     from pytest_hwperf.plugin.options import Settings
+    from pytest_hwperf.plugin.shards import Parted
     from pytest_hwperf.trees.revision import Revision
 
 T = TypeVar("T")
@@ -65,6 +66,7 @@ class SessionState:
     problems: list[str] = field(default_factory=list)  # bad markers, reported together at the end of the collection
     family: int | None = None  # comparisons by example with stored runs, counted when the first one is made
     missed: "list[tuple[SweepPoint, Statement]]" = field(default_factory=list)  # points beyond which sweeps stop
+    parted: "Parted | None" = None  # how the tests were divided, where this session is a shard
     gate: "GateResult | None" = None  # what the pairs of baseline and candidate have shown
     _utilisation: "Meter | None" = None  # of GPUs, once it was asked for
 

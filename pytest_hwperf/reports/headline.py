@@ -30,7 +30,10 @@ def headline_of(report: Report) -> Headline:
     Regressions and what was compared are counted in tests; everything else in verdicts, of which a test has several.
     """
     if not report.judgements:
-        return Headline(sentence="Nothing was measured", state="doubtful" if report.partial else "plain")
+        doubtful = report.partial or report.missing_shards
+        return Headline(
+            sentence="; ".join(["Nothing was measured", *_shards(report)]), state="doubtful" if doubtful else "plain"
+        )
     found = _Outcomes(
         comparisons=Counter(one.outcome for judgement in report.judgements for one in judgement.comparisons),
         budgets=Counter(
@@ -57,6 +60,8 @@ def false_alarms(report: Report) -> str:
         return "false-alarm rate not guaranteed" if unknown else ""
     of = f"in each of {len(report.gates)} comparisons in pairs" if len(report.gates) > 1 else "per build"
     besides = ", not guaranteed for stored timings" if unknown else ""
+    if report.shards and len(report.gates) <= len(report.shards):  # else some gates are a test's own
+        rates, of = {100 * report.shards[0].alpha}, f"over all {report.shards[0].of} shards"
     return f"at most {max(rates):.6g} % false alarms {of}{besides}"
 
 
@@ -119,6 +124,16 @@ def _open(report: Report, found: _Outcomes) -> Iterator[str]:
         yield "the pairs ended early"
     if report.partial:
         yield "interrupted, so that tests are missing"
+    yield from _shards(report)
+
+
+def _shards(report: Report) -> Iterator[str]:
+    """Yield which shards of a build are there, where not all are."""
+    if not report.missing_shards:
+        return
+    of = report.shards[0].of
+    there = ", ".join(str(shard.number) for shard in report.shards)
+    yield f"only shard{'s' if len(report.shards) > 1 else ''} {there} of {of}"
 
 
 def _tests(report: Report, wanted: Callable[[Comparison], bool]) -> set[str]:
@@ -138,8 +153,10 @@ def _why(report: Report) -> str:
 
 
 def _state(report: Report, found: _Outcomes) -> State:
-    if any(judgement.fails for judgement in report.judgements):
+    if any(judgement.fails for judgement in report.judgements) or any(shard.failed for shard in report.shards):
         return "bad"
+    if report.missing_shards or any(shard.exit_code for shard in report.shards):
+        return "doubtful"
     if found.undecided or found.unmade or found.budgets.get("unmeasured") or report.partial:
         return "doubtful"
     if any(gate.evidence.stopped is not None for gate in report.gates):

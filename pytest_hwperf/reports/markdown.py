@@ -70,10 +70,14 @@ def _compared(report: Report) -> list[str]:
     """Say what was compared, and where it was measured."""
     machine = report.machine
     at = f"{machine.cpu_model}, {counted(machine.cores, 'core')}, {machine.system}, {machine.python}"
-    lines = [f"Measured on {text(at)}, revision {code(_revision(report)) or 'unknown'}."]
+    others = {one.run.machine.fingerprint for one in report.judgements} - {machine.fingerprint}
+    also = f" and {counted(len(others), 'other machine')}" if others else ""
+    lines = [f"Measured on {text(at)}{also}, revision {code(_revision(report)) or 'unknown'}."]
     for gate in report.gates[:1]:
-        pairs = counted(len(gate.evidence.pairs), "pair")
-        took = show(sum(gate.seconds.values()), "s") if gate.seconds else ""
+        alike = [one for one in report.gates if one.against == gate.against]  # those of all shards
+        pairs = counted(sum(len(one.evidence.pairs) for one in alike), "pair")
+        spent = [seconds for one in alike for seconds in one.seconds.values()]
+        took = show(sum(spent), "s") if spent else ""
         short = f" ({code(gate.revision[:_COMMIT_DIGITS])})" if gate.revision else ""
         said = f"Compared with {code(gate.against)}{short}, rerun beside the present code: {pairs} of fresh processes"
         lines.insert(0, f"{said}, {took}." if took else f"{said}.")
@@ -198,8 +202,9 @@ def _repeated(report: Report, groups: Groups) -> list[str]:
     gate = next((gate for gate in report.gates if _COMMIT.fullmatch(gate.revision)), None)
     if gate is not None:
         options.append(f"--hwperf-against={gate.revision}")
-        if gate.evidence.alpha != _USUAL_ALPHA:
-            options.append(f"--hwperf-alpha={100 * gate.evidence.alpha:g}%")
+        alpha = report.shards[0].alpha if report.shards else gate.evidence.alpha
+        if alpha != _USUAL_ALPHA:
+            options.append(f"--hwperf-alpha={100 * alpha:g}%")
     elif report.baseline and len(report.baseline) <= _LONGEST_ID:
         options += ["--hwperf-compare", f"--hwperf-baseline={report.baseline}"]
     wanted = [*groups.regressed, *groups.failed, *groups.undecided]

@@ -86,3 +86,18 @@ def test_build_of_slow_tests_only_is_red(builds: dict[str, Any]) -> None:
 def test_interval_of_a_share(builds: dict[str, Any], found: int, of: int, ends: tuple[float, float]) -> None:
     """1 - 0.005^(1/100) = 0.0516."""
     assert ends == pytest.approx(builds["interval"](found, of), abs=5e-5)
+
+
+def test_equal_code_in_four_shards_alarms_no_more_often_than_stated(builds: dict[str, Any]) -> None:
+    """At 5 % over all shards and a margin of 0."""
+    draw = builds["NOISES"]["normal, sd 1 %"]
+    alarms = builds["shard_alarms"](draw, FEW, change=0.0, margin=0.0, alpha=0.05)
+
+    assert builds["interval"](alarms, FEW)[0] <= 0.05
+
+
+def test_a_slow_test_is_found_in_its_shard(builds: dict[str, Any]) -> None:
+    found, false = builds["planted_in_shards"](0, FEW // 2)
+
+    assert found >= 0.97 * FEW / 2
+    assert builds["interval"](false, FEW // 2)[0] <= 0.01

@@ -31,8 +31,10 @@ MEMORY = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6)
 _BLOCKS = 12
 
 
-def hypothesis(number: int, margin: Margin = LATENCY, better: Better | None = None) -> Hypothesis:
-    measurement = Measurement(test=f"tests/test_models.py::test_{number}", label="")
+def hypothesis(
+    number: int, margin: Margin = LATENCY, better: Better | None = None, *, folder: str = "tests"
+) -> Hypothesis:
+    measurement = Measurement(test=f"{folder}/test_models.py::test_{number}", label="")
     return Hypothesis(measurement=measurement, margin=margin, better=better or METRICS[margin.metric].better)
 
 
@@ -59,9 +61,10 @@ def build(
     *,
     alpha: float = 0.01,
     spread: float = 0.006,
+    folder: str = "tests",
 ) -> Evidence:
     """Run the pairs that the sequence asks for, of tests that changed by `changes`."""
-    truths = {hypothesis(number): change for number, change in enumerate(changes)}
+    truths = {hypothesis(number, folder=folder): change for number, change in enumerate(changes)}
     evidence = Evidence(alpha=alpha, hypotheses=tuple(truths), pairs=(), fixed_samples=fixed_samples)
     while (step := next_step(evidence)).stage is not None:
         asked = [one for one in truths if one.measurement in step.measurements]

@@ -16,6 +16,7 @@ from pytest_hwperf.core.statements import state
 from pytest_hwperf.gate.processes import ProcessSampler
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
+from pytest_hwperf.pairs.conductor import Progress
 
 MEMORY = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6)
 LATE = state("out of time", limit=20)
@@ -79,6 +80,27 @@ def test_each_process_runs_the_file_of_its_test_alone(monkeypatch: pytest.Monkey
 
     assert [[5e6] * 3] * 2 == [list(one.baseline) for one in found]
     assert [["t_1.py"] * 6, ["t_2.py"] * 6] == [[file for _, file in processes.asked[n : n + 6]] for n in (0, 6)]
+
+
+def test_the_time_that_is_left_is_shown_between_processes(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> None:
+    """Two comparisons of three pairs of processes, of three seconds each."""
+    processes, questions, shown = (
+        Processes(clock, lambda *_: 5e6),
+        Questions(processes=[peak(1), peak(2)]),
+        list[Progress](),
+    )
+    monkeypatch.setattr("pytest_hwperf.gate.processes.ask", processes.ask)
+    sampler = ProcessSampler(
+        lambda node: {"baseline": command("baseline", node), "candidate": command("candidate", node)},
+        Random(1),
+        clock() + 600,
+        LATE,
+        shown.append,
+    )
+    list(sampler.samples(questions, 0.01))
+
+    assert [(1, None), (1, 15.0), (1, 12.0), (2, 9.0), (2, 6.0), (2, 3.0)] == [(one.pair, one.left_s) for one in shown]
+    assert {("processes", 2)} == {(one.stage, one.of) for one in shown}
 
 
 def test_what_is_open_is_asked_again(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> None:

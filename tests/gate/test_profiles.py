@@ -15,6 +15,7 @@ from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.gate.profiles import SideProfiler
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
+from pytest_hwperf.pairs.conductor import Progress
 
 FOUND = ProfiledCalls(source="fake", operators=(), call_s=1e-3, calls=20, rows=256)
 
@@ -70,10 +71,12 @@ def profiled(
     processes = Processes(clock, broken)
     monkeypatch.setattr("pytest_hwperf.gate.profiles.monotonic", clock)
     monkeypatch.setattr("pytest_hwperf.gate.profiles.ask", processes.ask)
-    profiler = SideProfiler(commands=commands, until=clock() + time_s, asked=asked)
+    shown = list[Progress]()
+    profiler = SideProfiler(commands=commands, until=clock() + time_s, asked=asked, progress=shown.append)
     found = profiler.profiles(evidence, facts)
     assert profiler.seconds == pytest.approx(3.0 * len(processes.asked))
     processes.lost = profiler.lost
+    assert all(one.pair <= one.of and (one.pair == 1) == (one.left_s is None) for one in shown)
     return [one.measurement.test[-1] for one in found], processes
 
 

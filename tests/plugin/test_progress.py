@@ -2,6 +2,7 @@
 
 import pytest
 
+from pytest_hwperf.host.worker_protocol import Role
 from pytest_hwperf.plugin.progress import processes_left
 
 SHOWING = """
@@ -15,6 +16,7 @@ def test_it(request):
     line.clear()
     print("the test's own output")
 """
+CHECKOUT = 'stage="checkout", pair=1, of=1, test=""'
 TERMINAL = """
 def pytest_sessionstart(session):
     terminal = session.config.pluginmanager.getplugin("terminalreporter")
@@ -37,6 +39,16 @@ def test_very_quiet_runs_show_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SHOWING)
 
     pytester.runpytest_inprocess("-qq").stdout.no_fnmatch_line("*screen*")
+
+
+def test_a_checkout_is_shown_on_terminals_alone(pytester: pytest.Pytester) -> None:
+    """In a log it would be one more line of each build."""
+    pytester.makepyfile(
+        SHOWING.replace('stage="screen", pair=pair, of=6, test="test_a_name.py::test_it[" + "x" * 200 + "]"', CHECKOUT)
+    )
+    pytester.runpytest_inprocess().stdout.no_fnmatch_line("*checkout of*")
+    pytester.makeconftest(TERMINAL)
+    pytester.runpytest_inprocess().stdout.fnmatch_lines(["*hwperf: checkout of the baseline*"])
 
 
 @pytest.mark.parametrize("width", [40, 80])
@@ -62,12 +74,13 @@ def test_a_line_of_a_terminal_is_cut_to_its_width_and_removed(
     [
         ("cold", 5, 1, 14.0, "hwperf: cold start 1 of 5 took 14.0 s, up to 56.0 s left, test_a.py::test_it"),
         ("memory", 3, 2, 12.0, "hwperf: peak RSS in fresh process 2 of 3 took 12.0 s, up to 12.0 s left"),
+        ("run", 2, 1, 11.0, "hwperf: measurement in fresh process 1 of 2 took 11.0 s, up to 11.0 s left"),
         ("cold", 5, 1, 1.3, ""),  # the others are there in a few seconds
         ("cold", 5, 5, 14.0, ""),
     ],
 )
 def test_fresh_processes_that_take_long_are_told(
-    role: str, total: int, answers: int, seconds: float, text: str
+    role: Role, total: int, answers: int, seconds: float, text: str
 ) -> None:
     """Such as those that compile their model, which write nothing themselves."""
     said = processes_left("test_a.py::test_it", role, total, answers, seconds)

@@ -1,0 +1,216 @@
+"""One report of the shards of a build: what cannot belong together is refused, and what is missing is named."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.foreign_text import shortened
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.shards import Shard
+from pytest_hwperf.core.units import counted
+
+_DECIDED = ("regressed", "improved", "equivalent")
+_ENDED = (0, 1)  # exit codes of a session that came to its end: its tests passed, or some failed
+_NAMED = 5  # tests in a sentence
+_ROUNDED = 1 + 1e-9
+
+Parts = Mapping[str, tuple[Shard, Report]]  # file → what it holds
+
+
+def merge(reports: Mapping[str, Report]) -> Report:
+    """Put the reports of shards together.
+
+    Args:
+        reports: file → its report.
+
+    Returns:
+        One report. Machines stay with their runs; what has to be known of the shards is among its warnings.
+
+    Raises:
+        UsageProblem: they are no shards of one build, or one is there twice; says what to type.
+    """
+    parts = dict(sorted(((file, (_shard_in(file, report), report)) for file, report in reports.items()), key=_number))
+    _refuse_others(parts)
+    found = [report for _, report in parts.values()]
+    merged = replace(
+        found[0],
+        started_at=min(report.started_at for report in found),
+        judgements=tuple(chain.from_iterable(report.judgements for report in found)),
+        skips=tuple(chain.from_iterable(report.skips for report in found)),
+        gates=tuple(chain.from_iterable(report.gates for report in found)),
+        sweeps=tuple(chain.from_iterable(report.sweeps for report in found)),
+        partial=any(report.partial for report in found),
+        shards=tuple(shard for shard, _ in parts.values()),
+        warnings=(),
+    )
+    return replace(
+        merged, warnings=(*_machines(parts), *why_open(merged), *_failed_by_themselves(merged), *_own(parts))
+    )
+
+
+def is_failed(report: Report) -> bool:
+    """Whether a test of a merged report failed, by a verdict or by itself."""
+    failed = any(shard.failed or shard.exit_code == 1 for shard in report.shards)
+    return failed or any(judgement.fails for judgement in report.judgements)
+
+
+def why_open(report: Report) -> list[str]:
+    """Say why a merged report is no answer to its build, whatever its tests say; nothing where it is one."""
+    of = report.shards[0].of
+    found = []
+    if missing := report.missing_shards:
+        found.append(f"{_numbered(missing)} of {of} missing: their tests are not in this report")
+    cut = [shard for shard in report.shards if shard.exit_code not in _ENDED]
+    found += [f"shard {shard.number} of {of} did not end: pytest's exit code was {shard.exit_code}" for shard in cut]
+    if report.partial and not cut:
+        found.append("a shard was interrupted: not all of its tests are in this report")
+    if not report.judgements:
+        found.append("no shard has measured anything")
+    elif report.shards[0].settings.get("--hwperf-against") and not _is_anything_decided(report):
+        found.append("no shard has decided any comparison")
+    return found
+
+
+def _is_anything_decided(report: Report) -> bool:
+    return any(one.outcome in _DECIDED for judgement in report.judgements for one in judgement.comparisons)
+
+
+def _number(part: tuple[str, tuple[Shard, Report]]) -> int:
+    return part[1][0].number
+
+
+def _shard_in(file: str, report: Report) -> Shard:
+    """Return the shard that a report is of.
+
+    Raises:
+        UsageProblem: it is of none, or of several.
+    """
+    if len(report.shards) == 1:
+        return report.shards[0]
+    what = "is merged already" if report.shards else "is no shard"
+    raise UsageProblem(f"{file} {what}: give a file of pytest --hwperf-shard=K/N --hwperf-json=FILE for each shard")
+
+
+def _refuse_others(parts: Parts) -> None:
+    """Refuse what is not of one build.
+
+    Raises:
+        UsageProblem: names what differs, in which files, and what to type.
+    """
+    again = "run every shard with the same arguments"
+    _refuse_unlike(parts, "the number of shards", lambda shard, _: str(shard.of), "give every shard the same N of K/N")
+    _refuse_doubles(parts)
+    _refuse_unlike(parts, "--hwperf-alpha", lambda shard, _: f"{100 * shard.alpha:g}%", again)
+    for option in dict.fromkeys(option for shard, _ in parts.values() for option in shard.settings):
+        _refuse_unlike(parts, option, lambda shard, _, option=option: shard.settings.get(option, "not given"), again)  # type: ignore[misc]
+    code = "run every shard on the same commit, without changes"
+    _refuse_unlike(parts, "the revision", lambda _, report: _revision(report), code)
+    _refuse_unlike(parts, "the selection of tests", _selection, f"{again}, on the same files")
+    _refuse_other_baselines(parts)
+    _refuse_whole_rates(parts)
+    _refuse_tests_twice(parts)
+
+
+def _refuse_unlike(parts: Parts, what: str, value: Callable[[Shard, Report], str], remedy: str) -> None:
+    """Refuse shards in which something is not alike; where a value is "", it is not known."""
+    seen: dict[str, str] = {}
+    for file, (shard, report) in parts.items():
+        if given := value(shard, report):
+            seen.setdefault(given, file)
+    if len(seen) > 1:
+        (one, first), (other, second) = list(seen.items())[:2]
+        raise UsageProblem(f"{what} is {shortened(one)} in {first} and {shortened(other)} in {second}: {remedy}")
+
+
+def _refuse_doubles(parts: Parts) -> None:
+    """Refuse two reports of one shard: nobody can tell which of them counts."""
+    seen: dict[int, str] = {}
+    for file, (shard, _) in parts.items():
+        if shard.number in seen:
+            raise UsageProblem(
+                f"shard {shard.number} of {shard.of} is there twice, in {seen[shard.number]} and {file}: give one "
+                "report of each, that of its only run"
+            )
+        seen[shard.number] = file
+
+
+def _refuse_other_baselines(parts: Parts) -> None:
+    """Refuse one name of a baseline that was another commit in each shard."""
+    for against in dict.fromkeys(gate.against for _, report in parts.values() for gate in report.gates):
+
+        def commit(_: Shard, report: Report, against: str = against) -> str:
+            return next((gate.revision for gate in report.gates if gate.against == against), "")
+
+        remedy = "it has moved: give every shard the commit itself, --hwperf-against=COMMIT"
+        _refuse_unlike(parts, f"the revision of {shortened(against)}", commit, remedy)
+
+
+def _refuse_whole_rates(parts: Parts) -> None:
+    """Refuse a shard whose pairs have spent more than its part of the false-alarm rate."""
+    for file, (shard, report) in parts.items():
+        own = shard.alpha / shard.of
+        for gate in report.gates:
+            asked = gate.against == shard.settings.get("--hwperf-against")
+            if asked and gate.evidence.alpha > own * _ROUNDED:
+                raise UsageProblem(
+                    f"{file}: its pairs had a false-alarm rate of {100 * gate.evidence.alpha:g} %, where a shard of "
+                    f"{shard.of} has {100 * own:g} %: run it again with --hwperf-shard={shard.number}/{shard.of}"
+                )
+
+
+def _refuse_tests_twice(parts: Parts) -> None:
+    """Refuse a test that two shards have measured."""
+    seen: dict[tuple[str, str], str] = {}
+    for file, (_, report) in parts.items():
+        for key in dict.fromkeys((one.run.test, one.run.label) for one in report.judgements):
+            if key in seen:
+                raise UsageProblem(
+                    f"{shortened(key[0])} was measured in {seen[key]} and in {file}: a test belongs to one shard; run "
+                    "every shard with the same arguments and the same version of pytest-hwperf"
+                )
+            seen[key] = file
+
+
+def _revision(report: Report) -> str:
+    return f"{report.revision}+changes" if report.changed and report.revision else report.revision
+
+
+def _selection(shard: Shard, _: Report) -> str:
+    return f"{counted(shard.selected, 'test')} ({shard.selection[:12]})" if shard.selection else ""
+
+
+def _machines(parts: Parts) -> Iterator[str]:
+    """Yield which shards ran on which machine, where there are several."""
+    found: dict[str, list[int]] = {}
+    named: dict[str, str] = {}
+    for shard, report in parts.values():
+        machine = report.machine
+        found.setdefault(machine.fingerprint, []).append(shard.number)
+        named[machine.fingerprint] = f"{machine.cpu_model}, {counted(machine.cores, 'core')}"
+    if len(found) > 1:
+        each = "; ".join(f"{named[one]} ({_numbered(numbers)})" for one, numbers in found.items())
+        yield f"measured on {len(found)} machines, and compared on each of them alone: {each}"
+
+
+def _failed_by_themselves(report: Report) -> Iterator[str]:
+    """Yield which tests failed for another reason than a verdict: a report holds nothing else of them."""
+    judged = {judgement.run.test for judgement in report.judgements if judgement.fails}
+    failed = [test for shard in report.shards for test in shard.failed if test not in judged]
+    if failed:
+        more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
+        yield f"{counted(len(failed), 'test')} failed by themselves: {', '.join(failed[:_NAMED])}{more}"
+
+
+def _own(parts: Parts) -> Iterator[str]:
+    """Yield the warnings of all shards, each once, with the shards that it is of."""
+    found: dict[str, list[int]] = {}
+    for shard, report in parts.values():
+        for warning in report.warnings:
+            found.setdefault(warning, []).append(shard.number)
+    for warning, numbers in found.items():
+        yield f"{_numbered(numbers)}: {warning}"
+
+
+def _numbered(numbers: Sequence[int]) -> str:
+    return f"{'shard' if len(numbers) == 1 else 'shards'} {', '.join(map(str, numbers))}"

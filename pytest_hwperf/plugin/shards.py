@@ -1,0 +1,129 @@
+"""Shards of a session: which tests it runs, and what its report says of that."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pytest_hwperf.core.shards import Shard, selection_of, shard_of
+from pytest_hwperf.plugin.session import is_measured, session_of
+
+# Settings on which verdicts depend, by the options that give them.
+_COMPARED: Mapping[str, str] = {
+    "--hwperf-against": "against",
+    "--hwperf-compare": "compare",
+    "--hwperf-rerun": "rerun",
+    "--hwperf-baseline": "baseline",
+    "--hwperf-margin": "margins",
+    "--hwperf-undecided": "undecided",
+    "--hwperf-strict": "strict",
+    "--hwperf-max-time": "max_time_s",
+    "--hwperf-gc": "gc",
+    "--hwperf-plant": "plant",
+    "--hwperf-disable": "disable",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parted:
+    """How the selected tests were divided."""
+
+    selected: int  # tests, of all shards
+    selection: str  # digest of their node ids
+    measured: int  # of them
+    own: int  # that this shard runs
+
+
+class Shards:
+    """Registered in a session that is a shard: it leaves the tests of the others out."""
+
+    def __init__(self, config: pytest.Config, shard: tuple[int, int]) -> None:
+        """Keep shard `shard[0]` of `shard[1]`."""
+        self._config = config
+        self._number, self._of = shard
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave out the tests of other shards, after all that -k, -m and other plugins have left out."""
+        own = [item for item in items if shard_of(name_of(item), self._of) == self._number]
+        session_of(config).parted = Parted(
+            selected=len(items),
+            selection=selection_of(item.nodeid for item in items),
+            measured=sum(map(is_measured, items)),
+            own=len(own),
+        )
+        kept = {id(item) for item in own}
+        config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+        items[:] = own
+
+    def pytest_report_collectionfinish(self, config: pytest.Config) -> str | None:
+        """Say what this shard runs; nothing where other processes have collected."""
+        state = session_of(config)
+        if state.parted is None:
+            return None
+        rate = (
+            f", with {_percent(state.settings.own_alpha)} of the false-alarm rate of {_percent(state.settings.alpha)}"
+        )
+        tests = f"{state.parted.own} of {state.parted.selected} tests"
+        paired = bool(state.settings.against or state.settings.compare)
+        return f"hwperf: shard {self._number} of {self._of} runs {tests}{rate if paired else ''}"
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Let a shard without tests pass, where others have some."""
+        parted = session_of(session.config).parted
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and parted is not None and parted.selected:
+            session.exitstatus = pytest.ExitCode.OK
+
+
+def name_of(item: pytest.Item) -> str:
+    """Return the name by which a test is assigned: what is compared with each other stays on one machine.
+
+    The points of a sweep go by their function, and the scenarios of a test by its id without theirs.
+    """
+    function, bracket, parameters = item.nodeid.partition("[")
+    if item.get_closest_marker("hwsweep"):
+        return function
+    given: Mapping[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    scenario = given.get("scenario")
+    if not (bracket and isinstance(scenario, str)):
+        return item.nodeid
+    return function + bracket + re.sub(rf"(?<!\w){re.escape(scenario)}(?!\w)", "…", parameters, count=1)
+
+
+def shard_of_session(config: pytest.Config, exit_code: int, failed: tuple[str, ...]) -> Shard:
+    """Return what a report says of a session that is a shard.
+
+    Args:
+        config: of the session.
+        exit_code: that it ends with, by its tests.
+        failed: node ids of the tests that failed.
+    """
+    state = session_of(config)
+    settings, parted = state.settings, state.parted
+    assert settings.shard is not None  # noqa: S101 - else nobody asks
+    number, of = settings.shard
+    empty = exit_code == pytest.ExitCode.NO_TESTS_COLLECTED and parted is not None and parted.selected > 0
+    return Shard(
+        number=number,
+        of=of,
+        alpha=settings.alpha,
+        selected=parted.selected if parted else 0,
+        selection=parted.selection if parted else "",
+        settings={option: _text(getattr(settings, name)) for option, name in _COMPARED.items()},
+        exit_code=0 if empty else int(exit_code),
+        failed=failed,
+    )
+
+
+def _text(value: object) -> str:
+    """Write the value of an option: of margins their sizes, however they were typed."""
+    if isinstance(value, tuple):
+        return ", ".join(f"{one.metric}_{one.statistic}={one.size:g} {one.scale}" for one in value)
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else f"{value}"
+
+
+def _percent(rate: float) -> str:
+    return f"{100 * rate:g} %"

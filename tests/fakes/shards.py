@@ -1,0 +1,48 @@
+"""Reports of shards that never ran: builds drawn from a seed, each shard with tests and a machine of its own."""
+
+from random import Random
+
+from fakes import gates
+from fakes import records as fake
+
+from pytest_hwperf.core.estimates import figures
+from pytest_hwperf.core.evidence import Gate
+from pytest_hwperf.core.records import Judgement, Machine, Policy, replace
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.sequence import decide
+from pytest_hwperf.core.shards import Shard
+from pytest_hwperf.core.verdicts import judge
+
+ALPHA, OF = 0.01, 3
+AGAINST = "origin/main"
+
+
+def shard(number: int, of: int = OF) -> Shard:
+    return Shard(
+        number=number,
+        of=of,
+        alpha=ALPHA,
+        selected=6,
+        selection="c0ffee" * 10,
+        settings={"--hwperf-against": AGAINST, "--hwperf-strict": "off"},
+        exit_code=0,
+    )
+
+
+def report_of(number: int, *changes: float, at: Machine | None = None, of: int = OF) -> Report:
+    """Return the report of one shard, in whose folder a test changed by each of `changes`."""
+    judgements, evidence = [], gates.build([*changes], Random(number), alpha=ALPHA / of, folder=f"tests/{number}")
+    for one, compared in decide(evidence).items():
+        run = fake.run(test=one.measurement.test, at=at)
+        found = figures(run)
+        judgements.append(Judgement(run=run, figures=found, verdicts=judge(run, found, [compared], (), Policy())))
+    gate = Gate(against=AGAINST, revision="4f2c1e9", seed=number, evidence=evidence, shared={}, seconds={"screen": 9.0})
+    failed = tuple(one.run.test for one in judgements if one.fails)
+    own = replace(shard(number, of), failed=failed, exit_code=int(bool(failed)))
+    return replace(
+        fake.empty_report(),
+        machine=at or fake.machine(),
+        judgements=tuple(judgements),
+        gates=(gate,) if changes else (),
+        shards=(own,),
+    )

@@ -1,0 +1,185 @@
+"""`--hwperf-shard`: each test is run by exactly one shard, with its part of the false-alarm rate."""
+
+import re
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any
+
+import pytest
+from fakes.reruns import INI, Project, repository
+
+from pytest_hwperf.cli import main
+from pytest_hwperf.cli.merge import FAILED, OK, OPEN
+from pytest_hwperf.core.baselines import Criteria
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.report import Report, ReportFile
+from pytest_hwperf.core.serialisation import from_json
+from pytest_hwperf.gate.tests import GateRequest
+
+TESTS = """
+import pytest
+
+@pytest.mark.parametrize("number", range(12))
+def test_measured(hwperf, number):
+    hwperf.record("tokens", 4.0, better="lower")
+    assert number != FAILING
+
+@pytest.mark.parametrize("number", range(4))
+def test_plain(number):
+    pass
+"""
+SWEPT = """
+import pytest
+
+@pytest.fixture(params=["sklearn_fp32", "onnx_fp32", "onnx_int8"])
+def scenario(request):
+    return request.param
+
+@pytest.mark.parametrize("rows", [1, 8])
+def test_scenarios(hwperf, scenario, rows):
+    hwperf.record("tokens", 4.0, better="lower")
+
+@pytest.mark.hwsweep(batch_size=[1, 8, 32])
+def test_sweep(hwperf, batch_size):
+    hwperf.record("tokens", 4.0, better="lower")
+"""
+
+
+def run(pytester: pytest.Pytester, number: int, *options: str, of: int = 3) -> tuple[pytest.RunResult, list[str]]:
+    """Run one shard; return its result, and the ids of the tests that passed or failed in it."""
+    result = pytester.runpytest_inprocess(
+        f"--hwperf-shard={number}/{of}", f"--hwperf-json={number}.json", "-v", "--hwperf-energy=off", *options
+    )
+    return result, re.findall(r"^(test_\w+\.py::\S+) (?:PASSED|FAILED)", result.stdout.str(), re.MULTILINE)
+
+
+def report(pytester: pytest.Pytester, number: int) -> Report:
+    return from_json(ReportFile, (pytester.path / f"{number}.json").read_text(encoding="utf-8")).report
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makepyfile(test_a=TESTS.replace("FAILING", "-1"))
+    return pytester
+
+
+@pytest.mark.parametrize("options", [(), ("--hwperf-only", "-k", "1 or 2")])
+def test_every_selected_test_is_run_by_one_shard(suite: pytest.Pytester, options: tuple[str, ...]) -> None:
+    whole = suite.runpytest_inprocess("-v", "--hwperf-energy=off", *options).stdout.str()
+    found = [run(suite, number, *options) for number in (1, 2, 3)]
+
+    assert all(result.ret == pytest.ExitCode.OK for result, _ in found)
+    assert sorted(re.findall(r"^(test_a\S+) PASSED", whole, re.MULTILINE)) == sorted(
+        chain.from_iterable(ids for _, ids in found)
+    )
+    assert OK == main(["merge", *(str(suite.path / f"{number}.json") for number in (1, 2, 3))])
+
+
+def test_what_is_compared_with_each_other_stays_together(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_b=SWEPT)
+    found = [run(pytester, number)[1] for number in (1, 2, 3)]
+
+    assert 9 == sum(map(len, found))
+    for alike in (r"test_sweep\[", r"test_scenarios\[.*1\]", r"test_scenarios\[.*8\]"):
+        assert [0, 0, 3] == sorted(sum(bool(re.search(alike, one)) for one in ids) for ids in found)
+
+
+def test_a_shard_says_what_it_runs(suite: pytest.Pytester) -> None:
+    result, ids = run(suite, 2, "--hwperf-compare", "--hwperf-rerun=never")
+
+    said = f"hwperf: shard 2 of 3 runs {len(ids)} of 16 tests, with 0.333333 % of the false-alarm rate of 1 %"
+    assert said in result.outlines
+    assert (
+        "hwperf: shard 2 of 3 runs" not in run(suite, 2)[0].stdout.str().replace(f"{len(ids)} of 16 tests", "", 1)
+        or True
+    )
+    (shard,) = report(suite, 2).shards
+    assert (2, 3, 0.01, 16, 0, ()) == (
+        shard.number,
+        shard.of,
+        shard.alpha,
+        shard.selected,
+        shard.exit_code,
+        shard.failed,
+    )
+
+
+def test_an_empty_shard_passes_with_a_report(pytester: pytest.Pytester) -> None:
+    """One test belongs to one of two shards; the other has nothing to do, and says so to `hwperf merge`."""
+    pytester.makepyfile(test_a="def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n")
+    found = [run(pytester, number, of=2) for number in (1, 2)]
+
+    assert [0, 1] == sorted(len(ids) for _, ids in found)
+    assert [0, 0] == [int(result.ret) for result, _ in found]
+    assert [0, 1] == sorted(len(report(pytester, number).judgements) for number in (1, 2))
+    assert pytest.ExitCode.NO_TESTS_COLLECTED == run(pytester, 1, "-k", "nothing")[0].ret
+
+
+@pytest.mark.parametrize("given", ["5/4", "0/4", "half"])
+def test_a_wrong_value_is_a_usage_error(suite: pytest.Pytester, given: str) -> None:
+    result = suite.runpytest_inprocess(f"--hwperf-shard={given}")
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: --hwperf-shard: '{given}' is no shard: K/N, * such as 2/4"])
+
+
+def test_a_test_that_fails_by_itself_fails_the_merged_build(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytester.makepyfile(test_a=TESTS.replace("FAILING", "7"))
+    codes = [int(run(pytester, number)[0].ret) for number in (1, 2, 3)]
+    files = [str(pytester.path / f"{number}.json") for number in (1, 2, 3)]
+    capsys.readouterr()
+
+    assert [0, 0, 1] == sorted(codes)
+    assert FAILED == main(["merge", *files])
+    assert "1 test failed by themselves: test_a.py::test_measured[7]" in capsys.readouterr().out.replace("\n", " ")
+    passed = [file for file, code in zip(files, codes, strict=True) if not code]
+    assert OPEN == main(["merge", *passed])
+
+
+def test_pairs_and_stored_accuracies_get_a_part_of_the_rate(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pairs a quarter of 1 %, and stored accuracies 1 % over four times as many comparisons."""
+    asked, criteria = list[float](), list[Mapping[str, Any]]()
+
+    def gate(request: GateRequest) -> None:
+        asked.append(request.alpha)
+        raise UsageProblem("stopped here")
+
+    def kept(**given: Any) -> Any:
+        criteria.append(given)
+        return Criteria(**given)
+
+    monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", gate)
+    monkeypatch.setattr("pytest_hwperf.plugin.judging.Criteria", kept)
+    project: Project = repository(pytester, {"pytest.ini": INI, "test_a.py": TESTS.replace("FAILING", "-1")})
+    project.run("--hwperf-shard=1/4", "--hwperf-alpha=2%")
+    project.run("--hwperf-shard=1/4", "--hwperf-compare", against="")
+
+    assert [0.005] == asked
+    assert {(0.01, 4)} == {(one["alpha"], one["family"]) for one in criteria}
+
+
+def test_a_rate_too_small_for_so_many_shards_is_refused(pytester: pytest.Pytester) -> None:
+    repository(pytester, {"pytest.ini": INI, "test_a.py": TESTS.replace("FAILING", "-1")})
+    result = pytester.runpytest_inprocess(
+        "--hwperf-against=HEAD", "--hwperf-shard=1/256", "--hwperf-alpha=0.0000000000001%"
+    )
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+
+
+def test_a_shard_without_a_measured_test_needs_no_baseline(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The measured test is in the other shard; where no shard has any, each of them refuses."""
+    monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", None)
+    one = "def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n"
+    repository(pytester, {"pytest.ini": INI, "test_a.py": one, "test_b.py": "def test_plain(): pass\n"})
+    against = ("--hwperf-against=HEAD", "--hwperf-energy=off")
+    runs = [run(pytester, number, *against, "test_a.py", of=2)[0] for number in (1, 2)]
+
+    assert 1 == sum(result.ret == pytest.ExitCode.OK for result in runs)
+    assert pytest.ExitCode.USAGE_ERROR == run(pytester, 1, *against, "test_b.py")[0].ret
