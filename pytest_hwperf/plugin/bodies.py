@@ -1,12 +1,17 @@
 """Bodies of tests that are measured themselves: a test with a budget and without the fixture is the call."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import pytest
 
 from pytest_hwperf.plugin.hwperf import Hwperf
+from pytest_hwperf.plugin.session import test_of
+from pytest_hwperf.plugin.subtests import RepeatedSubtests, ReportedError
+
+_SUBTESTS = "subtests"
 
 
 def measured_body(item: pytest.Function) -> Callable[..., None]:
@@ -15,7 +20,16 @@ def measured_body(item: pytest.Function) -> Callable[..., None]:
 
     def stand_in(**fixtures: Any) -> None:
         __tracebackhide__ = True
-        Hwperf(item)(partial(body, **fixtures) if fixtures else body)
+        subtests = _repeated(fixtures)
+        call = partial(body, **fixtures) if fixtures else body
+
+        def call_with_subtests() -> None:
+            call()
+            assert subtests is not None  # noqa: S101 - for the type checker
+            subtests.end_call()
+
+        with _failure_reported(item):
+            Hwperf(item)(call if subtests is None else call_with_subtests)
 
     return stand_in
 
@@ -26,6 +40,33 @@ def measured_async_body(item: pytest.Function) -> Callable[..., Coroutine[Any, A
 
     async def stand_in(**fixtures: Any) -> None:
         __tracebackhide__ = True
-        await Hwperf(item).awaitable(partial(body, **fixtures) if fixtures else body)
+        subtests = _repeated(fixtures)
+        call = partial(body, **fixtures) if fixtures else body
+
+        async def call_with_subtests() -> None:
+            await call()
+            assert subtests is not None  # noqa: S101 - for the type checker
+            subtests.end_call()
+
+        with _failure_reported(item):
+            await Hwperf(item).awaitable(call if subtests is None else call_with_subtests)
 
     return stand_in
+
+
+def _repeated(fixtures: dict[str, Any]) -> RepeatedSubtests | None:
+    """Put a stand-in for the fixture `subtests` among these, and return it; None where a body has none."""
+    real = getattr(fixtures.get(_SUBTESTS), "test", None)
+    if real is None:
+        return None
+    fixtures[_SUBTESTS] = found = RepeatedSubtests(real)
+    return found
+
+
+@contextmanager
+def _failure_reported(item: pytest.Item) -> Iterator[None]:
+    """Let a body end whose subtests have failed: pytest fails the test for them."""
+    try:
+        yield
+    except ReportedError:
+        test_of(item).has_failed = True

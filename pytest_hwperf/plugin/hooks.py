@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from inspect import iscoroutinefunction
 from typing import Any
@@ -245,19 +245,33 @@ def _is_the_call(item: pytest.Function) -> bool:
 
 
 @contextmanager
-def _async_body_measured(item: pytest.Item) -> Iterator[None]:
-    """Let the body of an async test measure itself; in its place before a plugin makes a plain function of it."""
-    if not isinstance(item, pytest.Function) or not iscoroutinefunction(item.obj) or not _is_the_call(item):
+def _body_measured(item: pytest.Item) -> Iterator[None]:
+    """Let the body of an async test, or a method of unittest, measure itself.
+
+    The one is put in its place before a plugin makes a plain function of it, the other before unittest calls it.
+    """
+    if not isinstance(item, pytest.Function) or not _is_the_call(item) or not (stands_in := _stand_in(item)):
         yield
         return
-    from pytest_hwperf.plugin.bodies import measured_async_body
-
     body, test = item.obj, test_of(item)
-    item.obj, test.is_replaced = measured_async_body(item), True
+    item.obj, test.is_replaced = stands_in(item), True
     try:
         yield
     finally:
         item.obj, test.is_replaced = body, False
+
+
+def _stand_in(item: pytest.Function) -> Callable[[pytest.Function], Callable[..., Any]] | None:
+    """Return what makes the stand-in of a body that is replaced before it is called; None of all others."""
+    from pytest_hwperf.plugin.methods import is_method, measured_method
+
+    if is_method(item):
+        return measured_method
+    if iscoroutinefunction(item.obj):
+        from pytest_hwperf.plugin.bodies import measured_async_body
+
+        return measured_async_body
+    return None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -267,9 +281,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     if refusal and not session_of(item.config).settings.disable:
         path, line, _ = item.location
         pytest.fail(f"{path}:{(line or 0) + 1}: {refusal}", pytrace=False)
-    with _async_body_measured(item):
+    with _body_measured(item):
         result = yield  # a body that fails by itself is not judged
-    if session_of(item.config).mode.judges and is_measured(item):
+    if session_of(item.config).mode.judges and is_measured(item) and not test_of(item).has_failed:
         from pytest_hwperf.plugin.judging import judge_test
 
         test = test_of(item)

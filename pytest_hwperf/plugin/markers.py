@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from inspect import isasyncgenfunction
+from inspect import isasyncgenfunction, signature
 from typing import Any
 from unittest import TestCase
 
@@ -155,10 +155,16 @@ def _unmeasurable_body(item: pytest.Item) -> str:
     """Say why the body of a test with a budget cannot be the call."""
     if not isinstance(item, pytest.Function):
         return f"hwbudget: {type(item).__name__} cannot be measured; move the budget to a test function"
-    if "subtests" in item.fixturenames:
-        return "hwbudget: a body with subtests would report them at every call; measure by hwperf(...) instead"
     if isasyncgenfunction(item.obj):
         return "hwbudget: a body that yields is no test of pytest; measure a stream by hwperf(...)"
+    if "subtests" in item.fixturenames and "subtests" not in signature(item.obj).parameters:
+        return (
+            "hwbudget: a fixture of this test makes subtests, which would be reported at every call; let the test take "
+            "the fixture subtests itself"
+        )
     if item.cls is not None and issubclass(item.cls, TestCase):
-        return "hwbudget: the body of a unittest method cannot be measured; make it a function that uses the fixture"
+        from pytest_hwperf.plugin.methods import why_not_repeated
+
+        reason = why_not_repeated(item.cls)
+        return f"hwbudget: {reason}; make it a function that uses the fixture" if reason else ""
     return ""

@@ -219,6 +219,7 @@ class TestState:
     there: "Callable[[Callable[[], object]], object] | None" = None  # calls in the test's thread while another measures
     is_replaced: bool = False  # whether its body is one that measures itself
     skipped_point: "SweepPoint | None" = None  # of a sweep, with why it was not measured
+    has_failed: bool = False  # whether its body has, where that raises nothing: it is not judged then
     is_over: bool = False  # whether it has been judged, or cannot be any more
 
     @property

@@ -454,20 +454,22 @@ def test_a_fixture_of_the_users_own_named_scenario_is_left_alone(pytester: pytes
     run(pytester).assert_outcomes(passed=3)
 
 
-def test_a_body_with_subtests_is_refused(pytester: pytest.Pytester) -> None:
+def test_subtests_of_a_fixture_are_refused(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest
         @pytest.fixture
         def subtests(): pass
+        @pytest.fixture
+        def checked(subtests): pass
         @pytest.mark.hwbudget(latency_p95_ms=1)
-        def test_it(subtests): pass
+        def test_it(checked): pass
         """
     )
     result = run(pytester)
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["test_a_body_*.py:4: hwbudget: a body with subtests would report them at every call*"])
+    result.stdout.fnmatch_lines(["test_subtests_*.py:6: hwbudget: a fixture of this test makes subtests, which would*"])
 
 
 def test_a_body_that_cannot_be_repeated_is_explained(pytester: pytest.Pytester) -> None:

@@ -86,8 +86,12 @@ def test_all_bad_markers_are_reported_at_once(pytester: pytest.Pytester) -> None
     [
         ("async def test_it(): yield", "a body that yields is no test of pytest"),
         (
-            "import unittest\nclass TestIt(unittest.TestCase):\n    @MARK\n    def test_it(self): pass",
-            "the body of a unittest method cannot be measured",
+            "import unittest\nclass TestIt(unittest.IsolatedAsyncioTestCase):\n    @MARK\n    def test_it(self): pass",
+            "an IsolatedAsyncioTestCase is set up on a loop that only unittest runs",
+        ),
+        (
+            "import unittest\nclass TestIt(unittest.TestCase):\n    run = None\n    @MARK\n    def test_it(self): pass",
+            "its class prepares each test in a run of its own",
         ),
     ],
 )

@@ -1,0 +1,232 @@
+"""Tests that people already have: methods of unittest, subtests, class-scoped and parametrised ones."""
+
+from pathlib import Path
+
+import pytest
+
+from pytest_hwperf.core.report import ReportFile
+from pytest_hwperf.core.serialisation import from_json
+
+QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-max-time=0.05", "--hwperf-json=report.json")
+BEFORE = """
+import os, pathlib, unittest
+import pytest
+from fakes.simulated_time import spend
+journal = pathlib.Path("journal")
+def note(what):
+    with journal.open("a") as file:
+        file.write(what)
+"""
+
+
+def run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult:
+    pytester.makepyfile(test_it=BEFORE + text)
+    return pytester.runpytest_inprocess(*QUICK, *options)
+
+
+def journal() -> str:
+    return Path("journal").read_text(encoding="utf-8")
+
+
+def latencies() -> dict[str, list[float]]:
+    report = from_json(ReportFile, Path("report.json").read_text(encoding="utf-8")).report
+    samples = {one.run.test.rpartition("::")[2]: one.run.sample("latency") for one in report.judgements}
+    return {test: list(sample.values) for test, sample in samples.items() if sample is not None}
+
+
+METHOD = """
+class TestRows(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        note("S")
+    def setUp(self):
+        note("s")
+        spend(5000)
+        self.rows = [3, 1]
+        self.addCleanup(note, "x")
+    def tearDown(self):
+        note("t")
+        spend(5000)
+    @pytest.mark.hwbudget(latency_p95_ms=1.5)
+    def test_sort(self):
+        note("c")
+        spend(1000)
+        self.assertEqual(self.rows, [3, 1])
+        self.rows.sort()
+    @classmethod
+    def tearDownClass(cls):
+        note("T")
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--pdb",)])
+def test_each_call_of_a_method_has_its_own_set_up_which_is_not_timed(
+    pytester: pytest.Pytester, options: tuple[str, ...]
+) -> None:
+    run(pytester, METHOD, *options).assert_outcomes(passed=1)
+
+    done = journal()
+    assert ("S", "T") == (done[0], done[-1])
+    between = done[1:-1]
+    calls = between.count("c")
+    assert calls > 10
+    if not options:  # with --pdb pytest puts off the last tearDown
+        assert "sctx" * calls == between
+    (found,) = latencies().values()
+    assert 0.0008 < min(found) <= max(found) < 0.0015
+
+
+ENDINGS = """
+class TestEndings(unittest.TestCase):
+    def setUp(self):
+        self.step = "set up"
+    {mark}
+    @pytest.mark.hwbudget(latency_p95_ms=1e-3)
+    def test_it(self):
+        spend(1000)
+        {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("mark", "body", "expected", "line"),
+    [
+        ("", "pass", {"failed": 1}, "latency p95 *limit 1 µs*"),
+        ("", "self.assertEqual(1, 2)", {"failed": 1}, "E * AssertionError: 1 != 2"),
+        ("@unittest.expectedFailure", "self.assertEqual(1, 2)", {"xfailed": 1}, ""),
+        ("@unittest.skip('not now')", "pass", {"skipped": 1}, ""),
+        ("", "self.skipTest('not now')", {"skipped": 1}, ""),
+        ("@pytest.mark.xfail", "pass", {"xfailed": 1}, ""),  # by its budget
+    ],
+)
+def test_outcomes_of_a_method_are_those_of_unittest(
+    pytester: pytest.Pytester, mark: str, body: str, expected: dict[str, int], line: str
+) -> None:
+    result = run(pytester, ENDINGS.format(mark=mark, body=body))
+
+    assert expected == result.parseoutcomes()
+    if line:
+        result.stdout.fnmatch_lines([line])
+    if "assertEqual" in body:  # a body that fails by itself is not judged
+        result.stdout.no_fnmatch_line("*limit*")
+
+
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        ("self.assertEqual(journal.exists(), False); note('1')", "*hwperf makes this call many times, and the first *"),
+        ("self.addCleanup(lambda: 1 / journal.exists() - 1)", "*ZeroDivisionError*"),
+    ],
+)
+def test_a_method_that_cannot_be_repeated_fails_with_the_reason(
+    pytester: pytest.Pytester, lines: str, error: str
+) -> None:
+    result = run(pytester, ENDINGS.format(mark="", body=lines))
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([error])
+    result.stdout.no_fnmatch_line("*limit*")
+
+
+PLAIN = """
+def helper(case):
+    case.addCleanup(note, "h")
+class TestPlain(unittest.TestCase):
+    @pytest.mark.hwbudget(latency_p95_ms=1.5)
+    def test_alone(self):
+        spend(1000)
+    @pytest.mark.hwbudget(latency_p95_ms=1.5)
+    def test_helped(self):
+        spend(1000)
+        note("c")
+        helper(self)
+class TestCleaned(unittest.TestCase):
+    @pytest.mark.hwbudget(latency_p95_ms=1.5)
+    def test_cleaned(self):
+        spend(1000)
+        note("C")
+        self.addCleanup(spend, 5000)
+        self.addCleanup(note, "X")
+"""
+
+
+def test_a_class_without_a_set_up_is_measured_as_functions_are(pytester: pytest.Pytester) -> None:
+    """Cleanups follow every call all the same; those that nobody could foresee are part of it."""
+    run(pytester, PLAIN).assert_outcomes(passed=3)
+
+    done = journal()
+    assert "ch" * done.count("c") == done.replace("C", "").replace("X", "")
+    assert "CX" * done.count("C") == done.replace("c", "").replace("h", "")
+    assert {"test_alone", "test_helped", "test_cleaned"} == {*latencies()}
+    assert max(latencies()["test_cleaned"]) < 0.0015
+
+
+SUBTESTS = """
+hits = []
+@pytest.fixture(autouse=True)
+def _unhit():
+    hits.clear()
+class TestParts(unittest.TestCase):
+    @pytest.mark.hwbudget(latency_p95_ms=1.5)
+    def test_method(self):
+        for part in range(3):
+            with self.subTest(part=part):
+                spend(300)
+                {body}
+@pytest.mark.hwbudget(latency_p95_ms=1.5)
+def test_function(subtests):
+    for part in range(3):
+        with subtests.test(part=part):
+            spend(300)
+            {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "ended"),
+    [
+        ("note('c')", {"passed": 2}),
+        ("assert part != 1", {"failed": 3, "passed": 1}),  # pytest calls a method passed whose subtests failed
+        ("part == 1 and pytest.skip('odd')", {}),
+        ("hits.append(part); assert hits.count(part) < 2", {"failed": 2}),
+    ],
+)
+def test_subtests_are_reported_of_the_first_call_alone(
+    pytester: pytest.Pytester, body: str, ended: dict[str, int]
+) -> None:
+    pytest.importorskip("_pytest.subtests", reason="pytest has them from 9.0 on")
+    result = run(pytester, SUBTESTS.format(body=body), "-v")
+
+    if ended:
+        counted = {name: count for name, count in result.parseoutcomes().items() if name in ("passed", "failed")}
+        assert ended == counted
+    assert len(result.outlines) < 150
+    result.stdout.no_fnmatch_line("*limit*" if "assert" in body else "*SubtestsFailed*")
+
+
+CLASSES = """
+@pytest.fixture(scope="class")
+def rows(request):
+    note("S")
+    yield [3, 1]
+    note("T")
+@pytest.mark.hwbudget(latency_p95_ms=1.5)
+@pytest.mark.usefixtures("rows")
+class TestClass:
+    @pytest.mark.parametrize("n", [1, 2])
+    def test_parametrised(self, rows, n):
+        assert rows == [3, 1] and n in (1, 2)
+        spend(1000)
+@pytest.mark.hwbudget(latency_p95_ms=1.5)
+@pytest.mark.usefixtures("rows")
+class TestCase(unittest.TestCase):
+    def test_method(self):
+        spend(1000)
+"""
+
+
+def test_class_scoped_fixtures_and_parameters_are_those_of_the_test(pytester: pytest.Pytester) -> None:
+    run(pytester, CLASSES).assert_outcomes(passed=3)
+
+    assert "STST" == journal()
+    assert {"test_parametrised[1]", "test_parametrised[2]", "test_method"} == {*latencies()}
