@@ -47,6 +47,7 @@ OBEYING = {
     *("subprocess.getoutput", "subprocess.getstatusoutput"),
     *(f"{owner}.{name}" for owner in ("pickle", "joblib", "marshal", "torch") for name in ("load", "loads")),
 }
+COMPILED_ONLY = {"core/changed_code.py": ["compile"]}  # whose code is compared and never run
 OBEYING_READERS = {"read_pickle", "Unpickler"}
 
 
@@ -195,7 +196,9 @@ def test_what_a_session_loads_or_starts_is_noticed(
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_nothing_that_is_read_is_obeyed(path: Path) -> None:
-    assert unsafe_calls(path.read_text(encoding="utf-8")) == []
+    known = COMPILED_ONLY.get(path.relative_to(PACKAGE).as_posix(), [])
+
+    assert unsafe_calls(path.read_text(encoding="utf-8")) == known
 
 
 @pytest.mark.parametrize(

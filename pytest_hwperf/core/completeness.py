@@ -25,6 +25,7 @@ class Completeness:
     unfinished: frozenset[str]  # of those about which the pairs ended before something was decided
     regressed: bool  # whether any statistic was found to be worse
     stopped: Statement | None  # why the pairs ended early
+    untouched: frozenset[str] = frozenset()  # of those that nothing reaches of what has changed: no pair is needed
 
     @property
     def decided(self) -> int:
@@ -34,7 +35,7 @@ class Completeness:
     @property
     def is_empty(self) -> bool:
         """Whether no test was decided and none was found to be worse, so that passing would mean nothing."""
-        return not self.decided and not self.regressed
+        return not self.decided and not self.regressed and not self.untouched
 
     @property
     def shortfall(self) -> str:
@@ -45,7 +46,10 @@ class Completeness:
 
 
 def completeness(
-    tests: Collection[str], evidence: Evidence, comparisons: Mapping[Hypothesis, Comparison]
+    tests: Collection[str],
+    evidence: Evidence,
+    comparisons: Mapping[Hypothesis, Comparison],
+    untouched: Collection[str] = (),
 ) -> Completeness:
     """Sort the tests of a build by what its pairs have decided.
 
@@ -53,6 +57,7 @@ def completeness(
         tests: node ids of the measured tests.
         evidence: of the build.
         comparisons: what `sequence.decide` makes of it.
+        untouched: node ids of tests that were left out since nothing that they run has changed.
     """
     compared = {one.measurement.test for one, found in comparisons.items() if found.outcome != "not comparable"}
     waiting = [one for one in evidence.hypotheses if one not in comparisons and one not in evidence.dropped]
@@ -64,6 +69,7 @@ def completeness(
         unfinished=frozenset(one.measurement.test for one in waiting),
         regressed=any(found.outcome == "regressed" for found in comparisons.values()),
         stopped=evidence.stopped,
+        untouched=frozenset(untouched),
     )
 
 

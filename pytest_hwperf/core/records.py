@@ -271,8 +271,15 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
         known = (per for number, per in named.items() if number in self.method.numbers)
         return self.method.texts.get("per") or next(known, "pair")
 
+    @property
+    def is_left_out(self) -> bool:
+        """Whether no pair was run since nothing that its test runs has changed."""
+        return self.cause is not None and self.cause.kind == "untouched"
+
     def is_of(self, figure: "Figure") -> bool:
         """Whether the candidate's value is this figure of the judged run, and not one of other processes."""
+        if self.is_left_out:
+            return False
         candidate = self.candidate
         if self.baseline is None or candidate is None:
             return True

@@ -29,7 +29,7 @@ Incomparable = Literal[
     "no ratio", "no ratio to sessions", "not repeated", "pairs missing", "out of time", "pairs lost", "lost",
     "lost, logged", "one side only", "not collected", "not runnable", "no such test", "test ended", "reciprocal",
     "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell", "values not kept",
-    "other versions", "processes disagree", "not at once",
+    "other versions", "processes disagree", "not at once", "untouched",
 ]  # fmt: skip
 # How a change was found.
 Method = Literal[
@@ -139,6 +139,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "train the model with a fixed seed, such as random_state=0, or load a trained one",
     "not at once": "both sides cannot be alive at once: next to the other one, the {side} {how}, and alone it passed: "
     "let each process take a port, a file or a lock of its own, such as port 0 or tmp_path",
+    "untouched": "nothing that it runs has changed",
     "stored, equal": "{baseline} stored and {candidate} new values, equal on each side, compared exactly, no p-value",
     "stored, spread": "{baseline} stored and {candidate} new values, all of one side against all of the other, "
     "no p-value",

@@ -23,6 +23,7 @@ from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import reasons, state
 from pytest_hwperf.core.units import counted
+from pytest_hwperf.gate.affected import Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.answers import answers_of
 from pytest_hwperf.gate.explaining import REPEATS, Explain, Explainer
 from pytest_hwperf.gate.processes import ProcessSampler
@@ -42,6 +43,7 @@ from pytest_hwperf.trees.interpreter import Interpreter, with_plugins
 from pytest_hwperf.trees.isolation import loaded_files
 from pytest_hwperf.trees.own_folders import own_folders
 
+_UNTOUCHED: Reason = ("equivalent", state("untouched"))
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
 
 
@@ -62,6 +64,7 @@ class GateRequest:
     base_python: Interpreter | None = None  # of the baseline, None for this one
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     explain: Explain = "auto"  # whether regressions are explained, or every comparison, or none
+    affected: bool = False  # whether tests are left out that nothing reaches of what differs
     operators: bool = False  # whether both sides' operators are asked for, and not of regressions alone
     progress: Callable[[Progress], None] = field(default=lambda _: None)
 
@@ -93,7 +96,7 @@ def run_gate(request: GateRequest) -> GateResult:
     until = began + request.time_s
     asked = (request.command.root, request.against, request.files, request.share)
     request.progress(Progress(stage="checkout", pair=1, of=1, test=""))
-    with interruptible(), both_trees(*asked) as trees, workdir() as caches:
+    with interruptible(), both_trees(*asked, compares=request.affected) as trees, workdir() as caches:
         request = _with_interpreter(request, trees, until)
         conductor = Conductor(
             commands=_commands_of(request, trees, caches),
@@ -101,6 +104,7 @@ def run_gate(request: GateRequest) -> GateResult:
             processors=processors(),
             progress=request.progress,
             plant=request.plant,
+            watches=watches_of(trees, own_interpreter=bool(request.base_python)),
         )
         conductor.seconds["checkout"] = monotonic() - began
         rehearser = Rehearser(
@@ -110,7 +114,9 @@ def run_gate(request: GateRequest) -> GateResult:
         if not request.base_python:
             check_ignored(trees.candidate, trees.baseline, trace.files)
         _name_missing(trace, trees, request.command)
-        questions = _questions(request, trace, rehearser.lost, trees.warnings)
+        untouched = _untouched(request, trees, caches, conductor, trace, until)
+        settled = dict.fromkeys(untouched.tests, _UNTOUCHED)
+        questions = _questions(request, trace, {**rehearser.lost, **settled}, trees.warnings)
         own_python = bool(request.base_python)
         unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
         of_test = partial(_commands_of, request, trees, caches)
@@ -131,7 +137,7 @@ def run_gate(request: GateRequest) -> GateResult:
             conductor.seconds["explain"] = explainer.seconds
     met = {*trace.facts, *trace.uneven}
     answers = answers_of(evidence, questions, conductor.dropped, met, (profiles, explanations))
-    complete = completeness([test.node for test in request.tests], evidence, decide(evidence))
+    complete = completeness([test.node for test in request.tests], evidence, decide(evidence), untouched.tests)
     if complete.is_empty:
         raise UsageProblem(_why_none(request, evidence, questions, conductor.seconds, trace.wall_s))
     gate = Gate(
@@ -145,7 +151,7 @@ def run_gate(request: GateRequest) -> GateResult:
         explanations=tuple(explanations),
         warnings=(
             *trees.warnings,
-            *filter(None, [unseen, same_code(trees, trace.files), _planted(request.plant)]),
+            *filter(None, [_why_all(untouched), unseen, same_code(trees, trace.files), _planted(request.plant)]),
             *profiler.lost,
         ),
     )
@@ -162,9 +168,10 @@ def summary(result: GateResult, tests: int) -> str:
     revision = f" ({short})" if short and short not in gate.against else ""
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in gate.seconds.items())
     decided = f" ({complete.shortfall})" if complete.shortfall else ""
+    left_out = f", {len(complete.untouched)} left out since {state('untouched')}" if complete.untouched else ""
     return (
         f"{gate.against}{revision} rerun next to the present code, {pairs} {noun} of fresh processes, "
-        f"{len(complete.compared)} of {tests} tests compared{decided}: {spent}"
+        f"{len(complete.compared)} of {tests} tests compared{decided}{left_out}: {spent}"
     )
 
 
@@ -175,13 +182,39 @@ def _commands_of(request: GateRequest, trees: Trees, caches: Path, node: str = "
     own temporary folder, in which a fixture may write to a fixed name.
     """
     file = request.command.root / node.partition("::")[0]
-    files = [one for one in request.files if one == file] if node else request.files
+    return _commands_for(request, trees, caches, [one for one in request.files if not node or one == file])
+
+
+def _commands_for(request: GateRequest, trees: Trees, caches: Path, files: Sequence[Path]) -> dict[Side, Command]:
+    """Return how both sides are started for some files."""
     found = dict[Side, Command]()
     for side, command in commands(request.command, trees, files, request.base_python).items():
         place = caches / side[:_SIDE_LETTERS]
         own = {**own_folders(place, command.environment), CACHE_VARIABLE: str(place / "models")}
         found[side] = dataclasses.replace(command, environment={**command.environment, **own})
     return found
+
+
+def _untouched(
+    request: GateRequest, trees: Trees, caches: Path, conductor: Conductor, trace: PairTrace, until: float
+) -> Untouched:
+    """Return the tests that nothing reaches of what differs, where they were asked for."""
+    if not request.affected:
+        return Untouched()
+
+    def again(nodes: Sequence[str]) -> PairTrace:
+        named = {request.command.root / node.partition("::")[0] for node in nodes}
+        files = [file for file in request.files if file in named]
+        conductor.commands = _commands_for(request, trees, caches, files)
+        return conductor.rehearse(nodes, until)
+
+    whole = conductor.commands
+    try:
+        return untouched_tests(
+            trees, request.command.root, request.files, trace, again, own_interpreter=bool(request.base_python)
+        )
+    finally:
+        conductor.commands, conductor.watches = whole, {}
 
 
 def _name_missing(trace: PairTrace, trees: Trees, command: PytestCommand) -> None:
@@ -202,7 +235,8 @@ def _questions(
 ) -> Questions:
     """Return what the rehearsal leaves to be asked of the pairs, which has to be something they can answer."""
     questions = questions_of(request.tests, trace, lost, request.name, request.energy)
-    if not (questions.hypotheses or questions.fixed_samples or questions.processes):
+    is_settled = any(why == _UNTOUCHED for why in questions.tests.values())
+    if not (questions.hypotheses or questions.fixed_samples or questions.processes or is_settled):
         causes = [str(why) for _, why in (*questions.tests.values(), *questions.parts.values())]
         why = reasons(causes) or "no test has measured anything in the processes of the pairs"
         lacking = "no baseline" in (outcome for outcome, _ in (*questions.tests.values(), *questions.parts.values()))
@@ -256,6 +290,12 @@ def _measured(conductor: Conductor, request: GateRequest, questions: Questions, 
         conductor.seconds["processes"] = sampler.seconds
     asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
     return conductor.conduct(asked, until, late)
+
+
+def _why_all(untouched: Untouched) -> str:
+    """Say why no test was left out, where that was asked for."""
+    why = untouched.why_none or ("" if untouched.tests else reasons(untouched.affected.values()))
+    return f"--hwperf-affected leaves no test out: {why}" if why else ""
 
 
 def _planted(share: float) -> str:

@@ -16,6 +16,7 @@ from random import Random
 from time import monotonic
 from typing import Literal
 
+from pytest_hwperf.core.affected import Watch
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Side, Stage
 from pytest_hwperf.core.hypotheses import SIDES
@@ -23,10 +24,11 @@ from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.paired import is_ratio, pair_value
 from pytest_hwperf.core.records import Key, replace
 from pytest_hwperf.core.sequence import Step, next_step
+from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command
-from pytest_hwperf.host.files import new_folder
+from pytest_hwperf.host.files import new_folder, replace_file
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import launch
 from pytest_hwperf.host.worker_protocol import WorkerTask
@@ -35,6 +37,7 @@ from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
 
 _REHEARSED = BlockPlan(doubles=1, warm_blocks=4, warm_s=0.5)  # its times are discarded
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
+_WATCH = "watch.json"  # file with what a process watches
 _MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped
 _HASH_SEEDS = 2**32 - 1  # the largest PYTHONHASHSEED
 
@@ -64,6 +67,7 @@ class Conductor:
     progress: Callable[[Progress], None] = lambda _: None
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     also: Sequence[Key] = ()  # statistics that are taken too, of the calls that are made for what is asked
+    watches: Mapping[Side, Watch] = field(default_factory=dict)  # what rehearsals of both sides watch for changes
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
@@ -227,7 +231,8 @@ class Conductor:
         order = sides if self._toss() else sides[::-1]
         seeds: dict[str, int] = {side: self.random.randrange(_HASH_SEEDS) for side in order}
         self._started += 1
-        with self._processes(order, seeds, until) as (connections, folder):
+        watches = self.watches if stage == "rehearsal" and len(order) == len(SIDES) else {}
+        with self._processes(order, seeds, until, watches) as (connections, folder):
             try:
                 for side in sides:
                     connections[side].greet(program.silence_s)
@@ -244,7 +249,7 @@ class Conductor:
 
     @contextmanager
     def _processes(
-        self, order: Sequence[Side], seeds: Mapping[str, int], until: float
+        self, order: Sequence[Side], seeds: Mapping[str, int], until: float, watches: Mapping[Side, Watch]
     ) -> Iterator[tuple[dict[Side, Connection], Path]]:
         """Start both processes, each with an end of a socket that has no address: nobody else can connect to it."""
         with workdirs.workdir() as folder, ExitStack() as stack:
@@ -255,7 +260,10 @@ class Conductor:
                 with theirs, uninterrupted():
                     place, plant = folder / side, self.plant if side == "candidate" else 0.0
                     place.mkdir()
-                    task = WorkerTask(role="pair", side=side, reply_to=str(theirs.fileno()), plant=plant)
+                    watch = str(place / _WATCH) if side in watches else ""
+                    if watch:
+                        replace_file(Path(watch), to_json(watches[side]))
+                    task = WorkerTask(role="pair", side=side, reply_to=str(theirs.fileno()), plant=plant, watch=watch)
                     seed = {"PYTHONHASHSEED": str(seeds[side])}
                     process = launch(self.commands[side], task, place, seed, [theirs.fileno()])
                     stack.callback(process.end)

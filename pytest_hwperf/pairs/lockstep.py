@@ -6,6 +6,7 @@ One side may also go through them alone, which shows whether it needs something 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pytest_hwperf.core.affected import Usage
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Measurement, Side
@@ -31,6 +32,7 @@ class PairTrace(Rehearsal):
     selected: list[str] = field(default_factory=list)  # node ids that both sides run
     interleavings: dict[Measurement, Interleaving] = field(default_factory=dict)
     files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
+    usages: dict[Side, Usage] = field(default_factory=dict)  # of what each side was to watch
     lost: Statement | None = None  # why it ended early
     is_silent: bool = False  # whether it was lost since a process hung
     wall_s: float = 0.0  # from the start of the processes to their end
@@ -110,6 +112,9 @@ class Pairing:
             for side in order:
                 at[side] = self._position(side)
         self.trace.files = {side: message.files for side, message in at.items() if isinstance(message, Bye)}
+        self.trace.usages = {
+            side: message.usage for side, message in at.items() if isinstance(message, Bye) and message.usage
+        }
         if self.trace.unfinished:
             raise WorkerLostError(f"both sides ended without having run {self.trace.unfinished}")
 

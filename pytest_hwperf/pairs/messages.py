@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from pytest_hwperf.core.affected import Usage
 from pytest_hwperf.core.errors import SerialisationError, WorkerError
 from pytest_hwperf.core.evidence import EnergyWindow, Side
 from pytest_hwperf.core.hypotheses import Facts, SideOutcome
@@ -126,6 +127,7 @@ class Bye(Record, frozen=True, kw_only=True, tag=True):
     """All tests are over; the process ends."""
 
     files: tuple[str, ...]  # of loaded modules
+    usage: Usage | None = None  # of what it was to watch
 
 
 FromWorker: TypeAlias = Hello | Collected | Ready | BlockTimes | Pinned | ExactSamples | EnergyResult | Ended | Bye

@@ -11,6 +11,7 @@ from functools import partial
 from threading import Thread, current_thread
 from typing import Protocol
 
+from pytest_hwperf.core.affected import Usage
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.records import Sample
@@ -146,9 +147,9 @@ class Turns:
         finally:
             pin.release()
 
-    def bye(self, files: Sequence[str]) -> None:
+    def bye(self, files: Sequence[str], usage: Usage | None = None) -> None:
         """Send the files of every loaded module, and end at once: an interpreter's own exit takes long."""
-        self.send(Bye(files=tuple(files)))
+        self.send(Bye(files=tuple(files), usage=usage))
         self.leave(0)
 
     def _serve(self, message: Message, target: Measurable, pin: CpuPin, thread_ns: Callable[[], int]) -> None:

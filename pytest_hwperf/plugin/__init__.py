@@ -44,6 +44,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Let a process of a pair watch what it uses of a change, if it was told to, before any code of the tree is run."""
+    if _WORKER in os.environ:
+        from pytest_hwperf.plugin.affected import watch
+
+        watch(early_config, os.environ)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Take the place of pytest-benchmark, if that was asked for, before it is configured."""
     if read_flag(config, "hwperf_benchmark_fixture"):

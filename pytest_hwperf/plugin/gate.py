@@ -149,6 +149,7 @@ def _request(
         base_python=Interpreter(path=str(here.absolute() / settings.base_python)) if settings.base_python else None,
         plant=settings.plant,
         explain="never" if settings.plant else settings.explain,  # what was planted is known
+        affected=settings.affected,
         operators=settings.operators,
         progress=shown.show,
     )

@@ -19,10 +19,13 @@ _FLAGS = frozenset(
         *("--lf", "--last-failed", "--ff", "--failed-first"),
         *("--nf", "--new-first", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip"),
         *("--hwperf-save", "--hwperf-compare", "--hwperf-only", "--hwperf-skip", "--hwperf-disable"),
+        "--hwperf-affected",
         "--hwperf-no-cache",  # fresh processes share the cache of this session
         *("--co", "--collect-only"),
         *("--no-cov", "--no-cov-on-fail", "--cov-append", "--cov-branch", "--cov-reset"),
         "--timeout-disable-debugger-detection",
+        *("--testmon", "--testmon-noselect", "--testmon-nocollect", "--testmon-forceselect"),
+        *("--store-durations", "--clean-durations"),
     }
 )
 _WITH_VALUE = frozenset(
@@ -36,13 +39,14 @@ _WITH_VALUE = frozenset(
         *("-c", "--config-file", "--rootdir"),
         *("--cov-report", "--cov-config", "--cov-fail-under", "--cov-context", "--cov-precision"),
         *("--timeout", "--timeout-method", "--session-timeout"),
+        *("--splits", "--group", "--durations-path", "--splitting-algorithm", "--testmon-env"),
     }
 )
 _WITH_OPTIONAL_VALUE = frozenset({"--cov"})
 _VALUED = _WITH_VALUE | _WITH_OPTIONAL_VALUE
 # What keeps a plugin from disturbing a worker: pytest-timeout would count the waiting. Where a plugin is missing
 # its option is an error, and another interpreter may lack it.
-_NEUTRAL = {"xdist": "-n0", "timeout": "--timeout=0", "pytest_cov": "--no-cov"}
+_NEUTRAL = {"xdist": "-n0", "timeout": "--timeout=0", "pytest_cov": "--no-cov", "testmon": "--no-testmon"}
 _SHORT = ("-k", "-m", "-n")  # whose value may follow without a space
 
 

@@ -162,6 +162,12 @@ _OPTIONS = (
         parse=lambda _, globs: tuple(globs),
     ),
     _Option(
+        "affected",
+        "Leave out of the pairs of --hwperf-against each test of which nothing that it runs, opens or loads differs "
+        "between both trees.",
+        kind="bool",
+    ),
+    _Option(
         "plant",
         "Add work to each call of the present code, to see it found, as hwperf selfcheck does: an empty loop that "
         "takes this share of the call's time.",
@@ -325,6 +331,7 @@ class Settings:
     worker_time_s: float
     base_python: str  # path of an interpreter, "" for this one
     share: tuple[str, ...]  # globs
+    affected: bool
     plant: float  # share of work that is added to the candidate's calls, 0.0 for none
     baseline: str
     store: str  # scheme of the store
@@ -423,6 +430,11 @@ def read_settings(config: pytest.Config) -> Settings:
     settings = Settings(**values)
     if settings.base_python and not settings.against:
         raise pytest.UsageError("--hwperf-base-python is the baseline's interpreter: give --hwperf-against=REF|DIR too")
+    if settings.affected and settings.plant:
+        raise pytest.UsageError(
+            "--hwperf-plant adds work that no file holds, and --hwperf-affected leaves out what no file has changed: "
+            "give one of them"
+        )
     if settings.only and settings.skip:
         raise pytest.UsageError("--hwperf-only and --hwperf-skip exclude each other: give one of them")
     return settings

@@ -29,6 +29,7 @@ from pytest_hwperf.measure.subjects import Subject, loader_of
 from pytest_hwperf.measure.worker_tasks import Load, measure_cold_start, measure_memory
 from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
+from pytest_hwperf.plugin.affected import usage_of
 from pytest_hwperf.plugin.profiles import functions_of, instructions_of, operators_of
 from pytest_hwperf.plugin.session import BODY_ENDED, is_measured, session_of, test_of
 from pytest_hwperf.trees.isolation import loaded_files
@@ -202,9 +203,9 @@ class PairWorker:
             self._ended = SideOutcome(outcome=outcome, reason=_last_words(report))
 
     @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
-        """Send which files the tested code was loaded from, and end."""
-        self._turns.bye(loaded_files())
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Send which files the tested code was loaded from, and what of it was watched, and end."""
+        self._turns.bye(loaded_files(), usage_of(session.config))
 
     def measure(self, item: pytest.Item, subject: Subject, label: str) -> Run:
         """Take turns at a measurement; the run that the body gets is that of a single call."""

@@ -43,7 +43,7 @@ def unit_of(per: str) -> str:
 def _n(figure: Figure | None, comparison: Comparison | None) -> str:
     if figure:
         return counted(figure.estimate.n, visible(unit_of(figure.per)))
-    if comparison and comparison.candidate is not None:
+    if comparison and (comparison.candidate is not None or comparison.is_left_out):
         return counted(comparison.pairs, visible(unit_of(comparison.per)))
     return ""
 
@@ -52,6 +52,8 @@ def _value_without_figure(run: Run, comparison: Comparison | None, metric: Metri
     """Write the candidate's value of a comparison; a run of comparisons alone was to measure nothing by itself."""
     if comparison and comparison.candidate is not None:
         return show_measured(comparison.candidate, metric.unit)
+    if comparison and comparison.is_left_out:
+        return ""
     return "unmeasured" if run.samples or run.unmeasured else ""
 
 

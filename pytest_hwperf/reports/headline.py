@@ -14,6 +14,7 @@ from pytest_hwperf.core.units import counted
 State = Literal["bad", "doubtful", "good", "plain"]
 
 _NOT_MADE = ("no baseline", "not comparable")
+_LEFT_OUT = "left out"  # equivalent without a pair: counted in tests, for none of its statistics was measured
 _LONGEST_REASON = 300  # characters of why nothing was compared
 
 
@@ -35,7 +36,11 @@ def headline_of(report: Report) -> Headline:
             sentence="; ".join(["Nothing was measured", *_shards(report)]), state="doubtful" if doubtful else "plain"
         )
     found = _Outcomes(
-        comparisons=Counter(one.outcome for judgement in report.judgements for one in judgement.comparisons),
+        comparisons=Counter(
+            _LEFT_OUT if one.is_left_out else one.outcome
+            for judgement in report.judgements
+            for one in judgement.comparisons
+        ),
         budgets=Counter(
             verdict.outcome
             for judgement in report.judgements
@@ -86,11 +91,15 @@ def _compared(report: Report, found: _Outcomes) -> Iterator[str]:
     """Yield what the comparisons say."""
     if not found.comparisons:
         return
-    tests = _tests(report, lambda one: one.outcome not in _NOT_MADE)
+    tests = _tests(report, lambda one: one.outcome not in _NOT_MADE and not one.is_left_out)
+    left_out = _tests(report, lambda one: one.is_left_out) - tests
     rate = false_alarms(report)
     promised = f" ({rate})" if rate else ""
     if regressed := _tests(report, lambda one: one.outcome == "regressed"):
         yield f"{len(regressed)} of {counted(len(tests), 'test')} regressed{promised}"
+    elif not tests and left_out:
+        yield f"No regression is possible in {counted(len(left_out), 'test')}: nothing that they run has changed"
+        return
     elif not tests:
         yield f"Nothing was compared: {_why(report)}"
     elif found.comparisons.get("equivalent", 0) + found.comparisons.get("improved", 0):
@@ -98,6 +107,8 @@ def _compared(report: Report, found: _Outcomes) -> Iterator[str]:
         yield f"No regression found in {counted(len(tests), 'test')}: {', '.join(said)}{promised}"
     else:
         yield f"Nothing was decided in {counted(len(tests), 'test')}"
+    if left_out:
+        yield f"{counted(len(left_out), 'test')} left out, since nothing that they run has changed"
 
 
 def _budgets(found: _Outcomes) -> Iterator[str]:

@@ -54,6 +54,9 @@ def _comparison(run: Run, comparison: Comparison, name: str) -> Iterator[Pair]:
     if comparison.change is not None:
         yield f"{name}.change", _number(comparison.change.value)
         yield from _interval(f"{name}.change", comparison.change, 1.0)
+    if comparison.is_left_out:
+        yield f"{name}.pairs", str(comparison.pairs)
+        yield f"{name}.reason", comparison.reason
     yield f"{name}.margin", _number(comparison.margin)
     yield f"{name}.scale", comparison.scale
 

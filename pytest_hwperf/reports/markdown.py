@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.records import Judgement
+from pytest_hwperf.core.records import Comparison, Judgement
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.statements import Kind
 from pytest_hwperf.core.units import counted, show
@@ -182,7 +182,10 @@ def _all_rows(report: Report, groups: Groups) -> Table:
 
 
 def _answer(r: VerdictRow) -> str:
-    return row([code(r.test), text(r.metric), r.values, r.change, r.allowed, text(r.n), text(r.source), r.outcome])
+    subject = r.verdict.subject
+    left_out = isinstance(subject, Comparison) and subject.is_left_out
+    outcome = f"{r.outcome}: {text(r.cause)}" if left_out else r.outcome
+    return row([code(r.test), text(r.metric), r.values, r.change, r.allowed, text(r.n), text(r.source), outcome])
 
 
 def _unjudged(judgement: Judgement) -> Iterator[str]:

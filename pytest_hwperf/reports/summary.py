@@ -146,7 +146,7 @@ def _line(judgement: Judgement, name: str, footnotes: Footnotes, medians: list[F
     alarms = _alarms(judgement)
     return Line(
         cells=(name, *_median(comparison, figure), *_tightest(judgement)),
-        below=(*below, *alarms, *_others(judgement, shown=median is not None)),
+        below=(*below, *_left_out(judgement), *alarms, *_others(judgement, shown=median is not None)),
         tone="doubtful" if alarms and tone != "bad" else tone,
     )
 
@@ -156,6 +156,11 @@ def _alarms(judgement: Judgement) -> list[str]:
     warnings = (warning for sample in judgement.run.samples for warning in sample.warnings)
     found = (one for one in warnings if isinstance(one, Statement) and one.kind in ALARMS)
     return [visible(str(one)) for one in dict.fromkeys(found)]
+
+
+def _left_out(judgement: Judgement) -> list[str]:
+    """Say of a test that no pair has measured why none was needed."""
+    return [f"equivalent: {one.reason}" for one in judgement.comparisons if one.is_left_out][:1]
 
 
 def _median(comparison: Comparison | None, figure: Figure | None) -> tuple[str, str, str]:

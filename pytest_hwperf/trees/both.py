@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_hwperf.core.affected import Changes
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.command_line import Command, PytestCommand, without_coverage
+from pytest_hwperf.trees.differences import changes_between, code_of_tree, laid_over
 from pytest_hwperf.trees.ignored import is_compiled
 from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_path, translated
@@ -36,10 +38,13 @@ class Trees:
     shared: Mapping[str, str]  # file that the baseline was given → SHA-256
     changed: frozenset[Path]  # test files that are not the baseline's own, in the candidate's tree
     warnings: tuple[str, ...]
+    changes: Changes | None = None  # between both, where they were asked for
 
 
 @contextmanager
-def both_trees(root: Path, against: Path | str, files: Sequence[Path], globs: Sequence[str] = ()) -> Iterator[Trees]:
+def both_trees(
+    root: Path, against: Path | str, files: Sequence[Path], globs: Sequence[str] = (), *, compares: bool = False
+) -> Iterator[Trees]:
     """Make the baseline's tree for a git revision or a folder; it is gone afterwards.
 
     Args:
@@ -47,6 +52,7 @@ def both_trees(root: Path, against: Path | str, files: Sequence[Path], globs: Se
         against: a folder, or a revision of the repository of the tests.
         files: the test files; they are laid over, since the benchmark code is the candidate's.
         globs: of files that the baseline is given, though git does not know them.
+        compares: whether what differs between them is to be known.
 
     Raises:
         UsageProblem: no such revision, or sharing something that cannot be shared.
@@ -66,7 +72,8 @@ def both_trees(root: Path, against: Path | str, files: Sequence[Path], globs: Se
         if changed:
             names = ", ".join(sorted(os.path.relpath(file, here) for file in changed))
             warnings.append(f"changed since the baseline, and run on both sides as now, so that {_UNSEEN}: {names}")
-        lay_over(top, baseline, files)
+        found = changes_between(top, baseline) if compares else None
+        laid = lay_over(top, baseline, files)
         yield Trees(
             candidate=top,
             baseline=baseline,
@@ -74,6 +81,7 @@ def both_trees(root: Path, against: Path | str, files: Sequence[Path], globs: Se
             shared=shared,
             changed=changed,
             warnings=tuple(warnings),
+            changes=laid_over(found, laid) if found else None,
         )
 
 
@@ -127,6 +135,12 @@ def same_code(trees: Trees, loaded: Mapping[Side, Sequence[str]]) -> str:
     if files := [given[file] for file in loaded.get("baseline", ()) if file in given]:
         return f"shared with the baseline, so that both sides run the same compiled code of it: {', '.join(files)}"
     return ""
+
+
+def loaded_code(trees: Trees, loaded: Mapping[Side, Sequence[str]]) -> dict[Side, list[str]]:
+    """Return the code of its own tree that each side has loaded, relative to its root."""
+    roots: Mapping[Side, Path] = {"candidate": trees.candidate, "baseline": trees.baseline}
+    return {side: [*code_of_tree(files, roots[side], _PREFIXES)] for side, files in loaded.items()}
 
 
 def _top(here: Path) -> Path:

@@ -72,7 +72,7 @@ def copy_of(directory: Path) -> Iterator[Path]:
         tree = folder / (source.name or "tree")
         tree.mkdir()
         try:
-            for path in _files(source):
+            for path in files_of(source):
                 _copy(path, source, tree)
         except OSError as error:
             raise WorkerError(f"{directory} cannot be copied for the baseline: {error}") from error
@@ -159,7 +159,7 @@ def _folder_of(kept: Path) -> Path | None:
         return None
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def files_of(folder: Path) -> Iterator[Path]:
     """Yield files and links: those of git where it knows any, else all but caches and environments."""
     listed = git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     names = dict.fromkeys(filter(None, listed.output.split("\0"))) if not listed.code else {}
@@ -171,7 +171,7 @@ def _files(folder: Path) -> Iterator[Path]:
         if path.is_symlink() or path.is_file():
             yield path
         elif path.is_dir():  # a submodule, a repository within, or no git at all
-            yield from _files(path)
+            yield from files_of(path)
 
 
 def _copy(path: Path, source: Path, tree: Path) -> None:

@@ -77,6 +77,14 @@ def test_a_regression_is_an_answer_though_nothing_is_decided_wholly() -> None:
     assert complete.shortfall
 
 
+def test_a_build_whose_tests_a_change_cannot_reach_has_an_answer() -> None:
+    """Not one pair was run, and nothing is missing."""
+    evidence = build([], Random(1))
+
+    assert not completeness(["t.py::one"], evidence, {}, ["t.py::one"]).is_empty
+    assert completeness(["t.py::one"], evidence, {}).is_empty
+
+
 def test_reasons_are_counted_and_at_most_three_are_shown() -> None:
     assert "" == reasons([])
     assert "no module" == reasons(["no module"])

@@ -12,12 +12,14 @@ from pytest_hwperf.core.records import (
     Figure,
     Judgement,
     Machine,
+    Margin,
     Run,
     Sample,
     Skip,
     StoredRun,
     Verdict,
     replace,
+    uncompared,
 )
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.statements import Remark, Statement, said, state
@@ -165,6 +167,13 @@ def comparison_verdict(  # noqa: PLR0913 - a comparison has as many independent 
         reason=reason or f"{metric} {statistic}: {outcome}",
         fails=outcome == "regressed",
     )
+
+
+def left_out_verdict() -> Verdict:
+    """A verdict on the median latency of a test that a change cannot reach."""
+    margin = Margin(metric="latency", statistic="p50", size=0.02)
+    subject = uncompared(margin, "equivalent", state("untouched"))
+    return Verdict(subject=subject, outcome="equivalent", reason=f"latency p50: {subject.reason}", fails=False)
 
 
 def _method(metric: str, pairs: int) -> Statement:

@@ -33,6 +33,14 @@ def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> N
     assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "--hwperf-alpha=1%").ret
 
 
+def test_planted_work_and_affected_tests_exclude_each_other(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(MEASURED)
+    result = pytester.runpytest_inprocess("-p", "no:benchmark", "--hwperf-plant=5%", "-o", "hwperf_affected=true")
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["ERROR: --hwperf-plant adds work that no file holds*: give one of them"])
+
+
 @pytest.mark.parametrize("value", ["", " "])
 @pytest.mark.parametrize(
     "option", ["against", "baseline", "base-python", "share", "store", "margin", "watts", "json", "html"]

@@ -60,6 +60,26 @@ def test_what_is_well(made: Report, said: str) -> None:
     assert Headline(sentence=said, state="good") == headline_of(made)
 
 
+LEFT_OUT = "2 tests left out, since nothing that they run has changed"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        ([compared("equivalent")], f"{WELL}; {LEFT_OUT}"),
+        ([], "No regression is possible in 2 tests: nothing that they run has changed"),
+        ([PASSED], "No regression is possible in 2 tests: nothing that they run has changed; 1 budget kept"),
+    ],
+)
+def test_tests_that_are_left_out_are_counted_by_themselves(verdicts: list[Verdict], said: str) -> None:
+    """They are equivalent, and nothing was measured to find that."""
+    left_out = [judged(name, fake.left_out_verdict()) for name in ("x", "y")]
+
+    found = headline_of(report([*left_out, *(judged("t.py::t0", one) for one in verdicts)], gate()))
+
+    assert Headline(sentence=said, state="good") == found
+
+
 @pytest.mark.parametrize(
     ("made", "said"),
     [

@@ -72,6 +72,9 @@ def _of_budget(row: VerdictRow, budget: Budget, metric: Metric, figure: Figure |
 def _of_comparison(row: VerdictRow, comparison: Comparison, metric: Metric, seen: Seen) -> Iterator[str]:
     margin = f"the margin of {row.allowed}" if comparison.margin else "nothing at all"
     yield f"Asked: did {row.metric} get worse by more than {margin}?"
+    if comparison.is_left_out:
+        yield f"No pair of processes was run (n=0): {comparison.reason}."
+        return
     if comparison.change is None:
         yield f"Nothing could be compared: {row.cause or comparison.outcome}."
         return

@@ -1,0 +1,145 @@
+"""Which pieces of some Python code are run in this process, in whatever thread: asked of Python itself.
+
+From 3.12 on `sys.monitoring` tells of each piece of code when it is first run, in all threads, and costs nothing
+afterwards. Before that a trace function is called for each call, in the threads that Python starts.
+"""
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from types import CodeType, FrameType
+from typing import Any
+
+from pytest_hwperf.core.changed_code import MODULE, key_of
+
+_TOOLS = (4, 3, 5, 1, 0)  # of `sys.monitoring`, from the one that others use least
+_NAME = "hwperf-affected"
+_FINDS_MODULES = ("<frozen importlib._bootstrap_external>", "FileFinder.find_spec")
+
+
+class CodeWatch:
+    """Code that is watched."""
+
+    def __init__(
+        self, files: Mapping[str, tuple[str, ...]], ran: Callable[[str], None], looked_for: Callable[[str], None]
+    ) -> None:
+        """Watch from `begin` on.
+
+        Args:
+            files: path of a file, links resolved → keys of its code.
+            ran: is told the path and the name of code that is run.
+            looked_for: is told the full name of a module that is searched for in a folder.
+        """
+        self._files = files
+        self._ran = ran
+        self._looked_for = looked_for
+        self._paths: dict[str, str] = {}  # of a file as code names it → links resolved
+        self._threads: _Threads | None = None
+
+    def begin(self) -> None:
+        """Be told of all code that is run from now on, in this thread and those that follow.
+
+        Raises:
+            OSError: all tools of `sys.monitoring` are in use.
+        """
+        monitoring: Any = getattr(sys, "monitoring", None)
+        if monitoring is None:
+            self._threads = _Threads()
+            threading.settrace(self._of_thread)
+            sys.settrace(self._traced)
+            return
+        tool = next((one for one in _TOOLS if monitoring.get_tool(one) is None), None)
+        if tool is None:
+            raise OSError("all tools of sys.monitoring are in use")
+        monitoring.use_tool_id(tool, _NAME)
+        monitoring.register_callback(tool, monitoring.events.PY_START, self._started)
+        monitoring.set_events(tool, monitoring.events.PY_START)
+
+    def missed(self) -> str:
+        """Return by what code may have been run that nobody was told of, "" where nothing was missed."""
+        if self._threads is None:
+            return ""
+        if sys.gettrace() != self._traced or threading.gettrace() != self._of_thread:
+            return "another trace function"
+        if "greenlet" in sys.modules:
+            return "greenlets"
+        return "threads that Python has not started" if self._threads.unseen() else ""
+
+    def is_watched(self, code: CodeType) -> bool:
+        """Whether it is code that was asked about."""
+        keys = self._files.get(self._path(code.co_filename))
+        return keys is not None and (MODULE in keys or key_of(code) in keys)
+
+    def _started(self, code: CodeType, _: int) -> object:
+        """Tell of code that begins; of code in no such file no more is to be heard."""
+        monitoring: Any = vars(sys)["monitoring"]
+        if self._is_finder(code):
+            self._looked_for(str(sys._getframe(1).f_locals.get("fullname", "")))  # noqa: SLF001 - the frame that begins
+            return None
+        if self._path(code.co_filename) not in self._files:
+            return monitoring.DISABLE
+        self._seen(code)
+        return None
+
+    def _traced(self, frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            code = frame.f_code
+            if self._is_finder(code):
+                self._looked_for(str(frame.f_locals.get("fullname", "")))
+            else:
+                self._seen(code)
+
+    def _of_thread(self, frame: FrameType, event: str, argument: object) -> None:
+        if self._threads is not None:
+            self._threads.see()
+        self._traced(frame, event, argument)
+
+    def _seen(self, code: CodeType) -> None:
+        if self.is_watched(code):
+            self._ran(f"{self._path(code.co_filename)}::{code.co_qualname}")
+
+    def _path(self, name: str) -> str:
+        if name not in self._paths:
+            self._paths[name] = os.path.realpath(name)
+        return self._paths[name]
+
+    @staticmethod
+    def _is_finder(code: CodeType) -> bool:
+        return (code.co_filename, code.co_qualname) == _FINDS_MODULES
+
+
+class _Threads:
+    """Threads that have run Python code since this was made, and those that were seen to.
+
+    The interpreter numbers the states of its threads, also those that native code attaches to it.
+    """
+
+    def __init__(self) -> None:
+        self._here = threading.local()
+        self._seen = 0
+        self._lock = threading.Lock()
+        self._first = _number_of_new_thread()
+
+    def see(self) -> None:
+        """Note the thread that calls."""
+        if not hasattr(self._here, "is_seen"):
+            self._here.is_seen = True
+            with self._lock:
+                self._seen += 1
+
+    def unseen(self) -> int:
+        """Return how many were not seen, the one that counts among those that were."""
+        return _number_of_new_thread() - self._first - self._seen
+
+
+def _number_of_new_thread() -> int:
+    """Start a thread and return the number of its state: one more than that of the thread before."""
+    current, number = ctypes.pythonapi.PyThreadState_Get, ctypes.pythonapi.PyThreadState_GetID
+    current.restype, number.restype, number.argtypes = ctypes.c_void_p, ctypes.c_uint64, [ctypes.c_void_p]
+    found = list[int]()
+    thread = threading.Thread(target=lambda: found.append(number(current())))
+    thread.start()
+    thread.join()
+    return found[0]

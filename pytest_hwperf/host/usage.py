@@ -1,0 +1,194 @@
+"""What a process uses of the changes between two trees: code that is run, files that are opened, modules looked for.
+
+What cannot be attributed is used too: another process, another tracer, a thread that nobody has seen.
+"""
+
+import os
+import resource
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType, FunctionType
+from typing import Any
+
+from pytest_hwperf.core.affected import EVERY_TEST, Usage, Watch
+from pytest_hwperf.host.code_watch import CodeWatch
+from pytest_hwperf.host.file_watch import FileWatch
+
+_PROCESSES = frozenset(
+    {
+        *("subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.exec"),
+        "pty.spawn",
+    }
+)
+_CONNECTIONS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
+_LISTINGS = frozenset({"os.listdir", "os.scandir"})
+_IMPORTING = "<frozen importlib._bootstrap_external>"  # the file of what imports, as its code names it
+_PROCESS = "another process"
+_MOST = 3  # things that are kept of each test: one is enough to keep it in
+
+
+class Recorder:
+    """Notes what is used of a watch, for each test."""
+
+    def __init__(self, watch: Watch) -> None:
+        """Watch from `begin` on."""
+        self._root = Path(os.path.realpath(watch.root))
+        self._watch = watch
+        self._sources = {str(self._root / file): keys for file, keys in watch.code.items()}
+        self._folders = frozenset(str(self._root / folder) for folder in watch.listed)
+        self._modules = frozenset(watch.modules)
+        self._context = EVERY_TEST
+        self._is_begun = False  # before, plugins of the environment ask other programs about this machine
+        self._used: dict[str, list[str]] = {}
+        self._reading = threading.local()
+        self._children = _children_of_before()
+        self._code = CodeWatch(self._sources, self._ran, self._looked_for)
+        self._files: FileWatch | None = None
+
+    def begin(self) -> None:
+        """Begin to watch: before any code of the tree is run."""
+        try:
+            self._files = FileWatch(self._root, self._watch.files)
+            self._code.begin()
+        except OSError as error:
+            self._note(f"what is used cannot be watched ({error})")
+        for module in list(sys.modules.values()):
+            file = vars(module).get("__file__") if isinstance(module, type(sys)) else None
+            if isinstance(file, str) and os.path.realpath(file) in self._sources:
+                self._note(f"{self._shown(file)}, loaded before anything could be watched")
+        sys.addaudithook(self._audit)
+
+    def enter(self, context: str) -> str:
+        """Attribute what is used from now on to a test, a file of tests or every test; return whose turn it was."""
+        if not self._is_begun:
+            self._is_begun, self._children = True, _children_of_before()
+        self._drain()
+        before, self._context = self._context, context
+        return before
+
+    def usage(self) -> Usage:
+        """Return what was used until now."""
+        self._drain()
+        if missed := self._code.missed():
+            self._note(f"code that is run unseen, by {missed}", EVERY_TEST)
+        return Usage(used={context: tuple(used) for context, used in self._used.items()})
+
+    def _drain(self) -> None:
+        """Note what the system tells only when it is asked."""
+        for file in self._files.opened() if self._files else ():
+            self._note(file)
+        children = _children_of_before()
+        if children != self._children:
+            self._children = children
+            self._note(_PROCESS)
+        if _has_children():
+            self._note(_PROCESS)
+
+    def _note(self, what: str, context: str | None = None) -> None:
+        used = self._used.setdefault(self._context if context is None else context, [])
+        if what not in used and len(used) < _MOST:
+            used.append(what)
+
+    def _is_of_tree(self, frame: FrameType) -> bool:
+        """Whether code of the tree is what calls, however far away."""
+        around: FrameType | None = frame
+        while around is not None:
+            file = Path(around.f_code.co_filename)
+            if file.is_absolute() and file.resolve().is_relative_to(self._root):  # "<frozen runpy>" is none
+                return True
+            around = around.f_back
+        return False
+
+    def _ran(self, what: str) -> None:
+        self._note(self._shown(what))
+
+    def _looked_for(self, module: str) -> None:
+        if module.rpartition(".")[2] in self._modules:
+            self._note(f"the module {module}, which one side alone has")
+
+    def _shown(self, path: str) -> str:
+        return path.removeprefix(f"{self._root}{os.sep}")
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Note what Python is about to do; an exception here would end it."""
+        if event in _PROCESSES:
+            if self._is_begun or self._is_of_tree(sys._getframe(1)):  # noqa: SLF001 - who starts it
+                self._note(_PROCESS)
+        elif event in _CONNECTIONS:
+            self._note("a connection to another process")
+        elif event == "import":
+            self._looked_for(str(arguments[0]))
+        elif event == "open":
+            self._opened(arguments[0], sys._getframe(1))  # noqa: SLF001 - who opens it
+        elif event in _LISTINGS:
+            self._listed(arguments[0] if arguments else None, sys._getframe(1))  # noqa: SLF001 - the same
+        elif event == "object.__getattr__" and arguments[1] == "__code__":
+            self._inspected(arguments[0])
+
+    def _opened(self, name: object, by: FrameType) -> None:
+        """Note source that is read otherwise than to import it."""
+        path = _path_of(name)
+        if path.endswith(".py") and not _is_read_to_run(by) and os.path.realpath(path) in self._sources:
+            self._note(f"{self._shown(os.path.realpath(path))}, read as a file")
+
+    def _listed(self, name: object, by: FrameType) -> None:
+        """Note a folder that is not the same on both sides and is listed."""
+        if self._folders and by.f_code.co_filename != _IMPORTING and not _is_pytest(by):
+            path = os.path.realpath(f"/proc/self/fd/{name}" if isinstance(name, int) else _path_of(name) or ".")
+            if path in self._folders:
+                self._note(f"the list of files in {self._shown(path)}")
+
+    def _inspected(self, function: object) -> None:
+        """Note changed code that something looks at without a call of it, as a compiler does."""
+        if getattr(self._reading, "is_on", False) or not isinstance(function, FunctionType):
+            return
+        self._reading.is_on = True  # the next line is an event of the same kind
+        try:
+            code = function.__code__
+        finally:
+            self._reading.is_on = False
+        if self._code.is_watched(code):
+            self._ran(f"{os.path.realpath(code.co_filename)}::{code.co_qualname}")
+
+
+def _path_of(name: object) -> str:
+    return os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else ""
+
+
+def _is_read_to_run(frame: FrameType) -> bool:
+    """Whether source is opened to import it, by Python or by pytest, which rewrites assertions."""
+    caller = frame.f_back
+    if frame.f_code.co_filename == _IMPORTING:
+        return caller is not None and caller.f_code.co_qualname == "SourceLoader.get_code"
+    return _is_pytest(frame)
+
+
+def _is_pytest(frame: FrameType) -> bool:
+    """Whether pytest itself calls, also by way of pathlib."""
+    around: FrameType | None = frame
+    while around is not None and _module_of(around).partition(".")[0] == "pathlib":
+        around = around.f_back
+    return around is not None and _module_of(around).partition(".")[0] == "_pytest"
+
+
+def _module_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _children_of_before() -> Sequence[float]:
+    """Return what processes have used that this one has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime, used.ru_stime, used.ru_minflt, used.ru_maxrss
+
+
+def _has_children() -> bool:
+    """Whether a process that this one has started is alive."""
+    for file in Path("/proc/self/task").glob("*/children"):
+        try:
+            if file.read_text(encoding="ascii").strip():
+                return True
+        except OSError:  # its thread has ended
+            continue
+    return False

@@ -1,0 +1,275 @@
+"""What a process uses of a change, by the events of Python and of the system; no process is started."""
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_hwperf.core.affected import EVERY_TEST, Watch
+from pytest_hwperf.host.code_watch import CodeWatch, _Threads
+from pytest_hwperf.host.file_watch import FileWatch
+from pytest_hwperf.host.usage import Recorder
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+SOURCE = "def slow(): return 1\ndef steady(): return 2\n"
+TEST = "tests/test_a.py::test_one"
+LOADER = """
+def get_data(path):
+    audit("open", (path, "r", 0))
+
+
+class SourceLoader:
+    def get_code(path):
+        get_data(path)
+
+    def get_source(path):
+        get_data(path)
+"""
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "work.py").write_text(SOURCE)
+    (tmp_path / "data.csv").write_text("1,2")
+    watch = Watch(
+        root=str(tmp_path), code={"work.py": ("slow:1",)}, files=("data.csv",), modules=("extra",), listed=("pkg",)
+    )
+    made = Recorder(watch)
+    made._files = FileWatch(tmp_path, watch.files)
+    made.enter(TEST)
+    return made
+
+
+def functions(path: Path) -> dict[str, Any]:
+    space: dict[str, Any] = {"__name__": "work"}
+    exec(compile(SOURCE, str(path), "exec"), space)  # noqa: S102 - the text above
+    return space
+
+
+def test_files_are_seen_to_be_opened(recorder: Recorder, tmp_path: Path) -> None:
+    """By the system, so that it does not matter which code opens them, and in whose turn."""
+    assert {} == recorder.usage().used
+
+    os.close(os.open(tmp_path / "data.csv", os.O_RDONLY))
+    recorder.enter(EVERY_TEST)
+
+    assert {TEST: ("data.csv",)} == recorder.usage().used
+
+
+def test_files_that_cannot_be_watched_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        FileWatch(tmp_path, ["missing"])
+
+
+def test_events_that_were_lost_are_events_of_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system has a queue of limited length."""
+    for name in ("a", "b"):
+        (tmp_path / name).touch()
+    watch = FileWatch(tmp_path, ["a", "b"])
+    parts = iter([(-1).to_bytes(4, sys.byteorder, signed=True) + (0x4000).to_bytes(4, sys.byteorder) + bytes(8), b""])
+    monkeypatch.setattr(FileWatch, "_read", lambda _: next(parts))
+
+    assert ["a", "b"] == watch.opened()
+
+
+@pytest.mark.parametrize(
+    ("event", "arguments", "what"),
+    [
+        ("subprocess.Popen", ("git",), "another process"),
+        ("os.fork", (), "another process"),
+        ("socket.connect", (None, ("::1", 80)), "a connection to another process"),
+        ("import", ("pkg.extra", None), "the module pkg.extra, which one side alone has"),
+        ("os.listdir", ("pkg",), "the list of files in pkg"),
+        ("os.scandir", (b"pkg",), "the list of files in pkg"),
+        ("open", ("work.py", "r", 0), "work.py, read as a file"),
+        ("open", (Path("work.py"), "r", 0), "work.py, read as a file"),
+        ("import", ("pkg.other", None), ""),
+        ("os.listdir", (".",), ""),
+        ("open", ("other.py", "r", 0), ""),
+        ("open", (3, "r", 0), ""),
+        ("object.__getattr__", (object(), "__code__"), ""),
+        ("object.__getattr__", (os.getcwd, "__self__"), ""),
+    ],
+)
+def test_what_python_is_about_to_do_is_noted(
+    recorder: Recorder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    event: str,
+    arguments: tuple[Any, ...],
+    what: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    recorder._audit(event, arguments)
+
+    assert ({TEST: (what,)} if what else {}) == recorder.usage().used
+
+
+def test_a_folder_may_be_listed_by_its_descriptor(recorder: Recorder, tmp_path: Path) -> None:
+    number = os.open(tmp_path / "pkg", os.O_RDONLY)
+    recorder._audit("os.scandir", (number,))
+    os.close(number)
+
+    assert {TEST: ("the list of files in pkg",)} == recorder.usage().used
+
+
+def test_code_that_is_looked_at_counts_as_run(recorder: Recorder, tmp_path: Path) -> None:
+    """What compiles a function never calls it as Python does."""
+    found = functions(tmp_path / "work.py")
+    recorder._audit("object.__getattr__", (found["steady"], "__code__"))
+    assert {} == recorder.usage().used
+
+    recorder._audit("object.__getattr__", (found["slow"], "__code__"))
+
+    assert {TEST: ("work.py::slow",)} == recorder.usage().used
+
+
+def test_source_that_is_imported_is_not_read_as_a_file(recorder: Recorder, tmp_path: Path) -> None:
+    """Python opens it through the same call; what is run of it is told by other means."""
+    space: dict[str, Any] = {"audit": recorder._audit}
+    exec(compile(LOADER, "<frozen importlib._bootstrap_external>", "exec"), space)  # noqa: S102 - the text above
+    space["SourceLoader"].get_code(str(tmp_path / "work.py"))
+    assert {} == recorder.usage().used
+
+    space["SourceLoader"].get_source(str(tmp_path / "work.py"))
+
+    assert {TEST: ("work.py, read as a file",)} == recorder.usage().used
+
+
+def test_programs_that_a_plugin_asks_at_the_start_are_of_no_tree(tmp_path: Path) -> None:
+    """Until the first test is collected only what the tree itself starts counts."""
+    recorder = Recorder(Watch(root=str(tmp_path)))
+    recorder._audit("subprocess.Popen", ("file",))
+    assert {} == recorder.usage().used
+    space: dict[str, Any] = {"audit": recorder._audit}
+    script = compile("def begin(): audit('subprocess.Popen', ('git',))", str(tmp_path / "conftest.py"), "exec")
+    exec(script, space)  # noqa: S102 - the text above
+
+    space["begin"]()
+
+    assert {EVERY_TEST: ("another process",)} == recorder.usage().used
+
+
+def test_processes_that_nobody_has_announced_are_noticed(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Native code starts processes too: the system knows what ended ones have used, and which are alive."""
+    monkeypatch.setattr("pytest_hwperf.host.usage._children_of_before", lambda: (0.1, 0.0, 300.0, 9000.0))
+    recorder.enter("another test")
+    monkeypatch.setattr("pytest_hwperf.host.usage._has_children", lambda: True)
+
+    assert {TEST: ("another process",), "another test": ("another process",)} == recorder.usage().used
+
+
+class Ran:
+    """Code that was seen to run, and modules that were looked for."""
+
+    def __init__(self, path: Path, keys: tuple[str, ...] = ("slow:1",)) -> None:
+        self.code = list[str]()
+        self.modules = list[str]()
+        self.watch = CodeWatch({str(path): keys}, self.code.append, self.modules.append)
+
+
+def traced(watch: CodeWatch, function: Any, before: Any = None) -> None:
+    """Call a function as under the trace function; the one that there was comes back."""
+    kept = sys.gettrace()
+    sys.settrace(before or watch._traced)
+    try:
+        function()
+    finally:
+        sys.settrace(kept)
+
+
+@pytest.mark.parametrize(("keys", "seen"), [(("slow:1",), ["slow"]), (("<module>",), ["slow", "steady"])])
+def test_watched_code_is_seen_to_run(tmp_path: Path, keys: tuple[str, ...], seen: list[str]) -> None:
+    """A module that has changed has changed as a whole."""
+    path = tmp_path.resolve() / "work.py"
+    ran, found = Ran(path, keys), functions(path)
+
+    traced(ran.watch, found["slow"])
+    traced(ran.watch, found["steady"])
+
+    assert [f"{path}::{name}" for name in seen] == ran.code
+
+
+def test_modules_that_are_looked_for_are_seen(tmp_path: Path) -> None:
+    """Also where nothing is imported, and whether or not there is such a module."""
+    ran = Ran(tmp_path)
+    script = "class FileFinder:\n    def find_spec(self, fullname): pass\n"
+    space: dict[str, Any] = {}
+    exec(compile(script, "<frozen importlib._bootstrap_external>", "exec"), space)  # noqa: S102 - the text above
+
+    traced(ran.watch, lambda: space["FileFinder"]().find_spec("pkg.extra"))
+
+    assert ["pkg.extra"] == ran.modules
+
+
+class Monitoring:
+    """What `sys.monitoring` has from Python 3.12 on."""
+
+    DISABLE = object()
+
+    class events:  # noqa: N801 - its name there
+        PY_START = 1
+
+    def __init__(self, taken: int = 0) -> None:
+        self.names = dict.fromkeys(range(taken), "other")
+        self.callback: Any = None
+
+    def get_tool(self, tool: int) -> str | None:
+        return self.names.get(tool)
+
+    def use_tool_id(self, tool: int, name: str) -> None:
+        self.names[tool] = name
+
+    def register_callback(self, _tool: int, _event: int, callback: Any) -> None:
+        self.callback = callback
+
+    def set_events(self, tool: int, _events: int) -> None:
+        assert tool in self.names
+
+
+def test_monitoring_is_asked_no_more_about_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that calls of other code take no longer from their second one on."""
+    path = tmp_path.resolve() / "work.py"
+    ran, found, monitoring = Ran(path), functions(path), Monitoring()
+    monkeypatch.setattr(sys, "monitoring", monitoring, raising=False)
+    ran.watch.begin()
+    other: CodeType = functions(tmp_path / "other.py")["slow"].__code__
+
+    assert monitoring.DISABLE is monitoring.callback(other, 0)
+    assert monitoring.callback(found["slow"].__code__, 0) is None
+    assert [f"{path}::slow"] == ran.code
+    assert "" == ran.watch.missed()
+    assert [(4, "hwperf-affected")] == list(monitoring.names.items())
+
+
+def test_a_lack_of_tools_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "monitoring", Monitoring(taken=6), raising=False)
+
+    with pytest.raises(OSError, match=r"all tools of sys\.monitoring are in use"):
+        Ran(tmp_path).watch.begin()
+
+
+def test_threads_that_are_not_seen_are_counted() -> None:
+    """Every state of a thread has a number, whoever has made it."""
+    threads = _Threads()
+    seen = threading.Thread(target=threads.see)
+    seen.start()
+    seen.join()
+    threading.settrace(lambda *_: threads.see())
+    try:
+        assert 0 == threads.unseen()
+    finally:
+        threading.settrace(None)
+
+    unseen = threading.Thread(target=int)
+    unseen.start()
+    unseen.join()
+
+    assert 1 <= threads.unseen()

@@ -1,0 +1,104 @@
+"""Tests that are left out since nothing that they run has changed, in a real repository; pairs take no time."""
+
+import pytest
+from fakes.reruns import COMPARED, REHEARSED, repository
+
+WORK = """
+from functools import cache
+
+from fakes.simulated_time import spend
+
+
+def changed():
+    return spend({units})
+
+
+@cache
+def prepared():
+    return changed()
+
+
+def steady():
+    return spend(300)
+"""
+TESTS = """
+import ctypes
+import pathlib
+import subprocess
+import sys
+
+import work
+
+HERE = pathlib.Path(__file__).parents[1]
+
+
+def test_changed(hwperf):
+    hwperf(work.changed)
+
+
+def test_first(hwperf):
+    work.prepared()
+    hwperf(work.steady)
+
+
+def test_cached(hwperf):
+    work.prepared()
+    hwperf(work.steady)
+
+
+def test_steady(hwperf):
+    hwperf(work.steady)
+
+
+def test_data(hwperf):
+    (HERE / "rows.csv").read_text()
+    hwperf(work.steady)
+
+
+def test_native(hwperf):
+    library = ctypes.CDLL(None)
+    library.close(library.open(bytes(HERE / "model.bin"), 0))
+    hwperf(work.steady)
+
+
+def test_source(hwperf):
+    (HERE / "work.py").read_text()
+    hwperf(work.steady)
+
+
+def test_process(hwperf):
+    subprocess.run([sys.executable, "-S", "-c", ""], check=True)
+    hwperf(work.steady)
+"""
+OWN = "from fakes.simulated_time import spend\n\n\ndef test_own(hwperf):\n    hwperf(spend, 300)\n"
+FILES = {
+    "work.py": WORK.format(units=300),
+    "rows.csv": "1,2",
+    "model.bin": "0",
+    "README.md": "Rows.",
+    "pytest.ini": "[pytest]\npythonpath = .\n",
+    "tests/test_it.py": TESTS,
+    "tests/apart/test_own.py": OWN,
+    "tests/apart/conftest.py": "",
+}
+UNTOUCHED = "nothing that it runs has changed"
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")
+def test_only_what_a_change_cannot_reach_is_left_out(pytester: pytest.Pytester) -> None:
+    """A cached value that changed code has made reaches the test that finds it, whoever has made it."""
+    project = repository(pytester, FILES)
+    project.write({name: f"{text} " for name, text in FILES.items() if not name.endswith((".py", ".ini"))})
+    project.write({"work.py": f"# more\n{WORK.format(units=301)}"})
+
+    result = project.run(REHEARSED, "--hwperf-affected")
+
+    result.assert_outcomes(passed=9)
+    found = {one.run.test.partition("::")[2]: one.comparisons[0] for one in project.report().judgements}
+    reasons = dict.fromkeys(("changed", "first", "cached", "data", "native", "source", "process"), COMPARED)
+    reasons |= dict.fromkeys(("steady", "own"), UNTOUCHED)
+    assert {f"test_{name}": why for name, why in reasons.items()} == {name: one.reason for name, one in found.items()}
+    steady = found["test_steady"]
+    assert ("equivalent", 0, None) == (steady.outcome, steady.pairs, steady.change)
+    result.stdout.fnmatch_lines([f"*7 of 9 tests compared, 2 left out since {UNTOUCHED}: *"])
