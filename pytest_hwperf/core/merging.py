@@ -60,7 +60,8 @@ def why_open(report: Report) -> list[str]:
     of = report.shards[0].of
     found = []
     if missing := report.missing_shards:
-        found.append(f"{_numbered(missing)} of {of} missing: their tests are not in this report")
+        verb, whose = ("is", "its") if len(missing) == 1 else ("are", "their")
+        found.append(f"{_numbered(missing)} of {of} {verb} missing: {whose} tests are not in this report")
     cut = [shard for shard in report.shards if shard.exit_code not in _ENDED]
     found += [f"shard {shard.number} of {of} did not end: pytest's exit code was {shard.exit_code}" for shard in cut]
     if report.partial and not cut:
@@ -103,7 +104,7 @@ def _refuse_others(parts: Parts) -> None:
     _refuse_doubles(parts)
     _refuse_unlike(parts, "--hwperf-alpha", lambda shard, _: f"{100 * shard.alpha:g}%", again)
     for option in dict.fromkeys(option for shard, _ in parts.values() for option in shard.settings):
-        _refuse_unlike(parts, option, lambda shard, _, option=option: shard.settings.get(option, "not given"), again)  # type: ignore[misc]
+        _refuse_unlike(parts, option, lambda shard, _, option=option: shard.settings.get(option) or "not given", again)  # type: ignore[misc]
     code = "run every shard on the same commit, without changes"
     _refuse_unlike(parts, "the revision", lambda _, report: _revision(report), code)
     _refuse_unlike(parts, "the selection of tests", _selection, f"{again}, on the same files")

@@ -67,14 +67,14 @@ def test_one_machine_is_not_worth_a_word(parts: Parts) -> None:
 @pytest.mark.parametrize(
     ("left_out", "said", "there"),
     [
-        (["b.json"], "shard 2 of 3 missing", "shards 1, 3"),
-        (["a.json", "b.json"], "shards 1, 2 of 3 missing", "shard 3"),
+        (["b.json"], "shard 2 of 3 is missing: its", "shards 1, 3"),
+        (["a.json", "b.json"], "shards 1, 2 of 3 are missing: their", "shard 3"),
     ],
 )
 def test_a_missing_shard_is_named_and_never_green(parts: Parts, left_out: list[str], said: str, there: str) -> None:
     merged = merge({file: report for file, report in parts.items() if file not in left_out})
 
-    assert [f"{said}: their tests are not in this report"] == why_open(merged)
+    assert [f"{said} tests are not in this report"] == why_open(merged)
     assert {*why_open(merged)} <= {*merged.warnings}
     assert "doubtful" == headline_of(merged).state
     assert headline_of(merged).sentence.endswith(f"only {there} of 3")
@@ -194,6 +194,10 @@ def spoilt(**fields: Any) -> Callable[[Parts], Parts]:
         (
             spoilt(settings={"--hwperf-against": "HEAD"}),
             "--hwperf-against is 'origin/main' in a.json and 'HEAD' in c.json: run every shard with the same arguments",
+        ),
+        (
+            spoilt(settings={"--hwperf-against": "", "--hwperf-strict": "off"}),
+            "--hwperf-against is 'origin/main' in a.json and 'not given' in c.json",
         ),
         (
             spoilt(settings={"--hwperf-against": shards.AGAINST}),
