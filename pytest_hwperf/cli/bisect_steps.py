@@ -65,6 +65,7 @@ class Comparer:
     def _session(self, commit: str, *options: str) -> Session:
         left = max(_LEAST_S, self.until - self.clock())
         against = [f"--hwperf-against={commit}", f"--hwperf-gate-time={left:.0f}", "--hwperf-explain=never"]
+        against += ["-o", "hwperf_affected=false"]  # each step needs the values of pairs
         return self.run(
             ["-p", "no:cacheprovider", *self.arguments, *options, *against],
             directory=self.tree.folder,

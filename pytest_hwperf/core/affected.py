@@ -47,6 +47,7 @@ class Changes:
     changed: Mapping[str, Mapping[Side, tuple[str, ...]]]  # Python files of both → keys of changed code of each side
     other: frozenset[str] = frozenset()  # other files of both
     only: Mapping[str, Side] = field(default_factory=dict)  # file that one side has alone
+    folders: frozenset[str] = frozenset()  # that one side has alone, around files that it has alone
     laid_over: frozenset[str] = frozenset()  # of all these, files of which both sides run the candidate's
 
     @property
@@ -96,7 +97,7 @@ def watch_of(side: Side, root: str, changes: Changes) -> Watch:
         root=root,
         code=code | {file: (MODULE,) for file in here if file.endswith(_SOURCE)},
         files=tuple(sorted(changes.other)),
-        modules=tuple(sorted({_module(file) for file in lone if file.endswith(_SOURCE)})),
+        modules=tuple(sorted({_module(file) for file in (*lone, *changes.folders) if _is_module(file)})),
         listed=tuple(sorted({folder for file in lone for folder in _folders(file)})),
     )
 
@@ -145,6 +146,11 @@ def _module(file: str) -> str:
     """Return the last name by which a file is imported."""
     *folders, name = file.removesuffix(_SOURCE).split("/")
     return folders[-1] if name == _PACKAGE and folders else name
+
+
+def _is_module(path: str) -> bool:
+    """Whether something may be imported by a path: as a file, or as a folder without one of its own."""
+    return path.endswith(_SOURCE) or "." not in path.rpartition("/")[2]
 
 
 def _is_setting(file: str) -> bool:

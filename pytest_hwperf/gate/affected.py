@@ -5,8 +5,8 @@ behind. Those that seem untouched are rehearsed again by themselves, until they 
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_hwperf.core.affected import (
@@ -23,7 +23,7 @@ from pytest_hwperf.core.affected import (
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.trees.both import Trees, loaded_code
+from pytest_hwperf.trees.both import Trees, loaded_code, with_leftovers
 
 _MOST_ROUNDS = 4  # of rehearsals by themselves, after which no test is left out
 
@@ -45,43 +45,60 @@ def watches_of(trees: Trees, *, own_interpreter: bool) -> Mapping[Side, Watch]:
     return {side: watch_of(side, str(roots[side]), trees.changes) for side in SIDES}
 
 
-def untouched_tests(
-    trees: Trees,
-    root: Path,
-    files: Sequence[Path],
-    trace: PairTrace,
-    again: Callable[[Sequence[str]], PairTrace],
-    *,
-    own_interpreter: bool,
-) -> Untouched:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What tests are looked for in."""
+
+    trees: Trees  # both, compared
+    root: Path  # of the tests
+    files: Sequence[Path]  # of the tests
+    again: Callable[[Sequence[str], Trees], PairTrace]  # rehearses some of them by themselves, with only their files
+    own_interpreter: bool = False  # whether the baseline runs with another one, and so with other versions
+
+
+def untouched_tests(search: Search, trace: PairTrace, *, is_first: bool) -> Untouched:
     """Return the tests that nothing reaches of what differs.
 
     Args:
-        trees: both, compared.
-        root: of the tests.
-        files: of the tests.
+        search: of which tests.
         trace: of their rehearsal, in which both sides have watched.
-        again: rehearses some of them by themselves, and only their files.
-        own_interpreter: whether the baseline ran with another one, and so with other versions.
+        is_first: whether no process was there before it, which may have left something.
     """
-    changes = trees.changes or Changes(changed={})
-    why = "the baseline has an interpreter of its own" if own_interpreter else why_every_test(changes)
-    if why:
+    if why := _why_all(search):
         return Untouched(why_none=why)
-    here = os.path.relpath(root.resolve(), trees.candidate).removeprefix(".").removeprefix("/")
-    own = {os.path.relpath(file.parent.resolve() / file.name, trees.candidate) for file in files}
     passed = [node for node in trace.outcomes if _has_passed(trace, node)]
-    affected = {node: why for node in passed if (why := own_change(node, changes, here, own))}
+    affected = dict(_of_themselves(search, passed))
     left = [node for node in passed if node not in affected]
     for number in range(_MOST_ROUNDS + 1):
-        trace = again(left) if number else trace
+        if number:
+            trees = with_leftovers(search.trees)
+            if why := _why_all(replace(search, trees=trees)):
+                return Untouched(affected=affected, why_none=why)
+            trace = search.again(left, trees)
         lost = [node for node in left if not _has_passed(trace, node)]
-        found = _split([node for node in left if node not in lost], trees, trace)
+        found = _split([node for node in left if node not in lost], search.trees, trace)
         affected |= dict.fromkeys(lost, "it did not pass by itself") | dict(found.affected)
         left = [*found.left]
-        if not left or (found.is_proof and not lost):
+        if not left or (found.is_proof and not lost and (number or is_first)):
             return Untouched(tests=frozenset(left), affected=affected)
     return Untouched(affected=affected, why_none="what tests use of it is not the same in each process")
+
+
+def _why_all(search: Search) -> str:
+    """Return what of the change may reach every test."""
+    if search.own_interpreter:
+        return "the baseline has an interpreter of its own"
+    return why_every_test(search.trees.changes or Changes(changed={}))
+
+
+def _of_themselves(search: Search, nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield tests that have changed themselves, or by what their folders give them."""
+    top, changes = search.trees.candidate, search.trees.changes or Changes(changed={})
+    here = os.path.relpath(search.root.resolve(), top).removeprefix(".").removeprefix("/")
+    own = {os.path.relpath(file.parent.resolve() / file.name, top) for file in search.files}
+    for node in nodes:
+        if why := own_change(node, changes, here, own):
+            yield node, why
 
 
 def _has_passed(trace: PairTrace, node: str) -> bool:

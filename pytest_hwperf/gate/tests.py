@@ -23,7 +23,7 @@ from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import reasons, state
 from pytest_hwperf.core.units import counted
-from pytest_hwperf.gate.affected import Untouched, untouched_tests, watches_of
+from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.answers import answers_of
 from pytest_hwperf.gate.explaining import REPEATS, Explain, Explainer
 from pytest_hwperf.gate.processes import ProcessSampler
@@ -114,7 +114,7 @@ def run_gate(request: GateRequest) -> GateResult:
         if not request.base_python:
             check_ignored(trees.candidate, trees.baseline, trace.files)
         _name_missing(trace, trees, request.command)
-        untouched = _untouched(request, trees, caches, conductor, trace, until)
+        untouched = _untouched(request, trees, conductor, trace, until)
         settled = dict.fromkeys(untouched.tests, _UNTOUCHED)
         questions = _questions(request, trace, {**rehearser.lost, **settled}, trees.warnings)
         own_python = bool(request.base_python)
@@ -195,24 +195,23 @@ def _commands_for(request: GateRequest, trees: Trees, caches: Path, files: Seque
     return found
 
 
-def _untouched(
-    request: GateRequest, trees: Trees, caches: Path, conductor: Conductor, trace: PairTrace, until: float
-) -> Untouched:
+def _untouched(request: GateRequest, trees: Trees, conductor: Conductor, trace: PairTrace, until: float) -> Untouched:
     """Return the tests that nothing reaches of what differs, where they were asked for."""
     if not request.affected:
         return Untouched()
 
-    def again(nodes: Sequence[str]) -> PairTrace:
+    def again(nodes: Sequence[str], trees: Trees) -> PairTrace:
         named = {request.command.root / node.partition("::")[0] for node in nodes}
         files = [file for file in request.files if file in named]
-        conductor.commands = _commands_for(request, trees, caches, files)
-        return conductor.rehearse(nodes, until)
+        with workdir() as fresh:  # what tests before have kept was made by whatever they have run
+            conductor.commands = _commands_for(request, trees, fresh, files)
+            conductor.watches = watches_of(trees, own_interpreter=False)
+            return conductor.rehearse(nodes, until)
 
-    whole = conductor.commands
+    root, whole = request.command.root, conductor.commands
+    search = Search(trees=trees, root=root, files=request.files, again=again, own_interpreter=bool(request.base_python))
     try:
-        return untouched_tests(
-            trees, request.command.root, request.files, trace, again, own_interpreter=bool(request.base_python)
-        )
+        return untouched_tests(search, trace, is_first=conductor.seconds["rehearsal"] == trace.wall_s)
     finally:
         conductor.commands, conductor.watches = whole, {}
 

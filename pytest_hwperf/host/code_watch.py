@@ -46,6 +46,8 @@ class CodeWatch:
         """
         monitoring: Any = getattr(sys, "monitoring", None)
         if monitoring is None:
+            if threading.active_count() > 1:
+                raise OSError("threads run already")
             self._threads = _Threads()
             threading.settrace(self._of_thread)
             sys.settrace(self._traced)

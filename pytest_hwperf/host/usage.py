@@ -7,7 +7,7 @@ import os
 import resource
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
@@ -26,6 +26,7 @@ _CONNECTIONS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
 _LISTINGS = frozenset({"os.listdir", "os.scandir"})
 _IMPORTING = "<frozen importlib._bootstrap_external>"  # the file of what imports, as its code names it
 _PROCESS = "another process"
+_OWN = __name__.partition(".")[0]
 _MOST = 3  # things that are kept of each test: one is enough to keep it in
 
 
@@ -54,10 +55,8 @@ class Recorder:
             self._code.begin()
         except OSError as error:
             self._note(f"what is used cannot be watched ({error})")
-        for module in list(sys.modules.values()):
-            file = vars(module).get("__file__") if isinstance(module, type(sys)) else None
-            if isinstance(file, str) and os.path.realpath(file) in self._sources:
-                self._note(f"{self._shown(file)}, loaded before anything could be watched")
+        for file in _loaded_of(self._root):
+            self._note(f"{self._shown(file)}, loaded before anything could be watched")
         sys.addaudithook(self._audit)
 
     def enter(self, context: str) -> str:
@@ -118,6 +117,8 @@ class Recorder:
                 self._note(_PROCESS)
         elif event in _CONNECTIONS:
             self._note("a connection to another process")
+        elif event == "sys.settrace" and _module_of(sys._getframe(1)) != "threading":  # noqa: SLF001 - who sets it
+            self._note("another trace function")
         elif event == "import":
             self._looked_for(str(arguments[0]))
         elif event == "open":
@@ -151,6 +152,19 @@ class Recorder:
             self._reading.is_on = False
         if self._code.is_watched(code):
             self._ran(f"{os.path.realpath(code.co_filename)}::{code.co_qualname}")
+
+
+def _loaded_of(root: Path) -> Iterator[str]:
+    """Yield the files of loaded modules that lie in a tree, but for environments in it and this package."""
+    installed = tuple(
+        f"{prefix}{os.sep}" for prefix in {sys.prefix, sys.base_prefix} if Path(prefix).is_relative_to(root)
+    )
+    for name, module in list(sys.modules.items()):
+        file = vars(module).get("__file__") if isinstance(module, type(sys)) else None
+        real = os.path.realpath(file) if isinstance(file, str) else ""
+        is_foreign = real.startswith(installed) or "site-packages" in real or name.partition(".")[0] == _OWN
+        if real.startswith(f"{root}{os.sep}") and not is_foreign:
+            yield real
 
 
 def _path_of(name: object) -> str:

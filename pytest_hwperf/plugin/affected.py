@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.core.affected import Usage, Watch
-from pytest_hwperf.core.errors import SerialisationError
+from pytest_hwperf.core.errors import SerialisationError, WorkerError
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.usage import Recorder
@@ -24,14 +24,15 @@ def watch(config: pytest.Config, environment: Mapping[str, str]) -> None:
     Raises:
         pytest.UsageError: what is to be watched cannot be read.
     """
-    from pytest_hwperf.core.errors import WorkerError
-
     try:
-        task = decode_task(environment[ENVIRONMENT])
-        if not task.watch:
-            return
-        recorder = Recorder(from_json(Watch, read_file(Path(task.watch), _LARGEST)))
-    except (WorkerError, SerialisationError, OSError) as error:
+        path = decode_task(environment[ENVIRONMENT]).watch
+    except WorkerError:  # said when pytest is configured
+        return
+    if not path:
+        return
+    try:
+        recorder = Recorder(from_json(Watch, read_file(Path(path), _LARGEST)))
+    except (SerialisationError, OSError) as error:
         raise pytest.UsageError(f"what is to be watched cannot be read: {error}") from error
     config.stash[_RECORDER] = recorder
     # git is asked before: afterwards it would be a process that opens files

@@ -11,7 +11,7 @@ from pytest_hwperf.core.affected import Changes
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.command_line import Command, PytestCommand, without_coverage
-from pytest_hwperf.trees.differences import changes_between, code_of_tree, laid_over
+from pytest_hwperf.trees.differences import changes_between, code_of_tree, joined, laid_over
 from pytest_hwperf.trees.ignored import is_compiled
 from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_path, translated
@@ -135,6 +135,13 @@ def same_code(trees: Trees, loaded: Mapping[Side, Sequence[str]]) -> str:
     if files := [given[file] for file in loaded.get("baseline", ()) if file in given]:
         return f"shared with the baseline, so that both sides run the same compiled code of it: {', '.join(files)}"
     return ""
+
+
+def with_leftovers(trees: Trees) -> Trees:
+    """Return the same, with what processes have left in both trees as a further change, where it differs."""
+    if trees.changes is None:
+        return trees
+    return replace(trees, changes=joined(trees.changes, changes_between(trees.candidate, trees.baseline)))
 
 
 def loaded_code(trees: Trees, loaded: Mapping[Side, Sequence[str]]) -> dict[Side, list[str]]:

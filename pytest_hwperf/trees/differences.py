@@ -10,11 +10,12 @@ from pytest_hwperf.core.affected import Changes
 from pytest_hwperf.core.changed_code import MODULE, changed_code
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.files import read_file
+from pytest_hwperf.trees.overlay import OF_CANDIDATE
 from pytest_hwperf.trees.worktree import files_of, is_environment
 
 _LARGEST_SOURCE = 10_000_000  # bytes of a Python file whose code is compared
 _PART = 1 << 20  # bytes that are compared at once
-_NOT_OF_A_REVISION = frozenset({".git", ".hwperf"})  # the repository's own, and stored runs
+_NOT_OF_A_REVISION = frozenset({".git", ".hwperf", ".pytest_cache"})  # the repository's own, and what pytest keeps
 _SOURCE = ".py"
 
 
@@ -27,18 +28,32 @@ def changes_between(candidate: Path, baseline: Path) -> Changes:
     """
     then, now = set(_all_of(baseline)), {os.path.relpath(path, candidate) for path in files_of(candidate)}
     changed, other, only = dict[str, Mapping[Side, tuple[str, ...]]](), set[str](), dict[str, Side]()
+    folders = set[str]()
     for file in sorted(then | now):
-        if _NOT_OF_A_REVISION.intersection(Path(file).parts):
+        if _NOT_OF_A_REVISION.intersection(Path(file).parts) or Path(file).name.startswith(OF_CANDIDATE):
             continue
         one, two = baseline / file, candidate / file
         if not (os.path.lexists(one) and os.path.lexists(two)):
             only[file] = "baseline" if os.path.lexists(one) else "candidate"
+            around = (str(folder) for folder in Path(file).parents)
+            folders |= {one for one in around if (baseline / one).is_dir() != (candidate / one).is_dir()}
         elif not _is_same(one, two):
             if file.endswith(_SOURCE) and not (one.is_symlink() or two.is_symlink()):
                 changed[file] = _code(one, two)
             else:
                 other.add(file)
-    return Changes(changed=changed, other=frozenset(other), only=only)
+    return Changes(changed=changed, other=frozenset(other), only=only, folders=frozenset(folders))
+
+
+def joined(before: Changes, now: Changes) -> Changes:
+    """Return what differs before the tests are laid over, and what processes have left since, if that differs too."""
+    return Changes(
+        changed={**now.changed, **before.changed},
+        other=now.other | before.other,
+        only={**now.only, **before.only},
+        folders=now.folders | before.folders,
+        laid_over=before.laid_over,
+    )
 
 
 def laid_over(changes: Changes, files: Collection[str]) -> Changes:

@@ -107,6 +107,7 @@ def test_each_side_watches_its_own_version() -> None:
         other=frozenset({"data.csv"}),
         only={"pkg/new/__init__.py": "candidate", "pkg/old.py": "baseline", "tests/test_new.py": "candidate"},
         laid_over=frozenset({"tests/test_a.py", "tests/test_new.py"}),
+        folders=frozenset({"pkg/new", "pkg/new.data"}),
     )
     watches = {side: watch_of(side, "/root", changes) for side in KEYS}
     laid = {"tests/test_a.py": (MODULE,), "tests/test_new.py": (MODULE,)}

@@ -8,7 +8,7 @@ import pytest
 from pytest_hwperf.core.affected import Changes, Usage
 from pytest_hwperf.core.evidence import Measurement, Side
 from pytest_hwperf.core.hypotheses import SIDES, SideOutcome
-from pytest_hwperf.gate.affected import Untouched, untouched_tests, watches_of
+from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
 from pytest_hwperf.pairs.lockstep import PairTrace
 from pytest_hwperf.trees.both import Trees
 
@@ -19,6 +19,8 @@ Used = Mapping[str, tuple[str, ...]]
 
 
 def trees(root: Path, changes: Changes | None) -> Trees:
+    for side in SIDES:
+        (root / side).mkdir(exist_ok=True)
     return Trees(
         candidate=root / "candidate",
         baseline=root / "baseline",
@@ -45,18 +47,25 @@ class Again:
         self.asked = list[Sequence[str]]()
         self._traces: Iterator[PairTrace] = iter(traces)
 
-    def __call__(self, nodes: Sequence[str]) -> PairTrace:
+    def __call__(self, nodes: Sequence[str], _trees: Trees) -> PairTrace:
         self.asked.append(tuple(nodes))
         return next(self._traces)
 
 
 def found(
-    root: Path, trace: PairTrace, again: Again, changes: Changes | None = None, *, own: bool = False
+    root: Path,
+    trace: PairTrace,
+    again: Again,
+    changes: Changes | None = None,
+    *,
+    own: bool = False,
+    is_first: bool = True,
 ) -> Untouched:
     here = root / "candidate"
     files = [here / "tests" / name for name in ("test_a.py", "test_b.py")]
     changed = changes or Changes(changed={"work.py": WORK})
-    return untouched_tests(trees(root, changed), here, files, trace, again, own_interpreter=own)
+    search = Search(trees=trees(root, changed), root=here, files=files, again=again, own_interpreter=own)
+    return untouched_tests(search, trace, is_first=is_first)
 
 
 def test_processes_that_use_nothing_are_the_proof(tmp_path: Path) -> None:
@@ -65,6 +74,26 @@ def test_processes_that_use_nothing_are_the_proof(tmp_path: Path) -> None:
 
     assert Untouched(tests=frozenset({A, B, C})) == found(tmp_path, played([A, B, C]), again)
     assert [] == again.asked
+
+
+def test_a_rehearsal_after_others_is_none(tmp_path: Path) -> None:
+    """A pair that was repeated may find what the one before it has left."""
+    again = Again(played([A]))
+
+    assert {A} == found(tmp_path, played([A]), again, is_first=False).tests
+    assert [(A,)] == again.asked
+
+
+def test_files_that_processes_have_left_are_a_change_too(tmp_path: Path) -> None:
+    """What changed code has written may be read by tests that run none of it."""
+    (tmp_path / "baseline").mkdir()
+    first = played([A, B], {A: ("work.py::slow",)})
+    (tmp_path / "baseline" / "kept.bin").write_text("made by the baseline")
+
+    left = found(tmp_path, first, Again())
+
+    assert not left.tests
+    assert "kept.bin is there on one side only, and which test asks for it is not recorded" == left.why_none
 
 
 def test_what_seems_untouched_is_rehearsed_by_itself(tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ def test_events_that_were_lost_are_events_of_every_file(tmp_path: Path, monkeypa
     [
         ("subprocess.Popen", ("git",), "another process"),
         ("os.fork", (), "another process"),
+        ("sys.settrace", (), "another trace function"),
         ("socket.connect", (None, ("::1", 80)), "a connection to another process"),
         ("import", ("pkg.extra", None), "the module pkg.extra, which one side alone has"),
         ("os.listdir", ("pkg",), "the list of files in pkg"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.plugin.inherited_options import command_for, pytest_command
+from pytest_hwperf.plugin.inherited_options import command_for, drop, pytest_command
 
 
 @pytest.mark.parametrize("plugin", ["cacheprovider", "logging", "junitxml"])
@@ -33,3 +33,17 @@ def test_the_process_of_a_test_is_given_the_models_of_this_session(
 
     assert given.items() <= command_for(item).environment.items()
     assert not given.keys() & pytest_command(item.config).environment.keys()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--testmon"],
+        ["--testmon-forceselect", "--testmon-env", "x"],
+        ["--splits", "4", "--group=1", "--splitting-algorithm", "least_duration", "--durations-path=times"],
+        ["--store-durations", "--hwperf-affected"],
+    ],
+)
+def test_other_plugins_selections_are_made_once(given: list[str]) -> None:
+    """A process of a pair runs the tests that were selected, and selects none of them again."""
+    assert ["-v", "-s"] == drop(["-v", *given, "-s"], tests=())

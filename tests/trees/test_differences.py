@@ -7,7 +7,7 @@ import pytest
 from pytest_hwperf.core.affected import Changes
 from pytest_hwperf.core.changed_code import MODULE
 from pytest_hwperf.trees import differences
-from pytest_hwperf.trees.differences import changes_between, code_of_tree, laid_over
+from pytest_hwperf.trees.differences import changes_between, code_of_tree, joined, laid_over
 
 BOTH = {"same.py": "x = 1\n", "data/same.bin": "00", "link/kept.txt": "kept"}
 
@@ -45,6 +45,7 @@ def test_each_file_that_differs_is_found(trees: tuple[Path, Path]) -> None:
     write(candidate, "work.py", "# more\ndef slow():\n    return 2\n")
     write(candidate, "data/same.bin", "01")
     write(candidate, "new.py", "")
+    write(candidate, "space/deep/new.py", "")
     write(baseline, "old.csv", "")
     (baseline / "there").symlink_to("data")
     (candidate / "there").symlink_to("link")
@@ -53,8 +54,26 @@ def test_each_file_that_differs_is_found(trees: tuple[Path, Path]) -> None:
 
     assert {"work.py": {"baseline": ("slow:1",), "candidate": ("slow:2",)}} == found.changed
     assert {"data/same.bin", "there"} == found.other
-    assert {"new.py": "candidate", "old.csv": "baseline"} == found.only
+    assert {"new.py": "candidate", "space/deep/new.py": "candidate", "old.csv": "baseline"} == found.only
+    assert {"space", "space/deep"} == found.folders
     assert frozenset({"new.py"}) == laid_over(found, ["new.py", "same.py"]).laid_over
+
+
+def test_what_is_left_later_adds_to_what_differs(trees: tuple[Path, Path]) -> None:
+    """The tests that were laid over are the same by then, and stay a change."""
+    baseline, candidate = trees
+    write(candidate, "test_it.py", "x = 1\n")
+    before = laid_over(changes_between(candidate, baseline), ["test_it.py"])
+    write(baseline, "test_it.py", "x = 1\n")
+    write(baseline, "out.txt", "1")
+    write(candidate, "out.txt", "2")
+    write(baseline, "hwperf-candidate-tox.ini", "")
+
+    found = joined(before, changes_between(candidate, baseline))
+
+    assert {"out.txt"} == found.other
+    assert {"test_it.py": "candidate"} == found.only
+    assert {"test_it.py"} == found.laid_over
 
 
 def test_code_that_is_too_large_has_changed_as_a_whole(
