@@ -28,6 +28,7 @@ from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.files import new_folder
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import launch
+from pytest_hwperf.host.opened_files import WATCHES_FILES
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.channel import Connection, WorkerLostError, sockets
 from pytest_hwperf.pairs.interleaving import BlockPlan
@@ -227,7 +228,8 @@ class Conductor:
         order = sides if self._toss() else sides[::-1]
         seeds: dict[str, int] = {side: self.random.randrange(_HASH_SEEDS) for side in order}
         self._started += 1
-        with self._processes(order, seeds, until) as (connections, folder):
+        watched = {WATCHES_FILES: "1"} if stage == "rehearsal" else {}
+        with self._processes(order, seeds, until, watched) as (connections, folder):
             try:
                 for side in sides:
                     connections[side].greet(program.silence_s)
@@ -244,7 +246,7 @@ class Conductor:
 
     @contextmanager
     def _processes(
-        self, order: Sequence[Side], seeds: Mapping[str, int], until: float
+        self, order: Sequence[Side], seeds: Mapping[str, int], until: float, variables: Mapping[str, str]
     ) -> Iterator[tuple[dict[Side, Connection], Path]]:
         """Start both processes, each with an end of a socket that has no address: nobody else can connect to it."""
         with workdirs.workdir() as folder, ExitStack() as stack:
@@ -256,8 +258,8 @@ class Conductor:
                     place, plant = folder / side, self.plant if side == "candidate" else 0.0
                     place.mkdir()
                     task = WorkerTask(role="pair", side=side, reply_to=str(theirs.fileno()), plant=plant)
-                    seed = {"PYTHONHASHSEED": str(seeds[side])}
-                    process = launch(self.commands[side], task, place, seed, [theirs.fileno()])
+                    own = {"PYTHONHASHSEED": str(seeds[side]), **variables}
+                    process = launch(self.commands[side], task, place, own, [theirs.fileno()])
                     stack.callback(process.end)
                 connections[side] = Connection(ours, process, side, until, self.clock)
             yield connections, folder

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.plugin.scenarios import ReadyScenario
 
 _WORKER = "HWPERF_WORKER"  # host.worker_protocol.ENVIRONMENT, which an unused plugin does not load
+_WATCHED = "HWPERF_WATCHES_FILES"  # host.opened_files.WATCHES_FILES
 _FIXTURES = frozenset({"hwperf", "hwperf_model", "energy_meter", "memory_meter"})
 _MARKERS = {
     "hwbudget": (
@@ -41,6 +42,16 @@ _MARKERS = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Register options and ini keys."""
     add_options(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Note which files are opened where that is asked of this process: what a conftest reads counts too."""
+    if _WATCHED in os.environ:
+        from pytest_hwperf.host.opened_files import watch
+        from pytest_hwperf.plugin.session import OPENED
+
+        early_config.stash[OPENED] = watch()
 
 
 @pytest.hookimpl(tryfirst=True)
