@@ -25,6 +25,7 @@ from pytest_hwperf.core.statements import reasons, state
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.answers import answers_of
+from pytest_hwperf.gate.environments import BaseEnvironment, environment_with
 from pytest_hwperf.gate.explaining import REPEATS, Explain, Explainer
 from pytest_hwperf.gate.processes import ProcessSampler
 from pytest_hwperf.gate.profiles import SideProfiler
@@ -37,7 +38,7 @@ from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
-from pytest_hwperf.trees.both import Trees, both_trees, commands, prove, same_code
+from pytest_hwperf.trees.both import Trees, both_trees, commands, prove
 from pytest_hwperf.trees.ignored import check_ignored, missing_files, sharing
 from pytest_hwperf.trees.interpreter import Interpreter, with_plugins
 from pytest_hwperf.trees.isolation import loaded_files
@@ -62,6 +63,7 @@ class GateRequest:
     energy: EnergySource | None = None  # by which energy can be compared
     share: Sequence[str] = ()  # globs of files that the baseline is given
     base_python: Interpreter | None = None  # of the baseline, None for this one
+    base_with: Sequence[str] = ()  # requirements of packages that the baseline alone is given
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     explain: Explain = "auto"  # whether regressions are explained, or every comparison, or none
     affected: bool = False  # whether tests are left out that nothing reaches of what differs
@@ -97,7 +99,7 @@ def run_gate(request: GateRequest) -> GateResult:
     asked = (request.command.root, request.against, request.files, request.share)
     request.progress(Progress(stage="checkout", pair=1, of=1, test=""))
     with interruptible(), both_trees(*asked, compares=request.affected) as trees, workdir() as caches:
-        request = _with_interpreter(request, trees, until)
+        request, made = _with_interpreter(request, trees, until)
         conductor = Conductor(
             commands=_commands_of(request, trees, caches),
             logs=request.logs,
@@ -106,7 +108,9 @@ def run_gate(request: GateRequest) -> GateResult:
             plant=request.plant,
             watches=watches_of(trees, own_interpreter=bool(request.base_python)),
         )
-        conductor.seconds["checkout"] = monotonic() - began
+        conductor.seconds["checkout"] = monotonic() - began - (made.seconds if made else 0.0)
+        if made:
+            conductor.seconds["environment"] = made.seconds
         rehearser = Rehearser(
             conductor=conductor, name=request.name, alpha=request.alpha, time_s=request.time_s, until=until
         )
@@ -118,7 +122,7 @@ def run_gate(request: GateRequest) -> GateResult:
         settled = dict.fromkeys(untouched.tests, _UNTOUCHED)
         questions = _questions(request, trace, {**rehearser.lost, **settled}, trees.warnings)
         own_python = bool(request.base_python)
-        unseen = prove(trees, trace.files, request.files, own_interpreter=own_python) if trace.files else ""
+        unseen = prove(trees, trace, request.files, own_interpreter=own_python)
         of_test = partial(_commands_of, request, trees, caches)
         profiler = SideProfiler(
             commands=of_test,
@@ -151,7 +155,9 @@ def run_gate(request: GateRequest) -> GateResult:
         explanations=tuple(explanations),
         warnings=(
             *trees.warnings,
-            *filter(None, [_why_all(untouched), unseen, same_code(trees, trace.files), _planted(request.plant)]),
+            *(made.notes if made else ()),
+            *unseen,
+            *filter(None, [_why_all(untouched), _planted(request.plant)]),
             *profiler.lost,
         ),
     )
@@ -270,12 +276,14 @@ def _gone(trace: PairTrace) -> frozenset[Measurement]:
     return frozenset(skipped | {measurement for measurement, side in trace.uneven.items() if side == "baseline"})
 
 
-def _with_interpreter(request: GateRequest, trees: Trees, until: float) -> GateRequest:
+def _with_interpreter(request: GateRequest, trees: Trees, until: float) -> tuple[GateRequest, BaseEnvironment | None]:
     """Give this interpreter's plugins to that of the baseline; of one that both share, check what it has loaded."""
-    if request.base_python:
-        return dataclasses.replace(request, base_python=with_plugins(request.base_python, until - monotonic()))
+    made = environment_with(request.base_with, trees.candidate, until) if request.base_with else None
+    given = Interpreter(path=str(made.python)) if made else request.base_python
+    if given:
+        return dataclasses.replace(request, base_python=with_plugins(given, until - monotonic())), made
     check_ignored(trees.candidate, trees.baseline, {"candidate": loaded_files()})
-    return request
+    return request, None
 
 
 def _measured(conductor: Conductor, request: GateRequest, questions: Questions, sides: SideProfiler) -> Evidence:

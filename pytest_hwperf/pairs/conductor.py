@@ -31,6 +31,7 @@ from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.files import new_folder, replace_file
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.launch import launch
+from pytest_hwperf.host.opened_files import WATCHES_FILES
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.channel import Connection, WorkerLostError, sockets
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
@@ -232,7 +233,8 @@ class Conductor:
         seeds: dict[str, int] = {side: self.random.randrange(_HASH_SEEDS) for side in order}
         self._started += 1
         watches = self.watches if stage == "rehearsal" and len(order) == len(SIDES) else {}
-        with self._processes(order, seeds, until, watches) as (connections, folder):
+        noted = {WATCHES_FILES: "1"} if stage == "rehearsal" else {}
+        with self._processes(order, seeds, until, watches, noted) as (connections, folder):
             try:
                 for side in sides:
                     connections[side].greet(program.silence_s)
@@ -249,7 +251,12 @@ class Conductor:
 
     @contextmanager
     def _processes(
-        self, order: Sequence[Side], seeds: Mapping[str, int], until: float, watches: Mapping[Side, Watch]
+        self,
+        order: Sequence[Side],
+        seeds: Mapping[str, int],
+        until: float,
+        watches: Mapping[Side, Watch],
+        variables: Mapping[str, str],
     ) -> Iterator[tuple[dict[Side, Connection], Path]]:
         """Start both processes, each with an end of a socket that has no address: nobody else can connect to it."""
         with workdirs.workdir() as folder, ExitStack() as stack:
@@ -264,8 +271,8 @@ class Conductor:
                     if watch:
                         replace_file(Path(watch), to_json(watches[side]))
                     task = WorkerTask(role="pair", side=side, reply_to=str(theirs.fileno()), plant=plant, watch=watch)
-                    seed = {"PYTHONHASHSEED": str(seeds[side])}
-                    process = launch(self.commands[side], task, place, seed, [theirs.fileno()])
+                    own = {"PYTHONHASHSEED": str(seeds[side]), **variables}
+                    process = launch(self.commands[side], task, place, own, [theirs.fileno()])
                     stack.callback(process.end)
                 connections[side] = Connection(ours, process, side, until, self.clock)
             yield connections, folder

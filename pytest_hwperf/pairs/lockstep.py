@@ -13,6 +13,7 @@ from pytest_hwperf.core.evidence import Measurement, Side
 from pytest_hwperf.core.hypotheses import SIDES, Rehearsal, SideOutcome
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.statements import Statement
+from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError, loss
 from pytest_hwperf.pairs.interleaving import Interleaver, Interleaving
 from pytest_hwperf.pairs.messages import Bye, Collected, Ended, Finish, Message, Ready, Select
@@ -33,6 +34,7 @@ class PairTrace(Rehearsal):
     interleavings: dict[Measurement, Interleaving] = field(default_factory=dict)
     files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
     usages: dict[Side, Usage] = field(default_factory=dict)  # of what each side was to watch
+    opened: dict[Side, Opened] = field(default_factory=dict)  # of a rehearsal
     lost: Statement | None = None  # why it ended early
     is_silent: bool = False  # whether it was lost since a process hung
     wall_s: float = 0.0  # from the start of the processes to their end
@@ -111,10 +113,10 @@ class Pairing:
                     self.connections[side].send(Finish())
             for side in order:
                 at[side] = self._position(side)
-        self.trace.files = {side: message.files for side, message in at.items() if isinstance(message, Bye)}
-        self.trace.usages = {
-            side: message.usage for side, message in at.items() if isinstance(message, Bye) and message.usage
-        }
+        over = {side: message for side, message in at.items() if isinstance(message, Bye)}
+        self.trace.files = {side: message.files for side, message in over.items()}
+        self.trace.opened = {side: message.opened for side, message in over.items()}
+        self.trace.usages = {side: message.usage for side, message in over.items() if message.usage}
         if self.trace.unfinished:
             raise WorkerLostError(f"both sides ended without having run {self.trace.unfinished}")
 

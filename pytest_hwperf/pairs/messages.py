@@ -19,6 +19,7 @@ from pytest_hwperf.core.hypotheses import Facts, SideOutcome
 from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Count, Record, Size
+from pytest_hwperf.host.opened_files import Opened
 
 if TYPE_CHECKING:
     Numbers = array[int]
@@ -128,6 +129,7 @@ class Bye(Record, frozen=True, kw_only=True, tag=True):
 
     files: tuple[str, ...]  # of loaded modules
     usage: Usage | None = None  # of what it was to watch
+    opened: Opened = Opened()  # in a rehearsal
 
 
 FromWorker: TypeAlias = Hello | Collected | Ready | BlockTimes | Pinned | ExactSamples | EnergyResult | Ended | Bye

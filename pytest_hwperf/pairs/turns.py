@@ -15,6 +15,7 @@ from pytest_hwperf.core.affected import Usage
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.records import Sample
+from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
 from pytest_hwperf.pairs.cpu_pin import CpuPin
 from pytest_hwperf.pairs.messages import (
@@ -43,6 +44,7 @@ from pytest_hwperf.pairs.messages import (
 _STILL_NS = 200_000  # CPU time in a millisecond of idling below which no pool spins on
 _LONGEST_PAUSE_S = 0.05  # an idle pool of ONNX Runtime spins for 35 ms
 _SECOND = 1_000_000_000  # ns
+_NONE = Opened()
 
 
 class Measurable(Protocol):
@@ -147,9 +149,9 @@ class Turns:
         finally:
             pin.release()
 
-    def bye(self, files: Sequence[str], usage: Usage | None = None) -> None:
-        """Send the files of every loaded module, and end at once: an interpreter's own exit takes long."""
-        self.send(Bye(files=tuple(files), usage=usage))
+    def bye(self, files: Sequence[str], opened: Opened = _NONE, usage: Usage | None = None) -> None:
+        """Send the files of every loaded module and those opened, and end at once: an interpreter's exit takes long."""
+        self.send(Bye(files=tuple(files), opened=opened, usage=usage))
         self.leave(0)
 
     def _serve(self, message: Message, target: Measurable, pin: CpuPin, thread_ns: Callable[[], int]) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.plugin.scenarios import ReadyScenario
 
 _WORKER = "HWPERF_WORKER"  # host.worker_protocol.ENVIRONMENT, which an unused plugin does not load
+_WATCHED = "HWPERF_WATCHES_FILES"  # host.opened_files.WATCHES_FILES
 _FIXTURES = frozenset({"hwperf", "hwperf_model", "energy_meter", "memory_meter"})
 _MARKERS = {
     "hwbudget": (
@@ -45,11 +46,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Let a process of a pair watch what it uses of a change, if it was told to, before any code of the tree is run."""
+    """Note what this process uses and opens, if it was told to, before any code of the tree is run."""
     if _WORKER in os.environ:
-        from pytest_hwperf.plugin.affected import watch
+        from pytest_hwperf.plugin.affected import watch as watch_usage
 
-        watch(early_config, os.environ)
+        watch_usage(early_config, os.environ)
+    if _WATCHED in os.environ:
+        from pytest_hwperf.host.opened_files import watch
+        from pytest_hwperf.plugin.session import OPENED
+
+        early_config.stash[OPENED] = watch()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -16,6 +16,7 @@ from pytest_hwperf.host.files import is_file, is_folder
 from pytest_hwperf.plugin.inherited_options import pytest_command
 from pytest_hwperf.plugin.progress import ProgressLine
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
+from pytest_hwperf.trees.both import tree_of
 from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.revision import has_commit, named_revision, resolve
 
@@ -38,7 +39,7 @@ def rerun(session: pytest.Session) -> None:
         shown = ProgressLine(config)
         result = run_gate(_request(config, items, against, name, shown))
     except UsageProblem as error:
-        stored = "" if session_of(config).settings.against else "; --hwperf-rerun=never compares with what is stored"
+        stored = "" if session_of(config).settings.reruns else "; --hwperf-rerun=never compares with what is stored"
         raise pytest.UsageError(f"hwperf: {error}{stored}") from error
     except (HwperfError, OSError) as error:
         raise pytest.UsageError(visible_lines(f"hwperf: {error}")) from error
@@ -63,7 +64,8 @@ def check_against(config: pytest.Config) -> None:
             f"--hwperf-base-python={shortened(settings.base_python)} is no file; give an interpreter"
         )
     try:
-        _check_baseline(config, settings.against)
+        if settings.against:
+            _check_baseline(config, settings.against)
     except HwperfError as error:
         raise pytest.UsageError(visible_lines(f"--hwperf-against: {error}")) from error
     if _workers(config):
@@ -92,9 +94,11 @@ def _check_nothing_asked(config: pytest.Config) -> None:
     settings, parted = session_of(config).settings, session_of(config).parted
     if parted is not None and parted.measured:
         return  # the measured tests are in other shards
-    if config.getoption("hwperf_against") and not settings.skip:
+    asked = [f"--hwperf-against={settings.against}"] if config.getoption("hwperf_against") else []
+    asked += [f"--hwperf-base-with={one}" for one in config.getoption("hwperf_base_with") or ()]
+    if asked and not settings.skip:
         raise pytest.UsageError(
-            f"--hwperf-against={settings.against}: no measured test was selected, so that nothing can be compared: "
+            f"{asked[0]}: no measured test was selected, so that nothing can be compared: "
             "select tests that use the fixture hwperf or the marker hwbudget, or leave the option out"
         )
 
@@ -103,8 +107,11 @@ def _against(config: pytest.Config, items: Sequence[pytest.Item]) -> tuple[str, 
     """Return what to rerun and how to call it; "" where stored timings have to do, which is then reported."""
     state = session_of(config)
     settings = state.settings
+    packages = ", ".join(settings.base_with)
     if settings.against:
-        return settings.against, settings.against
+        return settings.against, f"{settings.against} with {packages}" if packages else settings.against
+    if packages:
+        return str(tree_of(config.rootpath)), f"the present code with {packages}"
     if settings.rerun == "never":
         return "", ""
     tests = {item.nodeid for item in items}
@@ -147,6 +154,7 @@ def _request(
         else None,
         share=settings.share,
         base_python=Interpreter(path=str(here.absolute() / settings.base_python)) if settings.base_python else None,
+        base_with=settings.base_with,
         plant=settings.plant,
         explain="never" if settings.plant else settings.explain,  # what was planted is known
         affected=settings.affected,

@@ -94,7 +94,7 @@ def pytest_report_header(config: pytest.Config) -> str | list[str] | None:
     state = session_of(config)
     if state.settings.disable:
         return "hwperf: disabled, so that nothing is measured, judged or saved"
-    if not state.mode.judges or not (state.settings.save or state.settings.compare or state.settings.against):
+    if not state.mode.judges or not (state.settings.save or state.settings.compare or state.settings.reruns):
         return None
     from pytest_hwperf.plugin.preflight import header
 
@@ -210,7 +210,7 @@ def _reruns(session: pytest.Session) -> bool:
     if not state.mode.judges or hasattr(config, "workerinput") or option.collectonly:
         return False
     failed = session.testsfailed and not option.continue_on_collection_errors  # then pytest runs nothing either
-    return bool(state.settings.against or state.settings.compare) and not failed
+    return bool(state.settings.reruns or state.settings.compare) and not failed
 
 
 @pytest.hookimpl(tryfirst=True)

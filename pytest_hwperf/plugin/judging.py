@@ -123,7 +123,7 @@ def _judged(
     """Judge one run; return why it could not be compared too, for budgets hold whatever became of the baseline."""
     settings, test = session_of(item.config).settings, test_of(item)
     found, compared, trouble = figures(run), tuple[Comparison, ...](), ""
-    if settings.compare or settings.against:
+    if settings.compare or settings.reruns:
         try:
             compared = _compared(item, run, found, again)
         except HwperfError as error:
@@ -219,5 +219,6 @@ def _look_further(item: pytest.Item) -> str:
     """Return the command that shows everything about one test."""
     settings = session_of(item.config).settings
     compared = [f"--hwperf-against={settings.against}"] if settings.against else []
+    compared += [f"--hwperf-base-with={one}" for one in settings.base_with]
     stored = ["--hwperf-compare"] if settings.compare else []
     return f"{LOOK_FURTHER}pytest {shlex.join([visible_pattern(item.nodeid), '-vv', *compared, *stored])}"

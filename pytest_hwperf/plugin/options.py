@@ -74,6 +74,24 @@ def _alpha(flag: str, text: str) -> float:
     return 0.01 if text == _DEFAULT_ALPHA else _by_core("units", "parse_rate", flag, text)
 
 
+def _requirements(flag: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Refuse what is no requirement of a package, such as an option of pip."""
+    if not given:
+        return ()
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    for text in given:
+        try:
+            Requirement(text)
+        except InvalidRequirement as error:
+            reason = str(error).splitlines()[0]
+            raise pytest.UsageError(
+                f"{flag}={text!r} is no requirement ({reason}): give a package with a version, such as "
+                f"{flag}=onnxruntime==1.22.0"
+            ) from error
+    return tuple(text.strip() for text in given)
+
+
 def _planted(flag: str, text: str) -> float:
     return _by_core("budgets", "parse_size", text, "relative", flag=flag) if text else 0.0
 
@@ -154,6 +172,14 @@ _OPTIONS = (
         field="worker_time_s",
     ),
     _Option("base-python", "Interpreter that runs the baseline, with its own dependencies.", metavar="PATH"),
+    _Option(
+        "base-with",
+        "Install this version of a package for the baseline alone, such as onnxruntime==1.22.0; repeatable. Without "
+        "--hwperf-against, the present code is compared with itself.",
+        kind="args",
+        metavar="REQUIREMENT",
+        parse=_requirements,
+    ),
     _Option(
         "share",
         "Files that git does not know and the baseline needs too, such as models/*.onnx; repeatable.",
@@ -330,6 +356,7 @@ class Settings:
     gate_time_s: float
     worker_time_s: float
     base_python: str  # path of an interpreter, "" for this one
+    base_with: tuple[str, ...]  # requirements
     share: tuple[str, ...]  # globs
     affected: bool
     plant: float  # share of work that is added to the candidate's calls, 0.0 for none
@@ -373,6 +400,11 @@ class Settings:
         return self.alpha / self.shards
 
     @property
+    def reruns(self) -> bool:
+        """Whether a baseline is named that is rerun: another code, or the present one with other packages."""
+        return bool(self.against or self.base_with)
+
+    @property
     def change_the_session(self) -> bool:
         """Whether they matter to a session in which nothing turns out to be measured."""
         return self.needs_preflight or self.only or self.skip or self.disable or bool(self.shard)
@@ -383,7 +415,7 @@ class Settings:
         named = (
             self.save,
             self.compare,
-            bool(self.against),
+            self.reruns,
             self.html,
             self.artifacts,
             self.json,
@@ -434,6 +466,11 @@ def read_settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError(
             "--hwperf-plant adds work that no file holds, and --hwperf-affected leaves out what no file has changed: "
             "give one of them"
+        )
+    if settings.base_python and settings.base_with:
+        raise pytest.UsageError(
+            "--hwperf-base-with makes an environment for the baseline, and --hwperf-base-python names one: give one of "
+            "them, and install the packages in the latter yourself"
         )
     if settings.only and settings.skip:
         raise pytest.UsageError("--hwperf-only and --hwperf-skip exclude each other: give one of them")

@@ -33,7 +33,7 @@ def check_resources(config: pytest.Config) -> None:
             registry.check("energy_meters", settings.energy)
     except HwperfError as error:
         raise pytest.UsageError(str(error)) from error
-    if settings.against:
+    if settings.reruns:
         from pytest_hwperf.plugin.gate import check_against
 
         check_against(config)
@@ -86,7 +86,8 @@ def header(config: pytest.Config) -> list[str]:
     """Say what is compared with what, and on which machine, in the width of the terminal."""
     settings = session_of(config).settings
     doing = " and ".join(filter(None, ["comparing with" * settings.compare, "saving to" * settings.save]))
-    parts = [f"rerunning {settings.against} in pairs"] if settings.against else []
+    packages = f" with {', '.join(settings.base_with)}" if settings.base_with else ""
+    parts = [f"rerunning {settings.against or 'the present code'}{packages} in pairs"] if settings.reruns else []
     parts += [f"{doing} baseline {settings.baseline} in {settings.location}"] if doing else []
     machine = session_of(config).machine
     cores = counted(machine.cores, "core")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.core.statements import Statement
     from pytest_hwperf.core.sweeps import SweepPoint
     from pytest_hwperf.gate.tests import GateResult
+    from pytest_hwperf.host.opened_files import OpenedFiles
     from pytest_hwperf.measure.subjects import Subject
     from pytest_hwperf.meters.memory.meter import PeakRss
     from pytest_hwperf.plugin.options import Settings
@@ -228,6 +229,7 @@ class TestState:
         return self.measured | {run.label for run, _, _ in self.compared}
 
 
+OPENED: "pytest.StashKey[OpenedFiles]" = pytest.StashKey()  # of a process that notes the files that it opens
 _SESSION: pytest.StashKey[SessionState] = pytest.StashKey()
 _TEST: pytest.StashKey[TestState] = pytest.StashKey()
 

@@ -69,7 +69,7 @@ def skip_beyond(item: pytest.Item) -> None:
     point = test.markers.point
     if point is None or not test.markers.stop or not session.mode.judges:
         return
-    if session.settings.against or session.settings.compare:
+    if session.settings.reruns or session.settings.compare:
         return
     for other, why in session.missed:
         if is_beyond(point, other):

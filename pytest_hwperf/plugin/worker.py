@@ -17,6 +17,7 @@ from pytest_hwperf.core.hypotheses import Facts, Recorded, SideOutcome
 from pytest_hwperf.core.metrics import taken_by
 from pytest_hwperf.core.records import Run, replace
 from pytest_hwperf.core.statements import state
+from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.worker_protocol import (
     ENVIRONMENT,
     SHARES_COMPILED,
@@ -31,7 +32,7 @@ from pytest_hwperf.pairs.messages import Ended, Ready
 from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.plugin.affected import usage_of
 from pytest_hwperf.plugin.profiles import functions_of, instructions_of, operators_of
-from pytest_hwperf.plugin.session import BODY_ENDED, is_measured, session_of, test_of
+from pytest_hwperf.plugin.session import BODY_ENDED, OPENED, is_measured, session_of, test_of
 from pytest_hwperf.trees.isolation import loaded_files
 
 _LONGEST_REASON = 500  # characters of a failure that are sent
@@ -204,8 +205,9 @@ class PairWorker:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Send which files the tested code was loaded from, and what of it was watched, and end."""
-        self._turns.bye(loaded_files(), usage_of(session.config))
+        """Send which files the tested code was loaded from, which it has opened, what of it was watched, and end."""
+        opened = session.config.stash.get(OPENED, None)
+        self._turns.bye(loaded_files(), opened.end() if opened else Opened(), usage_of(session.config))
 
     def measure(self, item: pytest.Item, subject: Subject, label: str) -> Run:
         """Take turns at a measurement; the run that the body gets is that of a single call."""

@@ -6,15 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from pytest_hwperf.core.affected import Changes
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.command_line import Command, PytestCommand, without_coverage
+from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.trees.compiled import check_compiled
 from pytest_hwperf.trees.differences import changes_between, code_of_tree, joined, laid_over
 from pytest_hwperf.trees.ignored import is_compiled
 from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_path, translated
+from pytest_hwperf.trees.opened import check_opened, temporary_places
 from pytest_hwperf.trees.overlay import candidate_ini, lay_over, share
 from pytest_hwperf.trees.revision import resolve, top_of
 from pytest_hwperf.trees.translation import Translation, spellings
@@ -41,6 +45,18 @@ class Trees:
     changes: Changes | None = None  # between both, where they were asked for
 
 
+class Seen(Protocol):
+    """What both sides have loaded and opened."""
+
+    @property
+    def files(self) -> Mapping[Side, Sequence[str]]:
+        """Files of loaded modules and libraries."""
+
+    @property
+    def opened(self) -> Mapping[Side, Opened]:
+        """Files that were opened."""
+
+
 @contextmanager
 def both_trees(
     root: Path, against: Path | str, files: Sequence[Path], globs: Sequence[str] = (), *, compares: bool = False
@@ -59,7 +75,7 @@ def both_trees(
     """
     here = root.resolve()
     if isinstance(against, Path):
-        commit, top, tree = "", _top(here), copy_of(against)
+        commit, top, tree = "", tree_of(here), copy_of(against)
     else:
         commit, top = resolve(here, against), top_of(here)
         tree = worktree(top, commit)
@@ -111,22 +127,34 @@ def commands(
     return {"candidate": candidate, "baseline": replace(baseline, interpreter=interpreter)}
 
 
-def prove(trees: Trees, loaded: Mapping[Side, Sequence[str]], files: Sequence[Path], *, own_interpreter: bool) -> str:
-    """Make sure that each side really ran its own code; return a warning where neither ran any.
+def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: bool) -> list[str]:
+    """Make sure that each side really ran its own code; return warnings about what says less than it seems.
+
+    Args:
+        trees: both.
+        trace: what both sides have loaded and opened.
+        files: the test files, in the candidate's tree.
+        own_interpreter: whether the baseline ran with another interpreter.
 
     Raises:
         WorkerError: names the file, or the folder from which both sides have imported the package under test.
+        UsageProblem: a file leads from one side to the other.
     """
+    if not trace.files:
+        return []
     seen = check_isolation(
-        loaded["baseline"],
-        loaded["candidate"],
+        trace.files["baseline"],
+        trace.files["candidate"],
         trees.baseline,
         trees.candidate,
         test_files=files,
         prefixes=_PREFIXES,
         own_interpreter=own_interpreter,
     )
-    return "" if seen else _NO_CODE
+    if own_interpreter:
+        check_compiled(trace.files, trees.candidate, trees.baseline, _PREFIXES)
+    opened = check_opened(trace.opened, trees.candidate, trees.baseline, _PREFIXES, temporary_places())
+    return [*([] if seen else [_NO_CODE]), *opened, *filter(None, [same_code(trees, trace.files)])]
 
 
 def same_code(trees: Trees, loaded: Mapping[Side, Sequence[str]]) -> str:
@@ -150,7 +178,7 @@ def loaded_code(trees: Trees, loaded: Mapping[Side, Sequence[str]]) -> dict[Side
     return {side: [*code_of_tree(files, roots[side], _PREFIXES)] for side, files in loaded.items()}
 
 
-def _top(here: Path) -> Path:
+def tree_of(here: Path) -> Path:
     """Return the root of the user's tree: that of its repository, or of the tests where there is none."""
     try:
         return top_of(here)

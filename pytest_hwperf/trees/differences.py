@@ -10,7 +10,7 @@ from pytest_hwperf.core.affected import Changes
 from pytest_hwperf.core.changed_code import MODULE, changed_code
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.files import read_file
-from pytest_hwperf.trees.overlay import OF_CANDIDATE
+from pytest_hwperf.trees.overlay import INI_COPY
 from pytest_hwperf.trees.worktree import files_of, is_environment
 
 _LARGEST_SOURCE = 10_000_000  # bytes of a Python file whose code is compared
@@ -30,7 +30,7 @@ def changes_between(candidate: Path, baseline: Path) -> Changes:
     changed, other, only = dict[str, Mapping[Side, tuple[str, ...]]](), set[str](), dict[str, Side]()
     folders = set[str]()
     for file in sorted(then | now):
-        if _NOT_OF_A_REVISION.intersection(Path(file).parts) or Path(file).name.startswith(OF_CANDIDATE):
+        if _NOT_OF_A_REVISION.intersection(Path(file).parts) or Path(file).name.startswith(INI_COPY):
             continue
         one, two = baseline / file, candidate / file
         if not (os.path.lexists(one) and os.path.lexists(two)):

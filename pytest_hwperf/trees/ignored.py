@@ -84,11 +84,11 @@ def sharing(files: Sequence[str]) -> str:
 def _built_problem(side: Side, files: Sequence[str]) -> str:
     if side == "candidate":
         return (
-            f"{_named(files)}: compiled in place, which git does not have, so that the baseline would run other "
+            f"{named(files)}: compiled in place, which git does not have, so that the baseline would run other "
             "code: build its revision in an environment of its own and give its Python, --hwperf-base-python=PATH"
         )
     return (
-        f"{_named(files)}: compiled in the baseline only, so that the present tree would run other code: build it here "
+        f"{named(files)}: compiled in the baseline only, so that the present tree would run other code: build it here "
         "in the same way, as by `pip install -e .` or `python setup.py build_ext --inplace`"
     )
 
@@ -96,11 +96,11 @@ def _built_problem(side: Side, files: Sequence[str]) -> str:
 def _generated_problem(side: Side, files: Sequence[str]) -> str:
     if side == "candidate":
         return (
-            f"{_named(files)}: loaded by the tests and ignored by git, so that the baseline does not have it: "
+            f"{named(files)}: loaded by the tests and ignored by git, so that the baseline does not have it: "
             f"give it the present one with {sharing(files)}"
         )
     return (
-        f"{_named(files)}: loaded by the tests of the baseline and ignored by git, and the present tree does not have "
+        f"{named(files)}: loaded by the tests of the baseline and ignored by git, and the present tree does not have "
         "it: generate it here as it was there, as by `pip install -e .`"
     )
 
@@ -155,6 +155,7 @@ def _places(name: str, candidate: Path, baseline: Path, folders: Sequence[Path])
         yield candidate / path.relative_to(baseline)
 
 
-def _named(files: Sequence[str]) -> str:
+def named(files: Sequence[str]) -> str:
+    """Return the first few of them, and how many more there are."""
     more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
     return f"{', '.join(files[:_SHOWN])}{more}"

@@ -13,8 +13,8 @@ from pytest_hwperf.core.errors import WorkerError
 
 _SHARED_LIBRARY = re.compile(r"\.so(\.\d+)*$")
 _FINDER = re.compile(r"__editable___.+_finder")  # the module that setuptools writes for an editable install
-_SITES = frozenset({"site-packages", "dist-packages"})
-_SOURCES = ("src", "lib", "python")  # folders that hold a tree's packages, besides its top
+SITES = frozenset({"site-packages", "dist-packages"})
+SOURCES = ("src", "lib", "python")  # folders that hold a tree's packages, besides its top
 _TESTS = re.compile(r"(.+_)?(tests?|bench|benchmarks?)(_.+)?")  # names of folders that hold no code under test
 _OWN_PYTHON = "give --hwperf-base-python=PATH, the Python of an environment with the baseline installed"
 
@@ -31,7 +31,7 @@ def own_paths(sys_path: Sequence[str], root: Path, prefixes: Sequence[str]) -> l
     """
     entries = [*map(Path, sys_path), *_editable_folders()]
     real = (Path(os.path.realpath(entry)) for entry in entries)
-    mine = _Tree(root, prefixes)
+    mine = Tree(root, prefixes)
     return list(dict.fromkeys(entry for entry in real if entry.exists() and mine.holds(entry)))
 
 
@@ -104,8 +104,8 @@ def check_isolation(  # noqa: PLR0913 - two sides, each with its root and files
     Raises:
         WorkerError: names the file or the package that came from the wrong tree, and what to do.
     """
-    candidate = _Tree(candidate_root, prefixes, other=baseline_root)
-    baseline = _Tree(baseline_root, prefixes)
+    candidate = Tree(candidate_root, prefixes, other=baseline_root)
+    baseline = Tree(baseline_root, prefixes)
     if leaked := [file for file in baseline_files if candidate.holds(PurePath(file))]:
         more = f" and {len(leaked) - 1} more" if leaked[1:] else ""
         raise WorkerError(
@@ -136,7 +136,7 @@ def check_isolation(  # noqa: PLR0913 - two sides, each with its root and files
     return False
 
 
-class _Tree:
+class Tree:
     """What belongs to a side: the files below its root but for environments, and but for the other side's tree."""
 
     def __init__(self, root: Path, prefixes: Sequence[str], other: Path | None = None) -> None:
@@ -149,7 +149,7 @@ class _Tree:
         """Whether a real path lies in the tree and is not installed there."""
         if not path.is_relative_to(self.root) or any(path.is_relative_to(other) for other in self._outside):
             return False
-        return _SITES.isdisjoint(path.relative_to(self.root).parts)
+        return SITES.isdisjoint(path.relative_to(self.root).parts)
 
     def has_code(self, path: PurePath, tests: set[Path]) -> bool:
         """Whether it is code of the tree that was not laid over: neither a test nor in a folder of tests."""
@@ -179,7 +179,7 @@ def _installed(files: Sequence[str], root: Path) -> Mapping[Path, Path]:
     sources = dict[Path, Mapping[str, Path]]()  # of each site
     offered = dict.fromkeys(_offered(root), root)
     for file in map(Path, files):
-        site = next((folder for folder in file.parents if folder.name in _SITES), None)
+        site = next((folder for folder in file.parents if folder.name in SITES), None)
         if site is not None:
             known = sources.setdefault(site, {**offered, **dict(_from_tree(site, root))})
             top = file.relative_to(site).parts[0]
@@ -190,7 +190,7 @@ def _installed(files: Sequence[str], root: Path) -> Mapping[Path, Path]:
 
 def _offered(root: Path) -> Iterator[str]:
     """Yield the names of packages and modules in the usual folders of a tree."""
-    for folder in (root, *(root / name for name in _SOURCES)):
+    for folder in (root, *(root / name for name in SOURCES)):
         for path in folder.iterdir() if folder.is_dir() else ():
             is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
             if is_module and not is_of_tests(PurePath(path.stem)):

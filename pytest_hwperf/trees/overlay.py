@@ -17,7 +17,7 @@ from pytest_hwperf.trees.isolation import is_of_tests
 from pytest_hwperf.trees.worktree import is_environment, is_lfs_pointer
 
 _PYTEST_ONLY = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")  # read by pytest only
-OF_CANDIDATE = "hwperf-candidate-"  # before the name of the candidate's ini file in the baseline
+INI_COPY = "hwperf-candidate-"  # before the name of the candidate's ini file in the baseline's tree
 _LARGEST = 10_000_000  # bytes of a source or a configuration file
 _INI_FILES = (*_PYTEST_ONLY, "pyproject.toml", "tox.ini", "setup.cfg")  # in pytest's order
 
@@ -68,7 +68,7 @@ def candidate_ini(inipath: Path, candidate_root: Path, baseline_root: Path) -> l
         return ["-c", str(inipath)]
     given = inipath.resolve().relative_to(root)
     kept = shlex.join(_own_pythonpath(baseline_root / given.parent, given.name))  # read first: it may be overwritten
-    name = given.name if given.name in _PYTEST_ONLY else f"{OF_CANDIDATE}{given.name}"
+    name = given.name if given.name in _PYTEST_ONLY else f"{INI_COPY}{given.name}"
     path = _put(inipath, baseline_root, given.with_name(name))
     return ["-c", str(path), "-o", f"pythonpath={kept}"]
 

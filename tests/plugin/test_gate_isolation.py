@@ -1,9 +1,11 @@
 """Both sides of the gate differ where they should: what would lead one to the files of the other is seen or turned."""
 
 import shutil
+from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
-from fakes.reruns import INI, REPEATED, WORK, Project, repository
+from fakes.reruns import INI, REPEATED, WORK, repository
 
 pytestmark = [
     pytest.mark.live,
@@ -30,19 +32,59 @@ def written():
 
 def test_environment(hwperf, written):
     hwperf(work.call)
+    Path("{root}/model.txt").read_text()
     hwperf.record("named", int(Path(os.environ["MODEL"]).read_text()), better="lower")
     hwperf.record("written", int(written.read_text()), better="lower")
 """
 
 
 def test_each_side_reads_its_own_model(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One is named in the environment, and one is written to a fixed path in the temporary folder."""
+    """One is named in the environment, one is written to a fixed path; one that the tests name cannot be turned."""
     files = {"work.py": WORK, "pytest.ini": INI, "test_model.py": TESTS, "model.txt": "1"}
-    project: Project = repository(pytester, files)
-    project.write({"model.txt": "2"})
+    project = repository(pytester, files)
+    project.write({"model.txt": "2", "test_model.py": TESTS.replace("{root}", str(project.path))})
     monkeypatch.setenv("MODEL", f"{project.path}/model.txt")
     result = project.run(REPEATED)
 
     result.assert_outcomes(failed=1)
     outcomes = [project.compared("test_environment", metric).outcome for metric in ("named", "written")]
     assert ["regressed", "regressed"] == outcomes
+    (warning,) = (one for one in project.gate().warnings if "model.txt" in one)
+    assert warning.startswith(f"both sides have read {project.path}/model.txt of the present tree")
+
+
+USES = """
+import work
+
+try:
+    from hwdependency import VALUE
+except ImportError:
+    VALUE = 3
+
+
+def test_dependency(hwperf):
+    hwperf(work.call)
+    hwperf.record("value", VALUE, better="lower")
+"""
+
+
+def test_another_version_of_a_dependency_is_the_only_difference(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The present code is compared with itself."""
+    wheel = tmp_path / "hwdependency-1.0-py3-none-any.whl"
+    with ZipFile(wheel, "w") as archive:
+        archive.writestr("hwdependency.py", "VALUE = 2\n")
+        notes = "hwdependency-1.0.dist-info"
+        archive.writestr(f"{notes}/METADATA", "Metadata-Version: 2.1\nName: hwdependency\nVersion: 1.0\n")
+        archive.writestr(f"{notes}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{notes}/RECORD", "")
+    monkeypatch.setenv("HWPERF_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_use.py": USES})
+    result = project.run(REPEATED, f"--hwperf-base-with=hwdependency @ {wheel.as_uri()}", against="")
+
+    result.assert_outcomes(failed=1)
+    assert "regressed" == project.compared("test_dependency", "value").outcome
+    assert "equivalent" == project.compared("test_dependency").outcome
+    assert any("has hwdependency 1.0 (here none); it was made in" in one for one in project.gate().warnings)

@@ -87,7 +87,7 @@ def rehearse(project: Path) -> "subprocess.CompletedProcess[str]":
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTEST_ADDOPTS")}
     return subprocess.run(
         [".venv/bin/python", "-m", "pytest", "--hwperf-against=HEAD", "--hwperf-json=report.json", REHEARSED],
-        cwd=project, env={**kept, "PYTHONPATH": FAKES, "NOTES": str(project / "notes")},
+        cwd=project, env={**kept, "PYTHONPATH": FAKES, "NOTES": str(project.with_name("notes"))},
         check=False, capture_output=True, text=True,
     )  # fmt: skip
 
@@ -97,7 +97,7 @@ def test_an_editable_install_is_led_to_the_code_of_each_side(project: Path) -> N
     done = rehearse(project)
     report = from_json(ReportFile, (project / "report.json").read_text(encoding="utf-8")).report
     (judgement,) = report.judgements
-    notes = (project / "notes").read_text(encoding="ascii").splitlines()
+    notes = project.with_name("notes").read_text(encoding="ascii").splitlines()
 
     assert 0 == done.returncode, done.stdout
     assert [COMPARED] == [comparison.reason for comparison in judgement.comparisons]

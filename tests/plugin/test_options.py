@@ -43,7 +43,7 @@ def test_planted_work_and_affected_tests_exclude_each_other(pytester: pytest.Pyt
 
 @pytest.mark.parametrize("value", ["", " "])
 @pytest.mark.parametrize(
-    "option", ["against", "baseline", "base-python", "share", "store", "margin", "watts", "json", "html"]
+    "option", ["against", "baseline", "base-python", "base-with", "share", "store", "margin", "watts", "json", "html"]
 )
 def test_an_empty_value_on_the_command_line_is_a_usage_error(
     pytester: pytest.Pytester, option: str, value: str
@@ -102,3 +102,22 @@ def test_the_longest_time_that_is_recommended_is_that_of_the_option(name: str, l
     assert longest == option.parse("", str(longest))
     with pytest.raises(pytest.UsageError):
         option.parse("", str(longest + 1))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--hwperf-base-with=--index-url=x",), "*='--index-url=x' is no requirement (*): give a package with a *"),
+        (("--hwperf-base-with=ort==1", "--hwperf-base-python=x", "--hwperf-against=."), "*: give one of them, and *"),
+        (("--hwperf-base-with=ort==1",), "ERROR: --hwperf-base-with=ort==1: no measured test was selected, *"),
+    ],
+)
+def test_packages_of_the_baseline_are_requirements(
+    pytester: pytest.Pytester, options: tuple[str, ...], said: str
+) -> None:
+    """And nothing is compared where nothing is measured."""
+    pytester.makepyfile("def test_plain():\n    pass\n")
+    result = pytester.runpytest_inprocess(*options)
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([said])

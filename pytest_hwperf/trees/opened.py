@@ -1,0 +1,113 @@
+"""Files that the sides have opened: those that lead from one side to the other, and those that only one side reads."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+
+from pytest_hwperf.core.errors import UsageProblem, WorkerError
+from pytest_hwperf.core.evidence import Side
+from pytest_hwperf.core.hypotheses import SIDES
+from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.host.workdirs import private_folder
+from pytest_hwperf.trees.ignored import is_compiled, named, sharing
+from pytest_hwperf.trees.isolation import Tree
+from pytest_hwperf.trees.overlay import INI_COPY
+
+_SHOWN = 3  # files
+_SOURCE = ".py"
+_METADATA = (".egg-info", ".dist-info")  # read by whoever asks for installed packages, wherever they come from
+
+
+def check_opened(
+    opened: Mapping[Side, Opened], candidate: Path, baseline: Path, prefixes: Sequence[str], places: Sequence[Path]
+) -> list[str]:
+    """Return warnings about data files that make the sides alike, or different.
+
+    Args:
+        opened: what each side has opened.
+        candidate: root of the present tree.
+        baseline: root of the baseline's tree; it may lie inside the candidate's.
+        prefixes: of environments, which may lie in a tree.
+        places: folders of temporary files, which any program may write to.
+
+    Raises:
+        WorkerError: the baseline has read code of the candidate's tree.
+        UsageProblem: one side reads in a folder of temporary files what the other has written.
+    """
+    if len(opened) < len(SIDES):
+        return []
+    trees: Mapping[Side, Tree] = {
+        "candidate": Tree(candidate, prefixes, other=baseline),
+        "baseline": Tree(baseline, prefixes),
+    }
+    _check_written(opened, list(trees.values()), places)
+    crossed = [file for file in opened["baseline"].read if _counts(trees["candidate"], file)]
+    if code := [file for file in crossed if file.endswith(_SOURCE) or is_compiled(file)]:
+        raise WorkerError(
+            f"the baseline has read {named(code)} of the present tree, which is not its own code: let the tests find "
+            "it by a path from their own file, as `Path(__file__).parent`"
+        )
+    return [*_crossing(crossed), *_uneven(opened, trees)]
+
+
+def temporary_places() -> list[Path]:
+    """Return the folders in which programs write by a fixed name."""
+    return [Path(os.path.realpath(place)) for place in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp"))]  # noqa: S108 - asked about, not used
+
+
+def _check_written(opened: Mapping[Side, Opened], trees: Sequence[Tree], places: Sequence[Path]) -> None:
+    """Refuse a file of a temporary folder that leads from one side to the other."""
+    own = private_folder().resolve()
+    for side, other in (SIDES, SIDES[::-1]):
+        for file in map(PurePath, sorted({*opened[side].written} & {*opened[other].read})):
+            is_own = file.is_relative_to(own) or any(tree.holds(file) for tree in trees)
+            if not is_own and any(file.is_relative_to(place) for place in places):
+                raise UsageProblem(
+                    f"{file}: the {side} writes it and the {other} reads it, so that both may measure the same: "
+                    "let the tests take its folder from tempfile.gettempdir() or from tmp_path_factory, of which each "
+                    "side has its own"
+                )
+
+
+def _crossing(files: Sequence[str]) -> Iterator[str]:
+    if files:
+        yield (
+            f"both sides have read {named(files)} of the present tree, so that a change of it is not seen: "
+            "give it by a path relative to the tests, or in an environment variable"
+        )
+
+
+def _uneven(opened: Mapping[Side, Opened], trees: Mapping[Side, Tree]) -> Iterator[str]:
+    """Yield what only one side has read of its own tree, and has not made itself."""
+    read = {side: set(_own(opened[side], trees[side])) for side in SIDES}
+    for side, other in (SIDES, SIDES[::-1]):
+        files = sorted(read[side] - read[other])
+        absent = [file for file in files if not (trees[other].root / file).exists()]
+        if absent and side == "candidate":
+            yield f"read by the present code only, and not there in the baseline: {named(absent)}; {_remedy(absent)}"
+        if absent and side == "baseline":
+            yield f"read by the baseline only, and not there in the present tree: {named(absent)}"
+        if there := [file for file in files if file not in absent]:
+            yield f"read by the {side} only: {named(there)}"
+
+
+def _remedy(files: Sequence[str]) -> str:
+    return f"if git does not keep it, give it with {sharing(files[:_SHOWN])}"
+
+
+def _own(opened: Opened, tree: Tree) -> Iterator[str]:
+    """Yield the data files of a tree that were read there, relative to its root."""
+    for file in {*opened.read} - {*opened.written}:
+        path = PurePath(file)
+        if _counts(tree, file) and path.suffix != _SOURCE and not path.name.startswith(INI_COPY):
+            yield path.relative_to(tree.root).as_posix()
+
+
+def _counts(tree: Tree, file: str) -> bool:
+    """Whether it is a file of the tree that code reads, and not one that tools keep there for themselves."""
+    path = PurePath(file)
+    if not tree.holds(path):
+        return False
+    parts = path.relative_to(tree.root).parts
+    return not any(part.startswith(".") or part == "__pycache__" or part.endswith(_METADATA) for part in parts)

@@ -1,0 +1,105 @@
+"""The baseline's environment: made once, kept, and told apart from this one."""
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.gate import environments
+from pytest_hwperf.gate.environments import environment_with
+from pytest_hwperf.host.files import CACHE_VARIABLE
+
+
+class FakeInstall:
+    """Installs `name==version` by writing what pip would write about it."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.calls = 0
+
+    def __call__(self, python: Path, what: Sequence[str], timeout_s: float) -> None:
+        """Write it."""
+        self.calls += 1
+        assert timeout_s > 0
+        for name, version in (text.split("==") for text in what):
+            if version == "none":
+                raise UsageProblem("no such version")
+            if version != "same":
+                note = python.parents[1] / "site" / f"{name}-{version}.dist-info"
+                note.mkdir(parents=True)
+                (note / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of environments; making one takes no time, and this environment has one package."""
+
+    def made(folder: Path, root: Path) -> Path:
+        assert tmp_path == root
+        (folder / "bin").mkdir()
+        return folder / "bin" / "python"
+
+    monkeypatch.setattr(environments, "make_layer", made)
+    monkeypatch.setattr("pytest_hwperf.trees.layer.site_of", lambda folder: folder / "site")
+    monkeypatch.setattr(environments, "packages_here", lambda _: {"ort": "1.23.0"})
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache" / "environments"
+
+
+def test_an_environment_is_made_once_and_says_what_differs(tmp_path: Path, place: Path) -> None:
+    installed = FakeInstall()
+    first, second = (environment_with(["ort==1.22.0", "b==1"], tmp_path, math.inf, installed) for _ in range(2))
+
+    assert 1 == installed.calls
+    assert first.python == second.python
+    assert [first.python.parents[1]] == list(place.iterdir())
+    differing = "the baseline's environment has b 1 (here none), ort 1.22.0 (here 1.23.0)"
+    assert first.notes[0].startswith(f"{differing}; it was made in ")
+    assert (f"{differing}; it was kept from an earlier run",) == second.notes
+
+
+def test_many_packages_are_counted(tmp_path: Path) -> None:
+    names = [f"p{number}==1" for number in range(9)]
+
+    assert "p5 1 (here none) and 3 more; it was" in environment_with(names, tmp_path, math.inf, FakeInstall()).notes[0]
+
+
+def test_what_fails_is_not_kept(tmp_path: Path, place: Path) -> None:
+    with pytest.raises(UsageProblem, match="no such version"):
+        environment_with(["ort==none"], tmp_path, math.inf, FakeInstall())
+    assert [] == list(place.iterdir())
+
+
+def test_what_this_environment_has_is_no_comparison(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match=r"--hwperf-base-with=ort==same: this environment has just that"):
+        environment_with(["ort==same"], tmp_path, math.inf, FakeInstall())
+
+
+def test_another_run_may_be_quicker(tmp_path: Path, place: Path) -> None:
+    """Its environment is used."""
+
+    def install(python: Path, what: Sequence[str], timeout_s: float) -> None:
+        if len(list(place.iterdir())) == 1:
+            environment_with(["ort==1.22.0"], tmp_path, math.inf, install)
+        FakeInstall()(python, what, timeout_s)
+
+    found = environment_with(["ort==1.22.0"], tmp_path, math.inf, install)
+    assert [found.python.parents[1]] == list(place.iterdir())
+
+
+def test_the_environments_that_were_used_last_are_kept(tmp_path: Path, place: Path) -> None:
+    """One that somebody is just making stays; one that was given up a day ago does not."""
+    for number in range(10):
+        (place / f"e{number}").mkdir(parents=True)
+        (place / f"e{number}" / "whole").touch()
+        os.utime(place / f"e{number}" / "whole", (number, number))
+    for name in ("making-now", "making-then"):
+        (place / name).mkdir()
+    os.utime(place / "making-then", (0, 0))
+    environment_with(["ort==1.22.0"], tmp_path, math.inf, FakeInstall())
+
+    kept = {path.name for path in place.iterdir() if len(path.name) < 20}
+    assert {"making-now", *(f"e{number}" for number in range(3, 10))} == kept

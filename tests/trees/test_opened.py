@@ -1,0 +1,112 @@
+"""Files that lead from one side to the other, and files that only one side reads."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_hwperf.core.errors import UsageProblem, WorkerError
+from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.host.workdirs import private_folder
+from pytest_hwperf.trees.opened import check_opened, temporary_places
+
+
+@pytest.fixture(autouse=True)
+def _temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+
+def put(root: Path, *names: str) -> list[str]:
+    """Write empty files; return their paths."""
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    return [str(root / name) for name in names]
+
+
+def check(
+    tmp_path: Path, candidate: Sequence[str] = (), baseline: Sequence[str] = (), written: Sequence[str] = ()
+) -> list[str]:
+    """Let both sides have read these files, and written the last."""
+    here, there = (Opened(read=tuple(read), written=tuple(written)) for read in (candidate, baseline))
+    return check_opened(
+        {"candidate": here, "baseline": there},
+        tmp_path / "here",
+        tmp_path / "there",
+        [str(tmp_path / "here/.venv")],
+        [tmp_path / "tmp"],
+    )
+
+
+def test_each_its_own_files_are_nothing_to_say(tmp_path: Path) -> None:
+    assert [] == check(tmp_path, put(tmp_path / "here", "model.txt"), put(tmp_path / "there", "model.txt"))
+    assert [] == check_opened({}, tmp_path / "here", tmp_path / "there", [], [])
+
+
+def test_data_of_the_candidates_that_the_baseline_has_read_is_named(tmp_path: Path) -> None:
+    model = put(tmp_path / "here", "model.txt")
+    (said,) = check(tmp_path, model, model + put(tmp_path / "there", "model.txt"))
+
+    assert said.startswith(f"both sides have read {model[0]} of the present tree, so that a change of it is not seen")
+
+
+@pytest.mark.parametrize("name", ["helper.py", "libfast.so"])
+def test_code_of_the_candidates_that_the_baseline_has_read_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WorkerError, match=f"the baseline has read .*/here/{name} of the present tree"):
+        check(tmp_path, [], put(tmp_path / "here", name))
+
+
+def test_what_tools_read_there_is_none_of_the_code(tmp_path: Path) -> None:
+    """Names of installed packages, environments, what git keeps."""
+    names = (
+        ".venv/model.txt",
+        "src/pkg.egg-info/PKG-INFO",
+        ".git/HEAD",
+        "lib/site-packages/a.txt",
+        "__pycache__/a.nbi",
+    )
+
+    assert [] == check(tmp_path, [], put(tmp_path / "here", *names))
+
+
+def test_data_that_one_side_alone_has_read_is_named(tmp_path: Path) -> None:
+    """The baseline lacks what git ignores; code with a fallback for it would hide that."""
+    absent, other = put(tmp_path / "here", "big.bin", "other.txt")
+    put(tmp_path / "there", "other.txt")
+    gone = put(tmp_path / "there", "gone.txt", "hwperf-candidate-pyproject.toml")
+
+    lacking = "read by the present code only, and not there in the baseline: big.bin"
+    assert [
+        "read by the baseline only, and not there in the present tree: gone.txt",
+        f"{lacking}; if git does not keep it, give it with --hwperf-share=big.bin",
+        "read by the candidate only: other.txt",
+    ] == check(tmp_path, [absent, other], gone)
+
+
+def test_what_a_side_has_made_itself_is_no_difference(tmp_path: Path) -> None:
+    made = put(tmp_path / "here", "cache.bin")
+
+    assert [] == check(tmp_path, made, [], made)
+
+
+def test_a_file_of_a_temporary_folder_that_both_write_and_read_is_refused(tmp_path: Path) -> None:
+    """A session fixture with a fixed path: one side measures what the other has written."""
+    fixed = put(tmp_path / "tmp", "model.txt")
+
+    with pytest.raises(UsageProblem, match=r"model.txt: the .* writes it and the .* reads it.*tempfile.gettempdir"):
+        check(tmp_path, fixed, fixed, fixed)
+    assert [] == check(tmp_path, [], [], fixed)  # a log
+
+
+def test_what_lies_in_own_folders_or_in_a_tree_is_not_shared(tmp_path: Path) -> None:
+    """The trees and the folders of the sides lie among the temporary files too."""
+    tree, elsewhere = put(tmp_path / "there", "cache.bin"), put(tmp_path / "home", "cache.bin")
+    own = put(private_folder() / "x", "model.txt")
+    for files in (elsewhere, tree, own):
+        assert [] == check(tmp_path, files, files, files)
+
+
+def test_programs_write_by_fixed_names_in_the_temporary_folders_of_the_system(tmp_path: Path) -> None:
+    assert [tmp_path / "tmp", Path("/tmp")] == temporary_places()[:2]  # noqa: S108 - its name
