@@ -22,13 +22,13 @@ from benchmarks.builds import RECORDING, Values, share
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Stage
 from pytest_hwperf.core.records import Margin, replace
-from pytest_hwperf.core.sequence import decide, next_step
+from pytest_hwperf.core.sequence import Step, decide, next_step
 from pytest_hwperf.core.statements import state
+from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN, Screening, TestTime, Timetable
 
 BUILDS = 200
 START_S = 0.6  # of a pair, until its first test
 OVERHEAD_S = 0.03  # of a test in a pair, beside its turns: its fixtures, and pytest
-REHEARSED = BlockPlan(doubles=1, warm_blocks=4, warm_s=0.5)
 COLD = 3  # of the eight calls of a recorded block
 ONCE = array("d", [1.0])
 
@@ -68,10 +68,13 @@ class Build:
 
     def run(self) -> frozenset[int]:
         """Go through the build; return the numbers of the tests that regressed."""
-        self.clock_s = self.pair_s(REHEARSED, range(self.suite.tests))
-        while (step := next_step(self.evidence)).stage is not None:
+        self.clock_s = self.pair_s(REHEARSAL_PLAN, range(self.suite.tests))
+        table = self.timetable()
+        screening = table.screening(self.suite.time_s - self.clock_s)
+        self.evidence = replace(self.evidence, screen_pairs=screening.pairs)
+        while (step := self.next(table, screening)).stage is not None:
             tests = [int(one.test) for one in step.measurements]
-            plan = plan_of(step.stage)
+            plan = screening.plan(PAIR_PLAN) if step.stage == "screen" else PAIR_PLAN
             a_pair_s = self.pair_s(plan, tests)
             pairs = min(step.pairs, math.floor((self.suite.time_s - self.clock_s) / a_pair_s))
             self.observe(step.stage, step.measurements, pairs, plan.doubles)
@@ -82,13 +85,48 @@ class Build:
         found = decide(self.evidence)
         return frozenset(int(one.measurement.test) for one, made in found.items() if made.outcome == "regressed")
 
+    def timetable(self) -> Timetable:
+        """Return what the rehearsal has shown of the tests."""
+        return Timetable(
+            start_s=START_S,
+            tests=[
+                TestTime(
+                    test=str(number),
+                    hypotheses=1,
+                    beside_s=OVERHEAD_S,
+                    calls_s=((*self.calls_s(number == self.slow), 0),),
+                )
+                for number in range(self.suite.tests)
+            ],
+            alpha=self.evidence.alpha,
+        )
+
+    def test_time(self, number: int) -> TestTime:
+        """Return how long one test takes."""
+        calls_s = ((*self.calls_s(number == self.slow), 0),)
+        return TestTime(test=str(number), hypotheses=1, beside_s=OVERHEAD_S, calls_s=calls_s)
+
+    def next(self, table: Timetable, screening: Screening) -> Step:
+        """Return what the next pair is for, of the next group where one is over."""
+        step, done = next_step(self.evidence), sum(self.evidence.groups)
+        if self.evidence.stopped or done == self.suite.tests or (step.stage and done):
+            return step
+        size = table.next_group(done, self.suite.time_s - self.clock_s, screening)
+        if not size:
+            return Step(stage=None)
+        self.evidence = replace(self.evidence, groups=(*self.evidence.groups, size))
+        return next_step(self.evidence)
+
+    def calls_s(self, is_slow: bool) -> tuple[float, float]:  # noqa: FBT001 - local
+        """Return what a call of each side takes."""
+        return self.suite.call_s, self.suite.call_s * (1 + self.suite.change * is_slow)
+
     def pair_s(self, plan: BlockPlan, tests: Sequence[int]) -> float:
         """Return what a pair of these tests takes."""
         return START_S + sum(OVERHEAD_S + self._measured_s(plan, number == self.slow) for number in tests)
 
     def _measured_s(self, plan: BlockPlan, is_slow: bool) -> float:  # noqa: FBT001 - local
-        call_s = self.suite.call_s
-        return seconds(plan, call_s, call_s * (1 + self.suite.change * is_slow))
+        return seconds(plan, *self.calls_s(is_slow))
 
     def observe(self, stage: Stage, asked: Sequence[Measurement], pairs: int, doubles: int) -> None:
         """Add pairs of so many double blocks."""
@@ -98,12 +136,6 @@ class Build:
         done = len(self.evidence.pairs)
         more = [_pair(done + i + 1, stage, values, i) for i in range(pairs)]
         self.evidence = replace(self.evidence, pairs=(*self.evidence.pairs, *more))
-
-
-def plan_of(stage: Stage) -> BlockPlan:
-    """Return how finely pairs of a stage take turns."""
-    del stage
-    return BlockPlan()
 
 
 @lru_cache
@@ -157,18 +189,20 @@ SUITES = (
 
 def lines(suite: Suite, builds: int, seed: int = 1) -> Iterator[str]:
     """Yield what became of so many builds of a suite."""
-    rng, found, false, times = np.random.default_rng(seed), 0, 0, list[float]()
+    rng, found, false, times, reached = np.random.default_rng(seed), 0, 0, list[float](), list[float]()
     for _ in range(builds):
         build = Build(suite=suite, rng=rng, slow=int(rng.integers(suite.tests)) if suite.change else -1)
         regressed = build.run()
         found += build.slow in regressed
         false += bool(regressed - {build.slow})
         times.append(build.clock_s)
+        reached.append(1 - len(build.evidence.unreached) / suite.tests)
     yield suite.title
     if suite.change:
         yield f"  found  {share(found, builds)}"
     yield f"  false  {share(false, builds)}"
-    yield f"  median {np.median(times):.0f} s, 95 % within {np.quantile(times, 0.95):.0f} s"
+    seconds_taken = f"median {np.median(times):.0f} s, 95 % within {np.quantile(times, 0.95):.0f} s"
+    yield f"  {seconds_taken}, {np.mean(reached):.0%} of the tests reached"
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_APART = 1.5  # times that the slower side takes, from which the sides are far apart
 _HANDOVER_S = 0.002  # from the end of a turn to the begin of the other side's: messages, and a look for idle threads
 
 
@@ -11,7 +12,9 @@ _HANDOVER_S = 0.002  # from the end of a turn to the begin of the other side's: 
 class BlockPlan:
     """How finely a pair takes turns; durations in seconds."""
 
-    doubles: int = 6  # double blocks: four turns each, two of either side
+    doubles: int = 6  # double blocks: four turns each, two of either side; fewer where calls are slow
+    longest_s: float = math.inf  # that all turns take, where one double block takes no longer
+    longest_apart_s: float = math.inf  # the same where the sides are far apart: a few turns show that
     block_s: float = 0.015  # a block takes at least that
     calls: int = 20  # in a block at least, unless that would take longer than `long_block_s`
     long_block_s: float = 0.15
@@ -26,13 +29,23 @@ class BlockPlan:
     patience_s: float = 10.0  # a block may take that, and three times its expected time
     first_block_s: float = 120.0  # the same where nothing is expected yet
 
+    def doubles_of(self, calls_s: Sequence[float]) -> int:
+        """Return how many double blocks a measurement has: it depends on both sides alike, and not on which is which.
+
+        Args:
+            calls_s: what a call of each side takes.
+        """
+        calls, _ = self.block(math.sqrt(math.prod(calls_s)), pool=False)
+        longest_s = self.longest_apart_s if max(calls_s) >= _APART * min(calls_s) else self.longest_s
+        return min(self.doubles, max(1, int(min(self.doubles, longest_s / (2 * calls * sum(calls_s))))))
+
     def block(self, value_s: float, *, pool: bool, needed: int = 0) -> tuple[int, int]:
         """Return the timed values of a block, and how many of its first are dropped as cold.
 
         Args:
             value_s: what one value takes: a call, or a batch of calls.
             pool: whether several threads are at work.
-            needed: values of a side that a pair must have, the cold ones left out.
+            needed: values of a side that each block must have, the cold ones left out.
         """
         cold = self.cold_calls_pool if pool else self.cold_calls
         wished = max(self.calls, 3 * cold)
@@ -40,17 +53,17 @@ class BlockPlan:
         cold = max(cold, math.ceil(self.cold_share * count))
         if count < 2 * cold:  # slow calls: a cold one is hardly slower than the others
             cold = count // 4
-        return max(count, math.ceil(needed / (2 * self.doubles)) + cold), cold
+        return max(count, needed + cold), cold
 
     def seconds(self, calls_s: Sequence[float], *, needed: int = 0) -> float:
         """Return about how long a measurement of both sides takes, warm-up included.
 
         Args:
             calls_s: what a call of each side takes.
-            needed: as for `block`.
+            needed: values of a side that a pair must have, the cold ones left out.
         """
-        turn, _ = self.block(math.sqrt(math.prod(calls_s)), pool=False, needed=needed)
-        turns = 2 * self.doubles
+        turns = 2 * self.doubles_of(calls_s)
+        turn, _ = self.block(math.sqrt(math.prod(calls_s)), pool=False, needed=math.ceil(needed / turns))
         return sum(self._warm_up_s(call_s) + turns * (turn * call_s + _HANDOVER_S) for call_s in calls_s)
 
     def _warm_up_s(self, call_s: float) -> float:

@@ -5,10 +5,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from pytest_hwperf.core.evidence import Evidence, Hypothesis
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.records import Comparison
-from pytest_hwperf.core.sequence import SCREEN_P, SCREEN_PAIRS, looks
+from pytest_hwperf.core.screen import SCREEN_P, SCREEN_PAIRS
+from pytest_hwperf.core.sequence import looks
 from pytest_hwperf.core.statements import Statement
-from pytest_hwperf.core.units import counted
+from pytest_hwperf.core.units import counted, some_of
 
 LONGEST_GATE_S = 24 * 3600  # that --hwperf-gate-time takes
 
@@ -26,6 +28,8 @@ class Completeness:
     regressed: bool  # whether any statistic was found to be worse
     stopped: Statement | None  # why the pairs ended early
     untouched: frozenset[str] = frozenset()  # of those that nothing reaches of what has changed: no pair is needed
+    hurried: int = 0  # tests that had a short screen
+    unreached: frozenset[str] = frozenset()  # of the unfinished ones: in no group that was begun
 
     @property
     def decided(self) -> int:
@@ -41,8 +45,21 @@ class Completeness:
     def shortfall(self) -> str:
         """Say how many tests were decided, where the pairs ended before they all were; "" elsewhere."""
         if not self.unfinished:
+            return self._hurried
+        tests, late = counted(self.tests, "test"), len(self.unfinished - self.unreached)
+        names = some_of(sorted(map(visible, self.unreached)))
+        parts = [f"{self.decided} of {tests} decided"]
+        parts += [f"{late} not"] if late or not self.unreached else []
+        parts += [f"{len(self.unreached)} not reached ({names})"] if self.unreached else []
+        return "; ".join(filter(None, [f"{', '.join(parts)}: {self.stopped}", self._hurried]))
+
+    @property
+    def _hurried(self) -> str:
+        """Say how many tests had a short screen."""
+        if not self.hurried:
             return ""
-        return f"{self.decided} of {counted(self.tests, 'test')} decided, {len(self.unfinished)} not: {self.stopped}"
+        tests = counted(self.hurried, "test")
+        return f"{tests} screened by few pairs, for lack of time: only large slowdowns of them were looked for"
 
 
 def completeness(
@@ -67,10 +84,16 @@ def completeness(
         tests=len(tests),
         compared=frozenset(compared),
         unfinished=frozenset(one.measurement.test for one in waiting),
+        hurried=len({one.measurement.test for one, found in comparisons.items() if _is_hurried(found)}),
+        unreached=evidence.unreached_tests,
         regressed=any(found.outcome == "regressed" for found in comparisons.values()),
         stopped=evidence.stopped,
         untouched=frozenset(untouched),
     )
+
+
+def _is_hurried(found: Comparison) -> bool:
+    return found.cause is not None and found.cause.kind == "short screen"
 
 
 def seconds_needed(evidence: Evidence, seconds: Mapping[str, float], rehearsed_s: float) -> float:

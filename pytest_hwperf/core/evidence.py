@@ -110,6 +110,8 @@ class Evidence(Record, frozen=True, kw_only=True):
     hypotheses: tuple[Hypothesis, ...]
     pairs: tuple[Pair, ...]
     fixed_samples: tuple[FixedSample, ...] = ()
+    screen_pairs: Literal[3, 6] = 6  # of each hypothesis
+    groups: tuple[Count, ...] = ()  # hypotheses of each group, in their order, that was started; none: all of them
     dropped: tuple[Hypothesis, ...] = ()  # of the hypotheses: gave no value again and again, and are waited for no more
     until_equivalent: bool = False  # whether what is undecided is asked in further pairs
     stopped: Statement | None = None  # why it ended before every hypothesis was decided
@@ -118,6 +120,18 @@ class Evidence(Record, frozen=True, kw_only=True):
         """Refuse a question that is asked twice."""
         if len({hypothesis.key for hypothesis in self.hypotheses}) < len(self.hypotheses):
             raise ValueError("a hypothesis is there twice")
+        if sum(self.groups) > len(self.hypotheses) or 0 in self.groups:
+            raise ValueError(f"groups of {self.groups} among {len(self.hypotheses)} hypotheses")
+
+    @property
+    def unreached_tests(self) -> frozenset[str]:
+        """Tests of which nothing was asked, since the time was up before."""
+        return frozenset(one.measurement.test for one in self.unreached) if self.stopped else frozenset()
+
+    @property
+    def unreached(self) -> tuple[Hypothesis, ...]:
+        """What is in no group that was started."""
+        return self.hypotheses[sum(self.groups) :] if self.groups else ()
 
 
 class PairedProfiles(Record, frozen=True, kw_only=True):

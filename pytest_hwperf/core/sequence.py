@@ -6,30 +6,32 @@ is asked. One pure function of the evidence serves the live run and the recomput
 Why the rate holds: docs/statistics.md.
 """
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
-from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
 from pytest_hwperf.core.equivalence import look_for_equivalence, next_look
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Stage
-from pytest_hwperf.core.metrics import METRICS, Metric, metric_of
-from pytest_hwperf.core.paired import MOST_PAIRS, compare_observations, compare_processes, is_ratio, pair_value
-from pytest_hwperf.core.ranks import fewest_pairs, signed_rank_p
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, replace, uncompared
+from pytest_hwperf.core.fixed_samples import compare_fixed, is_testable
+from pytest_hwperf.core.paired import MOST_PAIRS, is_ratio
+from pytest_hwperf.core.ranks import fewest_pairs
+from pytest_hwperf.core.records import Comparison, replace, uncompared
+from pytest_hwperf.core.screen import (
+    NO_RATIO,
+    SCREEN_P,
+    cleared,
+    compare_fresh,
+    is_suspect,
+    never_varies,
+    screened,
+)
 from pytest_hwperf.core.statements import Kind, state
-from pytest_hwperf.core.units import counted, relative
+from pytest_hwperf.core.units import counted
 
-SCREEN_PAIRS = 6
-SCREEN_P = 0.11  # at a margin of 0: a rank sum of 17 of 21
 SHARES = (0.4, 0.3, 0.3)  # of alpha, one for each look
 
 _FEWEST = 8  # pairs at the first look
 _DISTANCES = (5, 7)  # pairs from look to look
-_SCREEN_LEVEL = 2.0**-SCREEN_PAIRS  # the narrowest that six pairs can give: from the smallest to the largest
-_NO_RATIO = state("no ratio")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,20 +73,32 @@ def check_alpha(alpha: float, testable: int = 1) -> None:
 
 
 def next_step(evidence: Evidence) -> Step:
-    """Say what the next pair must measure, and how many pairs it is until the next look."""
+    """Say what the next pair must measure, and how many pairs it is until the next look.
+
+    Groups go one after the other; what is in none of those that were started is not measured.
+    """
     if evidence.stopped:
         return Step(stage=None)
     seen = _seen(evidence)
-    waiting = [hypothesis for hypothesis in evidence.hypotheses if hypothesis not in evidence.dropped]
-    lacking = {hypothesis: SCREEN_PAIRS - len(seen[hypothesis].screen) for hypothesis in waiting}
+    waiting = frozenset(evidence.hypotheses).difference(evidence.dropped)
+    for course in _courses(evidence, seen):
+        step = _step_of(course, seen, waiting)
+        if step.stage:
+            return step
+    return _further_step(evidence, seen, [one for one in evidence.hypotheses if one in waiting])
+
+
+def _step_of(course: "_Course", seen: Mapping[Hypothesis, "_Seen"], waiting: Collection[Hypothesis]) -> Step:
+    """Say what the next pair must measure of one group."""
+    asked = [one for one in course.hypotheses if one in waiting and one not in course.screened]
+    lacking = {one: course.screen_pairs - len(seen[one].screen) for one in asked}
     if any(count > 0 for count in lacking.values()):
         return _step("screen", lacking)
-    course = _course(evidence, seen)
     for pairs in course.looks:
         lacking = {one: pairs - len(seen[one].confirm) for one in course.undecided if one in waiting}
         if any(count > 0 for count in lacking.values()):
             return _step("confirm", lacking)
-    return _further_step(evidence, seen, waiting)
+    return Step(stage=None)
 
 
 def _further_step(evidence: Evidence, seen: Mapping[Hypothesis, "_Seen"], waiting: Sequence[Hypothesis]) -> Step:
@@ -107,19 +121,25 @@ def decide(evidence: Evidence) -> Mapping[Hypothesis, Comparison]:
     A hypothesis of which nothing was observed is left out, and so is one that was dropped before it was decided: the
     conductor knows why. What was dropped still counts as asked, so that nothing that was decided before moves.
     """
-    seen = _seen(evidence)
-    course = _course(evidence, seen)
+    seen, decided = _seen(evidence), dict[Hypothesis, Comparison]()
+    for course in _courses(evidence, seen):
+        _close(evidence, course, seen)
+        decided |= course.decided
+    return decided
+
+
+def _close(evidence: Evidence, course: "_Course", seen: Mapping[Hypothesis, "_Seen"]) -> None:
+    """Say of everything in a group what is known of it now, decided or not."""
     for hypothesis, (fixed, _) in course.testable.items():
         if hypothesis not in course.decided:
-            course.decided[hypothesis] = course.worded(_compare_fixed(fixed, course.alpha / course.left))
-    for hypothesis in evidence.hypotheses:
+            course.decided[hypothesis] = course.worded(compare_fixed(fixed, course.alpha / course.left))
+    for hypothesis in course.hypotheses:
         is_lost = hypothesis in evidence.dropped and not _is_settled(course, seen[hypothesis], hypothesis)
         if seen[hypothesis].screen and hypothesis not in course.decided and not is_lost:
             course.decided[hypothesis] = _undecided(evidence, course, seen[hypothesis], hypothesis)
         if hypothesis in course.decided:
             before, further = course.decided[hypothesis], seen[hypothesis].further
             course.decided[hypothesis] = _after_further_pairs(evidence, hypothesis, before, further)
-    return course.decided
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,10 +153,12 @@ class _Seen:
 
 @dataclass(slots=True, kw_only=True)
 class _Course:
-    """The state of a build's sequential test."""
+    """The state of the sequential test of one group."""
 
-    alpha: float
-    hypotheses: int
+    alpha: float  # of this group
+    rate: float  # of the whole build
+    hypotheses: Sequence[Hypothesis]
+    screen_pairs: int  # of each
     screened: list[Hypothesis] = field(default_factory=list)  # to be confirmed
     testable: dict[Hypothesis, tuple[FixedSample, float]] = field(default_factory=dict)  # with the p-value of each
     rejected: int = 0  # hypotheses and fixed samples that regressed
@@ -166,7 +188,7 @@ class _Course:
     def rejected_fixed(self, level: float) -> dict[Hypothesis, Comparison]:
         """Return the fixed samples that are rejected at a level and were not before."""
         return {
-            hypothesis: _compare_fixed(fixed, level)
+            hypothesis: compare_fixed(fixed, level)
             for hypothesis, (fixed, p_value) in self.testable.items()
             if hypothesis not in self.decided and p_value <= level
         }
@@ -174,27 +196,44 @@ class _Course:
     def worded(self, comparison: Comparison) -> Comparison:
         """Say what the level of a comparison promises."""
         kind: Kind = "error rate with others" if self.testable else "error rate"
-        facts = {"alpha": 100 * self.alpha, "screened": len(self.screened), "asked": self.hypotheses}
+        facts = {"alpha": 100 * self.rate, "screened": len(self.screened), "asked": len(self.hypotheses)}
         return replace(comparison, promise=state(kind, **facts, others=len(self.testable)))
 
 
-def _course(evidence: Evidence, seen: Mapping[Hypothesis, _Seen]) -> _Course:
-    """Go through a build from the screen to the last look that is complete."""
-    course = _Course(alpha=evidence.alpha, hypotheses=len(evidence.hypotheses))
-    for hypothesis in evidence.hypotheses:
-        observations = seen[hypothesis].screen[:SCREEN_PAIRS]
-        if len(observations) == SCREEN_PAIRS and _is_suspect(hypothesis, observations):
-            course.screened.append(hypothesis)
-    for fixed in evidence.fixed_samples:
-        found = _compare_fixed(fixed, course.alpha)
-        if _is_testable(fixed, found, course.alpha):
+def _courses(evidence: Evidence, seen: Mapping[Hypothesis, _Seen]) -> Iterator[_Course]:
+    """Go through the groups of a build; each has its share of the rate that is left.
+
+    The share is that of what is expected to be tested of it, among all that is left. A group that has tested nothing
+    has spent nothing. Fixed samples belong to the first group.
+    """
+    left, at, fixed = evidence.alpha, 0, evidence.fixed_samples
+    testable = sum(is_testable(one, compare_fixed(one, left), left) for one in fixed)
+    for size in evidence.groups or (len(evidence.hypotheses),):
+        weights = [SCREEN_P * count + testable for count in (size, len(evidence.hypotheses) - at)]
+        course = _Course(
+            alpha=left * weights[0] / weights[1] if weights[1] else left,
+            rate=evidence.alpha,
+            hypotheses=evidence.hypotheses[at : at + size],
+            screen_pairs=evidence.screen_pairs,
+        )
+        _follow(course, fixed, seen)
+        yield course
+        left -= course.alpha if course.family else 0.0
+        at, fixed, testable = at + size, (), 0
+
+
+def _follow(course: _Course, fixed_samples: Sequence[FixedSample], seen: Mapping[Hypothesis, _Seen]) -> None:
+    """Go through a group from the screen to the last look that is complete."""
+    course.screened.extend(one for one in course.hypotheses if is_suspect(one, seen[one].screen, course.screen_pairs))
+    for fixed in fixed_samples:
+        found = compare_fixed(fixed, course.alpha)
+        if is_testable(fixed, found, course.alpha):
             p_value = found.p_value if found.outcome == "regressed" else None
             course.testable[fixed.hypothesis] = fixed, 1.0 if p_value is None else p_value
         else:
             course.decided[fixed.hypothesis] = found
     for pairs, share in zip(course.looks, SHARES, strict=False):  # without a family there are no looks
         _look(course, seen, pairs, share)
-    return course
 
 
 def _look(course: _Course, seen: Mapping[Hypothesis, _Seen], pairs: int, share: float) -> None:
@@ -205,13 +244,13 @@ def _look(course: _Course, seen: Mapping[Hypothesis, _Seen], pairs: int, share: 
         if len(seen[hypothesis].confirm) >= pairs
     }
     for hypothesis, observations in ready.items():
-        if not _never_varies(hypothesis, observations) and not all(map(is_ratio, observations)):
-            course.decided[hypothesis] = uncompared(hypothesis.margin, "not comparable", _NO_RATIO)
+        if not never_varies(hypothesis, observations) and not all(map(is_ratio, observations)):
+            course.decided[hypothesis] = uncompared(hypothesis.margin, "not comparable", NO_RATIO)
     found: dict[Hypothesis, Comparison] = {}
     while course.left:
         level = course.alpha / course.left
         found = {
-            hypothesis: _compare_fresh(hypothesis, observations, share * level)
+            hypothesis: compare_fresh(hypothesis, observations, share * level)
             for hypothesis, observations in ready.items()
             if hypothesis not in course.decided
         }
@@ -228,88 +267,31 @@ def _look(course: _Course, seen: Mapping[Hypothesis, _Seen], pairs: int, share: 
                 course.decided[hypothesis] = course.worded(one)
 
 
-def _is_suspect(hypothesis: Hypothesis, observations: Sequence[Observation]) -> bool:
-    """Say whether the screen leaves it open that a change for the worse exceeds the margin.
-
-    It has to look like one, and not to lie within the margin in every single pair: of a change beyond it that happens
-    to one in 64 at most. Also a value that never varies may follow the coin, as one that depends on who starts first.
-    """
-    if _never_varies(hypothesis, observations):
-        return _exact(hypothesis, observations).outcome == "regressed"
-    if not all(map(is_ratio, observations)):
-        return False
-    sign = 1 if hypothesis.better == "lower" else -1
-    values = [sign * pair_value(one) for one in observations]
-    baseline = median(median(one.baseline) for one in observations)
-    margin = max(hypothesis.margin.size, relative(hypothesis.margin.floor, baseline))
-    return signed_rank_p(values) <= SCREEN_P and max(values) >= math.log1p(margin)
-
-
-def _never_varies(hypothesis: Hypothesis, observations: Sequence[Observation]) -> bool:
-    """Say whether a metric of the user's own has one value on each side: a count."""
-    return hypothesis.margin.metric not in METRICS and _is_constant(*_sides(observations))
-
-
-def _cleared(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Comparison:
-    """Return the comparison of a hypothesis that needs no confirmation."""
-    return _screened(hypothesis, observations, "equal pairs" if _never_varies(hypothesis, observations) else "screen")
-
-
-def _exact(hypothesis: Hypothesis, observations: Sequence[Observation]) -> Comparison:
-    """Compare values that never vary exactly."""
-    exact = compare_exact(_metric(hypothesis), *_sides(observations), hypothesis.margin)
-    return replace(exact, pairs=len(observations))
-
-
-def _compare_fresh(hypothesis: Hypothesis, observations: Sequence[Observation], level: float) -> Comparison:
-    """Compare a hypothesis by fresh pairs, which are all that may fail it."""
-    if not _never_varies(hypothesis, observations):
-        return compare_observations(hypothesis, observations, level)
-    method = state("equal fresh pairs", pairs=len(observations))
-    return _signed(replace(_exact(hypothesis, observations), method=method), len(observations), level)
-
-
-def _signed(exact: Comparison, pairs: int, level: float) -> Comparison:
-    """Test what all of so many pairs show alike: that none of them points the other way, as a coin would have it."""
-    if exact.outcome not in ("regressed", "improved"):  # whatever the coin did
-        return exact
-    p_value = 2.0**-pairs if exact.outcome == "regressed" else 1.0
-    return replace(exact, p_value=p_value, outcome=exact.outcome if 2.0**-pairs <= level else "inconclusive")
-
-
-def _screened(hypothesis: Hypothesis, observations: Sequence[Observation], method: Kind) -> Comparison:
-    """Return the comparison of a hypothesis by the pairs of its screen."""
-    if _never_varies(hypothesis, observations):
-        return replace(_exact(hypothesis, observations), method=state(method, pairs=len(observations)))
-    if not all(map(is_ratio, observations)):
-        return uncompared(hypothesis.margin, "not comparable", _NO_RATIO)
-    found = compare_observations(hypothesis, observations, _SCREEN_LEVEL)
-    return replace(found, method=state(method, pairs=len(observations)))
-
-
 def _is_settled(course: _Course, seen: _Seen, hypothesis: Hypothesis) -> bool:
     """Whether no further value of a hypothesis is waited for: it is decided, cleared, or at its last look."""
     if hypothesis in course.decided:
         return True
     if hypothesis in course.screened:
         return course.latest.get(hypothesis, (0, None))[0] == course.looks[-1]
-    return len(seen.screen) >= SCREEN_PAIRS
+    return len(seen.screen) >= course.screen_pairs
 
 
 def _undecided(evidence: Evidence, course: _Course, seen: _Seen, hypothesis: Hypothesis) -> Comparison:
     """Return the comparison of a hypothesis that no look has decided: of its last complete look, or of its screen."""
-    if len(seen.screen) >= SCREEN_PAIRS and hypothesis not in course.screened:
-        return _cleared(hypothesis, seen.screen[:SCREEN_PAIRS])
+    screen = seen.screen[: course.screen_pairs]
+    if len(screen) == course.screen_pairs and hypothesis not in course.screened:
+        return cleared(hypothesis, screen)
     pairs, found = course.latest.get(hypothesis, (0, None))
     if found and pairs == course.looks[-1]:
         return found
     if found is None:
-        found = _screened(hypothesis, seen.screen[:SCREEN_PAIRS], "unconfirmed screen")
+        found = screened(hypothesis, screen, "unconfirmed screen")
         if found.outcome == "not comparable":
             return found
         found = replace(found, outcome="inconclusive", p_value=None)  # the same pairs have chosen it
-    needed = next((look for look in course.looks if look > pairs), 0) if hypothesis in course.screened else SCREEN_PAIRS
-    missing = needed - len(seen.confirm if hypothesis in course.screened else seen.screen)
+    missing = course.screen_pairs - len(screen)
+    if hypothesis in course.screened:
+        missing = next((look for look in course.looks if look > pairs), 0) - len(seen.confirm)
     return replace(found, cause=evidence.stopped or state("pairs missing", missing=missing))
 
 
@@ -324,53 +306,6 @@ def _after_further_pairs(
         return found
     cause = evidence.stopped or before.cause
     return replace(found, outcome="inconclusive", p_value=None, cause=cause, promise=before.promise)
-
-
-def _is_testable(fixed: FixedSample, found: Comparison, alpha: float) -> bool:
-    """Say whether a fixed sample can be rejected by chance at all, whatever else is rejected."""
-    if found.p_value is None:
-        return False
-    units = len(fixed.candidate)
-    if fixed.per == "example":
-        units = sum(old != new for old, new in zip(fixed.baseline, fixed.candidate, strict=True))
-        if fixed.hypothesis.margin.size:
-            return units > 0
-    return 2.0**-units <= alpha  # the smallest p-value, of signs that all point the same way
-
-
-def _compare_fixed(fixed: FixedSample, level: float) -> Comparison:
-    """Compare what no pair measures."""
-    hypothesis, sides = fixed.hypothesis, (fixed.baseline, fixed.candidate)
-    if fixed.per == "example":
-        return compare_accuracy(*sides, hypothesis.margin, level)
-    found = compare_exact(_metric(hypothesis), *sides, hypothesis.margin)
-    counts = {"baseline": len(fixed.baseline), "candidate": len(fixed.candidate)}
-    constant, pairs = _is_constant(*sides), min(map(len, sides))
-    if fixed.per == "fresh process" and 2.0**-pairs <= level:
-        if constant:
-            return _signed(replace(found, method=state("equal processes", per=fixed.per, **counts)), pairs, level)
-        return compare_processes(hypothesis, *sides, level)
-    if fixed.per == "fresh process" and (found.outcome == "regressed" or not constant):
-        # Too few to fail anything; they may still show that nothing is worse.
-        outcome: ComparisonOutcome = "inconclusive" if found.outcome == "regressed" else found.outcome
-        return replace(found, outcome=outcome, method=state("screened values", per=fixed.per, **counts))
-    return replace(found, method=state("equal values", per=fixed.per, **counts))
-
-
-def _is_constant(*sides: Sequence[float]) -> bool:
-    return all(len(set(side)) == 1 for side in sides)
-
-
-def _sides(observations: Sequence[Observation]) -> tuple[list[float], list[float]]:
-    """Return every value of the baseline, and every value of the candidate."""
-    return (
-        [value for one in observations for value in one.baseline],
-        [value for one in observations for value in one.candidate],
-    )
-
-
-def _metric(hypothesis: Hypothesis) -> Metric:
-    return metric_of(hypothesis.margin.metric, hypothesis.better)
 
 
 def _seen(evidence: Evidence) -> dict[Hypothesis, _Seen]:

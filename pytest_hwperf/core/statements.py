@@ -30,6 +30,7 @@ Incomparable = Literal[
     "lost, logged", "one side only", "not collected", "not runnable", "no such test", "test ended", "reciprocal",
     "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell", "values not kept",
     "other versions", "processes disagree", "not at once", "untouched",
+    "short screen", "not reached",
 ]  # fmt: skip
 # How a change was found.
 Method = Literal[
@@ -120,6 +121,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "not repeated": "beyond the limit, not repeated: {repeats} further fresh processes decide",
     "pairs missing": "pairs still missing: {missing}",
     "out of time": "the time of {limit:.6g} s was up",
+    "not reached": "not compared: the time of {limit:.6g} s was up before it",
+    "short screen": "{pairs} pairs only, since the time was short for so many tests",
     "pairs lost": "{lost} pairs in a row were lost, the last one as {why}",
     "lost": "{why}",
     "lost, logged": "{why} (log: {log})",

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.structs import LARGEST
@@ -94,6 +94,12 @@ def plural(noun: str) -> str:
 def counted(n: int, noun: str) -> str:
     """Write `1 pair`, `2 pairs`, `1,142 calls`."""
     return f"{n:,} {noun if n == 1 else plural(noun)}"
+
+
+def some_of(names: Sequence[str], shown: int = 3) -> str:
+    """Write `a, b, c and 2 others`."""
+    more = [f"and {counted(len(names) - shown, 'other')}"] if len(names) > shown else []
+    return " ".join([", ".join(names[:shown]), *more])
 
 
 def show_interval(value: float, low: float | None, high: float | None, unit: str) -> str:

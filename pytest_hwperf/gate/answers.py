@@ -6,7 +6,7 @@ from pytest_hwperf.core.evidence import Evidence, Explanation, Hypothesis, Measu
 from pytest_hwperf.core.explanations import explained
 from pytest_hwperf.core.hypotheses import PairedAnswers, Questions
 from pytest_hwperf.core.sequence import decide
-from pytest_hwperf.core.statements import Statement
+from pytest_hwperf.core.statements import Statement, state
 
 
 def answers_of(
@@ -29,4 +29,7 @@ def answers_of(
     questions.parts.update({one.key: ("not comparable", why) for one, why in dropped.items()})
     silent = {key for one in evidence.hypotheses if (key := one.key) not in comparisons} - questions.parts.keys()
     questions.parts.update(dict.fromkeys(silent, ("inconclusive", evidence.stopped)))
+    if evidence.stopped is not None and evidence.stopped.kind == "out of time":
+        late = state("not reached", limit=evidence.stopped.numbers["limit"])
+        questions.parts.update({one.key: ("inconclusive", late) for one in evidence.unreached})
     return PairedAnswers(comparisons=comparisons, questions=questions, met=frozenset(met))

@@ -31,6 +31,7 @@ from pytest_hwperf.gate.processes import ProcessSampler
 from pytest_hwperf.gate.profiles import SideProfiler
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.repeats import repeat_alarms
+from pytest_hwperf.gate.schedule import GroupSchedule
 from pytest_hwperf.host.command_line import Command, PytestCommand
 from pytest_hwperf.host.files import CACHE_VARIABLE
 from pytest_hwperf.host.interruption import interruptible
@@ -69,6 +70,7 @@ class GateRequest:
     affected: bool = False  # whether tests are left out that nothing reaches of what differs
     operators: bool = False  # whether both sides' operators are asked for, and not of regressions alone
     progress: Callable[[Progress], None] = field(default=lambda _: None)
+    say: Callable[[str], None] = field(default=lambda _: None)  # one line that stays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +134,7 @@ def run_gate(request: GateRequest) -> GateResult:
             progress=request.progress,
         )
         explainer = Explainer(commands=of_test, until=until, wanted=request.explain, progress=request.progress)
-        evidence = _measured(conductor, request, questions, profiler)
+        evidence = _measured(conductor, request, questions, profiler, trace)
         profiles = profiler.profiles(evidence, trace.facts) if request.operators or request.explain != "never" else []
         explanations = explainer.explanations(evidence, profiles)
         if profiles or profiler.lost:
@@ -286,7 +288,9 @@ def _with_interpreter(request: GateRequest, trees: Trees, until: float) -> tuple
     return request, None
 
 
-def _measured(conductor: Conductor, request: GateRequest, questions: Questions, sides: SideProfiler) -> Evidence:
+def _measured(
+    conductor: Conductor, request: GateRequest, questions: Questions, sides: SideProfiler, trace: PairTrace
+) -> Evidence:
     """Repeat alarms of the rehearsal, ask fresh processes one by one, then pairs, for as long as there is time."""
     until, late = sides.until, state("out of time", limit=request.time_s)
     again = partial(conductor.rehearse, until=until)
@@ -296,6 +300,11 @@ def _measured(conductor: Conductor, request: GateRequest, questions: Questions, 
     if sampler.seconds:
         conductor.seconds["processes"] = sampler.seconds
     asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
+    if asked.hypotheses:
+        left_s = max(0.0, until - monotonic())
+        conductor.schedule = schedule = GroupSchedule(asked.hypotheses, trace, request.alpha, conductor.plan, left_s)
+        asked = replace(asked, screen_pairs=schedule.screening.pairs)
+        request.say(schedule.said)
     return conductor.conduct(asked, until, late)
 
 

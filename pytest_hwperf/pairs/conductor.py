@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 from time import monotonic
-from typing import Literal
+from typing import Literal, Protocol
 
 from pytest_hwperf.core.affected import Watch
 from pytest_hwperf.core.block_plans import BlockPlan
@@ -26,6 +26,7 @@ from pytest_hwperf.core.records import Key, replace
 from pytest_hwperf.core.sequence import Step, next_step
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.statements import Statement, said, state
+from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN, Screening
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.files import new_folder, replace_file
@@ -36,11 +37,27 @@ from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.channel import Connection, WorkerLostError, sockets
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
 
-_REHEARSED = BlockPlan(doubles=1, warm_blocks=4, warm_s=0.5)  # its times are discarded
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
 _WATCH = "watch.json"  # file with what a process watches
 _MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped
 _HASH_SEEDS = 2**32 - 1  # the largest PYTHONHASHSEED
+
+
+class Schedule(Protocol):
+    """What a build needs to know to compare its tests in groups."""
+
+    @property
+    def screening(self) -> Screening:
+        """How its tests are screened."""
+
+    def next_group(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
+        """Return how many hypotheses are asked next, 0 where there is no time for any.
+
+        Args:
+            evidence: of the groups so far.
+            left_s: of the time that is given.
+            screened_s: that the screens of these groups took.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +80,8 @@ class Conductor:
     commands: Mapping[Side, Command]
     logs: Path  # the log of a lost pair is kept here
     seed: int = field(default_factory=partial(secrets.randbits, 63))  # of every random choice, kept with the evidence
-    plan: BlockPlan = field(default_factory=BlockPlan)
+    plan: BlockPlan = PAIR_PLAN
+    schedule: Schedule | None = None  # None: all tests are one group, and are screened as they are confirmed
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     progress: Callable[[Progress], None] = lambda _: None
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
@@ -78,7 +96,9 @@ class Conductor:
     _started: int = 0
 
     def __post_init__(self) -> None:
-        """Begin the random choices."""
+        """Begin the random choices; what else is taken of the same calls needs more of them."""
+        if self.also and self.plan == PAIR_PLAN:
+            self.plan = BlockPlan()
         self.random = Random(self.seed)  # noqa: S311 - fair coins whose throws can be repeated, no secret
 
     def rehearse(self, nodes: Sequence[str], until: float = math.inf, silence_s: float = math.inf) -> PairTrace:
@@ -89,24 +109,25 @@ class Conductor:
             until: instant of `clock` at which it is cut off.
             silence_s: the longest that a process may be silent, where it is less than for other pairs.
         """
-        began, reached = self.clock(), list[float]()
+        began, reached = self.clock(), dict[str, float]()
 
         def watch(measurement: Measurement) -> None:
-            reached.extend([self.clock() - began] * bool(measurement.test and not reached))
+            if measurement.test:
+                reached.setdefault(measurement.test, self.clock() - began)
             self.progress(Progress(stage="rehearsal", pair=1, of=1, test=measurement.test))
 
         program = Program(
             nodes=nodes,
             wanted=lambda _: [MEDIAN_LATENCY],
             exact=True,
-            plan=self._patient(_REHEARSED),
+            plan=self._patient(REHEARSAL_PLAN),
             silence_s=min(self._silence_s, silence_s),
             watch=watch,
             draw=self._draw,
         )
         watch(Measurement(test="", label=""))
         trace = self._hold("rehearsal", program, until)
-        trace.start_s = reached[0] if reached else None
+        trace.reached_s = reached
         return trace
 
     def alone(self, side: Side, nodes: Sequence[str], until: float = math.inf) -> PairTrace:
@@ -132,7 +153,10 @@ class Conductor:
             The same with the pairs that were run; `stopped` says why hypotheses were left undecided.
         """
         lost = 0
-        while (step := next_step(evidence)).stage is not None:
+        while True:
+            evidence, step = self._next(evidence, until, why_late)
+            if step.stage is None:
+                return evidence
             if self.clock() >= until:
                 return replace(evidence, stopped=why_late)
             pair, trace = self._pair(evidence, step, until)
@@ -144,7 +168,17 @@ class Conductor:
             lost = lost + 1 if pair.lost and not trace.unfinished else 0
             if lost >= _PATIENCE:
                 return replace(evidence, stopped=state("pairs lost", lost=lost, why=str(pair.lost)))
-        return evidence
+
+    def _next(self, evidence: Evidence, until: float, why_late: Statement | None) -> tuple[Evidence, Step]:
+        """Return what the next pair is for; where a group is over, the next one is begun if there is time."""
+        step, begun = next_step(evidence), sum(evidence.groups)
+        if self.schedule is None or begun == len(evidence.hypotheses) or (begun and step.stage):
+            return evidence, step
+        size = self.schedule.next_group(evidence, until - self.clock(), self.seconds.get("screen", 0.0))
+        if not size:
+            return replace(evidence, stopped=why_late), Step(stage=None)
+        evidence = replace(evidence, groups=(*evidence.groups, size))
+        return evidence, next_step(evidence)
 
     def _without_silent(
         self, evidence: Evidence, waiting: Sequence[Hypothesis], pair: Pair, trace: PairTrace
@@ -168,7 +202,9 @@ class Conductor:
         return replace(evidence, dropped=tuple(self.dropped))
 
     def _pair(self, evidence: Evidence, step: Step, until: float) -> tuple[Pair, PairTrace]:
-        stage, measurements = step.stage or "screen", step.measurements
+        stage, measurements, plan = step.stage or "screen", step.measurements, self.plan
+        if self.schedule is not None and stage == "screen":
+            plan = self.schedule.screening.plan(plan)
         program = Program(
             nodes=sorted(  # what has crashed comes last: it cuts off what follows
                 dict.fromkeys(measurement.test for measurement in measurements), key=lambda node: self._crashes[node]
@@ -177,7 +213,7 @@ class Conductor:
                 one.margin.key for one in evidence.hypotheses if one.measurement == here and here in measurements
             ],
             also=self.also,
-            plan=self._patient(self.plan),
+            plan=self._patient(plan),
             silence_s=self._silence_s,
             watch=self._watch(evidence, stage, measurements, step.pairs),
             draw=self._draw,
@@ -205,7 +241,11 @@ class Conductor:
         self, evidence: Evidence, stage: Stage, measurements: Sequence[Measurement], left: int
     ) -> Callable[[Measurement], None]:
         """Return what shows the progress when a measurement of the next pair begins."""
-        done = sum(pair.stage == stage for pair in evidence.pairs)
+        whole = sum(pair.stage == stage for pair in evidence.pairs)
+        asked = {one.key for one in evidence.hypotheses if one.measurement in measurements}
+        done = sum(
+            pair.stage == stage and any(one.key in asked for one in pair.observations) for pair in evidence.pairs
+        )
         here = Progress(
             stage=stage,
             pair=done + 1,
@@ -213,7 +253,7 @@ class Conductor:
             test="",
             decided=len({hypothesis.measurement for hypothesis in evidence.hypotheses} - set(measurements)),
             hypotheses=len(evidence.hypotheses),
-            left_s=self.seconds.get(stage, 0.0) / done * left if done else None,
+            left_s=self.seconds.get(stage, 0.0) / whole * left if whole else None,
         )
         return lambda measurement: self.progress(dataclasses.replace(here, test=measurement.test))
 

@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
-from statistics import median
+from statistics import fmean, median
 from typing import TypeVar
 
 from pytest_hwperf.core.block_plans import BlockPlan
@@ -36,7 +36,7 @@ M = TypeVar("M")
 
 _SECOND = 1_000_000_000  # ns
 _STEADY = 3  # successive warm-up blocks that have to agree
-_ENERGY_WINDOW_S = 0.6  # half a second at least, with a reserve for calls that have got faster
+ENERGY_WINDOW_S = 0.6  # half a second at least, with a reserve for calls that have got faster
 _LONGEST_ENERGY_WINDOW_S = 20.0  # boards need 12.5 s at their slowest
 _POOL = 0.2  # CPU time of other threads over that of the one that calls, from which a pool was at work
 _LEAST_CPU_NS = 1_000_000  # CPU time below which the clocks' own cost would look like threads
@@ -84,9 +84,11 @@ class Interleaver:
         spaced_s = max(call_s, *(one.pace_s for one in warm.values()))
         batch = self._batch(spaced_s)
         pool = any(one.pool for one in warm.values())
-        calls, cold = self.plan.block(spaced_s * batch, pool=pool, needed=self._needed)
+        doubles = self.plan.doubles_of([max(one.call_s, one.pace_s) for one in warm.values()])
+        needed = math.ceil(self._needed / (2 * doubles))
+        calls, cold = self.plan.block(spaced_s * batch, pool=pool, needed=needed)
         refused = "" if pool or self.processor is None else self._pin_both(self.processor)
-        turns, blocks = self._drawn(), dict[Side, list[Block]]({"baseline": [], "candidate": []})
+        turns, blocks = self._drawn(doubles), dict[Side, list[Block]]({"baseline": [], "candidate": []})
         for side, following in zip_longest(turns, turns[1:]):
             expected_s = max(warm[side].call_s, warm[side].pace_s) * batch * calls
             block, taken_ns = self._turn(side, calls, batch, rest=side != following, expected_s=expected_s)
@@ -117,10 +119,10 @@ class Interleaver:
     def _pinned(self, side: Side, processor: int | None) -> str:
         return self._ask(side, PinTo(processor=processor), Pinned)[0].reason
 
-    def _drawn(self) -> list[Side]:
+    def _drawn(self, doubles: int) -> list[Side]:
         """Draw the order of all turns, two of either side in a row: fewer hand-overs, and drift cancels."""
         turns = list[Side]()
-        for _ in range(self.plan.doubles):
+        for _ in range(doubles):
             one, other = SIDES if self.toss() else SIDES[::-1]
             turns += [one, other, other, one]
         return turns
@@ -198,7 +200,7 @@ class Interleaver:
 
     def _observed(self, measurement: Measurement, blocks: Mapping[Side, Sequence[Block]]) -> Iterator[Observation]:
         """Reduce the blocks to what each wanted statistic needs."""
-        preempted = sum(block.preempted for side in SIDES for block in blocks[side]) / (4 * self.plan.doubles)
+        preempted = fmean(block.preempted for side in SIDES for block in blocks[side])
         for metric, statistic in dict.fromkeys((*self.statistics, *self._also(blocks["baseline"]))):
             values = {side: _values(blocks[side], metric, statistic) for side in SIDES}
             if 0 < len(values["baseline"]) == len(values["candidate"]):  # a stream may have no items in some block
@@ -242,7 +244,7 @@ class Interleaver:
 
     def _window(self, side: Side, call_s: float) -> EnergyWindow:
         """Let a side fill one window of its energy meter; where its meter needs a longer one, a longer one follows."""
-        seconds: float = _ENERGY_WINDOW_S
+        seconds: float = ENERGY_WINDOW_S
         window = EnergyWindow()
         for _ in range(2):
             calls = max(1, math.ceil(seconds / call_s))

@@ -38,11 +38,16 @@ class PairTrace(Rehearsal):
     lost: Statement | None = None  # why it ended early
     is_silent: bool = False  # whether it was lost since a process hung
     wall_s: float = 0.0  # from the start of the processes to their end
-    start_s: float | None = None  # from the start of the processes to the first measurement; None: none was reached
+    reached_s: Mapping[str, float] = field(default_factory=dict)  # test → from the start of the processes to it
 
     def lose(self, error: WorkerLostError) -> None:
         """Note that it ended early, and why."""
         self.lost, self.is_silent = loss(error), error.is_silent
+
+    @property
+    def start_s(self) -> float | None:
+        """From the start of the processes to the first test that measures; None: none was reached."""
+        return min(self.reached_s.values(), default=None)
 
     @property
     def unfinished(self) -> str:

@@ -13,6 +13,7 @@ from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.sequence import check_alpha
 from pytest_hwperf.gate.tests import GateRequest, run_gate, summary
 from pytest_hwperf.host.files import is_file, is_folder
+from pytest_hwperf.plugin import undecided
 from pytest_hwperf.plugin.inherited_options import pytest_command
 from pytest_hwperf.plugin.progress import ProgressLine
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
@@ -37,7 +38,7 @@ def rerun(session: pytest.Session) -> None:
         if not against:
             return
         shown = ProgressLine(config)
-        result = run_gate(_request(config, items, against, name, shown))
+        result = run_gate(_request(config, undecided.first(config, items), against, name, shown))
     except UsageProblem as error:
         stored = "" if session_of(config).settings.reruns else "; --hwperf-rerun=never compares with what is stored"
         raise pytest.UsageError(f"hwperf: {error}{stored}") from error
@@ -46,6 +47,7 @@ def rerun(session: pytest.Session) -> None:
     for line in (summary(result, len(items)), *result.gate.warnings):
         shown.say(f"hwperf: {line}")
     session_of(config).gate = result
+    undecided.keep(config, items, result.completeness.unfinished)
 
 
 def check_against(config: pytest.Config) -> None:
@@ -160,6 +162,7 @@ def _request(
         affected=settings.affected,
         operators=settings.operators,
         progress=shown.show,
+        say=lambda line: shown.say(f"hwperf: {line}"),
     )
 
 

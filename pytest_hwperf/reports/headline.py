@@ -9,7 +9,7 @@ from pytest_hwperf.core.records import Budget, Comparison
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.statements import reasons
 from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import counted
+from pytest_hwperf.core.units import counted, some_of
 
 State = Literal["bad", "doubtful", "good", "plain"]
 
@@ -131,7 +131,10 @@ def _open(report: Report, found: _Outcomes) -> Iterator[str]:
         yield f"{counted(unmeasured, 'budget')} unmeasured"
     if found.unmade and found.unmade < sum(found.comparisons.values()):
         yield f"{counted(found.unmade, 'comparison')} not made"
-    if any(gate.evidence.stopped is not None for gate in report.gates):
+    unreached = sorted({visible(test) for gate in report.gates for test in gate.evidence.unreached_tests})
+    if unreached:
+        yield f"{counted(len(unreached), 'test')} not compared, since the time was up ({some_of(unreached)})"
+    elif any(gate.evidence.stopped is not None for gate in report.gates):
         yield "the pairs ended early"
     if report.partial:
         yield "interrupted, so that tests are missing"

@@ -10,7 +10,8 @@ from fakes import records as fake
 from pytest_hwperf.core.effects import changes_of, cohens_d, decisive
 from pytest_hwperf.core.evidence import Gate, Hypothesis
 from pytest_hwperf.core.records import Comparison, replace
-from pytest_hwperf.core.sequence import SCREEN_PAIRS, decide
+from pytest_hwperf.core.screen import SCREEN_PAIRS
+from pytest_hwperf.core.sequence import decide
 
 EQUAL, SLOWER = 0, 1  # tests of the build
 

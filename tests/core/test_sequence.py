@@ -12,7 +12,8 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, FixedSample, Hypothesis, Measurement, Observation, Pair, Stage
 from pytest_hwperf.core.metrics import Better
 from pytest_hwperf.core.records import Comparison, Margin, replace
-from pytest_hwperf.core.sequence import SCREEN_PAIRS, Step, check_alpha, decide, looks, next_step
+from pytest_hwperf.core.screen import SCREEN_PAIRS
+from pytest_hwperf.core.sequence import Step, check_alpha, decide, looks, next_step
 from pytest_hwperf.core.statements import said
 
 MB = 1e6

@@ -67,6 +67,7 @@ def fitting(draw: st.DrawFn, cls: type[Record], fields: Mapping[str, st.SearchSt
         values["baseline"] = values["candidate"] = array("d", [*values["candidate"], draw(finite)])
     if cls is evidence.Evidence:
         values["hypotheses"] = values["hypotheses"][:1]
+        values["groups"] = (1,) * len(values["hypotheses"]) if values["groups"] else ()
     if cls is records.Judgement:
         own = {one.metric for one in values["figures"]} | {one.subject.metric for one in values["verdicts"]}
         values["run"] = replace(values["run"], directions=dict.fromkeys(own, "lower"))

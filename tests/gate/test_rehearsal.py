@@ -266,7 +266,7 @@ def test_a_limit_below_the_rehearsal_names_the_time_that_is_needed(monkeypatch: 
         trace = lost("candidate", "was cut off", nodes[1])
         trace.selected = nodes if start_s is not None else []
         trace.outcomes = {nodes[0]: dict.fromkeys(SIDES, PASSED)} if start_s is not None else {}
-        trace.wall_s, trace.start_s = 6.0, start_s
+        trace.wall_s, trace.reached_s = 6.0, {nodes[0]: start_s} if start_s is not None else {}
         spent = {"checkout": 1.0, "rehearsal": earlier_s + trace.wall_s}
         with pytest.raises(UsageProblem) as caught:
             rehearser(Played(iter([trace]), now=7, seconds=spent), 7).rehearse(nodes)

@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Sequence
 
 import pytest
+from fakes import gates
 from fakes import records as fake
 
 from pytest_hwperf.core.evidence import Evidence, Gate
@@ -18,6 +19,13 @@ def gate(*, alpha: float = 0.01, stopped: bool = False) -> Gate:
         alpha=alpha, hypotheses=(), pairs=(), stopped=state("out of time", limit=60) if stopped else None
     )
     return Gate(against="origin/main", revision="4f2c1e9", seed=1, evidence=evidence, shared={}, seconds={})
+
+
+def unreached(tests: int) -> Gate:
+    """A gate that had time for the first of its tests."""
+    whole = gate(stopped=True)
+    hypotheses = tuple(gates.hypothesis(number) for number in range(tests))
+    return replace(whole, evidence=replace(whole.evidence, hypotheses=hypotheses, groups=(1,)))
 
 
 def compared(outcome: ComparisonOutcome, why: str = "") -> Verdict:
@@ -45,6 +53,8 @@ ABSENT = fake.budget_verdict("energy_budget_mj", "energy", "mean", 0.1, "unmeasu
 
 
 NO_BASELINE = compared("no baseline", "no baseline: save one")
+HERE = "tests/test_models.py::test"
+LATE = f"{HERE}_1, {HERE}_2, {HERE}_3 and 1 other"
 RATE = "(at most 1 % false alarms per build)"
 WELL = f"No regression found in 1 test: 1 equivalent {RATE}"
 
@@ -113,6 +123,7 @@ def test_what_fails(made: Report, said: str) -> None:
         (report([], partial=True), "Nothing was measured"),
         (report([judged("a", PASSED)], partial=True), "1 budget kept; interrupted, so that tests are missing"),
         (report(each("equivalent"), gate(stopped=True)), f"{WELL}; the pairs ended early"),
+        (report(each("equivalent"), unreached(5)), f"{WELL}; 4 tests not compared, since the time was up ({LATE})"),
     ],
 )
 def test_what_is_open(made: Report, said: str) -> None:

@@ -10,7 +10,8 @@ from pytest_hwperf.core.budgets import DEFAULT_MARGINS
 from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.paired import MOST_PAIRS, pairs_needed
 from pytest_hwperf.core.ranks import fewest_pairs
-from pytest_hwperf.core.sequence import SCREEN_PAIRS, SHARES
+from pytest_hwperf.core.screen import SCREEN_PAIRS
+from pytest_hwperf.core.sequence import SHARES
 from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.gate.builtin_model import MODEL, ROWS, rows
 from pytest_hwperf.gate.models import CompareSettings, SelfComparison, compare_with_itself

@@ -1,0 +1,108 @@
+"""The timetable of a build: how long its tests take, and how many of them are compared next in the time that is left.
+
+What does not fit into the time is split into groups that are screened and confirmed one after the other, so that
+what is started gets a verdict. Groups are made of times and never of what the pairs say which side is slower.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pytest_hwperf.core.block_plans import BlockPlan
+from pytest_hwperf.core.screen import SCREEN_P, SCREEN_PAIRS, SHORT_SCREEN
+from pytest_hwperf.core.sequence import looks
+
+# Of recorded calls, blocks differ more from each other than the calls of a block do: short ones tell as much.
+PAIR_PLAN = BlockPlan(block_s=0.006, calls=10, long_block_s=0.06, cold_calls=3, longest_s=12.0, longest_apart_s=3.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screening:
+    """How a build is screened: what fails nothing may be coarser than what does."""
+
+    doubles: int  # double blocks at most
+    pairs: Literal[3, 6]
+    suspects: float  # share of equal tests that are expected to look slower by chance
+
+    def plan(self, plan: BlockPlan) -> BlockPlan:
+        """Return how finely the pairs of this screen take turns, where those of the confirmation do so by `plan`."""
+        return replace(plan, doubles=min(self.doubles, plan.doubles))
+
+
+REHEARSAL_PLAN = replace(PAIR_PLAN, doubles=1, warm_blocks=4, warm_s=0.5)  # its times decide nothing
+# The first is taken by which all tests fit into the time.
+SCREENINGS = (
+    Screening(doubles=4, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
+    Screening(doubles=2, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
+    Screening(doubles=2, pairs=SHORT_SCREEN, suspects=0.02),
+)
+
+_WHOLE = 0.8  # of the time that is left, which all tests may be expected to take: an expectation may be wrong
+_GROUP = 0.6  # the same of one group among several: what it leaves is for others, and for what was expected wrongly
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestTime:
+    """How long one test takes in a pair; durations in seconds."""
+
+    __test__ = False  # no test class of pytest
+
+    test: str  # node id
+    hypotheses: int  # about it
+    beside_s: float  # its fixtures, and what pytest does
+    calls_s: tuple[tuple[float, float, int], ...]  # of each measurement: a call of either side, values that it needs
+
+    def pair_s(self, plan: BlockPlan) -> float:
+        """Return what it takes by a plan."""
+        turns = (plan.seconds((baseline, candidate), needed=needed) for baseline, candidate, needed in self.calls_s)
+        return self.beside_s + sum(turns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timetable:
+    """How long the tests of a build take."""
+
+    start_s: float  # of a pair, until its first test
+    tests: Sequence[TestTime]  # in the order in which they are compared
+    alpha: float  # false-alarm rate of the build
+    plan: BlockPlan = PAIR_PLAN  # of the confirmation
+    pace: float = 1.0  # what pairs take, among what they were expected to take
+
+    def screening(self, left_s: float) -> Screening:
+        """Return the finest screen by which all tests fit into the time; the coarsest where none does."""
+        fitting = (one for one in SCREENINGS if self.needed_s(self.tests, one) <= _WHOLE * left_s)
+        return next(fitting, SCREENINGS[-1])
+
+    def screen_s(self, tests: Sequence[TestTime], screening: Screening) -> float:
+        """Return what the screen of some tests is expected to take."""
+        plan = screening.plan(self.plan)
+        return screening.pairs * (self.start_s + sum(one.pair_s(plan) for one in tests))
+
+    def needed_s(self, tests: Sequence[TestTime], screening: Screening) -> float:
+        """Return what some tests are expected to take: their screen, and fresh pairs for what looks slower."""
+        asked = sum(one.hypotheses for one in tests)
+        suspects = 1 + math.floor(screening.suspects * asked)
+        of_suspects_s = sum(one.pair_s(self.plan) for one in tests) * suspects / max(1, asked)
+        confirming_s = looks(suspects, self.alpha)[1] * (self.start_s + of_suspects_s)
+        return self.pace * (self.screen_s(tests, screening) + confirming_s)
+
+    def next_group(self, done: int, left_s: float, screening: Screening) -> int:
+        """Return how many tests are compared next: all that are left, or a part that fits; 0: no time for any.
+
+        Args:
+            done: tests that have been compared.
+            left_s: of the time that is given.
+            screening: how they are screened.
+        """
+        left = self.tests[done:]
+        if self.needed_s(left, screening) <= _WHOLE * left_s:
+            return len(left)
+        fitting, beyond = 0, len(left)
+        while beyond - fitting > 1:
+            middle = (fitting + beyond) // 2
+            if self.needed_s(left[:middle], screening) <= _GROUP * left_s:
+                fitting = middle
+            else:
+                beyond = middle
+        return fitting or int(self.needed_s(left[:1], screening) <= left_s or not done)

@@ -1,0 +1,28 @@
+"""How finely a pair takes turns: never by which side is which."""
+
+import pytest
+
+from pytest_hwperf.core.block_plans import BlockPlan
+from pytest_hwperf.core.timetable import PAIR_PLAN
+
+
+@pytest.mark.parametrize(
+    ("call_s", "block"),
+    [(25e-6, (240, 24)), (1e-3, (10, 3)), (0.01, (6, 3)), (0.05, (2, 0)), (1.0, (1, 0))],
+)
+def test_slow_calls_have_fewer_calls_a_turn(call_s: float, block: tuple[int, int]) -> None:
+    assert block == PAIR_PLAN.block(call_s, pool=False)
+
+
+@pytest.mark.parametrize(
+    ("calls_s", "doubles"),
+    [((1e-3, 1e-3), 6), ((0.05, 0.05), 6), ((0.5, 0.5), 6), ((1.0, 1.0), 3), ((0.05, 1.2), 1), ((9.0, 9.0), 1)],
+)
+def test_slow_calls_have_fewer_turns(calls_s: tuple[float, float], doubles: int) -> None:
+    """Three seconds of turns where the sides are far apart, twelve elsewhere, and one double block at least."""
+    assert doubles == PAIR_PLAN.doubles_of(calls_s) == PAIR_PLAN.doubles_of(calls_s[::-1])
+
+
+def test_percentiles_have_the_calls_that_they_need_in_fewer_turns_too() -> None:
+    assert (43, 10) == BlockPlan().block(0.001, pool=True, needed=33)
+    assert BlockPlan(doubles=2).seconds((1e-3, 1e-3), needed=2000) > 4.0

@@ -1,0 +1,56 @@
+"""How long tests take, how they are screened in the time that is left, and how many are compared next."""
+
+import pytest
+
+from pytest_hwperf.core.timetable import PAIR_PLAN, SCREENINGS, TestTime, Timetable
+
+
+def table(count: int, call_s: float = 1e-3, pace: float = 1.0) -> Timetable:
+    tests = [
+        TestTime(test=str(number), hypotheses=1, beside_s=0.03, calls_s=((call_s, call_s, 0),))
+        for number in range(count)
+    ]
+    return Timetable(start_s=0.5, tests=tests, alpha=0.01, pace=pace)
+
+
+def test_a_test_takes_its_turns_its_warm_up_and_what_is_beside_them() -> None:
+    """Twelve turns a side of ten calls of 1 ms, each handed over in 2 ms; one call and three blocks warm a side up."""
+    (test,) = table(1).tests
+
+    assert 0.03 + 2 * (12 * 0.012 + 0.001 + 3 * 0.008 + 0.002) == pytest.approx(test.pair_s(PAIR_PLAN))
+
+
+@pytest.mark.parametrize(("count", "screening"), [(10, 0), (100, 0), (200, 1), (500, 2), (2000, 2)])
+def test_the_screen_gets_coarser_where_the_time_is_short(count: int, screening: int) -> None:
+    assert SCREENINGS[screening] == table(count).screening(600.0)
+
+
+def test_all_tests_are_one_group_where_they_fit() -> None:
+    assert 20 == table(20).next_group(0, 600.0, SCREENINGS[0])
+
+
+def test_what_does_not_fit_is_split_and_no_group_takes_all_of_the_time() -> None:
+    found = table(2000)
+    size = found.next_group(0, 600.0, SCREENINGS[2])
+
+    assert 0 < size < 2000
+    assert found.needed_s(found.tests[:size], SCREENINGS[2]) <= 0.6 * 600
+    assert found.needed_s(found.tests[: size + 1], SCREENINGS[2]) > 0.6 * 600
+    assert 0 < found.next_group(size, 240.0, SCREENINGS[2]) < size
+
+
+def test_a_slower_pace_makes_groups_smaller() -> None:
+    assert table(2000, pace=2.0).next_group(0, 600.0, SCREENINGS[2]) < table(2000).next_group(0, 600.0, SCREENINGS[2])
+
+
+def test_the_first_test_is_tried_whatever_it_takes_and_no_later_one() -> None:
+    assert 1 == table(5, call_s=60.0).next_group(0, 10.0, SCREENINGS[2])
+    assert 0 == table(5, call_s=60.0).next_group(1, 10.0, SCREENINGS[2])
+
+
+def test_the_last_test_is_compared_where_it_fits_into_all_that_is_left() -> None:
+    found = table(3)
+    needed_s = found.needed_s(found.tests[:1], SCREENINGS[0])
+
+    assert 1 == found.next_group(1, 1.1 * needed_s, SCREENINGS[0])
+    assert 0 == found.next_group(1, 0.9 * needed_s, SCREENINGS[0])

@@ -1,0 +1,79 @@
+"""The schedule of a build: read off its rehearsal, and corrected by what its pairs take."""
+
+from array import array
+
+import pytest
+
+from pytest_hwperf.core.evidence import Assignment, Evidence, Hypothesis, Measurement, Observation
+from pytest_hwperf.core.records import Margin
+from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN
+from pytest_hwperf.gate.schedule import GroupSchedule
+from pytest_hwperf.pairs.interleaving import Interleaving
+from pytest_hwperf.pairs.lockstep import PairTrace
+
+MILLI = 1e-3
+
+
+def asked(count: int, *, energy: bool = False) -> tuple[Hypothesis, ...]:
+    margins = [Margin(metric="latency", statistic="p50", size=0.02)]
+    margins += [Margin(metric="energy", statistic="mean", size=0.05)] if energy else []
+    return tuple(
+        Hypothesis(measurement=Measurement(test=str(number), label=""), margin=margin, better="lower")
+        for number in range(count)
+        for margin in margins
+    )
+
+
+def rehearsed(hypotheses: tuple[Hypothesis, ...], test_s: float = 0.5) -> PairTrace:
+    """Two seconds until the first test, and so many for each; calls of 1 ms."""
+    here = list(dict.fromkeys(one.measurement for one in hypotheses))
+    trace = PairTrace(wall_s=2 + len(here) * test_s)
+    trace.reached_s = {one.test: 2 + number * test_s for number, one in enumerate(here)}
+    for one in here:
+        values = array("d", [MILLI, MILLI])
+        seen = Observation(measurement=one, metric="latency", statistic="p50", baseline=values, candidate=values)
+        trace.interleavings[one] = Interleaving(
+            assignment=Assignment(measurement=one, turns="BCCB"), observations=[seen]
+        )
+    return trace
+
+
+def schedule(count: int, left_s: float, *, energy: bool = False) -> GroupSchedule:
+    hypotheses = asked(count, energy=energy)
+    return GroupSchedule(hypotheses, rehearsed(hypotheses), 0.01, PAIR_PLAN, left_s)
+
+
+def test_what_is_not_turns_in_the_rehearsal_stays_in_every_pair() -> None:
+    """One test: six pairs of its screen, and thirteen that confirm it, each of 2 s and what is beside the turns."""
+    beside_s = 0.5 - REHEARSAL_PLAN.seconds((MILLI, MILLI))
+    found = schedule(1, 600.0)
+    plan = found.screening.plan(PAIR_PLAN)
+    screen_s, confirm_s = (2 + beside_s + one.seconds((MILLI, MILLI)) for one in (plan, PAIR_PLAN))
+
+    assert 6 * screen_s + 13 * confirm_s == pytest.approx(found.needed_s)
+    assert "comparing 1 test takes about 52 s of the 600 s left" == found.said
+
+
+def test_windows_of_energy_take_their_time() -> None:
+    assert schedule(1, 600.0, energy=True).needed_s > schedule(1, 600.0).needed_s + 6 * 1.2
+
+
+def test_a_test_that_was_not_measured_counts_with_what_it_took() -> None:
+    hypotheses = asked(2)
+    trace = rehearsed(hypotheses)
+    trace.interleavings.clear()
+
+    assert GroupSchedule(hypotheses, trace, 0.01, PAIR_PLAN, 600.0).needed_s > 6 * (2 + 2 * 0.5)
+
+
+def test_groups_are_of_whole_tests_and_get_smaller_where_pairs_take_longer() -> None:
+    hypotheses, found = asked(300, energy=True), schedule(300, 600.0, energy=True)
+    evidence = Evidence(alpha=0.01, hypotheses=hypotheses, pairs=())
+    first = found.next_group(evidence, 600.0, 0.0)
+    begun = Evidence(alpha=0.01, hypotheses=hypotheses, pairs=(), groups=(first,))
+
+    assert 0 < first < 600
+    assert 0 == first % 2
+    assert found.next_group(begun, 600.0, 1000.0) < found.next_group(begun, 600.0, 1.0)
+    assert "in groups, and the last ones may not be reached" in found.said
+    assert "so that 3 pairs have to do" in found.said

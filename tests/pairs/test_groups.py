@@ -1,0 +1,90 @@
+"""Groups of one build: the conductor begins the next one while there is time, and says so where there is none."""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from fakes.clocks import HandClock
+
+from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair
+from pytest_hwperf.core.records import Margin
+from pytest_hwperf.core.sequence import Step
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.core.timetable import PAIR_PLAN, SCREENINGS, Screening
+from pytest_hwperf.pairs.conductor import Conductor
+from pytest_hwperf.pairs.lockstep import PairTrace
+
+LATE = state("out of time", limit=100)
+THREE = tuple(
+    Hypothesis(
+        measurement=Measurement(test=name, label=""),
+        margin=Margin(metric="latency", statistic="p50", size=0.02),
+        better="lower",
+    )
+    for name in "abc"
+)
+
+
+@dataclass
+class Planned:
+    """A schedule of fixed groups."""
+
+    sizes: Sequence[int]
+    screening: Screening = SCREENINGS[1]
+    asked: list[tuple[float, float]] = field(default_factory=list)  # seconds left, and of the screens so far
+
+    def next_group(self, evidence: Evidence, left_s: float, screened_s: float) -> int:
+        self.asked.append((left_s, screened_s))
+        return self.sizes[len(evidence.groups)]
+
+
+def conducted(monkeypatch: pytest.MonkeyPatch, sizes: Sequence[int]) -> tuple[Evidence, Planned]:
+    """Conduct pairs of equal code, each of one second."""
+    clock, planned = HandClock(), Planned(sizes)
+
+    def one_pair(self: Conductor, evidence: Evidence, step: Step, until: float) -> tuple[Pair, PairTrace]:
+        clock.pass_time(1.0)
+        self.seconds["screen"] = self.seconds.get("screen", 0.0) + 1.0
+        assert until == clock() + 99 - len(evidence.pairs)
+        once = array("d", [1.0])
+        observations = [
+            Observation(measurement=one, metric="latency", statistic="p50", baseline=once, candidate=once)
+            for one in step.measurements
+        ]
+        pair = Pair(
+            number=len(evidence.pairs) + 1,
+            stage="screen",
+            first="baseline",
+            hash_seeds={},
+            assignments=(),
+            observations=tuple(observations),
+        )
+        return pair, PairTrace()
+
+    monkeypatch.setattr(Conductor, "_pair", one_pair)
+    conductor = Conductor(commands={}, logs=Path(), clock=clock, schedule=planned)
+    asked = Evidence(alpha=0.01, hypotheses=THREE, pairs=())
+    return conductor.conduct(asked, clock() + 100, LATE), planned
+
+
+def test_groups_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence, planned = conducted(monkeypatch, [2, 1])
+
+    assert (2, 1) == evidence.groups
+    assert 12 == len(evidence.pairs)
+    assert evidence.stopped is None
+    assert [(100.0, 0.0), (94.0, 6.0)] == planned.asked
+
+
+def test_a_group_for_which_there_is_no_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence, _ = conducted(monkeypatch, [2, 0])
+
+    assert LATE == evidence.stopped
+    assert {"c"} == evidence.unreached_tests
+
+
+def test_turns_of_calls_that_are_looked_at_otherwise_too_are_longer() -> None:
+    assert PAIR_PLAN == Conductor(commands={}, logs=Path()).plan
+    assert PAIR_PLAN.calls < Conductor(commands={}, logs=Path(), also=[("latency", "p99")]).plan.calls
