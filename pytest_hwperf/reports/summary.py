@@ -184,7 +184,7 @@ def _tightest(judgement: Judgement) -> tuple[str, str]:
 def _share(left: float) -> str:
     if math.isinf(left):
         return "over" if left < 0 else "all"
-    return f"{100 * left:.0f} %" if left > -10 else f"×{show_number(1 - left, 2)} over"  # noqa: PLR2004 - 11 times it
+    return f"{100 * left:.0f} %" if left > -1 else f"×{show_number(1 - left, 2)} over"
 
 
 def _named(metric: Metric, statistic: str) -> str:
