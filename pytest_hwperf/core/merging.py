@@ -13,6 +13,7 @@ from pytest_hwperf.core.units import counted
 _DECIDED = ("regressed", "improved", "equivalent")
 _ENDED = (0, 1)  # exit codes of a session that came to its end: its tests passed, or some failed
 _NAMED = 5  # tests in a sentence
+_LONGEST_ID = 300  # characters of one
 _ROUNDED = 1 + 1e-9
 
 Parts = Mapping[str, tuple[Shard, Report]]  # file → what it holds
@@ -199,8 +200,9 @@ def _failed_by_themselves(report: Report) -> Iterator[str]:
     judged = {judgement.run.test for judgement in report.judgements if judgement.fails}
     failed = [test for shard in report.shards for test in shard.failed if test not in judged]
     if failed:
+        named = ", ".join(one[:_LONGEST_ID] for one in failed[:_NAMED])
         more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
-        yield f"{counted(len(failed), 'test')} failed by themselves: {', '.join(failed[:_NAMED])}{more}"
+        yield f"{counted(len(failed), 'test')} failed by themselves: {named}{more}"
 
 
 def _own(parts: Parts) -> Iterator[str]:

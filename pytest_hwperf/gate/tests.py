@@ -46,6 +46,7 @@ from pytest_hwperf.trees.isolation import loaded_files
 from pytest_hwperf.trees.own_folders import own_folders
 
 _UNTOUCHED: Reason = ("equivalent", state("untouched"))
+_SHORT_S = 0.05  # what takes less is not listed
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
 
 
@@ -139,7 +140,7 @@ def run_gate(request: GateRequest) -> GateResult:
         explanations = explainer.explanations(evidence, profiles)
         if profiles or profiler.lost:
             conductor.seconds["operators"] = profiler.seconds
-        if explanations:
+        if explainer.seconds >= _SHORT_S:
             conductor.seconds["explain"] = explainer.seconds
     met = {*trace.facts, *trace.uneven}
     answers = answers_of(evidence, questions, conductor.dropped, met, (profiles, explanations))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.gate.progress import fit
 from pytest_hwperf.plugin.session import session_of
 
 if TYPE_CHECKING:
@@ -127,6 +126,8 @@ class DescribedLine:
 
     def rewrite(self, text: str) -> None:
         """Write over the line; a terminal that is gone is no error."""
+        from pytest_hwperf.gate.progress import fit  # which no session without a terminal needs
+
         begin = "\n" if self._terminal.is_open and not self.is_begun else "\r"
         self.is_begun = True
         width = self._terminal.width

@@ -16,7 +16,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from fakes import gates
+from fakes import gates, shards
 from fakes import records as fake
 
 from pytest_hwperf.cli import INTERNAL, USAGE, main
@@ -187,6 +187,20 @@ def test_recompute_shows_nothing_that_is_obeyed(
     assert lines > 2
 
 
+def test_merging_shows_nothing_that_is_obeyed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a shard that claims anything, beside one that claims something else."""
+    mine = filled(shards.report_of(1, 0.3))
+    files = [tmp_path / "1\x1b[2J\n.json", tmp_path / "2.json"]
+    for file, report in zip(files, (mine, shards.report_of(2, 0.0)), strict=True):
+        file.write_bytes(json_file.render(report))
+    page = tmp_path / "page.md"
+
+    assert 1 == main(["merge", str(files[0]), f"--markdown={page}"])
+    assert USAGE == main(["merge", *map(str, files)])
+    shown = capsys.readouterr()
+    assert set() == obeyed(shown.out + shown.err + page.read_text(encoding="utf-8"))
+
+
 def test_accepting_shows_nothing_that_is_obeyed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -216,6 +230,8 @@ def test_accepting_shows_nothing_that_is_obeyed(
         ["baseline", "accept", "*", f"--baseline={GIVEN}"],
         ["recompute", GIVEN],
         ["recompute", "rows.csv"],
+        ["merge", GIVEN],
+        ["merge", "rows.csv", GIVEN],
         ["doctor", f"--require={GIVEN}"],
         ["selfcheck", f"--work={GIVEN}"],
         ["calibrate", f"{GIVEN}/watts.json"],

@@ -20,7 +20,7 @@ function fill(cell, row) {
 
 function moved(cell, one) {
   cell.append(make("h3", {}, `What moved: ${one.metric}`));
-  cell.append(make("p", {}, `By ${one.method}, one more pair under the profiler; what is named adds up to ${one.covered} of the change.`));
+  if (one.method) cell.append(make("p", {}, `By ${one.method}, one more pair under the profiler; what is named adds up to ${one.covered} of the change.`));
   for (const note of one.notes) cell.append(make("p", { class: "small" }, note));
   if (one.movers.length) cell.append(scrolling("What moved", grid(["Name", "Where", "Old → new", "Share of the change", "Calls"], one.movers)));
   if (one.tree.length) cell.append(make("div", { class: "charts" }, flameChart(one)));
