@@ -75,14 +75,16 @@ class _Contexts:
     ) -> Generator[None, object, object]:
         if fixturedef.scope == "function":
             return (yield)
-        name = fixturedef.argname
-        before = self._recorder.enter(f"{_FIXTURE} {name}")
+        name, base = fixturedef.argname, fixturedef.baseid
+        context = f"{_FIXTURE} {name} of {base}"
+        before = self._recorder.enter(context)
         try:
             return (yield)
         finally:
             self._recorder.enter(before)
-            users = [item.nodeid for item in request.session.items if name in getattr(item, "fixturenames", ())]
-            self._recorder.share(f"{_FIXTURE} {name}", [before, *users])
+            items = (one for one in request.session.items if one.nodeid.startswith(base))
+            users = [one.nodeid for one in items if name in getattr(one, "fixturenames", ())]
+            self._recorder.share(context, [before, *users])
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:

@@ -55,16 +55,17 @@ def test_tests_and_files_of_tests_have_their_turns(request: pytest.FixtureReques
 
 
 @pytest.mark.parametrize(
-    ("scope", "shared"), [("function", []), ("module", [("fixture model", ["t::a", "t::a", "t::c"])])]
+    ("scope", "shared"), [("function", []), ("module", [("fixture model of t", ["t::a", "t::a", "t::c"])])]
 )
 def test_what_a_fixture_of_several_tests_uses_is_theirs(scope: str, shared: list[tuple[str, list[str]]]) -> None:
-    """Whichever test comes first."""
+    """Whichever test comes first; a file may have a fixture of the same name."""
     items = [
         SimpleNamespace(nodeid=f"t::{name}", fixturenames=["model"] * uses)
         for name, uses in (("a", 1), ("b", 0), ("c", 1))
     ]
-    request: Any = SimpleNamespace(session=SimpleNamespace(items=[*items, SimpleNamespace(nodeid="a document")]))
-    definition: Any = SimpleNamespace(scope=scope, argname="model")
+    others = [SimpleNamespace(nodeid="other::a", fixturenames=["model"]), SimpleNamespace(nodeid="t document")]
+    request: Any = SimpleNamespace(session=SimpleNamespace(items=[*items, *others]))
+    definition: Any = SimpleNamespace(scope=scope, argname="model", baseid="t")
     played: Any = Played()
     played.enter("t::a")
 
