@@ -67,6 +67,12 @@ class Recorder:
         before, self._context = self._context, context
         return before
 
+    def share(self, context: str, others: Sequence[str]) -> None:
+        """Attribute what was used in a context to others too."""
+        for what in tuple(self._used.get(context, ())):
+            for other in others:
+                self._note(what, other)
+
     def usage(self) -> Usage:
         """Return what was used until now."""
         self._drain()

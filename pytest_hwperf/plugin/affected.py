@@ -15,6 +15,7 @@ from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.trees.revision import Revision, revision_of
 
 _LARGEST = 50_000_000  # bytes of a list of what has changed
+_FIXTURE = "fixture"  # before the name of one that serves several tests; no id of a test begins so
 _RECORDER = pytest.StashKey[Recorder]()
 
 
@@ -47,7 +48,7 @@ def usage_of(config: pytest.Config) -> Usage | None:
 
 
 class _Contexts:
-    """Says whose turn it is: a test, a file of tests while it is collected, or nobody."""
+    """Says whose turn it is: a test, a fixture of several, a file of tests while it is collected, or nobody."""
 
     def __init__(self, recorder: Recorder, revision: Revision) -> None:
         self._recorder = recorder
@@ -67,6 +68,23 @@ class _Contexts:
             return (yield)
         finally:
             self._recorder.enter(before)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        if fixturedef.scope == "function":
+            return (yield)
+        name, base = fixturedef.argname, fixturedef.baseid
+        context = f"{_FIXTURE} {name} of {base}"
+        before = self._recorder.enter(context)
+        try:
+            return (yield)
+        finally:
+            self._recorder.enter(before)
+            items = (one for one in request.session.items if one.nodeid.startswith(base))
+            users = [one.nodeid for one in items if name in getattr(one, "fixturenames", ())]
+            self._recorder.share(context, [before, *users])
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:

@@ -62,6 +62,15 @@ def test_files_are_seen_to_be_opened(recorder: Recorder, tmp_path: Path) -> None
     assert {TEST: ("data.csv",)} == recorder.usage().used
 
 
+def test_what_a_fixture_uses_is_used_by_all_who_share_it(recorder: Recorder, tmp_path: Path) -> None:
+    (tmp_path / "data.csv").read_bytes()
+    recorder.enter("another test")
+    recorder.share(TEST, ["a", "b"])
+    recorder.share("nothing", ["c"])
+
+    assert dict.fromkeys((TEST, "a", "b"), ("data.csv",)) == recorder.usage().used
+
+
 def test_files_that_cannot_be_watched_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         FileWatch(tmp_path, ["missing"])

@@ -1,6 +1,6 @@
 """Whose turn it is while a process of a pair watches what it uses: hooks on a recorder that is played."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,11 +20,15 @@ class Played:
 
     def __init__(self) -> None:
         self.entered = [EVERY_TEST]
+        self.shared = list[tuple[str, Sequence[str]]]()
 
     def enter(self, context: str) -> str:
         before = self.entered[-1]
         self.entered.append(context)
         return before
+
+    def share(self, context: str, others: Sequence[str]) -> None:
+        self.shared.append((context, others))
 
 
 def finish(hook: Generator[None, Any, Any]) -> None:
@@ -48,6 +52,27 @@ def test_tests_and_files_of_tests_have_their_turns(request: pytest.FixtureReques
     finish(contexts.pytest_make_collect_report(request.session))
 
     assert [EVERY_TEST, request.node.nodeid, EVERY_TEST, module.nodeid, EVERY_TEST] == played.entered
+
+
+@pytest.mark.parametrize(
+    ("scope", "shared"), [("function", []), ("module", [("fixture model of t", ["t::a", "t::a", "t::c"])])]
+)
+def test_what_a_fixture_of_several_tests_uses_is_theirs(scope: str, shared: list[tuple[str, list[str]]]) -> None:
+    """Whichever test comes first; a file may have a fixture of the same name."""
+    items = [
+        SimpleNamespace(nodeid=f"t::{name}", fixturenames=["model"] * uses)
+        for name, uses in (("a", 1), ("b", 0), ("c", 1))
+    ]
+    others = [SimpleNamespace(nodeid="other::a", fixturenames=["model"]), SimpleNamespace(nodeid="t document")]
+    request: Any = SimpleNamespace(session=SimpleNamespace(items=[*items, *others]))
+    definition: Any = SimpleNamespace(scope=scope, argname="model", baseid="t")
+    played: Any = Played()
+    played.enter("t::a")
+
+    finish(_Contexts(played, Revision("")).pytest_fixture_setup(definition, request))
+
+    assert shared == played.shared
+    assert "t::a" == played.entered[-1]
 
 
 @pytest.fixture
