@@ -64,6 +64,8 @@ class Facts(Record, frozen=True, kw_only=True):
     scenario: str = ""
     parts: tuple[str, ...] = ()  # metrics of what its calls consist of, such as the items of a stream
     has_operators: bool = False  # whether its runtime can tell where the time of a call goes
+    short_s: Size = 0.0  # s, of a call that is too short to be compared by itself; 0: it is long enough
+    least_s: Size = 0.0  # s, that such a call would have to take
 
 
 @dataclass(slots=True, kw_only=True)
@@ -166,8 +168,10 @@ def questions_of(
         if why:
             found.tests[test.node] = why
             continue
-        for measurement in rehearsal.facts:
-            if measurement.test == test.node:
+        for measurement, facts in rehearsal.facts.items():
+            if measurement.test == test.node and is_too_short(facts):
+                found.parts[measurement, "", ""] = ("not comparable", _too_short(facts))
+            elif measurement.test == test.node:
                 _ask(found, test, measurement, rehearsal, energy)
         for measurement, side in rehearsal.uneven.items():
             if measurement.test == test.node:
@@ -204,6 +208,16 @@ def is_open(hypothesis: Hypothesis, values: Mapping[Side, Sequence[float]]) -> b
     margin = hypothesis.margin
     found = compare_exact(METRICS[margin.metric], values["baseline"], values["candidate"], margin)
     return found.outcome in ("regressed", "inconclusive")
+
+
+def is_too_short(facts: Mapping[Side, Facts]) -> bool:
+    """Whether a measurement is left out: calls of both sides are too short. One that has become so is compared."""
+    return all(one.short_s > 0 for one in facts.values())
+
+
+def _too_short(facts: Mapping[Side, Facts]) -> Statement:
+    longer = max(facts.values(), key=lambda one: one.short_s)
+    return state("too short", call_s=longer.short_s, least_s=longer.least_s)
 
 
 def collection_error(node: str, errors: Mapping[str, str]) -> str:

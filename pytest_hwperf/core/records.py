@@ -361,7 +361,7 @@ class Judgement(Record, frozen=True, kw_only=True):
 
 
 class Skip(Record, frozen=True, kw_only=True):
-    """A scenario in which the model cannot be prepared; it is listed, never ranked."""
+    """A scenario in which the model cannot be prepared, or a test that is not measured; listed, never ranked."""
 
     test: str
     scenario: str

@@ -20,7 +20,7 @@ Unmeasured = Literal[
     "said", "not given", "energy off", "energy takes seconds", "few windows", "no idle power",
     "idle power moved", "no reference", "part unmeasured", "other windows", "no embodied carbon",
     "growth in steps", "never called", "traced", "no probabilities", "no bound of goodput", "elsewhere",
-    "does not convert", "no int8 form", "weight-only", "unchanged", "not int8",
+    "too short", "not repeatable", "does not convert", "no int8 form", "weight-only", "unchanged", "not int8",
 ]  # fmt: skip
 # Why there is nothing to compare, or why it is undecided.
 Incomparable = Literal[
@@ -81,6 +81,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "few windows": "{windows:count window} of {shortest_s:s} or more fitted, {needed} needed: raise --hwperf-max-time",
     "no idle power": "no idle power: {why}",
     "idle power moved": "the idle machine drew {least} and {most} W before and after: more than 5 % apart",
+    "too short": "a call of {call_s:s} is shorter than the {least_s:s} that --hwperf-all takes (--hwperf-shortest)",
+    "not repeatable": "its body cannot be measured: {why}",
     "elsewhere": "requests are answered by another process: measure it there",
     "no bound of goodput": "it needs a latency within which an answer is good: hwload(within_ms=...), or a budget on a "
     "percentile of the latency",

@@ -10,7 +10,7 @@ from pytest_hwperf.core.affected import Usage
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Measurement, Side
-from pytest_hwperf.core.hypotheses import SIDES, Rehearsal, SideOutcome
+from pytest_hwperf.core.hypotheses import SIDES, Rehearsal, SideOutcome, is_too_short
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.host.opened_files import Opened
@@ -163,7 +163,7 @@ class Pairing:
     def _measure(self, at: Mapping[Side, Ready]) -> None:
         measurement, program = _measurement(at["baseline"]), self.program
         self.trace.facts[measurement] = {side: at[side].facts for side in SIDES}
-        statistics = program.wanted(measurement)
+        statistics = () if is_too_short(self.trace.facts[measurement]) else program.wanted(measurement)
         if not statistics:
             return
         program.watch(measurement)

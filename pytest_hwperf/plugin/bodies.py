@@ -10,6 +10,7 @@ import pytest
 from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import test_of
 from pytest_hwperf.plugin.subtests import RepeatedSubtests, ReportedError
+from pytest_hwperf.plugin.whole_suites import FixtureValues
 
 _SUBTESTS = "subtests"
 
@@ -20,7 +21,7 @@ def measured_body(item: pytest.Function) -> Callable[..., None]:
 
     def stand_in(**fixtures: Any) -> None:
         __tracebackhide__ = True
-        subtests = _repeated(fixtures)
+        subtests = _repeated(item, fixtures)
         call = partial(body, **fixtures) if fixtures else body
 
         def call_with_subtests() -> None:
@@ -40,7 +41,7 @@ def measured_async_body(item: pytest.Function) -> Callable[..., Coroutine[Any, A
 
     async def stand_in(**fixtures: Any) -> None:
         __tracebackhide__ = True
-        subtests = _repeated(fixtures)
+        subtests = _repeated(item, fixtures)
         call = partial(body, **fixtures) if fixtures else body
 
         async def call_with_subtests() -> None:
@@ -54,8 +55,10 @@ def measured_async_body(item: pytest.Function) -> Callable[..., Coroutine[Any, A
     return stand_in
 
 
-def _repeated(fixtures: dict[str, Any]) -> RepeatedSubtests | None:
-    """Put a stand-in for the fixture `subtests` among these, and return it; None where a body has none."""
+def _repeated(item: pytest.Item, fixtures: dict[str, Any]) -> RepeatedSubtests | None:
+    """Note the fixtures of a body; put a stand-in for `subtests` among them, and return it; None where it has none."""
+    if test_of(item).markers.by_all:
+        test_of(item).fixtures = FixtureValues(fixtures)
     real = getattr(fixtures.get(_SUBTESTS), "test", None)
     if real is None:
         return None

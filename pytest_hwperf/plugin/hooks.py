@@ -283,10 +283,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         pytest.fail(f"{path}:{(line or 0) + 1}: {refusal}", pytrace=False)
     with _body_measured(item):
         result = yield  # a body that fails by itself is not judged
-    if session_of(item.config).mode.judges and is_measured(item) and not test_of(item).has_failed:
+    test = test_of(item)
+    concerned = is_measured(item) or test.markers.left_out
+    if session_of(item.config).mode.judges and concerned and not test.has_failed:
         from pytest_hwperf.plugin.judging import judge_test
 
-        test = test_of(item)
         test.failure = judge_test(item)
         if test.failure:
             pytest.fail(test.failure, pytrace=False)

@@ -34,6 +34,7 @@ from pytest_hwperf.plugin.setups import rounds_after
 from pytest_hwperf.plugin.sweeps import swept_value
 from pytest_hwperf.plugin.timeouts import timeout_paused
 from pytest_hwperf.plugin.tracebacks import raised_at_the_await, raised_at_the_call
+from pytest_hwperf.plugin.whole_suites import measure_if_repeatable
 
 
 class Hwperf:
@@ -312,7 +313,8 @@ class Hwperf:
         return dataclasses.replace(subject, conditions={**subject.conditions, **how, "gc": gc})
 
     def _measured(self, subject: Subject, label: str) -> Run:
-        run = self._session.mode.measure(self._item, subject, label)
+        measure = measure_if_repeatable if self._test.markers.by_all else self._session.mode.measure
+        run = measure(self._item, subject, label)
         self._test.measured.add(label)
         self._keep(run)
         return run

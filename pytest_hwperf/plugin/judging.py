@@ -24,6 +24,7 @@ from pytest_hwperf.core.errors import HwperfError
 from pytest_hwperf.core.estimates import figures
 from pytest_hwperf.core.evidence import Measurement
 from pytest_hwperf.core.foreign_text import visible, visible_pattern
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import Comparison, Figure, Judgement, Policy, Run, Skip, replace
 from pytest_hwperf.core.report import ReportPart
 from pytest_hwperf.core.serialisation import to_json
@@ -36,6 +37,7 @@ from pytest_hwperf.plugin.missed_memory import lines_of_sites
 from pytest_hwperf.plugin.retries import Retries
 from pytest_hwperf.plugin.session import Markers, SessionState, session_of, test_of
 from pytest_hwperf.plugin.sweeps import note_miss
+from pytest_hwperf.plugin.whole_suites import unmeasured_run
 from pytest_hwperf.reports.junit import properties
 
 
@@ -45,6 +47,8 @@ def judge_test(item: pytest.Item) -> str:
     All verdicts of the test are reported together, the failing ones first.
     """
     settings, test = session_of(item.config).settings, test_of(item)
+    if test.markers.left_out:
+        test.runs.append(unmeasured_run(item, state("not repeatable", why=test.markers.left_out)))
     measured = [run for run in test.runs if run.samples or run.unmeasured]
     if not measured and test.markers.budgets and not test.skips:
         measured = [_nothing_measured(item)]
@@ -150,7 +154,10 @@ def _compared(
         here = Measurement(test=run.test, label=run.label)
         measured = {figure.key for figure in found}
         margins = measured_margins(criteria.margins, found)
-        decided = session.gate.answers.of(here, margins, measured, criteria.required)
+        # Where --hwperf-all measures nothing here, the run itself says why, and more plainly than the pairs do.
+        whole = test_of(item).markers.by_all and MEDIAN_LATENCY[0] in run.unmeasured
+        required = frozenset(criteria.required) - ({MEDIAN_LATENCY} if whole else set())
+        decided = session.gate.answers.of(here, margins, measured, required)
         paired = named_too(run, found, criteria, decided)
     if not session.settings.compare:
         return tuple(paired.values())
@@ -188,13 +195,14 @@ def _criteria(item: pytest.Item, run: Run) -> Criteria:
     test = test_of(item)
     recorded = [margin for margin in test.own_margins if margin.metric in run.directions]
     asked = test.markers if answers_markers(run, test.measured) else Markers()
+    everywhere = test.markers.by_all or test.markers.left_out  # whatever is not compared then is named
     session = session_of(item.config)
     if session.family is None and session.settings.compare:
         tests = {one.nodeid for one in item.session.items}
         session.family = family_of(session.store.newest(session.settings.baseline), tests, session.machine)
     return Criteria(
         margins=[*test.markers.margins, *recorded],
-        required=required_of(run, asked.own, asked.named),
+        required=required_of(run, asked.own, asked.named) | ({MEDIAN_LATENCY} if everywhere else set()),
         alpha=session.settings.alpha,
         family=(session.family or 1) * session.settings.shards,  # as if each held as many
     )

@@ -12,7 +12,7 @@ from pytest_hwperf import registry
 from pytest_hwperf.core.budgets import closest, closest_margins, nearest, parse_budgets, parse_margins
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.load_plans import parse_load
-from pytest_hwperf.plugin.session import MARKS, Markers, session_of, test_of
+from pytest_hwperf.plugin.session import MARKS, Markers, is_asked_for, session_of, test_of
 from pytest_hwperf.plugin.sweeps import point_of
 
 BUILT_IN_SCENARIOS = ("sklearn_fp32", "onnx_fp32", "onnx_int8")
@@ -35,19 +35,23 @@ def read_markers(item: pytest.Item) -> list[str]:
     own = layers("hwregression", parse_margins)
     named = [settings.margins, *own]
     loads = layers("hwload", parse_load)
-    if complaint := _missing_fixture(item):
+    if complaint := _missing_fixture(item, everywhere=settings.all):
         problems.append(f"{item.nodeid}: {complaint}")
     if settings.benchmark_fixture:
         from pytest_hwperf.plugin.benchmark_fixture import marker_problems
 
         problems.extend(f"{item.nodeid}: {problem}" for problem in marker_problems(item))
     point, stop = point_of(item, budgets)
+    gated = settings.all and not settings.disable and _has_own_body(item)
+    left_out = _unrepeatable(item) if gated else ""
     test_of(item).markers = Markers(
         budgets=budgets,
         margins=closest_margins(named),
         named=tuple(margin for layer in named for margin in layer),
         own=tuple(margin for layer in own for margin in layer),
         load=loads[-1] if loads else None,
+        by_all=gated and not left_out,
+        left_out=left_out,
         refusal=_unmeasurable(item),
         point=point,
         stop=stop,
@@ -112,12 +116,12 @@ def _check_scenarios(mark: pytest.Mark) -> None:
         registry.check("scenarios", name)
 
 
-def _missing_fixture(item: pytest.Item) -> str:
+def _missing_fixture(item: pytest.Item, *, everywhere: bool) -> str:
     """Say which fixture a marker needs that the test does not use; "" where none is missing."""
     fixtures = getattr(item, "fixturenames", ())
     if item.get_closest_marker("hwscenarios") and "scenario" not in fixtures:
         return "hwscenarios: the test does not use the fixture scenario; add it and call hwperf(scenario)"
-    if "hwperf" in fixtures or item.get_closest_marker("hwbudget"):
+    if is_asked_for(item) or everywhere:
         return ""
     return (
         "hwregression, hwscenarios, hwsweep or hwload: nothing of this test is measured; add the fixture hwperf "
@@ -148,23 +152,40 @@ def _unmeasurable(item: pytest.Item) -> str:
     """
     if "hwperf" in getattr(item, "fixturenames", ()):
         return ""
-    return _unmeasurable_body(item) if item.get_closest_marker("hwbudget") else ""
+    reason = _unmeasurable_body(item) if item.get_closest_marker("hwbudget") else ""
+    return f"hwbudget: {reason}" if reason else ""
+
+
+def _has_own_body(item: pytest.Item) -> bool:
+    """Whether --hwperf-all is about a test: a function or method that neither measures itself nor is to fail."""
+    if not isinstance(item, pytest.Function) or is_asked_for(item):
+        return False
+    expected = getattr(item.function, "__unittest_expecting_failure__", False)
+    return not expected and not item.get_closest_marker("xfail")
+
+
+def _unrepeatable(item: pytest.Item) -> str:
+    """Say why --hwperf-all cannot measure a test, as far as its definition tells; "" where it may."""
+    function = getattr(item, "function", None)
+    if getattr(function, "is_hypothesis_test", False):
+        return "hypothesis draws other examples at every call"
+    return _unmeasurable_body(item)
 
 
 def _unmeasurable_body(item: pytest.Item) -> str:
     """Say why the body of a test with a budget cannot be the call."""
     if not isinstance(item, pytest.Function):
-        return f"hwbudget: {type(item).__name__} cannot be measured; move the budget to a test function"
+        return f"{type(item).__name__} cannot be measured; move the budget to a test function"
     if isasyncgenfunction(item.obj):
-        return "hwbudget: a body that yields is no test of pytest; measure a stream by hwperf(...)"
+        return "a body that yields is no test of pytest; measure a stream by hwperf(...)"
     if "subtests" in item.fixturenames and "subtests" not in signature(item.obj).parameters:
         return (
-            "hwbudget: a fixture of this test makes subtests, which would be reported at every call; let the test take "
+            "a fixture of this test makes subtests, which would be reported at every call; let the test take "
             "the fixture subtests itself"
         )
     if item.cls is not None and issubclass(item.cls, TestCase):
         from pytest_hwperf.plugin.methods import why_not_repeated
 
         reason = why_not_repeated(item.cls)
-        return f"hwbudget: {reason}; make it a function that uses the fixture" if reason else ""
+        return f"{reason}; make it a function that uses the fixture" if reason else ""
     return ""

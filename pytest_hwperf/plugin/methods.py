@@ -14,6 +14,7 @@ from pytest_hwperf.plugin.hwperf import Hwperf
 from pytest_hwperf.plugin.session import test_of
 from pytest_hwperf.plugin.subtests import RepeatedSubtests, ReportedError
 
+_TEAR_DOWN = "tearDown"
 _CLEANED_UP = frozenset({"addCleanup", "enterContext"})  # names by which code asks for a cleanup after the test
 
 
@@ -31,77 +32,105 @@ def why_not_repeated(cls: type[TestCase]) -> str:
     return f"its class prepares each test in a {own[0]} of its own, which is not called before each call" if own else ""
 
 
+class Cleanups:
+    """Cleanups that a test asks for while it is measured: run after each call, those of the last one by unittest.
+
+    unittest would note the failure of one for the test, which in its first call has none.
+    """
+
+    def __init__(self, case: TestCase) -> None:
+        """Take the place of `case.addCleanup`."""
+        self._add_to_unittest = case.addCleanup
+        self.pending = list[tuple[Callable[..., object], tuple[Any, ...], dict[str, Any]]]()
+
+    def add(self, function: Callable[..., object], /, *args: Any, **kwargs: Any) -> None:
+        """Ask for one."""
+        self.pending.append((function, args, kwargs))
+
+    def run(self) -> None:
+        """Run them, the latest first."""
+        while self.pending:
+            function, args, kwargs = self.pending.pop()
+            function(*args, **kwargs)
+
+    def hand_over(self) -> None:
+        """Let unittest run them."""
+        for function, args, kwargs in self.pending:
+            self._add_to_unittest(function, *args, **kwargs)
+        self.pending.clear()
+
+
+class _Between:
+    """Prepares each call but the first, for which unittest has done it: ends the test before it, and sets up anew."""
+
+    def __init__(self, case: TestCase, cleanups: Cleanups) -> None:
+        self._case, self._cleanups, self._called = case, cleanups, False
+
+    def __call__(self) -> Arguments:
+        if self._called:
+            kept = {name: value for name, value in vars(self._case).items() if name == _TEAR_DOWN}
+            vars(self._case)[_TEAR_DOWN] = _nothing  # if this fails, the test has been torn down, or is not set up
+            self._set_up_again()
+            del vars(self._case)[_TEAR_DOWN]
+            vars(self._case).update(kept)
+        self._called = True
+        return (), {}
+
+    def _set_up_again(self) -> None:
+        cls = type(self._case)  # with --pdb, pytest puts off the tearDown of the object
+        cls.tearDown(self._case)
+        self._cleanups.run()
+        clean_up: Callable[[], object] = self._case.doCleanups  # of the set-up that unittest has made
+        if not clean_up():  # it has noted the error
+            raise ReportedError
+        cls.setUp(self._case)
+
+
+def _nothing() -> None:
+    """Tear nothing down."""
+
+
 def measured_method(item: pytest.Function) -> Callable[[], None]:
     """Return a stand-in for the method of a test that measures it.
 
     unittest calls the stand-in when it has set up the test, and tears down after it: both are done again between calls.
     """
     case, body, test = item.instance, item.obj, test_of(item)
-    subtests = RepeatedSubtests(case.subTest)
 
     @wraps(body)
     def stand_in() -> None:
         __tracebackhide__ = True
         test.has_failed = True  # until it has not: unittest keeps what it raises to itself
+        subtests, cleanups = RepeatedSubtests(case.subTest), Cleanups(case)
         try:
-            with _replaced(case, subTest=subtests.test):
-                _measure(item, case, body, subtests)
+            with _replaced(case, subTest=subtests.test, addCleanup=cleanups.add):
+                _measure(item, body, subtests, cleanups)
         except ReportedError:
             return
+        finally:
+            cleanups.hand_over()
         test.has_failed = False
 
     return stand_in
 
 
-def _measure(item: pytest.Function, case: TestCase, body: Callable[[], object], subtests: RepeatedSubtests) -> None:
+def _measure(item: pytest.Function, body: Callable[[], object], subtests: RepeatedSubtests, cleanups: Cleanups) -> None:
     __tracebackhide__ = True
-    if _is_prepared(type(case)):
 
-        def call() -> None:
-            body()
-            subtests.end_call()
-
-        Hwperf(item).in_rounds(call, Rounds(prepare=_Between(case), interrupts=True, rounds=None))
-        return
-    cleanups = list[tuple[Any, ...]]()
-
-    def call_alone() -> None:
+    def call() -> None:
         body()
         subtests.end_call()
-        if cleanups:  # asked for by a helper of the method, in a class without a set-up: they belong to the call
-            cleanups.clear()
-            _clean_up(case)
 
-    real = case.addCleanup
+    def call_alone() -> None:
+        call()
+        if cleanups.pending:  # asked for by a helper of the method, in a class without a set-up: part of the call
+            cleanups.run()
 
-    def noted(function: Callable[..., object], /, *args: Any, **kwargs: Any) -> None:
-        cleanups.append((function,))
-        real(function, *args, **kwargs)
-
-    with _replaced(case, addCleanup=noted):
+    if _is_prepared(type(item.instance)):
+        prepare = _Between(item.instance, cleanups)
+        Hwperf(item).in_rounds(call, Rounds(prepare=prepare, interrupts=True, rounds=None))
+    else:
         Hwperf(item)(call_alone)
-
-
-class _Between:
-    """Prepares each call but the first, for which unittest has done it: ends the test before it, and sets up anew."""
-
-    def __init__(self, case: TestCase) -> None:
-        self._case, self._called = case, False
-
-    def __call__(self) -> Arguments:
-        if self._called:
-            cls = type(self._case)  # with --pdb, pytest puts off the tearDown of the object
-            cls.tearDown(self._case)
-            _clean_up(self._case)
-            cls.setUp(self._case)
-        self._called = True
-        return (), {}
-
-
-def _clean_up(case: TestCase) -> None:
-    clean_up: Callable[[], object] = case.doCleanups  # whether all is well, though typeshed knows of no value
-    if not clean_up():  # unittest has noted the error
-        raise ReportedError
 
 
 def _is_prepared(cls: type[TestCase]) -> bool:

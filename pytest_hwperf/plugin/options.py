@@ -301,6 +301,20 @@ _OPTIONS = (
         "Give tests the fixture benchmark of pytest-benchmark, measured by this plugin: a suite is gated as it stands.",
         kind="bool",
     ),
+    _Option(
+        "all",
+        "Measure, and with --hwperf-against compare, every selected test, with or without a marker: its body is the "
+        "call. What cannot be called again, or is too short, is named.",
+        kind="bool",
+    ),
+    _Option(
+        "shortest",
+        "Shortest call of a test that --hwperf-all measures, in seconds.",
+        metavar="SECONDS",
+        default="0.0001",
+        parse=_seconds(3600),
+        field="shortest_s",
+    ),
     _Option("no-cache", "Convert every model again, and keep no converted model for later runs.", kind="bool"),
     _Option(
         "html", "Write the report as one HTML file, with charts; needs the extra report.", metavar="FILE", parse=_path
@@ -379,6 +393,8 @@ class Settings:
     serving_batch: int  # rows, 0 where none is declared
     loads: Any  # "own" or "loadgen"
     benchmark_fixture: bool
+    all: bool
+    shortest_s: float  # of a call, where every test is measured
     no_cache: bool
     html: str
     artifacts: str
@@ -407,7 +423,7 @@ class Settings:
     @property
     def change_the_session(self) -> bool:
         """Whether they matter to a session in which nothing turns out to be measured."""
-        return self.needs_preflight or self.only or self.skip or self.disable or bool(self.shard)
+        return self.needs_preflight or self.only or self.skip or self.disable or bool(self.shard) or self.all
 
     @property
     def needs_preflight(self) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.meters.memory.meter import PeakRss
     from pytest_hwperf.plugin.options import Settings
     from pytest_hwperf.plugin.shards import Parted
+    from pytest_hwperf.plugin.whole_suites import FixtureValues
     from pytest_hwperf.trees.revision import Revision
 
 T = TypeVar("T")
@@ -186,6 +187,8 @@ class Markers:
     named: tuple["Margin", ...] = ()  # those that the user named: their metrics are measured for them
     own: tuple["Margin", ...] = ()  # of these, the ones that markers name: an option or the ini names them for all
     load: "Load | None" = None  # how calls arrive; None: each when the one before has ended, and nothing waits
+    by_all: bool = False  # whether it is measured since --hwperf-all says so, and by nothing of its own
+    left_out: str = ""  # why --hwperf-all does not measure it, "" where it does or was not given
     refusal: str = ""  # why nothing of the test can be measured, which fails it; "" where something can
     point: "SweepPoint | None" = None  # of a sweep, with the limits of its search and the budgets
     stop: bool = False  # whether larger batches than one that misses a limit are skipped
@@ -220,6 +223,8 @@ class TestState:
     there: "Callable[[Callable[[], object]], object] | None" = None  # calls in the test's thread while another measures
     is_replaced: bool = False  # whether its body is one that measures itself
     skipped_point: "SweepPoint | None" = None  # of a sweep, with why it was not measured
+    fixtures: "FixtureValues | None" = None  # that its body is called with, where --hwperf-all measures it
+    short_s: float = 0.0  # of its call, where that is too short to be compared
     has_failed: bool = False  # whether its body has, where that raises nothing: it is not judged then
     is_over: bool = False  # whether it has been judged, or cannot be any more
 
@@ -271,10 +276,16 @@ def begin_try(item: pytest.Item) -> None:
 
 
 def is_marked(item: pytest.Item) -> bool:
-    """Whether a test carries one of the plugin's markers or uses its fixture."""
-    return any(item.get_closest_marker(name) for name in MARKS) or is_measured(item)
+    """Whether a test carries one of the plugin's markers or uses its fixture, or all tests are measured."""
+    named = any(item.get_closest_marker(name) for name in MARKS)
+    return named or session_of(item.config).settings.all or is_measured(item)
 
 
 def is_measured(item: pytest.Item) -> bool:
-    """Whether a test is measured: it uses the fixture `hwperf`, or has a budget and is measured itself."""
+    """Whether a test is measured: it uses the fixture `hwperf`, or its body is the call by a budget or --hwperf-all."""
+    return is_asked_for(item) or test_of(item).markers.by_all
+
+
+def is_asked_for(item: pytest.Item) -> bool:
+    """Whether a test itself asks to be measured."""
     return "hwperf" in getattr(item, "fixturenames", ()) or item.get_closest_marker("hwbudget") is not None

@@ -227,6 +227,8 @@ class PairWorker:
                 scenario=subject.scenario,
                 parts=first.parts,
                 has_operators=subject.profile is not None,
+                short_s=test.short_s,
+                least_s=session_of(item.config).settings.shortest_s if test.short_s else 0.0,
             )
             here = Ready(node=item.nodeid, index=index, label=label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)

@@ -65,6 +65,18 @@ def asked(test: MeasuredTest, seen: Rehearsal | None = None, energy: EnergySourc
     return questions_of([test], seen or rehearsal(), {}, "origin/main", energy)
 
 
+def test_what_is_too_short_on_both_sides_is_not_compared() -> None:
+    """What has become long enough, or is so no more, may have regressed or improved."""
+    short, shorter = Facts(short_s=2e-6, least_s=1e-4), Facts(short_s=1e-6, least_s=1e-4)
+
+    found = asked(asking(LATENCY), rehearsal(facts={"baseline": shorter, "candidate": short}))
+    assert [] == found.hypotheses
+    outcome, why = found.parts[HERE, "", ""]
+    assert "not comparable" == outcome
+    assert "a call of 2.00 µs is shorter than the 100 µs that --hwperf-all takes (--hwperf-shortest)" == str(why)
+    assert 1 == len(asked(asking(LATENCY), rehearsal(facts={"baseline": short, "candidate": Facts()})).hypotheses)
+
+
 def test_timings_become_hypotheses() -> None:
     found = asked(asking(LATENCY))
 

@@ -71,6 +71,15 @@ def test_files_that_cannot_be_collected_are_named() -> None:
     assert trace.lost is None
 
 
+def test_no_turns_are_taken_at_what_is_too_short_on_both_sides() -> None:
+    short = FakeTest(measurements=[FakeMeasurement(facts=Facts(short_s=1e-6, least_s=1e-4))])
+    trace = meet(FakeLine(both(one=short, two=short)), FakeLine(both(one=short, two=FakeTest())), [ONE.test, TWO.test])
+
+    assert [ONE, TWO] == list(trace.facts)
+    assert [TWO] == list(trace.interleavings)
+    assert trace.lost is None
+
+
 @pytest.mark.parametrize("ahead", ["baseline", "candidate"])
 def test_a_measurement_of_one_side_only_is_passed_by(ahead: Side) -> None:
     """The side that makes it is told to go on; the next test is measured as usual."""

@@ -104,7 +104,7 @@ def test_outcomes_of_a_method_are_those_of_unittest(
 ) -> None:
     result = run(pytester, ENDINGS.format(mark=mark, body=body))
 
-    assert expected == result.parseoutcomes()
+    assert expected == {name: count for name, count in result.parseoutcomes().items() if "warning" not in name}
     if line:
         result.stdout.fnmatch_lines([line])
     if "assertEqual" in body:  # a body that fails by itself is not judged

@@ -1,0 +1,115 @@
+"""`--hwperf-all`: tests that nobody wrote to be measured, each of which is measured if it can be called again."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from copy import copy
+from functools import partial
+from time import perf_counter_ns
+from typing import Any
+
+import pytest
+
+from pytest_hwperf.core.errors import HwperfError, MeasurementError
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
+from pytest_hwperf.core.records import Run, Skip, replace
+from pytest_hwperf.core.statements import Statement, said, state
+from pytest_hwperf.host.tracing import untraced
+from pytest_hwperf.measure.subjects import Subject
+from pytest_hwperf.plugin.measurement import empty_run
+from pytest_hwperf.plugin.session import session_of, test_of
+
+_RAISED = (Exception, pytest.fail.Exception, pytest.skip.Exception, pytest.xfail.Exception)
+_CONTAINERS = (list, dict, set, bytearray, deque)
+_CALLS_AGAIN = 2  # the faster one tells how long a call takes: the first call imports and fills caches
+_LONGEST_REASON = 200  # characters of what a call has raised
+_SECOND = 1_000_000_000  # ns
+
+
+class FixtureValues:
+    """The values that a body is called with, as they are before its first call."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        """Copy those that show whether they were changed."""
+        self._values = dict(values)
+        self._before = {name: copy(value) for name, value in values.items() if isinstance(value, _CONTAINERS)}
+
+    def why_not_again(self) -> str:
+        """Say which of them a call has used up or changed, as far as that can be seen; "" where none."""
+        for name, value in self._values.items():
+            if isinstance(value, Iterator):
+                return f"its fixture {name!r} is an iterator, which one call uses up"
+            if name in self._before and _differs(self._before[name], value):
+                return f"its first call has changed its fixture {name!r}"
+        return ""
+
+
+def measure_if_repeatable(item: pytest.Item, subject: Subject, label: str) -> Run:
+    """Measure the body of a test that can be called again and is long enough; else return a run that says why not.
+
+    A process of a pair leaves the test there with the reason, and tells its conductor of a call that is too short.
+
+    Raises:
+        Exception: what the first call raises: the test fails, is skipped or is expected to, as without a measurement.
+    """
+    mode = session_of(item.config).mode
+    if not mode.judges and not mode.takes_turns:
+        return mode.measure(item, subject, label)
+    why = why_not_measured(item, subject)
+    if mode.takes_turns:
+        if why is not None and why.kind == "not repeatable":
+            pytest.skip(str(why))
+        test_of(item).short_s = why.numbers["call_s"] if why is not None else 0.0
+        return mode.measure(item, subject, label)
+    if why is None:
+        try:
+            return mode.measure(item, subject, label)
+        except MeasurementError as error:
+            why = said(error)
+        except HwperfError:
+            raise
+        except _RAISED as error:
+            why = _not_again(error)
+    return unmeasured_run(item, why, label)
+
+
+def why_not_measured(item: pytest.Item, subject: Subject) -> Statement | None:
+    """Call the body three times, and say why it is not measured; None where it is.
+
+    Raises:
+        Exception: what the first call raises.
+    """
+    least_s, loaded, fixtures = session_of(item.config).settings.shortest_s, subject.load(), test_of(item).fixtures
+    with loaded.scope():
+        stream = loaded.stream()
+        stream.first()
+        if fixtures is not None and (changed := fixtures.why_not_again()):
+            return state("not repeatable", why=changed)
+        try:
+            taken = untraced(partial(stream.times, _CALLS_AGAIN, perf_counter_ns))
+        except _RAISED as error:
+            return _not_again(error)
+    call_s = min(taken) / _SECOND
+    return state("too short", call_s=call_s, least_s=least_s) if call_s < least_s else None
+
+
+def unmeasured_run(item: pytest.Item, why: Statement, label: str = "") -> Run:
+    """Return the run of a test that is not measured: as what cannot be compared, or where nothing is, as a skip."""
+    settings, run = session_of(item.config).settings, empty_run(item, label)
+    if settings.against or settings.compare:
+        return replace(run, unmeasured={MEDIAN_LATENCY[0]: why})
+    test_of(item).skips.append(Skip(test=item.nodeid, scenario="", cause=why))
+    return run
+
+
+def _not_again(error: BaseException) -> Statement:
+    """Say what a call has raised after the first one, by its first line."""
+    lines = str(error).splitlines()
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return state("not repeatable", why=f"a call after the first one raised {text}"[:_LONGEST_REASON])
+
+
+def _differs(before: object, now: object) -> bool:
+    try:
+        return bool(before != now)
+    except Exception:  # noqa: BLE001 - arrays in a list, whose comparison is no truth value: then it is not known
+        return False

@@ -1,0 +1,262 @@
+"""`--hwperf-all`: every test of a suite that nobody wrote to be measured, and a name for each that cannot be."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.reruns import REPEATED, repository
+
+from pytest_hwperf.core.report import Report, ReportFile
+from pytest_hwperf.core.serialisation import from_json
+from pytest_hwperf.plugin.whole_suites import FixtureValues
+
+QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-max-time=0.05", "--hwperf-json=report.json")
+BEFORE = "import unittest\nimport pytest\nfrom fakes.simulated_time import spend\n"
+LONG = "a call of * is shorter than the 100 µs that --hwperf-all takes (--hwperf-shortest)"
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let simulated time decide what is too short, as it does in a real process."""
+    from fakes.simulated_time import now_ns
+
+    monkeypatch.setattr("pytest_hwperf.plugin.whole_suites.perf_counter_ns", now_ns)
+
+
+def run(pytester: pytest.Pytester, text: str, *options: str) -> pytest.RunResult:
+    pytester.makepyfile(test_it=BEFORE + text)
+    return pytester.runpytest_inprocess("--hwperf-all", *QUICK, *options)
+
+
+def report() -> Report:
+    return from_json(ReportFile, Path("report.json").read_text(encoding="utf-8")).report
+
+
+def measured() -> set[str]:
+    return {one.run.test.partition("::")[2] for one in report().judgements if one.run.samples}
+
+
+def skips() -> dict[str, str]:
+    return {skip.test.partition("::")[2]: skip.reason for skip in report().skips}
+
+
+SUITE = """
+@pytest.mark.parametrize("n", [1, 2])
+def test_function(n):
+    spend(1000)
+class TestMethods(unittest.TestCase):
+    def setUp(self):
+        self.rows = []
+    def test_method(self):
+        self.rows.append(1)
+        self.assertEqual([1], self.rows)
+        spend(1000)
+class TestPlain:
+    def test_plain(self):
+        spend(1000)
+def test_own(hwperf):
+    hwperf(spend, 1000, label="own")
+@pytest.mark.hwbudget(latency_p95_ms=1.5)
+def test_budget():
+    spend(1000)
+def test_short():
+    spend(10)
+"""
+
+
+@pytest.mark.usefixtures("timed")
+def test_every_test_is_measured_and_the_too_short_one_is_named(pytester: pytest.Pytester) -> None:
+    result = run(pytester, SUITE)
+
+    result.assert_outcomes(passed=7)
+    names = {"test_function[1]", "test_function[2]", "TestMethods::test_method", "TestPlain::test_plain"}
+    assert {*names, "test_own", "test_budget"} == measured()
+    assert ["test_short"] == [*skips()]
+    result.stdout.fnmatch_lines([f"*skipped: {LONG}"])
+    assert {"own"} == {one.run.label for one in report().judgements if one.run.test.endswith("test_own")}
+
+
+@pytest.mark.usefixtures("timed")
+def test_the_shortest_call_can_be_set(pytester: pytest.Pytester) -> None:
+    run(pytester, SUITE, "--hwperf-shortest=0.000005").assert_outcomes(passed=7)
+
+    assert "test_short" in measured()
+    assert {} == skips()
+
+
+def test_the_ini_twin(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_it=BEFORE + "def test_it():\n    spend(1000)\n")
+    pytester.makeini("[pytest]\nhwperf_all = true\n")
+    result = pytester.runpytest_inprocess(*QUICK, "--hwperf-shortest=1e-9")
+
+    result.assert_outcomes(passed=1)
+    assert {"test_it"} == measured()
+
+
+ONCE = """
+@pytest.fixture(scope="session")
+def rows():
+    return [3, 1, 2]
+@pytest.fixture
+def lines():
+    return iter([1, 2])
+calls = []
+class TestMethods(unittest.TestCase):
+    def tearDown(self):
+        calls.append(1)
+        assert len(calls) < 2 or {again}
+    def test_torn_down(self): pass
+class TestCleaned(unittest.TestCase):
+    made = []
+    def test_cleaned(self):
+        self.made.append(1)
+        self.addCleanup(lambda: 1 / (len(self.made) < 2 or {again}))
+def test_mutates(rows):
+    rows.sort()
+def test_uses_up(lines):
+    assert sum(lines) == 3
+def test_collides(tmp_path):
+    (tmp_path / "a").mkdir()
+def test_skips():
+    calls.append(1)
+    if len(calls) > 4:
+        pytest.skip("enough")
+def test_later(once=[]):
+    once.append(1)
+    assert len(once) < 7 or {again}
+def test_after(rows):
+    assert rows == [1, 2, 3]
+"""
+
+
+@pytest.mark.usefixtures("timed")
+def test_what_cannot_be_called_again_passes_and_is_named(pytester: pytest.Pytester) -> None:
+    """A wrong figure would be worse than none, and the test itself is right. What it changes is changed once."""
+    result = run(pytester, ONCE.format(again="False"), "-o", "hwperf_shortest=1e-9")
+
+    found = {test: why.removeprefix("its body cannot be measured: ") for test, why in skips().items()}
+    after = "a call after the first one raised "
+    assert found["test_mutates"] == "its first call has changed its fixture 'rows'"
+    assert found["test_uses_up"] == "its fixture 'lines' is an iterator, which one call uses up"
+    assert found["test_collides"].startswith(f"{after}FileExistsError: [Errno 17] File exists")
+    assert found["test_skips"] == f"{after}Skipped: enough"
+    assert found["test_later"].startswith(f"{after}AssertionError")
+    assert found["TestCleaned::test_cleaned"] == f"{after}ZeroDivisionError: division by zero"
+    assert found["TestMethods::test_torn_down"].startswith(f"{after}AssertionError")
+    result.assert_outcomes(passed=8)
+    assert set() == measured() - {"test_after"}
+
+
+LEFT = """
+class TestLoop(unittest.IsolatedAsyncioTestCase):
+    async def test_loop(self): pass
+class TestExpected(unittest.TestCase):
+    @unittest.expectedFailure
+    def test_expected(self):
+        self.assertEqual(1, 2)
+def test_drawn(): pass
+test_drawn.is_hypothesis_test = True
+@pytest.mark.xfail
+def test_xfail(): assert False
+@pytest.mark.xfail
+def test_xpass(): spend(1000)
+@pytest.mark.skip
+def test_skip(): pass
+def test_fails():
+    spend(1000)
+    assert False
+def test_skips():
+    pytest.skip("not here")
+"""
+
+
+def test_outcomes_of_pytest_stay_and_what_is_known_to_differ_is_named(pytester: pytest.Pytester) -> None:
+    result = run(pytester, LEFT)
+
+    result.assert_outcomes(passed=2, xfailed=2, xpassed=1, skipped=2, failed=1)
+    assert {
+        "test_drawn": "its body cannot be measured: hypothesis draws other examples at every call",
+        "TestLoop::test_loop": "its body cannot be measured: an IsolatedAsyncioTestCase is set up on a loop that only "
+        "unittest runs; make it a function that uses the fixture",
+    } == skips()
+    assert set() == measured()
+
+
+def test_nothing_is_measured_where_that_is_disabled(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester, "calls = []\ndef test_it():\n    calls.append(1)\n    assert calls == [1]", "--hwperf-disable"
+    )
+
+    result.assert_outcomes(passed=1)
+
+
+class Odd:
+    """A value whose comparison is no truth value, as that of an array."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError
+
+    __hash__ = None  # type: ignore[assignment] # as of a list
+
+
+@pytest.mark.parametrize(
+    ("values", "change"),
+    [
+        ([1], lambda rows: rows.append(2)),
+        ([2, 1], list.sort),
+        ({"a": 1}, dict.clear),
+        ({1}, lambda rows: rows.add(2)),
+        (bytearray(b"a"), bytearray.clear),
+    ],
+)
+def test_changed_fixtures_are_seen(values: Any, change: Callable[[Any], object]) -> None:
+    fixtures = FixtureValues({"other": 3, "rows": values})
+    assert "" == fixtures.why_not_again()
+
+    change(values)
+    assert "its first call has changed its fixture 'rows'" == fixtures.why_not_again()
+
+
+def test_what_cannot_be_compared_is_taken_as_unchanged() -> None:
+    rows = [Odd()]
+    fixtures = FixtureValues({"rows": rows})
+    rows[0] = Odd()
+
+    assert "" == fixtures.why_not_again()
+
+
+GATED = """
+class TestMethods(unittest.TestCase):
+    def setUp(self):
+        self.rows = []
+    def test_method(self):
+        work.call()
+        self.rows.append(1)
+        with self.subTest(part=1):
+            self.assertEqual([1], self.rows)
+def test_function():
+    work.call()
+def test_collides(tmp_path):
+    (tmp_path / "a").mkdir()
+def test_short():
+    pass
+"""
+
+
+@pytest.mark.live
+@pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")
+def test_a_suite_without_markers_is_gated(pytester: pytest.Pytester) -> None:
+    work = "from fakes.simulated_time import spend\n\n\ndef call():\n    sum(range(30_000))\n    spend(300)\n"
+    ini = "[pytest]\npythonpath = .\n"
+    project = repository(
+        pytester, {"work.py": work, "test_suite.py": f"import work\n{BEFORE}{GATED}", "pytest.ini": ini}
+    )
+    project.write({"work.py": work.replace("(300)", "(600)")})
+    result = project.run("--hwperf-all", REPEATED)
+
+    result.assert_outcomes(passed=2, failed=2)
+    found = {name: project.compared(name) for name in ("test_method", "test_function", "test_collides", "test_short")}
+    assert ["regressed"] * 2 + ["not comparable"] * 2 == [one.outcome for one in found.values()]
+    assert "FileExistsError" in str(found["test_collides"].cause)
+    assert "is shorter than the 100 µs" in str(found["test_short"].cause)
