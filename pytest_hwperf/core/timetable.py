@@ -33,6 +33,7 @@ class Screening:
 REHEARSAL_PLAN = replace(PAIR_PLAN, doubles=1, warm_blocks=4, warm_s=0.5)  # its times decide nothing
 # The first is taken by which all tests fit into the time.
 SCREENINGS = (
+    Screening(doubles=6, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
     Screening(doubles=4, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
     Screening(doubles=2, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
     Screening(doubles=2, pairs=SHORT_SCREEN, suspects=0.02),
