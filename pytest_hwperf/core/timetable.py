@@ -36,6 +36,7 @@ SCREENINGS = (
     Screening(doubles=6, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
     Screening(doubles=4, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
     Screening(doubles=2, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
+    Screening(doubles=4, pairs=SHORT_SCREEN, suspects=0.02),
     Screening(doubles=2, pairs=SHORT_SCREEN, suspects=0.02),
 )
 

@@ -20,7 +20,7 @@ def test_a_test_takes_its_turns_its_warm_up_and_what_is_beside_them() -> None:
     assert 0.03 + 2 * (12 * 0.012 + 0.001 + 3 * 0.008 + 0.002) == pytest.approx(test.pair_s(PAIR_PLAN))
 
 
-@pytest.mark.parametrize(("count", "screening"), [(10, 0), (60, 0), (130, 1), (200, 2), (500, 3), (2000, 3)])
+@pytest.mark.parametrize(("count", "screening"), [(10, 0), (60, 0), (170, 1), (200, 2), (300, 3), (500, 4), (2000, 4)])
 def test_the_screen_gets_coarser_where_the_time_is_short(count: int, screening: int) -> None:
     assert SCREENINGS[screening] == table(count).screening(600.0)
 
