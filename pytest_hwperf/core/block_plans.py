@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _APART = 1.5  # times that the slower side takes, from which the sides are far apart
 _HANDOVER_S = 0.002  # from the end of a turn to the begin of the other side's: messages, and a look for idle threads
@@ -28,6 +28,16 @@ class BlockPlan:
     batch_s: float = 100e-6
     patience_s: float = 10.0  # a block may take that, and three times its expected time
     first_block_s: float = 120.0  # the same where nothing is expected yet
+
+    def paced(self) -> "BlockPlan":
+        """Return the same for calls of a schedule: short pieces of one would have other queues than its whole."""
+        whole = BlockPlan()
+        return replace(
+            self,
+            block_s=max(self.block_s, whole.block_s),
+            calls=max(self.calls, whole.calls),
+            long_block_s=max(self.long_block_s, whole.long_block_s),
+        )
 
     def doubles_of(self, calls_s: Sequence[float]) -> int:
         """Return how many double blocks a measurement has: it depends on both sides alike, and not on which is which.

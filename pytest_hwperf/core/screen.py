@@ -18,7 +18,6 @@ from pytest_hwperf.core.units import relative
 SCREEN_PAIRS: Final = 6
 SHORT_SCREEN: Final = 3  # pairs, where the time is short
 SCREEN_P = 0.11  # at a margin of 0: a rank sum of 17 of 21
-FAR = 0.5  # relative, beyond the margin: after so much in each of three pairs the others of a screen are left out
 NO_RATIO = state("no ratio")
 
 
@@ -26,16 +25,14 @@ def is_suspect(hypothesis: Hypothesis, screen: Sequence[Observation], pairs: int
     """Say whether the screen leaves it open that a change for the worse exceeds the margin.
 
     It has to look like one, and not to lie within the margin in every single pair: of a change beyond it that happens
-    to one in 64 at most. Of a short screen, every pair has to be beyond the margin. What is far beyond it in the first
-    pairs needs no others. Also a value that never varies may follow the coin, as one that depends on who starts first.
+    to one in 64 at most. Of a short screen, every pair has to be beyond the margin. Also a value that never varies
+    may follow the coin, as one that depends on who starts first.
 
     Args:
         hypothesis: what is asked.
         screen: what was observed of it so far.
         pairs: that the screen has.
     """
-    if _is_far(hypothesis, screen[:SHORT_SCREEN]):
-        return True
     observations = screen[:pairs]
     if len(observations) < pairs:
         return False
@@ -47,14 +44,6 @@ def is_suspect(hypothesis: Hypothesis, screen: Sequence[Observation], pairs: int
     if pairs == SHORT_SCREEN:
         return min(values) > math.log1p(margin)
     return signed_rank_p(values) <= SCREEN_P and max(values) >= math.log1p(margin)
-
-
-def _is_far(hypothesis: Hypothesis, observations: Sequence[Observation]) -> bool:
-    """Say whether each of the first pairs is so far beyond the margin that more of them would only take time."""
-    if len(observations) < SHORT_SCREEN or not all(map(is_ratio, observations)):
-        return False
-    values, margin = _worsened(hypothesis, observations)
-    return min(values) > math.log1p(margin) + math.log1p(FAR)
 
 
 def _worsened(hypothesis: Hypothesis, observations: Sequence[Observation]) -> tuple[list[float], float]:

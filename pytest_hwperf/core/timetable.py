@@ -33,8 +33,10 @@ class Screening:
 REHEARSAL_PLAN = replace(PAIR_PLAN, doubles=1, warm_blocks=4, warm_s=0.5)  # its times decide nothing
 # The first is taken by which all tests fit into the time.
 SCREENINGS = (
+    Screening(doubles=6, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
     Screening(doubles=4, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
     Screening(doubles=2, pairs=SCREEN_PAIRS, suspects=SCREEN_P),
+    Screening(doubles=4, pairs=SHORT_SCREEN, suspects=0.02),
     Screening(doubles=2, pairs=SHORT_SCREEN, suspects=0.02),
 )
 
@@ -84,7 +86,8 @@ class Timetable:
         asked = sum(one.hypotheses for one in tests)
         suspects = 1 + math.floor(screening.suspects * asked)
         of_suspects_s = sum(one.pair_s(self.plan) for one in tests) * suspects / max(1, asked)
-        confirming_s = looks(suspects, self.alpha)[1] * (self.start_s + of_suspects_s)
+        pairs = looks(suspects, self.alpha)[suspects > 1]  # what is slower is decided at the first look, as a rule
+        confirming_s = pairs * (self.start_s + of_suspects_s)
         return self.pace * (self.screen_s(tests, screening) + confirming_s)
 
     def next_group(self, done: int, left_s: float, screening: Screening) -> int:
@@ -98,11 +101,16 @@ class Timetable:
         left = self.tests[done:]
         if self.needed_s(left, screening) <= _WHOLE * left_s:
             return len(left)
-        fitting, beyond = 0, len(left)
+        sizes = (self._fitting(left, share * left_s, screening) for share in (_GROUP, _WHOLE, 1.0))
+        return next(filter(None, sizes), int(not done))
+
+    def _fitting(self, tests: Sequence[TestTime], seconds: float, screening: Screening) -> int:
+        """Return how many of the first tests are expected to take no longer."""
+        fitting, beyond = 0, len(tests) + 1
         while beyond - fitting > 1:
             middle = (fitting + beyond) // 2
-            if self.needed_s(left[:middle], screening) <= _GROUP * left_s:
+            if self.needed_s(tests[:middle], screening) <= seconds:
                 fitting = middle
             else:
                 beyond = middle
-        return fitting or int(self.needed_s(left[:1], screening) <= left_s or not done)
+        return fitting

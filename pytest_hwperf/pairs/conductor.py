@@ -4,7 +4,6 @@ import dataclasses
 import math
 import secrets
 import shutil
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,14 +17,14 @@ from typing import Literal, Protocol
 
 from pytest_hwperf.core.affected import Watch
 from pytest_hwperf.core.block_plans import BlockPlan
-from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Side, Stage
+from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Pair, Side, Stage
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.paired import is_ratio, pair_value
 from pytest_hwperf.core.records import Key, replace
 from pytest_hwperf.core.sequence import Step, next_step
 from pytest_hwperf.core.serialisation import to_json
-from pytest_hwperf.core.statements import Statement, said, state
+from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN, Screening
 from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command
@@ -36,6 +35,7 @@ from pytest_hwperf.host.opened_files import WATCHES_FILES
 from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.channel import Connection, WorkerLostError, sockets
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
+from pytest_hwperf.pairs.outcomes import recorded, why_silent
 
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
 _WATCH = "watch.json"  # file with what a process watches
@@ -197,7 +197,7 @@ class Conductor:
                 continue
             self._misses[hypothesis] += 1
             if self._misses[hypothesis] >= _MISSES:
-                why = str(_why_silent(pair, trace, hypothesis))
+                why = str(why_silent(pair, trace, hypothesis))
                 self.dropped[hypothesis] = state("no value", pairs=_MISSES, why=why)
         return replace(evidence, dropped=tuple(self.dropped))
 
@@ -329,34 +329,3 @@ class Conductor:
 
     def _toss(self) -> bool:
         return self.random.random() < 0.5  # noqa: PLR2004 - a fair coin
-
-
-def recorded(
-    trace: PairTrace, hypotheses: Sequence[Hypothesis], measurements: Sequence[Measurement]
-) -> Iterator[Observation]:
-    """Yield what the tests of a pair recorded themselves, for hypotheses that ask for it."""
-    for hypothesis in hypotheses:
-        sides = trace.outcomes.get(hypothesis.measurement.test, {})
-        metric = hypothesis.margin.metric
-        found = [sides[side].recorded.get(metric) for side in SIDES if side in sides]
-        values = [one.value for one in found if one is not None]
-        if hypothesis.measurement in measurements and len(values) == len(SIDES):
-            yield Observation(
-                measurement=hypothesis.measurement,
-                metric=metric,
-                statistic=hypothesis.margin.statistic,
-                baseline=array("d", [values[0]]),
-                candidate=array("d", [values[1]]),
-            )
-
-
-def _why_silent(pair: Pair, trace: PairTrace, hypothesis: Hypothesis) -> Statement:
-    """Say why a hypothesis got no value in this pair."""
-    if pair.lost:
-        return pair.lost
-    test, interleaving = hypothesis.measurement.test, trace.interleavings.get(hypothesis.measurement)
-    key = hypothesis.margin.key
-    if interleaving is not None and key in interleaving.refused:
-        return interleaving.refused[key]
-    failures = [f"{side}: {ended.reason}" for side, ended in trace.outcomes.get(test, {}).items() if ended.reason]
-    return said("; ".join(failures) or "it was not measured there")

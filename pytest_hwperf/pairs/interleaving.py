@@ -84,9 +84,10 @@ class Interleaver:
         spaced_s = max(call_s, *(one.pace_s for one in warm.values()))
         batch = self._batch(spaced_s)
         pool = any(one.pool for one in warm.values())
-        doubles = self.plan.doubles_of([max(one.call_s, one.pace_s) for one in warm.values()])
+        plan = self.plan.paced() if any(one.pace_s for one in warm.values()) else self.plan
+        doubles = plan.doubles_of([max(one.call_s, one.pace_s) for one in warm.values()])
         needed = math.ceil(self._needed / (2 * doubles))
-        calls, cold = self.plan.block(spaced_s * batch, pool=pool, needed=needed)
+        calls, cold = plan.block(spaced_s * batch, pool=pool, needed=needed)
         refused = "" if pool or self.processor is None else self._pin_both(self.processor)
         turns, blocks = self._drawn(doubles), dict[Side, list[Block]]({"baseline": [], "candidate": []})
         for side, following in zip_longest(turns, turns[1:]):

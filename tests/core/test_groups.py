@@ -97,16 +97,6 @@ def test_a_short_screen_finds_what_is_slower_and_decides_nothing_else() -> None:
     assert complete.shortfall.startswith("3 tests screened by few pairs")
 
 
-def test_what_is_far_beyond_the_margin_leaves_the_screen_after_three_pairs() -> None:
-    lone = Evidence(alpha=0.01, hypotheses=FOUR[:1], pairs=())
-    random = Random(1)
-    while (step := next_step(lone)).stage is not None:
-        lone = replace(lone, pairs=(*lone.pairs, pair(lone, step, {FOUR[0]: 1.0}, random)))
-
-    assert [*"s" * 3, *"c" * 8] == stages(lone)
-    assert "regressed" == decide(lone)[FOUR[0]].outcome
-
-
 def test_no_group_has_more_hypotheses_than_there_are() -> None:
     for groups in [(5,), (3, 2), (0, 4)]:
         with pytest.raises(ValueError, match="groups of"):

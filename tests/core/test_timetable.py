@@ -20,7 +20,7 @@ def test_a_test_takes_its_turns_its_warm_up_and_what_is_beside_them() -> None:
     assert 0.03 + 2 * (12 * 0.012 + 0.001 + 3 * 0.008 + 0.002) == pytest.approx(test.pair_s(PAIR_PLAN))
 
 
-@pytest.mark.parametrize(("count", "screening"), [(10, 0), (100, 0), (200, 1), (500, 2), (2000, 2)])
+@pytest.mark.parametrize(("count", "screening"), [(10, 0), (60, 0), (170, 1), (200, 2), (300, 3), (500, 4), (2000, 4)])
 def test_the_screen_gets_coarser_where_the_time_is_short(count: int, screening: int) -> None:
     assert SCREENINGS[screening] == table(count).screening(600.0)
 
@@ -31,21 +31,21 @@ def test_all_tests_are_one_group_where_they_fit() -> None:
 
 def test_what_does_not_fit_is_split_and_no_group_takes_all_of_the_time() -> None:
     found = table(2000)
-    size = found.next_group(0, 600.0, SCREENINGS[2])
+    size = found.next_group(0, 600.0, SCREENINGS[-1])
 
     assert 0 < size < 2000
-    assert found.needed_s(found.tests[:size], SCREENINGS[2]) <= 0.6 * 600
-    assert found.needed_s(found.tests[: size + 1], SCREENINGS[2]) > 0.6 * 600
-    assert 0 < found.next_group(size, 240.0, SCREENINGS[2]) < size
+    assert found.needed_s(found.tests[:size], SCREENINGS[-1]) <= 0.6 * 600
+    assert found.needed_s(found.tests[: size + 1], SCREENINGS[-1]) > 0.6 * 600
+    assert 0 < found.next_group(size, 240.0, SCREENINGS[-1]) < size
 
 
 def test_a_slower_pace_makes_groups_smaller() -> None:
-    assert table(2000, pace=2.0).next_group(0, 600.0, SCREENINGS[2]) < table(2000).next_group(0, 600.0, SCREENINGS[2])
+    assert table(2000, pace=2.0).next_group(0, 600.0, SCREENINGS[-1]) < table(2000).next_group(0, 600.0, SCREENINGS[-1])
 
 
 def test_the_first_test_is_tried_whatever_it_takes_and_no_later_one() -> None:
-    assert 1 == table(5, call_s=60.0).next_group(0, 10.0, SCREENINGS[2])
-    assert 0 == table(5, call_s=60.0).next_group(1, 10.0, SCREENINGS[2])
+    assert 1 == table(5, call_s=60.0).next_group(0, 10.0, SCREENINGS[-1])
+    assert 0 == table(5, call_s=60.0).next_group(1, 10.0, SCREENINGS[-1])
 
 
 def test_the_last_test_is_compared_where_it_fits_into_all_that_is_left() -> None:
