@@ -478,6 +478,8 @@ def read_settings(config: pytest.Config) -> Settings:
     settings = Settings(**values)
     if settings.base_python and not settings.against:
         raise pytest.UsageError("--hwperf-base-python is the baseline's interpreter: give --hwperf-against=REF|DIR too")
+    if config.getoption("hwperf_affected") and not (settings.against or settings.compare):
+        raise pytest.UsageError("--hwperf-affected leaves tests out of pairs: give --hwperf-against=REF|DIR too")
     if settings.affected and settings.plant:
         raise pytest.UsageError(
             "--hwperf-plant adds work that no file holds, and --hwperf-affected leaves out what no file has changed: "

@@ -33,6 +33,19 @@ def test_the_command_line_wins_over_the_ini_file(pytester: pytest.Pytester) -> N
     assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "--hwperf-alpha=1%").ret
 
 
+def test_tests_can_be_left_out_of_pairs_alone(pytester: pytest.Pytester) -> None:
+    """The configuration file may serve other runs."""
+    pytester.makepyfile(MEASURED)
+    arguments = ("-p", "no:benchmark", "--hwperf-disable")
+    result = pytester.runpytest_inprocess(*arguments, "--hwperf-affected")
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(
+        ["ERROR: --hwperf-affected leaves tests out of pairs: give --hwperf-against=REF|DIR too"]
+    )
+    assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "-o", "hwperf_affected=true").ret
+
+
 def test_planted_work_and_affected_tests_exclude_each_other(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MEASURED)
     result = pytester.runpytest_inprocess("-p", "no:benchmark", "--hwperf-plant=5%", "-o", "hwperf_affected=true")
