@@ -3,7 +3,7 @@
     python -m benchmarks.layouts [--pairs] [NAME …]
 
 Without `--pairs` the rehearsal is run and the pairs are not: whether both sides can be compared, each with its own
-code, takes seconds a layout. Every test names the side whose code it ran in the file that NOTES names.
+code, takes seconds a layout. Every test writes the code that it ran into the file that NOTES names.
 """
 
 import argparse
@@ -19,10 +19,10 @@ ROOT = Path(__file__).parents[1]
 MODEL = "SIDE = 'baseline'\n\n\ndef call():\n    return sum(range(30000))\n"
 TEST = (
     "import os\nimport pathlib\n\nfrom {module} import SIDE, call\n\n\ndef test_call():\n"
-    "    if os.environ['NOTES'] and not call.__dict__.setdefault('noted', False):\n"
+    "    if not hasattr(call, 'noted'):\n"
     "        call.noted = True\n"
     "        with pathlib.Path(os.environ['NOTES']).open('a') as notes:\n"
-    "            print('hwperf-base-' in __file__ and 'baseline' in __file__, SIDE, file=notes)\n"
+    "            print(SIDE, file=notes)\n"
     "    assert call() > 0\n"
 )
 DOCTEST = '"""\n>>> 1 + 1\n2\n"""\n'

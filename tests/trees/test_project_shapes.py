@@ -72,7 +72,7 @@ SHAPES = {
 }
 
 
-@pytest.fixture(params=SHAPES.values(), ids=SHAPES)
+@pytest.fixture(params=SHAPES.values(), ids=list(SHAPES))
 def shape(request: pytest.FixtureRequest) -> Shape:
     found: Shape = request.param
     return found
@@ -123,7 +123,7 @@ def test_the_proof_holds_and_a_leak_breaks_it(trees: tuple[Path, Path], shape: S
         )  # fmt: skip
 
     assert check([*_loaded(base, shape), *shared])
-    with pytest.raises(WorkerError, match="the baseline has loaded .* of the candidate's tree"):
+    with pytest.raises(WorkerError, match=r"the baseline has loaded .* of the candidate's tree"):
         check([*_loaded(base, shape), str(project / shape.code[0])])
 
 
