@@ -108,8 +108,8 @@ def is_lfs_pointer(path: Path) -> bool:
 
 
 def is_environment(folder: Path) -> bool:
-    """Whether it is a virtual environment, or holds what no tree needs: caches and the repository's own files."""
-    return folder.name in _NOT_COPIED or (folder / "pyvenv.cfg").is_file()
+    """Whether it is an environment of venv or conda, or what no tree needs: caches and the repository's own files."""
+    return folder.name in _NOT_COPIED or (folder / "pyvenv.cfg").is_file() or (folder / "conda-meta").is_dir()
 
 
 def _sweep() -> None:
