@@ -23,6 +23,11 @@ def test_slow_calls_have_fewer_turns(calls_s: tuple[float, float], doubles: int)
     assert doubles == PAIR_PLAN.doubles_of(calls_s) == PAIR_PLAN.doubles_of(calls_s[::-1])
 
 
+def test_calls_of_a_schedule_have_turns_as_long_as_in_a_plan_of_its_own() -> None:
+    assert BlockPlan().block(1e-3, pool=False)[0] == PAIR_PLAN.paced().block(1e-3, pool=False)[0]
+    assert PAIR_PLAN.doubles_of((1.0, 1.0)) == PAIR_PLAN.paced().doubles_of((1.0, 1.0))
+
+
 def test_percentiles_have_the_calls_that_they_need_in_fewer_turns_too() -> None:
     assert (43, 10) == BlockPlan().block(0.001, pool=True, needed=33)
     assert BlockPlan(doubles=2).seconds((1e-3, 1e-3), needed=2000) > 4.0

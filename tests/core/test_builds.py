@@ -50,6 +50,14 @@ def test_slowdowns_of_just_the_margin_alarm_no_more_often_than_stated(builds: di
     assert builds["interval"](alarms, FEW // 2)[0] <= 0.05
 
 
+def test_groups_alarm_no_more_often_than_stated(builds: dict[str, Any]) -> None:
+    """Ten groups of five at 5 % per build; none of its tests may alarm more often than without groups."""
+    draw, haste = builds["NOISES"]["normal, sd 1 %"], builds["Haste"](group=5)
+    alarms = builds["false_alarms"](draw, FEW // 8, change=0.0, margin=0.0, alpha=0.05, haste=haste)
+
+    assert builds["interval"](alarms, FEW // 8)[0] <= 0.05
+
+
 @pytest.mark.parametrize("workload", [0, 1])
 def test_one_slow_test_of_fifty_is_found(builds: dict[str, Any], workload: int) -> None:
     """With recorded noise, +5 % of work, margin 2 % and 1 % per build; 400 values instead of 600 for all on twelve."""

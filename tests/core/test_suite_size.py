@@ -1,0 +1,37 @@
+"""Suites that do not fit into their time: a few builds of `benchmarks/suite_size.py`, with a clock that is reckoned."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.simulation
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The functions of the benchmark script."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    return runpy.run_path(str(ROOT / "benchmarks" / "suite_size.py"))
+
+
+@pytest.mark.parametrize(
+    ("tests", "change", "time_s", "groups"),
+    [(60, 2.0, 120, 1), (20, 0.3, 600, 1), (60, 2.0, 60, 2)],
+    ids=["short screen", "whole", "in groups"],
+)
+def test_a_slower_test_that_is_reached_is_found(
+    script: dict[str, Any], tests: int, change: float, time_s: float, groups: int
+) -> None:
+    """Sixty tests of 1 ms in 120 s, of which one took three times as long, used to end without a verdict."""
+    suite = script["Suite"](title="", tests=tests, call_s=1e-3, change=change, time_s=time_s)
+    for seed in range(3):
+        build = script["Build"](suite=suite, rng=np.random.default_rng(seed), slow=2)
+
+        assert {2} == build.run()
+        assert build.clock_s <= time_s
+        assert groups <= len(build.evidence.groups)
