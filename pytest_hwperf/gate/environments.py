@@ -3,26 +3,35 @@
 import hashlib
 import json
 import os
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from typing import Literal
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.host.files import cache_folder, new_folder
 from pytest_hwperf.host.workdirs import remove_tree
+from pytest_hwperf.trees.both import PREFIXES, Trees
+from pytest_hwperf.trees.building import fill, projects_in, ways_to_install, why_not_shared
 from pytest_hwperf.trees.installing import install
-from pytest_hwperf.trees.layer import make_layer, name_of_interpreter, packages_here, packages_of
+from pytest_hwperf.trees.layer import make_layer, name_of_interpreter, packages_here, packages_of, site_of
 
 Install = Callable[[Path, Sequence[str], float], None]  # interpreter, arguments of pip, seconds at most
+Policy = Literal["auto", "shared", "build"]  # whether the baseline has an environment of its own
 
 _KEPT = 8  # environments
 _WHOLE = "whole"  # file in an environment that is not half made
 _MAKING = "making"
 _ABANDONED_S = 86400.0
 _SHOWN = 6  # packages
+_INSTEAD = (
+    "give the Python of an environment with the baseline installed, --hwperf-base-python=PATH, or run both sides in "
+    "this environment with --hwperf-base-env=shared"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +79,60 @@ def environment_with(
     more = f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""
     made = f"made in {seconds:.1f} s and kept for the next time" if is_new else "kept from an earlier run"
     note = f"the baseline's environment has {', '.join(differing[:_SHOWN])}{more}; it was {made}"
+    return BaseEnvironment(python=_python_of(folder), notes=(note,), seconds=seconds)
+
+
+def environment_built(
+    trees: Trees, policy: Policy, until: float, loaded: Sequence[str], installed: Install = install
+) -> BaseEnvironment | None:
+    """Build the baseline's project in an environment of its own where that is asked for or needed; None where not.
+
+    Args:
+        trees: both; what building has made is copied to the baseline's.
+        policy: when it is built; by `auto`, where both sides cannot share this environment.
+        until: instant of `monotonic` at which the time is up.
+        loaded: files that this process has loaded.
+        installed: what installs packages.
+
+    Raises:
+        UsageProblem: it cannot be built; says why, with the end of the log.
+        WorkerError: no environment can be made.
+        OSError: the cache folder cannot be written to.
+    """
+    began = monotonic()
+    why = "it was asked for" if policy == "build" else ""
+    if policy == "auto":
+        why = why_not_shared(trees.candidate, trees.baseline, loaded, PREFIXES)
+    if not why:
+        return None
+    projects = projects_in(trees.candidate, trees.baseline)
+    if not projects and policy == "auto":
+        return None  # what it needs is said elsewhere
+    if not projects:
+        raise UsageProblem(
+            "--hwperf-base-env=build: the baseline has neither pyproject.toml nor setup.py, so that nothing can be "
+            "installed from it: leave the option out, or give an interpreter with --hwperf-base-python=PATH"
+        )
+
+    def make(folder: Path) -> None:
+        python, ways = make_layer(folder, trees.candidate), list(ways_to_install(trees.baseline, projects))
+        for way in ways:
+            try:
+                installed(python, way, max(until - monotonic(), 1.0))
+            except UsageProblem as problem:
+                if way == ways[-1]:
+                    raise UsageProblem(f"{problem}\nIt was built since {why}; {_INSTEAD}") from problem
+            else:
+                return
+
+    what = [trees.revision or secrets.token_hex(8), *(f"{folder}{extras}" for folder, extras in projects.items())]
+    key: list[str | Mapping[str, str]] = [*what, str(trees.candidate), name_of_interpreter()]
+    key.append(packages_here(trees.candidate))
+    folder, is_new = _kept(key, make)
+    fill(trees.baseline, projects, site_of(folder))
+    seconds = monotonic() - began
+    made = f"built in {seconds:.1f} s and kept for the next time" if is_new else "built by an earlier run"
+    note = f"the baseline has an environment of its own, {made}, since {why}"
     return BaseEnvironment(python=_python_of(folder), notes=(note,), seconds=seconds)
 
 

@@ -25,7 +25,7 @@ from pytest_hwperf.core.statements import reasons, state
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.answers import answers_of
-from pytest_hwperf.gate.environments import BaseEnvironment, environment_with
+from pytest_hwperf.gate.environments import BaseEnvironment, Policy, environment_built, environment_with
 from pytest_hwperf.gate.explaining import REPEATS, Explain, Explainer
 from pytest_hwperf.gate.processes import ProcessSampler
 from pytest_hwperf.gate.profiles import SideProfiler
@@ -65,6 +65,7 @@ class GateRequest:
     energy: EnergySource | None = None  # by which energy can be compared
     share: Sequence[str] = ()  # globs of files that the baseline is given
     base_python: Interpreter | None = None  # of the baseline, None for this one
+    base_env: Policy = "auto"  # whether its project is built in an environment of its own
     base_with: Sequence[str] = ()  # requirements of packages that the baseline alone is given
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     explain: Explain = "auto"  # whether regressions are explained, or every comparison, or none
@@ -281,7 +282,11 @@ def _gone(trace: PairTrace) -> frozenset[Measurement]:
 
 def _with_interpreter(request: GateRequest, trees: Trees, until: float) -> tuple[GateRequest, BaseEnvironment | None]:
     """Give this interpreter's plugins to that of the baseline; of one that both share, check what it has loaded."""
-    made = environment_with(request.base_with, trees.candidate, until) if request.base_with else None
+    made = None
+    if request.base_with:
+        made = environment_with(request.base_with, trees.candidate, until)
+    elif not request.base_python:
+        made = environment_built(trees, request.base_env, until, loaded_files())
     given = Interpreter(path=str(made.python)) if made else request.base_python
     if given:
         return dataclasses.replace(request, base_python=with_plugins(given, until - monotonic())), made

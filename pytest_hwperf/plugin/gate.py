@@ -156,6 +156,7 @@ def _request(
         else None,
         share=settings.share,
         base_python=Interpreter(path=str(here.absolute() / settings.base_python)) if settings.base_python else None,
+        base_env=settings.base_env,
         base_with=settings.base_with,
         plant=settings.plant,
         explain="never" if settings.plant else settings.explain,  # what was planted is known

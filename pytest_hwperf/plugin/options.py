@@ -173,6 +173,14 @@ _OPTIONS = (
     ),
     _Option("base-python", "Interpreter that runs the baseline, with its own dependencies.", metavar="PATH"),
     _Option(
+        "base-env",
+        "Whether the baseline's project is built and installed in an environment of its own: where it cannot share "
+        "this one (auto), always (build), or never (shared).",
+        metavar="auto|shared|build",
+        default="auto",
+        parse=_choice("auto", "shared", "build"),
+    ),
+    _Option(
         "base-with",
         "Install this version of a package for the baseline alone, such as onnxruntime==1.22.0; repeatable. Without "
         "--hwperf-against, the present code is compared with itself.",
@@ -370,6 +378,7 @@ class Settings:
     gate_time_s: float
     worker_time_s: float
     base_python: str  # path of an interpreter, "" for this one
+    base_env: Any  # "auto", "shared" or "build"
     base_with: tuple[str, ...]  # requirements
     share: tuple[str, ...]  # globs
     affected: bool

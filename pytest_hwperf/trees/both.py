@@ -29,7 +29,7 @@ _NO_CODE = (
     "no code of either tree was loaded besides the tests, which are the same on both sides: only files that they read "
     "can make a difference"
 )
-_PREFIXES = tuple(dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix)))
+PREFIXES = tuple(dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ def commands(
     Raises:
         UsageProblem: the baseline lacks the folder in which pytest was started.
     """
-    paths = own_paths(sys.path, trees.candidate, _PREFIXES)
+    paths = own_paths(sys.path, trees.candidate, PREFIXES)
     inipath = None if given.inipath is None else given.inipath.parent.resolve() / given.inipath.name
     ini = [] if inipath is None else ["-c", str(inipath)]
     theirs = [] if inipath is None else candidate_ini(inipath, trees.candidate, trees.baseline)
@@ -148,12 +148,12 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
         trees.baseline,
         trees.candidate,
         test_files=files,
-        prefixes=_PREFIXES,
+        prefixes=PREFIXES,
         own_interpreter=own_interpreter,
     )
     if own_interpreter:
-        check_compiled(trace.files, trees.candidate, trees.baseline, _PREFIXES)
-    opened = check_opened(trace.opened, trees.candidate, trees.baseline, _PREFIXES, temporary_places())
+        check_compiled(trace.files, trees.candidate, trees.baseline, PREFIXES)
+    opened = check_opened(trace.opened, trees.candidate, trees.baseline, PREFIXES, temporary_places())
     return [*([] if seen else [_NO_CODE]), *opened, *filter(None, [same_code(trees, trace.files)])]
 
 
@@ -190,7 +190,7 @@ def _command(given: PytestCommand, trees: Trees, root: Path, own: Sequence[str],
     """Start pytest in `root`; whatever names a path of the candidate's tree names that of `root`."""
     named = (given.environment.get("PWD", ""), given.directory, given.root)
     translation = Translation(
-        candidate=trees.candidate, other=root, roots=spellings(trees.candidate, named), prefixes=_PREFIXES
+        candidate=trees.candidate, other=root, roots=spellings(trees.candidate, named), prefixes=PREFIXES
     )
     variables = translation.variables(without_coverage(given.environment))
     before = filter(None, variables.get("PYTHONPATH", "").split(os.pathsep))

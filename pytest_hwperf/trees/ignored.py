@@ -85,7 +85,8 @@ def _built_problem(side: Side, files: Sequence[str]) -> str:
     if side == "candidate":
         return (
             f"{named(files)}: compiled in place, which git does not have, so that the baseline would run other "
-            "code: build its revision in an environment of its own and give its Python, --hwperf-base-python=PATH"
+            "code: have its revision built with --hwperf-base-env=build, or give the Python of an environment in which "
+            "it is, --hwperf-base-python=PATH"
         )
     return (
         f"{named(files)}: compiled in the baseline only, so that the present tree would run other code: build it here "

@@ -16,7 +16,10 @@ _FINDER = re.compile(r"__editable___.+_finder")  # the module that setuptools wr
 SITES = frozenset({"site-packages", "dist-packages"})
 SOURCES = ("src", "lib", "python")  # folders that hold a tree's packages, besides its top
 _TESTS = re.compile(r"(.+_)?(tests?|bench|benchmarks?)(_.+)?")  # names of folders that hold no code under test
-_OWN_PYTHON = "give --hwperf-base-python=PATH, the Python of an environment with the baseline installed"
+_OWN_PYTHON = (
+    "give --hwperf-base-python=PATH, the Python of an environment with the baseline installed, or have one built with "
+    "--hwperf-base-env=build"
+)
 
 
 def own_paths(sys_path: Sequence[str], root: Path, prefixes: Sequence[str]) -> list[Path]:
@@ -120,13 +123,16 @@ def check_isolation(  # noqa: PLR0913 - two sides, each with its root and files
     }
     if all(own.values()):
         return True
-    installed = _installed(candidate_files, candidate.root)
-    if both := installed.keys() & _installed(baseline_files, candidate.root).keys():
+    installed = installed_copies(candidate_files, candidate.root)
+    theirs = installed_copies(baseline_files, candidate.root)
+    if both := installed.keys() & theirs.keys():
         package = min(both)
         raise WorkerError(
             f"the package under test is imported from {package}, not from either tree; "
             f"install it with `pip install -e {installed[package]}`, or {_OWN_PYTHON}"
         )
+    if own_interpreter and (own["candidate"] or installed) and (own["baseline"] or theirs):
+        return True
     if any(own.values()) and not own_interpreter:
         side, root = ("candidate", candidate.root) if own["baseline"] else ("baseline", baseline.root)
         raise WorkerError(
@@ -173,7 +179,7 @@ def _editable_folders() -> Iterator[Path]:
                     yield found.parents[len(parts) - 1]
 
 
-def _installed(files: Sequence[str], root: Path) -> Mapping[Path, Path]:
+def installed_copies(files: Sequence[str], root: Path) -> Mapping[Path, Path]:
     """Return the loaded packages that are installed copies of code in the tree, and from which folder each was."""
     found = dict[Path, Path]()
     sources = dict[Path, Mapping[str, Path]]()  # of each site

@@ -9,8 +9,9 @@ import pytest
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.gate import environments
-from pytest_hwperf.gate.environments import environment_with
+from pytest_hwperf.gate.environments import BaseEnvironment, Policy, environment_built, environment_with
 from pytest_hwperf.host.files import CACHE_VARIABLE
+from pytest_hwperf.trees.both import Trees
 
 
 class FakeInstall:
@@ -103,3 +104,83 @@ def test_the_environments_that_were_used_last_are_kept(tmp_path: Path, place: Pa
 
     kept = {path.name for path in place.iterdir() if len(path.name) < 20}
     assert {"making-now", *(f"e{number}" for number in range(3, 10))} == kept
+
+
+class FakeBuild:
+    """Builds, and refuses so many ways before."""
+
+    def __init__(self, refused: int = 0) -> None:
+        """Nothing yet."""
+        self.refused = refused
+        self.ways = list[Sequence[str]]()
+
+    def __call__(self, python: Path, what: Sequence[str], timeout_s: float) -> None:
+        """Take the place of pip."""
+        assert python.name == "python"
+        assert timeout_s > 0
+        self.ways.append(what)
+        if len(self.ways) <= self.refused:
+            raise UsageProblem("no compiler")
+
+
+def built(
+    root: Path, install: FakeBuild, policy: Policy = "build", *, revision: str = "abc", project: str = "setup.py"
+) -> BaseEnvironment | None:
+    """Build the baseline in a folder of the candidate's tree."""
+    baseline = root / "base"
+    baseline.mkdir(exist_ok=True)
+    (baseline / project).touch()
+    trees = Trees(candidate=root, baseline=baseline, revision=revision, shared={}, changed=frozenset(), warnings=())
+    return environment_built(trees, policy, math.inf, [], install)
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What builds the project is at hand, and nothing was installed from the tree."""
+    monkeypatch.setattr(environments, "ways_to_install", lambda *_: iter([["quick"], ["slow"]]))
+    monkeypatch.setattr("pytest_hwperf.trees.building.distributions", lambda **_: [])
+
+
+@pytest.mark.usefixtures("ways")
+def test_a_baseline_is_built_once_for_its_revision(tmp_path: Path, place: Path) -> None:
+    install = FakeBuild()
+    first, second = (built(tmp_path, install) for _ in range(2))
+    built(tmp_path, install, revision="def")
+    folders = [built(tmp_path, install, revision="") for _ in range(2)]  # of a folder nothing is known
+
+    assert [["quick"]] * 4 == install.ways
+    assert first is not None
+    assert second is not None
+    assert first.notes[0].startswith("the baseline has an environment of its own, built in ")
+    assert (
+        "the baseline has an environment of its own, built by an earlier run, since it was asked for",
+    ) == second.notes
+    assert 4 == len(list(place.iterdir())) == 2 + len(folders)
+
+
+@pytest.mark.usefixtures("ways")
+def test_what_the_quick_way_cannot_build_the_other_may(tmp_path: Path) -> None:
+    install = FakeBuild(refused=1)
+
+    assert built(tmp_path, install) is not None
+    assert [["quick"], ["slow"]] == install.ways
+    with pytest.raises(UsageProblem, match=r"(?s)no compiler.*since it was asked for; give the Python.*=shared"):
+        built(tmp_path, FakeBuild(refused=2), revision="def")
+
+
+@pytest.mark.usefixtures("ways")
+def test_it_is_built_by_itself_only_where_that_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And where there is something to build; else the refusal says what is needed."""
+    whys = ["", "it is a copy", "it is a copy"]
+    monkeypatch.setattr(environments, "why_not_shared", lambda *_: whys.pop(0))
+    install = FakeBuild()
+
+    assert built(tmp_path, install, "shared") is None
+    assert built(tmp_path, install, "auto") is None
+    made = built(tmp_path, install, "auto")
+    assert made is not None
+    assert made.notes[0].endswith("since it is a copy")
+    (tmp_path / "base" / "setup.py").unlink()
+    assert built(tmp_path, install, "auto", project="README") is None
+    with pytest.raises(UsageProblem, match="neither pyproject"):
+        built(tmp_path, install, "build", project="README")

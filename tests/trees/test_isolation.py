@@ -167,9 +167,9 @@ def check(
     *,
     prefixes: tuple[str, ...] = (),
     own_interpreter: bool = False,
-) -> None:
+) -> bool:
     tests = [root / "tests" / "test_a.py", root / "test_b.py"]
-    check_isolation(
+    return check_isolation(
         baseline, candidate, other, root, test_files=tests, prefixes=prefixes, own_interpreter=own_interpreter
     )
 
@@ -253,7 +253,7 @@ def test_tests_prove_nothing(root: Path, other: Path, site: Path) -> None:
     assert (
         f"the package under test is imported from {site / 'pkg'}, not from either tree; install it with "
         f"`pip install -e {root}`, or give --hwperf-base-python=PATH, the Python of an environment with the baseline "
-        "installed"
+        "installed, or have one built with --hwperf-base-env=build"
     ) == str(caught.value)
 
 
@@ -328,8 +328,8 @@ def test_code_of_the_baselines_own_interpreter_is_its_code(root: Path, other: Pa
     file(root, "src/pkg/__init__.py")
     own, installed = file(root, "src/pkg/a.py"), file(site, "pkg/__init__.py")
 
-    check([theirs], [own], other, root, own_interpreter=True)
-    check([theirs], [installed], other, root, own_interpreter=True)
+    assert check([theirs], [own], other, root, own_interpreter=True)
+    assert check([theirs], [installed], other, root, own_interpreter=True)
 
 
 def test_an_own_interpreter_that_shares_the_package_is_no_remedy(root: Path, other: Path, site: Path) -> None:

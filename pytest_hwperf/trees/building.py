@@ -1,0 +1,148 @@
+"""The project of the baseline's revision, built in an environment of its own: when that is needed, and of what."""
+
+import os
+import shutil
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
+from pathlib import Path, PurePath
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from pytest_hwperf.core.errors import UsageProblem, WorkerError
+from pytest_hwperf.host.files import read_text
+from pytest_hwperf.trees.ignored import check_ignored
+from pytest_hwperf.trees.isolation import SOURCES, Tree, installed_copies, own_paths
+from pytest_hwperf.trees.layer import source_of
+
+if TYPE_CHECKING:
+    from packaging.markers import Marker
+
+_MADE_BY = ("pyproject.toml", "setup.py")  # of which a folder that can be installed has one
+_LEGACY = ("setuptools>=40.8.0",)  # where a project names nothing that builds it (PEP 518)
+_COMPILED = (".pyc", ".pyo")
+
+
+def why_not_shared(
+    candidate: Path,
+    baseline: Path,
+    loaded: Sequence[str],
+    prefixes: Sequence[str],
+    modules: Mapping[str, ModuleType] = sys.modules,
+) -> str:
+    """Return why the baseline cannot run its code in this environment, "" where it can.
+
+    Args:
+        candidate: root of the present tree.
+        baseline: root of the baseline's.
+        loaded: files that this process has loaded, links resolved.
+        prefixes: of environments, which may lie in the tree.
+        modules: by their names, as this process has loaded them.
+    """
+    try:
+        check_ignored(candidate, baseline, {"candidate": loaded})
+    except UsageProblem as problem:
+        return str(problem).partition(", which git")[0].partition(", so that")[0]
+    tree = Tree(candidate, prefixes)
+    copies = installed_copies(loaded, candidate)
+    if copies and not any(tree.has_code(PurePath(file), set()) for file in loaded):
+        return f"the package under test is installed as a copy, {min(copies)}"
+    paths = set(own_paths(sys.path, candidate, prefixes))
+    for name, module in sorted(modules.items()):
+        file = getattr(module, "__file__", None) if "." not in name else None
+        real = Path(os.path.realpath(file)) if isinstance(file, str) else None
+        if real is not None and tree.has_code(real, set()) and real.parents[real.stem == "__init__"] not in paths:
+            return f"the editable install of {name} cannot be led to another tree"
+    return ""
+
+
+def projects_in(candidate: Path, baseline: Path) -> dict[PurePath, tuple[str, ...]]:
+    """Return the folders of the baseline that can be installed, relative to its root, with their extras.
+
+    They are those from which this environment has something installed, else the root itself.
+    """
+    found = dict[PurePath, tuple[str, ...]]()
+    for package in distributions():
+        if (source := source_of(package, candidate)) is not None:
+            found[source.relative_to(candidate.resolve())] = tuple(_extras_here(package))
+    return {
+        folder: extras
+        for folder, extras in (found or {PurePath(): ()}).items()
+        if any((baseline / folder / name).is_file() for name in _MADE_BY)
+    }
+
+
+def ways_to_install(baseline: Path, projects: Mapping[PurePath, Sequence[str]]) -> Iterator[list[str]]:
+    """Yield arguments of pip that build and install them, the quickest first.
+
+    With what builds them at hand, nothing has to be loaded for it; a backend may ask for more than it names.
+    """
+    what = [str(baseline / folder) + (f"[{','.join(extras)}]" if extras else "") for folder, extras in projects.items()]
+    if all(_is_here(one) for folder in projects for one in _build_requirements(baseline / folder)):
+        yield ["--no-build-isolation", *what]
+    yield what
+
+
+def fill(baseline: Path, projects: Mapping[PurePath, Sequence[str]], site: Path) -> list[str]:
+    """Copy what building has made, such as compiled modules, beside the sources of the baseline; return the files.
+
+    Whether its code is then found in the tree or in the environment, it is the same.
+
+    Raises:
+        WorkerError: a file cannot be copied.
+    """
+    filled = []
+    for package in distributions(path=[str(site)]):
+        for file in package.files or () if package.read_text("direct_url.json") else ():
+            name = PurePath(file)
+            if name.parts[0] == ".." or name.parts[0].endswith(".dist-info") or name.suffix in _COMPILED:
+                continue
+            places = [baseline / folder / source for folder in projects for source in ("", *SOURCES)]
+            if len(name.parts) == 1 or any((place / name).exists() for place in places):
+                continue
+            for target in (place / name for place in places if (place / name).parent.is_dir()):
+                try:
+                    shutil.copy2(site / name, target)
+                except OSError as error:
+                    raise WorkerError(f"the baseline cannot be given {name} that was built of it: {error}") from error
+                filled.append(str(target.relative_to(baseline)))
+                break
+    return sorted(filled)
+
+
+def _extras_here(package: Distribution) -> Iterator[str]:
+    """Yield the extras of a package of which this environment has everything."""
+    from packaging.requirements import Requirement
+
+    needed = [Requirement(text) for text in package.requires or ()]
+    for extra in package.metadata.get_all("Provides-Extra") or ():
+        own = [one for one in needed if _is_of(one.marker, extra)]
+        if own and all(_is_here(str(one).partition(";")[0]) for one in own):
+            yield extra
+
+
+def _is_of(marker: "Marker | None", extra: str) -> bool:
+    """Whether something is needed for an extra, and not without it."""
+    return marker is not None and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})
+
+
+def _build_requirements(folder: Path) -> Sequence[str]:
+    """Return what builds a project, as it says itself."""
+    try:
+        system = tomllib.loads(read_text(folder / "pyproject.toml")).get("build-system", {})
+        return [str(one) for one in system.get("requires", _LEGACY)]
+    except (ValueError, AttributeError):
+        return _LEGACY
+
+
+def _is_here(requirement: str) -> bool:
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        one = Requirement(requirement)
+        if one.marker and not one.marker.evaluate({"extra": ""}):
+            return True
+        return one.specifier.contains(distribution(one.name).version, prereleases=True)
+    except (InvalidRequirement, PackageNotFoundError):
+        return False
