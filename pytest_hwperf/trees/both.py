@@ -175,7 +175,7 @@ def with_leftovers(trees: Trees) -> Trees:
 def loaded_code(trees: Trees, loaded: Mapping[Side, Sequence[str]]) -> dict[Side, list[str]]:
     """Return the code of its own tree that each side has loaded, relative to its root."""
     roots: Mapping[Side, Path] = {"candidate": trees.candidate, "baseline": trees.baseline}
-    return {side: [*code_of_tree(files, roots[side], _PREFIXES)] for side, files in loaded.items()}
+    return {side: [*code_of_tree(files, roots[side], PREFIXES)] for side, files in loaded.items()}
 
 
 def tree_of(here: Path) -> Path:
