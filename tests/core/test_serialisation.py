@@ -17,11 +17,10 @@ from fakes import records as fake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_hwperf.core import evidence, movers, records, report
+from pytest_hwperf.core import evidence, movers, records, report, shards
 from pytest_hwperf.core.errors import SerialisationError
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.serialisation import from_file, from_foreign, from_json, to_json
-from pytest_hwperf.core.shards import MOST_SHARDS, Shard
 from pytest_hwperf.core.structs import LARGEST, ForeignRecord, Record, Size
 
 RECORDS = sorted(
@@ -69,9 +68,9 @@ def fitting(draw: st.DrawFn, cls: type[Record], fields: Mapping[str, st.SearchSt
     if cls is evidence.Evidence:
         values["hypotheses"] = values["hypotheses"][:1]
         values["groups"] = (1,) * len(values["hypotheses"]) if values["groups"] else ()
-    if cls is Shard:
-        values["of"] = values["of"] % MOST_SHARDS + 1
-        values["number"] = values["number"] % values["of"] + 1
+    if cls is shards.Shard:
+        values["of"] = 1 + values["of"] % shards.MOST_SHARDS
+        values["number"] = 1 + values["number"] % values["of"]
     if cls is records.Judgement:
         own = {one.metric for one in values["figures"]} | {one.subject.metric for one in values["verdicts"]}
         values["run"] = replace(values["run"], directions=dict.fromkeys(own, "lower"))
