@@ -9,8 +9,8 @@ the tests are as noisy as its `np`, the others as its `ort`. Run from the root o
     python -m benchmarks.suite_size [builds]
 """
 
+import argparse
 import math
-import sys
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -207,9 +207,11 @@ def lines(suite: Suite, builds: int, seed: int = 1) -> Iterator[str]:
 
 def main() -> None:
     """Print the table, with 99 % Clopper-Pearson intervals."""
-    builds = int(sys.argv[1]) if len(sys.argv) > 1 else BUILDS
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("builds", nargs="?", type=int, default=BUILDS, help="of a suite of up to 200 tests")
+    asked = parser.parse_args()
     for suite in SUITES:
-        for line in lines(suite, max(20, builds * 200 // max(200, suite.tests))):
+        for line in lines(suite, max(20, asked.builds * 200 // max(200, suite.tests))):
             print(line, flush=True)
 
 
