@@ -56,6 +56,8 @@ class Launched:
         with self.log.open("rb") as log:
             log.seek(max(log.seek(0, os.SEEK_END) - _LOG_BYTES, 0))
             lines = log.read().decode("utf-8", errors="replace").splitlines()
+        if not lines:
+            return "Its log is empty"
         return "\n".join(["The end of its log:", *(f"  {line}" for line in lines[-_LOG_TAIL:])])
 
 

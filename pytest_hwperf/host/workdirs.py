@@ -87,8 +87,8 @@ def private_folder() -> Path:
 
 
 def goes_with_a_run(path: Path) -> bool:
-    """Whether it lies among the temporary folders, where the run that made it removes it, or the next one."""
-    return path.resolve().is_relative_to(_private_place())
+    """Whether it lies in a temporary folder of a run, which removes it; a side of the gate has another TMPDIR."""
+    return any(folder.name.startswith(PREFIX) and (folder / _LOCK).is_file() for folder in path.resolve().parents)
 
 
 def leftovers(*, noted: bool = True) -> Iterator[tuple[Path, str]]:

@@ -45,8 +45,8 @@ def why_not_shared(
     except UsageProblem as problem:
         return str(problem).partition(", which git")[0].partition(", so that")[0]
     tree = Tree(candidate, prefixes)
-    copies = installed_copies(loaded, candidate)
-    if copies and not any(tree.has_code(PurePath(file), set()) for file in loaded):
+    is_loaded = any(tree.has_code(PurePath(file), set()) for file in loaded)
+    if not is_loaded and (copies := installed_copies(loaded, candidate)):
         return f"the package under test is installed as a copy, {min(copies)}"
     paths = set(own_paths(sys.path, candidate, prefixes))
     for name, module in sorted(modules.items()):

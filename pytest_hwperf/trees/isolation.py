@@ -187,10 +187,11 @@ def installed_copies(files: Sequence[str], root: Path) -> Mapping[Path, Path]:
     for file in map(Path, files):
         site = next((folder for folder in file.parents if folder.name in SITES), None)
         if site is not None:
-            known = sources.setdefault(site, {**offered, **dict(_from_tree(site, root))})
+            if site not in sources:
+                sources[site] = {**offered, **dict(_from_tree(site, root))}
             top = file.relative_to(site).parts[0]
-            if (name := top.partition(".")[0]) in known:
-                found[site / top] = known[name]
+            if (name := top.partition(".")[0]) in sources[site]:
+                found[site / top] = sources[site][name]
     return found
 
 

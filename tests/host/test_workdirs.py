@@ -302,6 +302,16 @@ def test_a_lock_that_is_no_file_is_left_alone(private: Path, tmp_path: Path, kin
     assert (kind == "signed link") == victim.exists()
 
 
+@pytest.mark.usefixtures("temporary")
+def test_what_lies_in_a_folder_of_a_run_goes_with_it_whatever_tmpdir_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with workdir() as folder:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        assert workdirs.goes_with_a_run(folder / "cand" / "models")
+    assert not workdirs.goes_with_a_run(tmp_path / "models")
+
+
 def test_a_write_protected_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests leave such folders behind; a first attempt fails unless it is made by root."""
     attempts: list[Path] = []

@@ -57,10 +57,10 @@ def test_traced(hwperf):
 @pytest.mark.usefixtures("other_plugins")
 @pytest.mark.parametrize("patch", ["", "patch = subprocess\n"], ids=["by the plugin", "in every process"])
 def test_coverage_is_measured_in_the_session_and_off_in_the_pairs(
-    project: Project, monkeypatch: pytest.MonkeyPatch, patch: str
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patch: str
 ) -> None:
     """A traced call takes many times as long, and not the same on both sides."""
-    notes = project.path / "notes"
+    notes = tmp_path / "notes"  # outside of the tree, each side of which has its own files
     for name in ("PYTHONHASHSEED", "COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START", "COVERAGE_FILE"):
         monkeypatch.delenv(name, raising=False)  # PYTHONHASHSEED tells a process of a pair from the session
     monkeypatch.setenv("NOTES", str(notes))
@@ -90,11 +90,11 @@ def wait_as_child():
 
 
 def test_hard_ends_take_their_own_tests_along_and_leave_nothing(
-    project: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the baseline a test hangs, one crashes, one dies while its child holds the line, and one just has a child."""
     silence_s = 5  # more than a busy machine takes to start a process
-    monkeypatch.setenv("NOTES", str(project.path / "children"))
+    monkeypatch.setenv("NOTES", str(tmp_path / "children"))
     named = "import pytest\npytestmark = pytest.mark.hwregression(accuracy='1pp')"
     child = "BASE and (os.fork() or work.wait_as_child())"
     project.write(
@@ -109,7 +109,7 @@ def test_hard_ends_take_their_own_tests_along_and_leave_nothing(
     result = project.run(REHEARSED, f"--hwperf-worker-time={silence_s}")
     crash = project.compared("test_crash").reason
     log = Path(crash.rpartition("log: ")[2].rstrip(")"), "baseline.log").read_text(encoding="utf-8")
-    children = (project.path / "children").read_text(encoding="ascii").split()
+    children = (tmp_path / "children").read_text(encoding="ascii").split()
 
     result.assert_outcomes(passed=4)
     assert f"baseline: was silent for {silence_s} s (log: " in project.compared("test_hang").reason
@@ -179,15 +179,17 @@ def test_a_folder_that_the_baseline_lacks_is_no_place_to_start_in(
     )
 
 
-def test_a_process_that_is_killed_once_is_tried_again(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_killed_once_is_tried_again(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the system does when memory is short for a moment."""
-    monkeypatch.setenv("NOTES", str(project.path / "killed"))
+    monkeypatch.setenv("NOTES", str(tmp_path / "killed"))
     killed = "pathlib.Path(os.environ['NOTES'])"
     once = f"BASE and not {killed}.exists() and ({killed}.touch(), os.kill(os.getpid(), 9))"
     project.commit({"test_killed.py": measured("killed", "work.call", once)})
     project.run(REHEARSED)
 
-    assert (project.path / "killed").exists()
+    assert (tmp_path / "killed").exists()
     assert "equivalent" == project.compared("test_killed").outcome
 
 

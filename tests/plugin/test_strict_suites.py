@@ -5,7 +5,7 @@ from fakes.reruns import COMPARED, REHEARSED, repository
 
 INI = """
 [pytest]
-addopts = --strict-config --strict-markers --import-mode=importlib --doctest-modules -pno:cacheprovider
+addopts = -pno:asyncio -pno:anyio --strict-config --strict-markers --import-mode=importlib --doctest-modules -pno:cacheprovider
 filterwarnings = error
 pythonpath = src
 xfail_strict = true
