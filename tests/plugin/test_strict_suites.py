@@ -5,7 +5,8 @@ from fakes.reruns import COMPARED, REHEARSED, repository
 
 INI = """
 [pytest]
-addopts = -pno:asyncio -pno:anyio --strict-config --strict-markers --import-mode=importlib --doctest-modules -pno:cacheprovider
+addopts = --strict-config --strict-markers --import-mode=importlib --doctest-modules -pno:cacheprovider
+    -pno:asyncio -pno:anyio
 filterwarnings = error
 pythonpath = src
 xfail_strict = true
