@@ -50,6 +50,7 @@ def sample_functions(batch: Batch, root: Path, seconds: float) -> SampledCalls:
         plain += taken_ns
         with sampling(_INTERVAL_S) as samples:
             taken_ns, _ = _timed(batch, seconds / _ROUNDS, size)
+            samples.is_over = True  # leaving the block is no call
         sessions.append(samples)
         slowed += taken_ns
     stacks = _stacks(sessions, names)

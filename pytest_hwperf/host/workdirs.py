@@ -88,7 +88,8 @@ def private_folder() -> Path:
 
 def goes_with_a_run(path: Path) -> bool:
     """Whether it lies in a temporary folder of a run, which removes it; a side of the gate has another TMPDIR."""
-    return any(folder.name.startswith(PREFIX) and (folder / _LOCK).is_file() for folder in path.resolve().parents)
+    real = path.resolve()
+    return any(one.name.startswith(PREFIX) and (one / _LOCK).is_file() for one in (real, *real.parents))
 
 
 def leftovers(*, noted: bool = True) -> Iterator[tuple[Path, str]]:
