@@ -1,6 +1,7 @@
 """When the baseline's project has to be built, what is installed of it, and what its tree is given of that."""
 
 import json
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -24,7 +25,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = repository_with(tmp_path / "project", __gitignore="*.so\n")
     put(folder / "src/pkg/__init__.py")
     put(tmp_path / "baseline/src/pkg/__init__.py")
-    monkeypatch.setattr(sys, "path", [str(folder / "src")])
+    monkeypatch.syspath_prepend(folder / "src")
     return folder
 
 
@@ -143,9 +144,14 @@ def test_the_tree_is_given_what_was_built_and_it_lacks(tree: Path, tmp_path: Pat
     assert "" == (baseline / "src/pkg/__init__.py").read_text()
 
 
-def test_a_tree_that_cannot_be_given_a_file_says_so(tree: Path, tmp_path: Path) -> None:
+def test_a_tree_that_cannot_be_given_a_file_says_so(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = note(tmp_path / "site", tree, f"pkg/{FAST}")
-    (site / "pkg" / FAST).unlink()
 
+    def full(source: Path, target: Path) -> None:
+        raise OSError(f"no space left for {source.name} in {target.parent}")
+
+    monkeypatch.setattr(shutil, "copy2", full)
     with pytest.raises(WorkerError, match="the baseline cannot be given pkg/_fast"):
         fill(tree.with_name("baseline"), {PurePath(): ()}, site)
