@@ -26,9 +26,9 @@ Unmeasured = Literal[
 Incomparable = Literal[
     "no baseline", "another machine", "other conditions", "other data", "stored otherwise", "not measured",
     "only estimated", "baseline of nothing", "unequal examples", "no examples", "no correctness", "unequal processes",
-    "no ratio", "no ratio to sessions", "not repeated", "pairs missing", "out of time", "pairs lost", "lost",
-    "lost, logged", "one side only", "not collected", "not runnable", "no such test", "test ended", "reciprocal",
-    "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell", "values not kept",
+    "no ratio", "no ratio to sessions", "not repeated", "pairs missing", "out of time", "out of part",
+    "pairs lost", "lost", "lost, logged", "one side only", "not collected", "not runnable", "no such test", "test ended",
+    "reciprocal", "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell", "values not kept",
     "other versions", "processes disagree", "not at once", "untouched",
     "short screen", "not reached",
 ]  # fmt: skip
@@ -123,6 +123,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "not repeated": "beyond the limit, not repeated: {repeats} further fresh processes decide",
     "pairs missing": "pairs still missing: {missing}",
     "out of time": "the time of {limit:.6g} s was up",
+    "out of part": "the part of the time that fresh processes have, {limit:.6g} s, was up",
     "not reached": "not compared: the time of {limit:.6g} s was up before it",
     "short screen": "{pairs} pairs only, since the time was short for so many tests",
     "pairs lost": "{lost} pairs in a row were lost, the last one as {why}",

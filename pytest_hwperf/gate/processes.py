@@ -7,17 +7,47 @@ from dataclasses import dataclass, replace
 from random import Random
 from time import monotonic
 
+from pytest_hwperf.core.completeness import rounded_up
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Side
 from pytest_hwperf.core.hypotheses import FEWEST_PROCESSES, SIDES, Questions, is_open, processes_needed
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.statements import Statement, said
+from pytest_hwperf.core.statements import Statement, said, state
+from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.one_shot import ask
 from pytest_hwperf.host.worker_protocol import Role, WorkerTask
 from pytest_hwperf.pairs.conductor import Progress
 
+_SHARE = 0.5  # of the time that is left, where pairs follow
 _LONGEST_REASON = 500  # characters that are kept of what a process says
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLimit:
+    """How long the fresh processes of a build may take."""
+
+    until: float  # instant of `monotonic`
+    why_late: Statement  # reason of what is not measured then
+    said: str  # in a line
+
+
+def time_limit(questions: Questions, until: float, why_late: Statement) -> TimeLimit:
+    """Return how long fresh processes may take: all of the time, or half of it where pairs follow.
+
+    Args:
+        questions: what is asked of the build.
+        until: instant of `monotonic` at which the time of all is up.
+        why_late: reason of what is undecided then.
+    """
+    tests = counted(len({one.measurement.test for one in questions.processes}), "test")
+    left_s = max(0.0, until - monotonic())
+    if questions.hypotheses:
+        until -= _SHARE * left_s
+        left_s *= 1 - _SHARE
+        why_late = state("out of part", limit=round(left_s))
+    text = f"memory and cold starts of {tests} come from fresh processes, in at most {rounded_up(left_s)} s"
+    return TimeLimit(until=until, why_late=why_late, said=text)
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watc
 from pytest_hwperf.gate.answers import answers_of
 from pytest_hwperf.gate.environments import BaseEnvironment, Policy, environment_built, environment_with
 from pytest_hwperf.gate.explaining import REPEATS, Explain, Explainer
-from pytest_hwperf.gate.processes import ProcessSampler
+from pytest_hwperf.gate.processes import ProcessSampler, time_limit
 from pytest_hwperf.gate.profiles import SideProfiler
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.repeats import repeat_alarms
@@ -301,7 +301,10 @@ def _measured(
     until, late = sides.until, state("out of time", limit=request.time_s)
     again = partial(conductor.rehearse, until=until)
     repeat_alarms(questions, request.alpha, again, in_time=lambda: monotonic() < until, why_late=late)
-    sampler = ProcessSampler(sides.commands, conductor.random, until, late, request.progress)
+    limit = time_limit(questions, until, late)
+    if questions.processes:
+        request.say(limit.said)
+    sampler = ProcessSampler(sides.commands, conductor.random, limit.until, limit.why_late, request.progress)
     samples = (*questions.fixed_samples, *sampler.samples(questions, request.alpha))
     if sampler.seconds:
         conductor.seconds["processes"] = sampler.seconds

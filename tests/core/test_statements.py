@@ -57,6 +57,7 @@ def test_what_a_file_has_left_out_is_a_question_mark(kind: Kind) -> None:
     [
         (said("as {it} was"), "as {it} was"),
         (state("out of time", limit=600), "the time of 600 s was up"),
+        (state("out of part", limit=295), "the part of the time that fresh processes have, 295 s, was up"),
         (state("historical limit", limit=0.532, sessions=3), "limit +53.2 %, stored runs: 3"),
         (state("equal values", baseline=3, candidate=1, per="file"), "3 files against 1 file, equal on each side"),
         (state("idle machine", watts=12.34), "idle machine's 12.3 W"),

@@ -13,7 +13,7 @@ from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, Si
 from pytest_hwperf.core.hypotheses import Questions
 from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.statements import state
-from pytest_hwperf.gate.processes import ProcessSampler
+from pytest_hwperf.gate.processes import ProcessSampler, time_limit
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.worker_protocol import WorkerResult, WorkerTask
 from pytest_hwperf.pairs.conductor import Progress
@@ -128,3 +128,20 @@ def test_a_process_that_fails_before_that_is_named(monkeypatch: pytest.MonkeyPat
 
     assert ([], "not comparable") == (found, outcome)
     assert "ended with code 3" in str(why)
+
+
+def test_pairs_are_left_half_of_the_time(clock: HandClock) -> None:
+    latency = Hypothesis(
+        measurement=Measurement(test="t.py::test", label=""),
+        margin=Margin(metric="latency", statistic="p50", size=0.02),
+        better="lower",
+    )
+    clock.pass_time(100)
+    alone = time_limit(Questions(processes=[peak(1), peak(2)]), clock() + 60, LATE)
+    beside = time_limit(Questions(hypotheses=[latency], processes=[peak(1)]), clock() + 60, LATE)
+
+    assert (clock() + 60, LATE) == (alone.until, alone.why_late)
+    assert "memory and cold starts of 2 tests come from fresh processes, in at most 60 s" == alone.said
+    assert clock() + 30 == beside.until
+    assert "the part of the time that fresh processes have, 30 s, was up" == str(beside.why_late)
+    assert "memory and cold starts of 1 test come from fresh processes, in at most 30 s" == beside.said
