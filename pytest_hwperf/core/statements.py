@@ -27,8 +27,9 @@ Incomparable = Literal[
     "no baseline", "another machine", "other conditions", "other data", "stored otherwise", "not measured",
     "only estimated", "baseline of nothing", "unequal examples", "no examples", "no correctness", "unequal processes",
     "no ratio", "no ratio to sessions", "not repeated", "pairs missing", "out of time", "out of part",
-    "pairs lost", "lost", "lost, logged", "one side only", "not collected", "not runnable", "no such test", "test ended",
-    "reciprocal", "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell", "values not kept",
+    "pairs lost", "lost", "lost, logged", "one side only", "not collected", "not runnable", "no such test",
+    "test ended", "reciprocal", "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell",
+    "values not kept",
     "other versions", "processes disagree", "not at once", "untouched",
     "short screen", "not reached",
 ]  # fmt: skip
