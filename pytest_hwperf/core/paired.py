@@ -94,7 +94,7 @@ def compare_observations(hypothesis: Hypothesis, observations: Sequence[Observat
     )
     if any(one.apart for one in observations):
         found = replace(found, method=state("signed-rank, apart", pairs=len(observations)))
-        return replace(found, warnings=(state("apart"), *_noticed(observations)))
+        return replace(found, warnings=(str(state("apart")), *_noticed(observations)))
     return replace(found, warnings=_noticed(observations))
 
 

@@ -213,7 +213,8 @@ class Apart:
         trace = self.trace
         if not trace.lost:
             trace.outcomes = {node: sides for node, sides in trace.outcomes.items() if len(sides) == len(SIDES)}
-        trace.uneven = {here: side for here, facts in trace.facts.items() if len(facts) == 1 for side in facts}
+        one_side = {here: facts for here, facts in trace.facts.items() if len(facts) == 1}
+        trace.uneven = {here: side for here, facts in one_side.items() if here.test in trace.selected for side in facts}
         trace.facts = {here: facts for here, facts in trace.facts.items() if len(facts) == len(SIDES)}
         for here, taken in self._taken.items():
             if all(len(taken.blocks.get(side, ())) == self.processes for side in SIDES):
