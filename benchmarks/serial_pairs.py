@@ -35,7 +35,7 @@ def build(random: Random, change: float, noise: float, drift: float, order: Sequ
     """
     evidence, level = Evidence(alpha=0.01, hypotheses=(ASKED,), pairs=()), 0.0
     while (step := next_step(evidence)).stage is not None:
-        turned, sides = random.random() < 0.5, (array("d"), array("d"))
+        turned, sides = random.choice((False, True)), (array("d"), array("d"))
         for place in order:
             side = place ^ turned
             level += random.gauss(0, drift)

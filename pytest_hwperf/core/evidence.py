@@ -74,7 +74,9 @@ class Assignment(Record, frozen=True, kw_only=True):
     """What was drawn at random for one measurement in one pair."""
 
     measurement: Measurement
-    turns: str  # B baseline, C candidate, a letter for every block in time order, as "BCCBCBBC"
+    # B baseline, C candidate, a letter for every block in time order, as "BCCBCBBC"; of a pair whose processes were
+    # alive one after the other, a letter for each of them
+    turns: str
     processor: Count | None = None  # that both sides shared in their turns; None: the scheduler chose
 
 

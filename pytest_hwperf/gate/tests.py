@@ -273,8 +273,7 @@ def _why_none(
     if evidence.stopped.kind != "out of time":
         return f"none of {tests} was decided: {evidence.stopped}"
     more = more_time(request.time_s, seconds_needed(evidence, seconds, rehearsed_s))
-    apart = [str(why) for _, why in questions.tests.values() if why is not None and why.kind == "not at once"]
-    return f"none of {tests} was decided: {evidence.stopped}, and {more}{'; ' if apart else ''}{reasons(apart)}"
+    return f"none of {tests} was decided: {evidence.stopped}, and {more}"
 
 
 def _gone(trace: PairTrace) -> frozenset[Measurement]:

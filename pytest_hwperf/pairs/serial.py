@@ -42,6 +42,8 @@ def both(shared: PairTrace, apart: PairTrace) -> PairTrace:
     shared.outcomes |= apart.outcomes
     shared.interleavings |= apart.interleavings
     shared.selected += apart.selected
+    for side in apart.collected:  # a file may not even be collected next to the other side
+        shared.collected[side] = _united(shared.collected.get(side, ()), apart.collected[side])
     for side in SIDES:
         shared.files[side] = _united(shared.files.get(side, ()), apart.files.get(side, ()))
         first, second = (one.opened.get(side, Opened()) for one in (shared, apart))
@@ -156,7 +158,7 @@ class Apart:
         )
         blocks = [block_of(block, taken_ns, shape.batch, shape.cold) for block, taken_ns in turns]
         taken.blocks.setdefault(side, []).append(blocks)
-        taken.turns += side[0].upper() * len(blocks)
+        taken.turns += side[0].upper()
         if any(metric_of(metric).in_turns == "window" for metric, _ in taken.statistics):
             taken.windows.setdefault(side, []).append(line.window(side, shape.call_s))
 

@@ -2,9 +2,10 @@
 
 `python -m scripted_worker SCRIPT` with SCRIPT as JSON: `ns` (of every call, or a list with those of each start, over
 and over), `nodes`, `early_exit`, `orphan` (starts a child that would outlive it), `recorded`, `unmeasured` (starts,
-from 0, in which it measures nothing), `port` (which it listens on while it lives). Further starts in which it comes to a hard end: `silent_in` (hangs before its
-measurement), and in its turn `crash_in` (kills itself), `segfault_in`, `hang_in`, `fork_and_crash_in` (kills itself,
-while a forked child holds its end of the line); `ends_at` is the node in which it does, any one without it.
+from 0, in which it measures nothing), `port` (which it listens on while it lives). Further starts in which it comes to
+a hard end: `silent_in` (hangs before its measurement), and in its turn `crash_in` (kills itself), `segfault_in`,
+`hang_in`, `fork_and_crash_in` (kills itself, while a forked child holds its end of the line); `ends_at` is the node in
+which it does, any one without it.
 """
 
 import ctypes

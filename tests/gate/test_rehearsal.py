@@ -99,7 +99,7 @@ def test_what_passes_alone_cannot_be_alive_at_once_whoever_failed(loser: Side) -
 
     assert [*[("pair", (ONE, TWO)), (loser, (ONE,))] * 2, ("pair", (ONE,))] == conductor.asked
     assert ({}, {ONE}) == (found.lost, conductor.serial)
-    assert {side: PASSED for side in SIDES} == trace.outcomes[ONE] == trace.outcomes[TWO]
+    assert dict.fromkeys(SIDES, PASSED) == trace.outcomes[ONE] == trace.outcomes[TWO]
     assert found.said == (
         "measured with one side at a time, since they failed next to the other side and passed alone: "
         f"{ONE} (the {loser} failed: OSError: address already in use). @pytest.mark.hwserial says so beforehand and "

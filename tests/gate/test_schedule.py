@@ -83,7 +83,7 @@ def test_a_test_that_one_side_at_a_time_runs_takes_twice_what_its_rehearsal_took
     """Which had one process of each side: 3 s until their tests, and 0.8 s in this one."""
     hypotheses = asked(2)
     trace = rehearsed(hypotheses)
-    trace.reached_s.pop("1")
+    trace.reached_s = {"0": 2.0}
     trace.apart = ApartTimes(start_s=3.0, tests_s={"1": 0.8}, wall_s=4.0)
     trace.wall_s = 2.5 + 4.0
     table = GroupSchedule(hypotheses, trace, 0.01, PAIR_PLAN, 600.0)._table

@@ -1,4 +1,4 @@
-"""Tests that cannot bear both sides at once, on simulated channels: who is alive when, what a pair is worth, what ends it."""
+"""Tests that cannot bear both sides at once, on simulated channels: who is alive when, and what a pair is worth."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,7 +57,7 @@ class Channel:
     dies_in: Sequence[int] = ()  # numbers of processes whose trace says so
 
     def hold(
-        self, stage: str, program: Program, until: float, sides: Sequence[Side] = SIDES, *, toss: Callable[[], bool]
+        self, program: Program, until: float, sides: Sequence[Side] = SIDES, *, toss: Callable[[], bool]
     ) -> PairTrace:
         assert until > 0
         number = len(self.alive)
@@ -74,7 +74,8 @@ class Channel:
         def hold(
             one: Conductor, stage: str, program: Program, until: float, sides: Sequence[Side] = SIDES
         ) -> PairTrace:
-            return self.hold(stage, program, until, sides, toss=one._toss)
+            assert stage
+            return self.hold(program, until, sides, toss=one._toss)
 
         monkeypatch.setattr(Conductor, "_hold", hold)
         monkeypatch.setattr(Conductor, "_silence_s", 300.0)
@@ -104,7 +105,7 @@ def test_a_pair_is_four_processes_of_which_one_is_alive_at_a_time(monkeypatch: p
     assert (24, 6) == (len(channel.alive), len(pairs))
     assert {"BCCB", "CBBC"} == {*orders}
     assert [{"B": "baseline", "C": "candidate"}[order[0]] for order in orders] == [pair.first for pair in pairs]
-    assert ["".join(2 * letter for letter in order) for order in orders] == [one.assignments[0].turns for one in pairs]
+    assert orders == [one.assignments[0].turns for one in pairs]
     assert {"baseline", "baseline 2", "candidate", "candidate 2"} == {*pairs[0].hash_seeds}
     assert 4 == len({*pairs[0].hash_seeds.values()})
 
@@ -247,11 +248,9 @@ def test_a_rehearsal_takes_one_process_of_each_side_after_the_pair_of_the_others
     trace = channel.conductor(monkeypatch).rehearse([PORT, FREE])
     measurements = [Measurement(test=node, label="") for node in (FREE, PORT)]
 
-    assert [
-        (SIDES, (FREE,)),
-        *[((side,), (PORT,)) for side in channel.alive[1][0] + channel.alive[2][0]],
-    ] == channel.alive
-    assert {*SIDES} == {*channel.alive[1][0], *channel.alive[2][0]}
+    first, second = (sides for sides, _ in channel.alive[1:])
+    assert [(SIDES, (FREE,)), (first, (PORT,)), (second, (PORT,))] == channel.alive
+    assert {*SIDES} == {*first, *second}
     assert measurements == [*trace.interleavings] == [*trace.facts] == [*trace.exact]
     assert dict.fromkeys(SIDES, facts) == trace.facts[measurements[1]]
     assert dict.fromkeys(SIDES, (size,)) == trace.exact[measurements[1]]
@@ -313,6 +312,7 @@ def test_nothing_that_either_part_of_a_rehearsal_has_used_is_forgotten() -> None
     shared = PairTrace(
         outcomes={FREE: passed},
         uneven={Measurement(test=PORT, label=""): "baseline"},
+        collected={"baseline": (FREE,), "candidate": (FREE, PORT)},
         files={"baseline": ("a.py",), "candidate": ("b.py",)},
         opened={"baseline": Opened(read=("one",), written=("two",))},
         usages={"baseline": Usage(used={"": ("a change",), FREE: ("f",)})},
@@ -320,12 +320,14 @@ def test_nothing_that_either_part_of_a_rehearsal_has_used_is_forgotten() -> None
     apart = PairTrace(
         outcomes={PORT: passed},
         files={"baseline": ("a.py", "c.py")},
+        collected={"baseline": (FREE, PORT), "candidate": (FREE, PORT)},
         opened={"baseline": Opened(read=("three",))},
         usages={"baseline": Usage(used={"": ("another",), PORT: ("g",)})},
     )
     found = both(shared, apart)
 
     assert ({PORT: passed, FREE: passed}, {}) == (found.outcomes, found.uneven)
+    assert {"baseline": (FREE, PORT), "candidate": (FREE, PORT)} == found.collected
     assert {"baseline": ("a.py", "c.py"), "candidate": ("b.py",)} == found.files
     assert {"baseline": Opened(read=("one", "three"), written=("two",)), "candidate": Opened()} == found.opened
     used = {"": ("a change", "another"), FREE: ("f",), PORT: ("g",)}
