@@ -208,6 +208,15 @@ def test_energy_is_read_in_every_process_by_one_counter(monkeypatch: pytest.Monk
     assert "source: baseline, candidate" in str(differing.dropped[asking(key=key)])
 
 
+def test_a_measurement_of_which_nothing_is_asked_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    both_made = [FakeMeasurement(), FakeMeasurement(label="more")]
+    channel = Channel(lambda *_: {PORT: FakeTest(measurements=both_made)})
+    pair = first_pair(monkeypatch, channel)
+
+    assert [""] == [one.measurement.label for one in pair.assignments]
+    assert [""] == [one.measurement.label for one in pair.observations]
+
+
 def test_a_stream_without_items_has_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
     metric = ("item", "p50")
     pair = first_pair(monkeypatch, Channel(taking(lambda *_: MILLI)), asking(), asking(key=metric))
