@@ -65,16 +65,17 @@ class BlockPlan:
             cold = count // 4
         return max(count, needed + cold), cold
 
-    def seconds(self, calls_s: Sequence[float], *, needed: int = 0) -> float:
+    def seconds(self, calls_s: Sequence[float], *, needed: int = 0, processes: int = 1) -> float:
         """Return about how long a measurement of both sides takes, warm-up included.
 
         Args:
             calls_s: what a call of each side takes.
             needed: values of a side that a pair must have, the cold ones left out.
+            processes: of each side, among which its turns are divided.
         """
         turns = 2 * self.doubles_of(calls_s)
         turn, _ = self.block(math.sqrt(math.prod(calls_s)), pool=False, needed=math.ceil(needed / turns))
-        return sum(self._warm_up_s(call_s) + turns * (turn * call_s + _HANDOVER_S) for call_s in calls_s)
+        return sum(processes * self._warm_up_s(one) + turns * (turn * one + _HANDOVER_S) for one in calls_s)
 
     def _warm_up_s(self, call_s: float) -> float:
         """Return what the warm-up of one side takes: one call, and three blocks that agree."""

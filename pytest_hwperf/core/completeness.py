@@ -106,7 +106,8 @@ def seconds_needed(evidence: Evidence, seconds: Mapping[str, float], rehearsed_s
         seconds: where the time went: checkout, rehearsal (of all its pairs), screen, confirm, processes.
         rehearsed_s: what the last pair of the rehearsal took.
     """
-    screened = sum(pair.stage == "screen" for pair in evidence.pairs)
+    apart = [any(one.apart for one in pair.observations) for pair in evidence.pairs if pair.stage == "screen"]
+    screened = max(apart.count(False), apart.count(True))  # tests that cannot bear both sides have pairs of their own
     a_pair = seconds["screen"] / screened if screened else _PAIR * rehearsed_s
     before = sum(seconds.get(stage, 0.0) for stage in ("checkout", "rehearsal", "processes"))
     return before + _pairs_needed(len(evidence.hypotheses), len(evidence.fixed_samples), evidence.alpha) * a_pair

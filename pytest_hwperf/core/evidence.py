@@ -47,7 +47,7 @@ class Hypothesis(Record, frozen=True, kw_only=True):
 
 
 class Observation(Record, frozen=True, kw_only=True):
-    """One statistic in one pair of processes: a value of each side per block, or one of the whole pair."""
+    """One statistic in one pair: a value of each side per block or per process, or one of the whole pair."""
 
     measurement: Measurement
     metric: str
@@ -57,6 +57,7 @@ class Observation(Record, frozen=True, kw_only=True):
     change: Number | None = None  # log of candidate over baseline, of both lines above; None: not defined for them
     preempted: Share | None = None  # share of the blocks in which the scheduler took the core away; None: not known
     warnings: tuple[str, ...] = ()  # noticed while it was taken
+    apart: bool = False  # whether the sides were alive one after the other: a value of each process then, or of a side
 
     def __post_init__(self) -> None:
         """Refuse blocks without a value of each side."""
@@ -73,17 +74,22 @@ class Assignment(Record, frozen=True, kw_only=True):
     """What was drawn at random for one measurement in one pair."""
 
     measurement: Measurement
-    turns: str  # B baseline, C candidate, a letter for every block in time order, as "BCCBCBBC"
+    # B baseline, C candidate, a letter for every block in time order, as "BCCBCBBC"; of a pair whose processes were
+    # alive one after the other, a letter for each of them
+    turns: str
     processor: Count | None = None  # that both sides shared in their turns; None: the scheduler chose
 
 
 class Pair(Record, frozen=True, kw_only=True):
-    """One baseline and one candidate process, alive together and taking turns."""
+    """One baseline and one candidate process, alive together and taking turns.
+
+    Of tests that cannot bear both, four processes one after the other: two of each side, in the order ABBA.
+    """
 
     number: Count  # from 1, in time order
     stage: Stage
     first: Side  # started first, by coin
-    hash_seeds: Mapping[str, Count]  # side → PYTHONHASHSEED, drawn
+    hash_seeds: Mapping[str, Count]  # side → PYTHONHASHSEED, drawn; "baseline 2" is that of its second process
     assignments: tuple[Assignment, ...]
     observations: tuple[Observation, ...]
     lost: Statement | None = None  # why the pair ended early; what it had observed until then still counts

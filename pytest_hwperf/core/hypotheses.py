@@ -33,6 +33,7 @@ class MeasuredTest:
     margins: tuple[Margin, ...]  # of everything that is compared
     named: frozenset[Key]  # of them, those that the user named
     budgeted: frozenset[str]  # metrics that have a budget
+    is_serial: bool = False  # whether it cannot bear both sides at once
 
     @property
     def metrics(self) -> frozenset[str]:

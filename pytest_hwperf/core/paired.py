@@ -92,6 +92,9 @@ def compare_observations(hypothesis: Hypothesis, observations: Sequence[Observat
         baseline=median(median(one.baseline) for one in observations),
         interference=fmean(known) if known else None,
     )
+    if any(one.apart for one in observations):
+        found = replace(found, method=state("signed-rank, apart", pairs=len(observations)))
+        return replace(found, warnings=(str(state("apart")), *_noticed(observations)))
     return replace(found, warnings=_noticed(observations))
 
 

@@ -22,7 +22,7 @@ class Shard(Record, frozen=True, kw_only=True):
     of: Count  # shards of the build
     alpha: ErrorRate  # false-alarm rate of all shards together
     selected: Count  # tests that were selected, of all shards
-    selection: str  # SHA-256 of their node ids; "" where the tests were collected by other processes (xdist)
+    selection: str  # SHA-256 of their node ids; "" where it is not known
     settings: Mapping[str, str]  # option → value, of those on which verdicts depend: alike in all shards
     exit_code: Count  # of this session of pytest
     failed: tuple[str, ...] = ()  # node ids of tests that failed, by a verdict or by themselves

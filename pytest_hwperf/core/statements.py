@@ -35,7 +35,7 @@ Incomparable = Literal[
 ]  # fmt: skip
 # How a change was found.
 Method = Literal[
-    "stored, equal", "stored, spread", "mcnemar", "tango", "signed-rank", "sign-flip", "screen",
+    "stored, equal", "stored, spread", "mcnemar", "tango", "signed-rank", "signed-rank, apart", "sign-flip", "screen",
     "unconfirmed screen", "equal pairs", "equal fresh pairs", "equal values", "equal processes", "screened values",
     "historical", "historical limit", "historical repeats",
 ]  # fmt: skip
@@ -51,7 +51,7 @@ Doubt = Literal[
     "unexplained", "moved with", "calls unmoved", "not profiled", "explained enough", "no time to explain",
     "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
-    "degrades", "leaks",
+    "degrades", "leaks", "apart",
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
@@ -153,6 +153,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "mcnemar": "McNemar exact, paired on {examples} examples",
     "tango": "Tango score bounds, paired on {examples} examples",
     "signed-rank": "{pairs:count fresh pair}, exact signed-rank, interleaved",
+    "signed-rank, apart": "{pairs:count fresh pair}, exact signed-rank, each of four processes one after the other",
+    "apart": "one side at a time (hwserial): drift of the machine between processes is part of the spread",
     "sign-flip": "{pairs:count pair} of fresh processes, exact sign-flip",
     "screen": "screen of {pairs} pairs: no sign of a slowdown",
     "unconfirmed screen": "screen of {pairs:count pair}, not confirmed",

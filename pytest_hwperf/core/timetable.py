@@ -54,10 +54,12 @@ class TestTime:
     hypotheses: int  # about it
     beside_s: float  # its fixtures, and what pytest does
     calls_s: tuple[tuple[float, float, int], ...]  # of each measurement: a call of either side, values that it needs
+    is_serial: bool = False  # whether a pair of it is four processes, one after the other
 
     def pair_s(self, plan: BlockPlan) -> float:
         """Return what it takes by a plan."""
-        turns = (plan.seconds((baseline, candidate), needed=needed) for baseline, candidate, needed in self.calls_s)
+        processes = 2 if self.is_serial else 1
+        turns = (plan.seconds((one, other), needed=needed, processes=processes) for one, other, needed in self.calls_s)
         return self.beside_s + sum(turns)
 
 
@@ -66,6 +68,7 @@ class Timetable:
     """How long the tests of a build take."""
 
     start_s: float  # of a pair, until its first test
+    serial_start_s: float = 0.0  # the same of four processes, one after the other
     tests: Sequence[TestTime]  # in the order in which they are compared
     alpha: float  # false-alarm rate of the build
     plan: BlockPlan = PAIR_PLAN  # of the confirmation
@@ -79,7 +82,7 @@ class Timetable:
     def screen_s(self, tests: Sequence[TestTime], screening: Screening) -> float:
         """Return what the screen of some tests is expected to take."""
         plan = screening.plan(self.plan)
-        return screening.pairs * (self.start_s + sum(one.pair_s(plan) for one in tests))
+        return screening.pairs * (self._start_s(tests) + sum(one.pair_s(plan) for one in tests))
 
     def needed_s(self, tests: Sequence[TestTime], screening: Screening) -> float:
         """Return what some tests are expected to take: their screen, and fresh pairs for what looks slower."""
@@ -87,7 +90,7 @@ class Timetable:
         suspects = 1 + math.floor(screening.suspects * asked)
         of_suspects_s = sum(one.pair_s(self.plan) for one in tests) * suspects / max(1, asked)
         pairs = looks(suspects, self.alpha)[suspects > 1]  # what is slower is decided at the first look, as a rule
-        confirming_s = pairs * (self.start_s + of_suspects_s)
+        confirming_s = pairs * (self._start_s(tests) + of_suspects_s)
         return self.pace * (self.screen_s(tests, screening) + confirming_s)
 
     def next_group(self, done: int, left_s: float, screening: Screening) -> int:
@@ -103,6 +106,11 @@ class Timetable:
             return len(left)
         sizes = (self._fitting(left, share * left_s, screening) for share in (_GROUP, _WHOLE, 1.0))
         return next(filter(None, sizes), int(not done))
+
+    def _start_s(self, tests: Sequence[TestTime]) -> float:
+        """Return what a pair of some tests takes until its first test: tests of one kind share their processes."""
+        kinds = {one.is_serial for one in tests}
+        return self.start_s * (kinds != {True}) + self.serial_start_s * (True in kinds)
 
     def _fitting(self, tests: Sequence[TestTime], seconds: float, screening: Screening) -> int:
         """Return how many of the first tests are expected to take no longer."""

@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from time import monotonic
@@ -59,6 +59,7 @@ class ProcessSampler:
     until: float = math.inf  # instant of `monotonic` at which the process is ended that runs then
     why_late: Statement | None = None  # reason of what is not measured then
     progress: Callable[[Progress], None] = lambda _: None
+    serial: Collection[str] = ()  # node ids of tests that cannot bear both sides at once
     seconds: float = 0.0  # spent so far
     _asked: int = 0  # pairs of processes so far
 
@@ -91,7 +92,8 @@ class ProcessSampler:
         here, metric, began = hypothesis.measurement, hypothesis.margin.metric, monotonic()
         role: Role = "memory" if METRICS[metric].taken == "memory" else "cold"
         task = WorkerTask(role=role, node=here.test, label=here.label, growth=False)  # it is not compared
-        at_once = len(SIDES) if role == "memory" else 1  # peaks do not depend on neighbours, times do
+        bears_both = role == "memory" and here.test not in self.serial  # peaks do not depend on neighbours, times do
+        at_once = len(SIDES) if bears_both else 1
         values: dict[Side, list[float]] = {side: [] for side in SIDES}
         commands = self.commands(here.test)
         while len(values["baseline"]) < count:

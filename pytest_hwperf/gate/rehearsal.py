@@ -1,7 +1,7 @@
 """The rehearsal of a build: a test that fails next to the other side is tried alone before anything is said about it.
 
 A fixed port, a lock or a device can belong to one process only. Which of two processes gets it is a matter of chance,
-and what is said about their test must not be.
+and what is said about their test must not be. One side at a time goes through such a test from then on.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,10 +14,11 @@ from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.hypotheses import SIDES, Reason, SideOutcome, collection_error
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.pairs.lockstep import PairTrace
+from pytest_hwperf.pairs.serial import both
 
-_PATIENCE_S = 60.0  # that a process may be silent in a first pair before it is tried alone
 _SLOWER = 6  # times: two processes that only share the processors do not slow each other down as much
-_LOST = 5  # tests that may be left out since they took a process down, before the build is given up
+_NAMED = 3  # tests that are named in a sentence about all of them
+_LOST = 5  # tests in which a pair may be lost for good, before the build is given up
 
 
 class PairRunner(Protocol):
@@ -30,6 +31,10 @@ class PairRunner(Protocol):
     @property
     def seconds(self) -> Mapping[str, float]:
         """Where its time went."""
+
+    @property
+    def serial(self) -> set[str]:
+        """Node ids of tests that one side at a time goes through; a rehearsal adds some."""
 
     def rehearse(self, nodes: Sequence[str], until: float, silence_s: float) -> PairTrace:
         """Let both sides go through tests."""
@@ -47,9 +52,13 @@ class Rehearser:
     alpha: float  # false-alarm rate of the build
     time_s: float  # of the whole build
     until: float  # instant of the conductor's clock at which it is up
+    silence_s: float = 60.0  # that a process may be silent in a first pair before it is tried alone
     lost: dict[str, Reason] = field(default_factory=dict)  # node id → why the test was left out
+    apart: dict[str, str] = field(default_factory=dict)  # node id → why one side at a time goes through the test now
     _once: set[str] = field(default_factory=set)  # tests that were lost in a pair, and passed alone
     _has_slow: bool = False  # whether a process takes long to reach its test, also alone
+    _losses: int = 0  # tests in which a pair was lost, and that are not tried so again
+    _parted: list[str] = field(default_factory=list)  # tests that the latest pair has shown not to bear both sides
     _is_repeated: bool = False  # whether a pair was repeated for what failed in it: in each some may fail by chance
 
     def rehearse(self, nodes: Sequence[str]) -> PairTrace:
@@ -61,12 +70,17 @@ class Rehearser:
         while True:
             left = [node for node in nodes if node not in self.lost]
             half_s = (self.until - self.conductor.clock()) / 2  # one that hangs is tried alone in what remains
-            patience_s = half_s if self._has_slow else min(half_s, _PATIENCE_S)
+            patience_s = half_s if self._has_slow else min(half_s, self.silence_s)
             trace = self.conductor.rehearse(left, self.until, patience_s)
             if trace.lost is not None:
                 self._leave_out(trace, trace.lost, left, patience_s)
             elif not self._try_failed(trace, left):
-                return trace
+                if not self._parted:
+                    return trace
+                apart = self.conductor.rehearse(self._parted, self.until, patience_s)
+                if apart.lost is None:
+                    return both(trace, apart)
+                self._leave_out(apart, apart.lost, self._parted, patience_s)
 
     def _leave_out(self, trace: PairTrace, why: Statement, nodes: Sequence[str], patience_s: float) -> None:
         """Leave the test out in which a pair was lost, unless its process may have died by chance, or is only slow.
@@ -85,10 +99,33 @@ class Rehearser:
         if reason is None and not trace.is_silent and node not in self._once:
             self._once.add(node)
             return
-        reason = reason or ("not comparable", _not_at_once(why))
-        if not node or len(self.lost) == _LOST:
-            raise UsageProblem(self._failed_by(reason[1]))
-        self.lost[node] = reason
+        is_serial = node in self.conductor.serial
+        if not node or self._losses == _LOST:
+            raise UsageProblem(self._failed_by(reason[1] if reason else why if is_serial else _not_at_once(why)))
+        self._losses += 1
+        if reason is None and not is_serial:
+            self._part(node, why.texts["side"], _how(why))
+        else:
+            self.apart.pop(node, None)
+            self.lost[node] = reason or ("not comparable", why)
+
+    def _part(self, node: str, side: str, how: str) -> None:
+        """Let one side at a time go through a test from now on."""
+        self.conductor.serial.add(node)
+        self.apart[node] = f"the {side} {how}"
+
+    @property
+    def said(self) -> str:
+        """Say what is measured with one side at a time without having been marked, and what to type; or ""."""
+        if not self.apart:
+            return ""
+        few = [f"{node} ({how})" for node, how in list(self.apart.items())[:_NAMED]]
+        more = [f"and {len(self.apart) - _NAMED} more"] if len(self.apart) > _NAMED else []
+        return (
+            "measured with one side at a time, since they failed next to the other side and passed alone: "
+            f"{', '.join([*few, *more])}. @pytest.mark.hwserial says so beforehand and saves these tries; a port, a "
+            "file or a lock for each process, such as port 0 or tmp_path, lets both sides take turns, which tells more"
+        )
 
     def _own_loss(self, trace: PairTrace, why: Statement, nodes: Sequence[str]) -> Reason | None:
         """Return why a process was lost through no fault of the other side; None where it passes alone."""
@@ -122,13 +159,15 @@ class Rehearser:
     def _try_failed(self, trace: PairTrace, nodes: Sequence[str]) -> bool:
         """Try alone what failed on a side; of what fails then too, the failures alone count.
 
-        What passes then may have failed by chance: it has one more pair, after which all that fails so is left out.
+        What passes then may have failed by chance: it has one more pair. All that fails so after that is rehearsed,
+        and measured, with one side alive at a time.
 
         Returns:
             Whether it takes that pair.
         """
-        takes_another = False
-        failed = {side: dict(_failed(trace, nodes, side)) for side in SIDES}
+        takes_another, self._parted = False, []
+        together = [node for node in nodes if node not in self.conductor.serial]  # what fails alone has done so
+        failed = {side: dict(_failed(trace, together, side)) for side in SIDES}
         alone = dict[Side, Mapping[str, Mapping[Side, SideOutcome]]]()
         for side, tests in failed.items():
             if tests and self.conductor.clock() < self.until:
@@ -136,7 +175,7 @@ class Rehearser:
                 asked = [node for at, node in enumerate(nodes) if at <= last or node in tests]
                 alone[side] = self.conductor.alone(side, asked, self.until).outcomes
         repeats = not self._is_repeated and self.conductor.clock() < self.until
-        for node in nodes:
+        for node in together:
             sides = [side for side in SIDES if node in failed[side]]
             again = {side: alone.get(side, {}).get(node, {}) for side in sides}
             if sides and all(_passed(again[side], side) for side in sides):
@@ -144,8 +183,8 @@ class Rehearser:
                     self._once.add(node)
                     self._is_repeated = takes_another = True
                     continue
-                how = failed[sides[0]][node]
-                self.lost[node] = ("not comparable", state("not at once", side=sides[0], how=how))
+                self._part(node, sides[0], failed[sides[0]][node])
+                self._parted.append(node)
             elif node in trace.outcomes:
                 for one in again.values():
                     trace.outcomes[node].update(one)
@@ -169,5 +208,9 @@ def _passed(outcomes: Mapping[Side, SideOutcome], side: Side) -> bool:
 
 
 def _not_at_once(why: Statement) -> Statement:
-    side = why.texts["side"]
-    return state("not at once", side=side, how=why.texts["why"].removeprefix(f"{side}: "))
+    return state("not at once", side=why.texts["side"], how=_how(why))
+
+
+def _how(why: Statement) -> str:
+    """Return what a side did when it was lost, without its name."""
+    return why.texts["why"].removeprefix(f"{why.texts['side']}: ")

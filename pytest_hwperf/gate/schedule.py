@@ -18,6 +18,7 @@ from pytest_hwperf.pairs.interleaving import ENERGY_WINDOW_S
 from pytest_hwperf.pairs.lockstep import PairTrace
 
 _SHORTEST_S = 1e-9  # that a call takes
+_TWICE = 2  # as many processes of each side, where one side is alive at a time, as in its rehearsal
 _SHORTEST_PACE = 0.5  # pairs may be quicker than expected, by so much at most
 
 
@@ -30,7 +31,13 @@ class GroupSchedule:
         """Read the rehearsal of `hypotheses`, of which those of a test follow each other."""
         self._counts = Counter(one.measurement.test for one in hypotheses)
         times = [_time(node, hypotheses, trace) for node in self._counts]
-        self._table = Timetable(start_s=trace.start_s or 0.0, tests=times, alpha=alpha, plan=plan)
+        self._table = Timetable(
+            start_s=trace.start_s or 0.0,
+            serial_start_s=_TWICE * trace.apart.start_s,
+            tests=times,
+            alpha=alpha,
+            plan=plan,
+        )
         self.screening = self._table.screening(left_s)
         self._left_s = left_s
 
@@ -76,15 +83,18 @@ def _time(node: str, hypotheses: Sequence[Hypothesis], trace: PairTrace) -> Test
         for here in dict.fromkeys(one.measurement for one in asked)
         for medians in _medians(here, trace)
     )
-    starts = [*sorted(trace.reached_s.values()), trace.wall_s]
+    starts = [*sorted(trace.reached_s.values()), trace.wall_s - trace.apart.wall_s]
     taken_s = {begin: end - begin for begin, end in pairwise(starts)}.get(trace.reached_s.get(node, 0.0), 0.0)
+    taken_s = trace.apart.tests_s.get(node, taken_s)
     rehearsed_s = sum(REHEARSAL_PLAN.seconds((one, other)) for one, other, _ in calls_s)
     windows = sum(metric_of(one.margin.metric).in_turns == "window" for one in asked)
+    is_serial = node in trace.apart.tests_s
     return TestTime(
         test=node,
         hypotheses=len(asked),
-        beside_s=max(0.0, taken_s - rehearsed_s) + 2 * windows * ENERGY_WINDOW_S,
+        beside_s=(max(0.0, taken_s - rehearsed_s) + 2 * windows * ENERGY_WINDOW_S) * (_TWICE if is_serial else 1),
         calls_s=calls_s,
+        is_serial=is_serial,
     )
 
 

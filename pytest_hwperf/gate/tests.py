@@ -61,6 +61,7 @@ class GateRequest:
     name: str  # of the baseline, as it is shown
     alpha: float  # false-alarm rate of the build
     time_s: float  # for all of it; what runs then is cut off
+    silence_s: float = 60.0  # that a process may be silent in the rehearsal next to the other side
     logs: Path  # the logs of lost pairs are kept here
     energy: EnergySource | None = None  # by which energy can be compared
     share: Sequence[str] = ()  # globs of files that the baseline is given
@@ -111,12 +112,18 @@ def run_gate(request: GateRequest) -> GateResult:
             progress=request.progress,
             plant=request.plant,
             watches=watches_of(trees, own_interpreter=bool(request.base_python)),
+            serial={test.node for test in request.tests if test.is_serial},
         )
         conductor.seconds["checkout"] = monotonic() - began - (made.seconds if made else 0.0)
         if made:
             conductor.seconds["environment"] = made.seconds
         rehearser = Rehearser(
-            conductor=conductor, name=request.name, alpha=request.alpha, time_s=request.time_s, until=until
+            conductor=conductor,
+            name=request.name,
+            alpha=request.alpha,
+            time_s=request.time_s,
+            until=until,
+            silence_s=request.silence_s,
         )
         trace = rehearser.rehearse([test.node for test in request.tests])
         if not request.base_python:
@@ -161,7 +168,7 @@ def run_gate(request: GateRequest) -> GateResult:
             *trees.warnings,
             *(made.notes if made else ()),
             *unseen,
-            *filter(None, [_why_all(untouched), _planted(request.plant)]),
+            *filter(None, [_why_all(untouched), rehearser.said, _planted(request.plant)]),
             *profiler.lost,
         ),
     )
@@ -266,8 +273,7 @@ def _why_none(
     if evidence.stopped.kind != "out of time":
         return f"none of {tests} was decided: {evidence.stopped}"
     more = more_time(request.time_s, seconds_needed(evidence, seconds, rehearsed_s))
-    apart = [str(why) for _, why in questions.tests.values() if why is not None and why.kind == "not at once"]
-    return f"none of {tests} was decided: {evidence.stopped}, and {more}{'; ' if apart else ''}{reasons(apart)}"
+    return f"none of {tests} was decided: {evidence.stopped}, and {more}"
 
 
 def _gone(trace: PairTrace) -> frozenset[Measurement]:
@@ -304,7 +310,9 @@ def _measured(
     limit = time_limit(questions, until, late)
     if questions.processes:
         request.say(limit.said)
-    sampler = ProcessSampler(sides.commands, conductor.random, limit.until, limit.why_late, request.progress)
+    sampler = ProcessSampler(
+        sides.commands, conductor.random, limit.until, limit.why_late, request.progress, conductor.serial
+    )
     samples = (*questions.fixed_samples, *sampler.samples(questions, request.alpha))
     if sampler.seconds:
         conductor.seconds["processes"] = sampler.seconds

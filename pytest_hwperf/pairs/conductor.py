@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -36,6 +36,7 @@ from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.channel import Connection, WorkerLostError, sockets
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
 from pytest_hwperf.pairs.outcomes import recorded, why_silent
+from pytest_hwperf.pairs.serial import Apart, both, of_one_kind
 
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
 _WATCH = "watch.json"  # file with what a process watches
@@ -87,6 +88,7 @@ class Conductor:
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     also: Sequence[Key] = ()  # statistics that are taken too, of the calls that are made for what is asked
     watches: Mapping[Side, Watch] = field(default_factory=dict)  # what rehearsals of both sides watch for changes
+    serial: set[str] = field(default_factory=set)  # node ids of tests that one side at a time goes through
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
@@ -116,8 +118,9 @@ class Conductor:
                 reached.setdefault(measurement.test, self.clock() - began)
             self.progress(Progress(stage="rehearsal", pair=1, of=1, test=measurement.test))
 
+        shared, apart = ([node for node in nodes if (node in self.serial) == serial] for serial in (False, True))
         program = Program(
-            nodes=nodes,
+            nodes=shared,
             wanted=lambda _: [MEDIAN_LATENCY],
             exact=True,
             plan=self._patient(REHEARSAL_PLAN),
@@ -126,9 +129,14 @@ class Conductor:
             draw=self._draw,
         )
         watch(Measurement(test="", label=""))
-        trace = self._hold("rehearsal", program, until)
-        trace.reached_s = reached
-        return trace
+        held = list[PairTrace]()
+        if shared or not apart:
+            held.append(self._hold("rehearsal", program, until))
+            held[0].reached_s = dict(reached)
+        if apart and not (held and held[0].lost):
+            program = dataclasses.replace(program, nodes=apart, silence_s=self._silence_s)
+            held.append(self._hold_apart("rehearsal", program, until))
+        return reduce(both, held)
 
     def alone(self, side: Side, nodes: Sequence[str], until: float = math.inf) -> PairTrace:
         """Let one side go through tests with the other side closed: nothing is measured.
@@ -155,6 +163,7 @@ class Conductor:
         lost = 0
         while True:
             evidence, step = self._next(evidence, until, why_late)
+            step = of_one_kind(step, self.serial)
             if step.stage is None:
                 return evidence
             if self.clock() >= until:
@@ -218,7 +227,8 @@ class Conductor:
             watch=self._watch(evidence, stage, measurements, step.pairs),
             draw=self._draw,
         )
-        trace = self._hold(stage, program, until)
+        hold = self._hold_apart if self.serial.issuperset(program.nodes) else self._hold
+        trace = hold(stage, program, until)
         interleavings = trace.interleavings.values()
         pair = Pair(
             number=len(evidence.pairs) + 1,
@@ -272,7 +282,8 @@ class Conductor:
         order = sides if self._toss() else sides[::-1]
         seeds: dict[str, int] = {side: self.random.randrange(_HASH_SEEDS) for side in order}
         self._started += 1
-        watches = self.watches if stage == "rehearsal" and len(order) == len(SIDES) else {}
+        whole = len(order) == len(SIDES) or program.by_itself is not None
+        watches = self.watches if stage == "rehearsal" and whole else {}
         noted = {WATCHES_FILES: "1"} if stage == "rehearsal" else {}
         with self._processes(order, seeds, until, watches, noted) as (connections, folder):
             try:
@@ -288,6 +299,13 @@ class Conductor:
         trace.wall_s = self.clock() - began
         self.seconds[stage] = self.seconds.get(stage, 0.0) + trace.wall_s
         return trace
+
+    def _hold_apart(self, stage: Stage, program: Program, until: float) -> PairTrace:
+        """Conduct processes of both sides through the program one after the other; see `pairs.serial`."""
+        order = SIDES if self._toss() else SIDES[::-1]
+        processes = 1 if stage == "rehearsal" else 2
+        apart = Apart(program, self.clock, self._toss, processes, PairTrace(first=order[0]))
+        return apart.run(order, lambda one, side: self._hold(stage, one, until, [side]))
 
     @contextmanager
     def _processes(

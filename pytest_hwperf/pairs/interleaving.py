@@ -52,6 +52,16 @@ class Block:
     parts: Mapping[str, float]  # metric → median, in seconds
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warm:
+    """A side that has warmed up."""
+
+    call_s: float
+    pool: bool  # whether other threads are at work too
+    pace_s: float  # of its schedule
+    warning: str = ""
+
+
 @dataclass(slots=True, kw_only=True)
 class Interleaving:
     """What one measurement of a pair gave."""
@@ -65,7 +75,7 @@ class Interleaving:
 class Interleaver:
     """Conducts both sides through one measurement."""
 
-    connections: Mapping[Side, Endpoint]  # both sides, each waiting for its turn
+    connections: Mapping[Side, Endpoint]  # both sides, each waiting for its turn; or one of them, see `pairs.serial`
     plan: BlockPlan
     toss: Callable[[], bool]  # a fair coin
     statistics: Sequence[tuple[str, str]]  # (metric, statistic) wanted: of latency, CPU time or energy
@@ -79,21 +89,21 @@ class Interleaver:
             WorkerLostError: a side crashed or hung; the text begins with its name.
         """
         order = SIDES if self.toss() else SIDES[::-1]
-        warm = {side: self._warm_up(side) for side in order}
+        warm = {side: self.warm_up(side) for side in order}
         call_s = math.sqrt(warm["baseline"].call_s * warm["candidate"].call_s)  # the same, whichever side is which
         spaced_s = max(call_s, *(one.pace_s for one in warm.values()))
-        batch = self._batch(spaced_s)
+        batch = self.batch(spaced_s)
         pool = any(one.pool for one in warm.values())
         plan = self.plan.paced() if any(one.pace_s for one in warm.values()) else self.plan
         doubles = plan.doubles_of([max(one.call_s, one.pace_s) for one in warm.values()])
-        needed = math.ceil(self._needed / (2 * doubles))
+        needed = math.ceil(self.needed / (2 * doubles))
         calls, cold = plan.block(spaced_s * batch, pool=pool, needed=needed)
         refused = "" if pool or self.processor is None else self._pin_both(self.processor)
         turns, blocks = self._drawn(doubles), dict[Side, list[Block]]({"baseline": [], "candidate": []})
         for side, following in zip_longest(turns, turns[1:]):
             expected_s = max(warm[side].call_s, warm[side].pace_s) * batch * calls
-            block, taken_ns = self._turn(side, calls, batch, rest=side != following, expected_s=expected_s)
-            blocks[side].append(_block(block, taken_ns, batch, cold))
+            block, taken_ns = self.turn(side, calls, batch, rest=side != following, expected_s=expected_s)
+            blocks[side].append(block_of(block, taken_ns, batch, cold))
         letters = "".join(side[0].upper() for side in turns)
         shared = None if pool or refused else self.processor
         interleaving = Interleaving(
@@ -111,13 +121,14 @@ class Interleaver:
         Processors differ in speed, and do so from one second to the next where others share the machine: two sides on
         two processors would measure these.
         """
-        refused = [f"{side}: {why}" for side in SIDES if (why := self._pinned(side, processor))]
+        refused = [f"{side}: {why}" for side in SIDES if (why := self.pinned(side, processor))]
         if refused:
             for side in SIDES:
-                self._pinned(side, None)
+                self.pinned(side, None)
         return "; ".join(refused)
 
-    def _pinned(self, side: Side, processor: int | None) -> str:
+    def pinned(self, side: Side, processor: int | None) -> str:
+        """Let a side run on a processor in its turns, None: wherever it may; return why not."""
         return self._ask(side, PinTo(processor=processor), Pinned)[0].reason
 
     def _drawn(self, doubles: int) -> list[Side]:
@@ -129,18 +140,20 @@ class Interleaver:
         return turns
 
     def exact(self) -> dict[Side, Sequence[Sample]]:
-        """Ask both sides for what needs no clock.
+        """Ask the sides that are there for what needs no clock.
 
         Raises:
             WorkerLostError: a side crashed or hung, or its values cannot be read.
         """
-        return {side: self._ask(side, AskExact(), ExactSamples)[0].samples for side in SIDES}
+        there = [side for side in SIDES if side in self.connections]
+        return {side: self._ask(side, AskExact(), ExactSamples)[0].samples for side in there}
 
-    def _warm_up(self, side: Side) -> "_Warm":
+    def warm_up(self, side: Side) -> Warm:
+        """Let a side warm up until its blocks agree."""
         plan, medians, pools, spent, count, pace_s = self.plan, list[float](), list[bool](), 0.0, 1, 0.0
         while len(medians) < plan.warm_blocks and spent < plan.warm_s:
             expected_s = max(medians[-1], pace_s) * count if medians else None
-            block, taken_ns = self._turn(side, count, 1, rest=True, expected_s=expected_s)
+            block, taken_ns = self.turn(side, count, 1, rest=True, expected_s=expected_s)
             call_s, pace_s = max(median(taken_ns) / _SECOND, 1e-9), block.pace_s
             spent += max(sum(taken_ns) / _SECOND, pace_s * count)
             own_ns = block.thread_ns  # of a caller that only waits for others it is next to nothing
@@ -149,17 +162,17 @@ class Interleaver:
             medians.append(call_s)
             latest = medians[-_STEADY:]
             if len(latest) == _STEADY and max(latest) <= min(latest) * plan.steady_ratio:
-                return _Warm(call_s=call_s, pool=_mostly(pools), pace_s=pace_s)
+                return Warm(call_s=call_s, pool=_mostly(pools), pace_s=pace_s)
         slow = len(medians) < _STEADY
         doubt = "calls too slow for a warm-up of three blocks" if slow else "no steady state in its warm-up"
-        return _Warm(call_s=medians[-1], pool=_mostly(pools), pace_s=pace_s, warning=doubt)
+        return Warm(call_s=medians[-1], pool=_mostly(pools), pace_s=pace_s, warning=doubt)
 
     @property
-    def _needed(self) -> int:
+    def needed(self) -> int:
         """Values of a side that what is wanted takes."""
         return max((least_calls(statistic) for _, statistic in self.statistics), default=0)
 
-    def _batch(self, call_s: float) -> int:
+    def batch(self, call_s: float) -> int:
         """Return the calls that share a clock reading; one where percentiles of calls are wanted."""
         single = any(
             metric_of(metric).in_turns == "seconds" and statistic != "p50"
@@ -169,7 +182,7 @@ class Interleaver:
             return 1
         return max(2, round(self.plan.batch_s / max(call_s, 10e-9)))
 
-    def _turn(
+    def turn(
         self, side: Side, calls: int, batch: int, *, rest: bool, expected_s: float | None
     ) -> tuple[BlockTimes, Numbers]:
         """Let a side time one block; return what it reports, and the nanoseconds of each call or batch."""
@@ -202,8 +215,8 @@ class Interleaver:
     def _observed(self, measurement: Measurement, blocks: Mapping[Side, Sequence[Block]]) -> Iterator[Observation]:
         """Reduce the blocks to what each wanted statistic needs."""
         preempted = fmean(block.preempted for side in SIDES for block in blocks[side])
-        for metric, statistic in dict.fromkeys((*self.statistics, *self._also(blocks["baseline"]))):
-            values = {side: _values(blocks[side], metric, statistic) for side in SIDES}
+        for metric, statistic in dict.fromkeys((*self.statistics, *also_taken(self.also, blocks["baseline"]))):
+            values = {side: values_of(blocks[side], metric, statistic) for side in SIDES}
             if 0 < len(values["baseline"]) == len(values["candidate"]):  # a stream may have no items in some block
                 yield Observation(
                     measurement=measurement,
@@ -214,20 +227,13 @@ class Interleaver:
                     preempted=preempted,
                 )
 
-    def _also(self, blocks: Sequence[Block]) -> Iterator[tuple[str, str]]:
-        """Yield what else so many calls give: a percentile has at least one call beyond it."""
-        calls = sum(len(block.taken_s) for block in blocks)
-        for metric, statistic in self.also:
-            if calls * (1 - quantile(statistic)) >= 1:
-                yield metric, statistic
-
     def _energy(self, interleaving: Interleaving, call_s: float) -> Iterator[Observation]:
         asked = next((key for key in self.statistics if metric_of(key[0]).in_turns == "window"), None)
         if asked is None:
             return
         readings, sources = dict[Side, float](), dict[Side, str]()
         for side in SIDES if self.toss() else SIDES[::-1]:
-            window = self._window(side, call_s)
+            window = self.window(side, call_s)
             if window.joules is None:
                 interleaving.refused[asked] = said(f"{side}: {window.reason}")
                 return
@@ -243,7 +249,7 @@ class Interleaver:
             candidate=array("d", [readings["candidate"]]),
         )
 
-    def _window(self, side: Side, call_s: float) -> EnergyWindow:
+    def window(self, side: Side, call_s: float) -> EnergyWindow:
         """Let a side fill one window of its energy meter; where its meter needs a longer one, a longer one follows."""
         seconds: float = ENERGY_WINDOW_S
         window = EnergyWindow()
@@ -257,7 +263,16 @@ class Interleaver:
         return window
 
 
-def _block(block: BlockTimes, taken_ns: Numbers, batch: int, cold: int) -> Block:
+def also_taken(also: Sequence[tuple[str, str]], blocks: Sequence[Block]) -> Iterator[tuple[str, str]]:
+    """Yield what else so many calls give: a percentile has at least one call beyond it."""
+    calls = sum(len(block.taken_s) for block in blocks)
+    for metric, statistic in also:
+        if calls * (1 - quantile(statistic)) >= 1:
+            yield metric, statistic
+
+
+def block_of(block: BlockTimes, taken_ns: Numbers, batch: int, cold: int) -> Block:
+    """Read what a side reports of a turn, without its cold calls."""
     return Block(
         taken_s=array("d", (ns / batch / _SECOND for ns in taken_ns[cold:])),
         cpu_s=block.cpu_ns / (len(taken_ns) * batch) / _SECOND,
@@ -266,7 +281,8 @@ def _block(block: BlockTimes, taken_ns: Numbers, batch: int, cold: int) -> Block
     )
 
 
-def _values(blocks: Sequence[Block], metric: str, statistic: str) -> Values:
+def values_of(blocks: Sequence[Block], metric: str, statistic: str) -> Values:
+    """Reduce the blocks of a side to what a statistic needs: a value of each block, or one of all."""
     taken = metric_of(metric).in_turns
     if taken == "CPU seconds":
         return array("d", (block.cpu_s for block in blocks))
@@ -290,11 +306,3 @@ def _seconds(blocks: Sequence[Block], statistic: str) -> Values:
 def _mostly(pools: Sequence[bool]) -> bool:
     """Whether most of the last blocks had other threads at work; a pool that has just been created spins for 30 ms."""
     return 2 * sum(pools[-_STEADY:]) > len(pools[-_STEADY:])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Warm:
-    call_s: float
-    pool: bool
-    pace_s: float  # of its schedule
-    warning: str = ""

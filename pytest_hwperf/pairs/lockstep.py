@@ -10,7 +10,7 @@ from pytest_hwperf.core.affected import Usage
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Measurement, Side
-from pytest_hwperf.core.hypotheses import SIDES, Rehearsal, SideOutcome, is_too_short
+from pytest_hwperf.core.hypotheses import SIDES, Facts, Rehearsal, SideOutcome, is_too_short
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.host.opened_files import Opened
@@ -22,6 +22,16 @@ _LONGEST_REASON = 500  # characters that are kept of a reason
 
 _Position = Ready | Ended | Bye
 Wanted = Callable[[Measurement], Sequence[tuple[str, str]]]  # statistics to take of it; none: it is skipped
+ByItself = Callable[[Side, Endpoint, Measurement, Facts], None]  # takes what a process has reached, and waits at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApartTimes:
+    """What processes took that are alive one after the other, one of each side; the two together, in seconds."""
+
+    start_s: float = 0.0  # until their first tests
+    tests_s: Mapping[str, float] = field(default_factory=dict)  # node id → what the test took
+    wall_s: float = 0.0  # from their starts to their ends
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,6 +49,7 @@ class PairTrace(Rehearsal):
     is_silent: bool = False  # whether it was lost since a process hung
     wall_s: float = 0.0  # from the start of the processes to their end
     reached_s: Mapping[str, float] = field(default_factory=dict)  # test → from the start of the processes to it
+    apart: ApartTimes = field(default_factory=ApartTimes)  # of tests with one side alive at a time
 
     def lose(self, error: WorkerLostError) -> None:
         """Note that it ended early, and why."""
@@ -47,7 +58,7 @@ class PairTrace(Rehearsal):
     @property
     def start_s(self) -> float | None:
         """From the start of the processes to the first test that measures; None: none was reached."""
-        return min(self.reached_s.values(), default=None)
+        return min(self.reached_s.values(), default=self.apart.start_s if self.apart.tests_s else None)
 
     @property
     def unfinished(self) -> str:
@@ -72,13 +83,15 @@ class Program:
     silence_s: float = 300.0  # the longest between two messages of a process
     watch: Callable[[Measurement], None] = lambda _: None  # called when a measurement begins
     draw: Callable[[], int | None] = lambda: None  # a processor for each measurement; None: the scheduler chooses
+    by_itself: ByItself | None = None  # measures a side that is alone; None: it makes its first calls only
 
 
 @dataclass(slots=True)
 class Pairing:
     """Conducts both processes through a program; a state machine over two connections that reads no clock itself.
 
-    A side that is alone goes through its tests without being measured: each makes its first call.
+    A side that is alone goes through its tests without being measured, unless the program says how: each makes its
+    first call.
     """
 
     connections: Mapping[Side, Endpoint]  # to both or to one, on which nothing has been sent yet
@@ -150,7 +163,11 @@ class Pairing:
         if not ahead:
             positions = (f"{side}: {type(at[side]).__name__} {getattr(at[side], 'node', '')}" for side in SIDES)
             raise WorkerLostError(f"both sides went different ways ({' and '.join(positions).strip()})")
-        self.trace.uneven |= {_measurement(message): side for side, message in ahead.items()}
+        if self.program.by_itself is None:
+            self.trace.uneven |= {_measurement(message): side for side, message in ahead.items()}
+        else:
+            for side, message in ahead.items():
+                self.program.by_itself(side, self.connections[side], _measurement(message), message.facts)
         return list(ahead)
 
     @property

@@ -36,6 +36,10 @@ _MARKERS = {
         '(kind="server", qps=200, seconds=2, seed=1, ...): measure under this load: single_stream, multi_stream, '
         "concurrency, offline or server."
     ),
+    "hwserial": (
+        ": in a comparison of two revisions, one side at a time is alive: the test needs what only one process can "
+        "have, such as a fixed port, a lock or most of the memory of a GPU."
+    ),
 }
 
 

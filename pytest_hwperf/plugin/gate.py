@@ -150,6 +150,7 @@ def _request(
         name=name,
         alpha=settings.own_alpha,
         time_s=settings.gate_time_s,
+        silence_s=settings.silence_s,
         logs=_logs(config),
         energy=_energy(config)
         if any(METRICS[name].in_turns == "window" for test in tests for name in test.metrics if name in METRICS)
@@ -174,6 +175,7 @@ def _measured_test(item: pytest.Item) -> MeasuredTest:
         margins=markers.margins,
         named=frozenset(margin.key for margin in markers.named),
         budgeted=frozenset(budget.metric for budget in markers.budgets),
+        is_serial=markers.is_serial,
     )
 
 

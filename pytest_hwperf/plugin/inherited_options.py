@@ -36,7 +36,7 @@ _WITH_VALUE = frozenset(
         *("--hwperf-markdown", "--hwperf-shard"),
         *("--hwperf-against", "--hwperf-rerun", "--hwperf-gate-time", "--hwperf-base-python", "--hwperf-share"),
         *("--hwperf-base-env", "--hwperf-base-with"),
-        *("--hwperf-plant", "--hwperf-worker-time", "--hwperf-instructions", "--hwperf-explain"),
+        *("--hwperf-plant", "--hwperf-worker-time", "--hwperf-silence", "--hwperf-instructions", "--hwperf-explain"),
         *("-c", "--config-file", "--rootdir"),
         *("--cov-report", "--cov-config", "--cov-fail-under", "--cov-context", "--cov-precision"),
         *("--timeout", "--timeout-method", "--session-timeout"),

@@ -1,7 +1,7 @@
 """The markers of a test, read into budgets and margins; mistakes in them are found before anything runs."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from inspect import isasyncgenfunction, signature
 from typing import Any
 from unittest import TestCase
@@ -35,6 +35,7 @@ def read_markers(item: pytest.Item) -> list[str]:
     own = layers("hwregression", parse_margins)
     named = [settings.margins, *own]
     loads = layers("hwload", parse_load)
+    problems.extend(f"{item.nodeid}: {problem}" for problem in _serial_problems(item))
     if complaint := _missing_fixture(item, everywhere=settings.all):
         problems.append(f"{item.nodeid}: {complaint}")
     if settings.benchmark_fixture:
@@ -50,6 +51,7 @@ def read_markers(item: pytest.Item) -> list[str]:
         named=tuple(margin for layer in named for margin in layer),
         own=tuple(margin for layer in own for margin in layer),
         load=loads[-1] if loads else None,
+        is_serial=item.get_closest_marker("hwserial") is not None,
         by_all=gated and not left_out,
         left_out=left_out,
         refusal=_unmeasurable(item),
@@ -106,6 +108,13 @@ _EXAMPLES = {
 }
 
 
+def _serial_problems(item: pytest.Item) -> Iterator[str]:
+    """Yield what is wrong with markers that take no arguments."""
+    for mark in item.iter_markers("hwserial"):
+        if given := [*map(repr, mark.args), *(f"{name}={value!r}" for name, value in mark.kwargs.items())]:
+            yield f"hwserial({', '.join(given)}): it takes no arguments: write @pytest.mark.hwserial"
+
+
 def _check_scenarios(mark: pytest.Mark) -> None:
     if mark.kwargs or not mark.args or not all(isinstance(name, str) for name in mark.args):
         given = ", ".join([*map(repr, mark.args), *(f"{k}={v!r}" for k, v in mark.kwargs.items())])
@@ -121,7 +130,8 @@ def _missing_fixture(item: pytest.Item, *, everywhere: bool) -> str:
     fixtures = getattr(item, "fixturenames", ())
     if item.get_closest_marker("hwscenarios") and "scenario" not in fixtures:
         return "hwscenarios: the test does not use the fixture scenario; add it and call hwperf(scenario)"
-    if is_asked_for(item) or everywhere:
+    asks = any(item.get_closest_marker(name) for name in MARKS if name != "hwserial")  # which may be of a whole module
+    if is_asked_for(item) or everywhere or not asks:
         return ""
     return (
         "hwregression, hwscenarios, hwsweep or hwload: nothing of this test is measured; add the fixture hwperf "

@@ -171,6 +171,15 @@ _OPTIONS = (
         parse=_seconds(24 * 3600),
         field="worker_time_s",
     ),
+    _Option(
+        "silence",
+        "Longest time in which a process may be silent in the rehearsal of a comparison, in seconds, before it is "
+        "tried with the other side closed: it may wait for what that one holds.",
+        metavar="SECONDS",
+        default="60",
+        parse=_seconds(24 * 3600),
+        field="silence_s",
+    ),
     _Option("base-python", "Interpreter that runs the baseline, with its own dependencies.", metavar="PATH"),
     _Option(
         "base-env",
@@ -377,6 +386,7 @@ class Settings:
     rerun: Any  # "auto" or "never"
     gate_time_s: float
     worker_time_s: float
+    silence_s: float
     base_python: str  # path of an interpreter, "" for this one
     base_env: Any  # "auto", "shared" or "build"
     base_with: tuple[str, ...]  # requirements

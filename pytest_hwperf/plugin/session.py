@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BODY_ENDED = "in a process of a pair, what follows its only measurement is not run"  # the reason of a skip
-MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep", "hwload")
+MARKS = ("hwbudget", "hwregression", "hwscenarios", "hwsweep", "hwload", "hwserial")
 
 
 class Mode(Protocol):
@@ -187,6 +187,7 @@ class Markers:
     named: tuple["Margin", ...] = ()  # those that the user named: their metrics are measured for them
     own: tuple["Margin", ...] = ()  # of these, the ones that markers name: an option or the ini names them for all
     load: "Load | None" = None  # how calls arrive; None: each when the one before has ended, and nothing waits
+    is_serial: bool = False  # whether one side at a time goes through it in pairs
     by_all: bool = False  # whether it is measured since --hwperf-all says so, and by nothing of its own
     left_out: str = ""  # why --hwperf-all does not measure it, "" where it does or was not given
     refusal: str = ""  # why nothing of the test can be measured, which fails it; "" where something can

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ _COMPARED: Mapping[str, str] = {
     "--hwperf-plant": "plant",
     "--hwperf-disable": "disable",
 }
+_OUTPUT = "hwperf_parted"  # of a worker of pytest-xdist, how it divided the tests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class Shards:
         """Keep shard `shard[0]` of `shard[1]`."""
         self._config = config
         self._number, self._of = shard
+        self._is_told = False  # whether workers have told how the tests were divided
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -59,7 +61,24 @@ class Shards:
         items[:] = own
 
     def pytest_report_collectionfinish(self, config: pytest.Config) -> str | None:
-        """Say what this shard runs; nothing where other processes have collected."""
+        """Say what this shard runs; nothing yet where other processes have collected."""
+        return self._said(config)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over from a worker of pytest-xdist how it divided the tests: each of them collects all."""
+        given = getattr(node, "workeroutput", {}).get(_OUTPUT)
+        if given is not None and session_of(self._config).parted is None:
+            session_of(self._config).parted = Parted(**given)
+            self._is_told = True
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say what this shard has run, where its workers alone knew."""
+        if self._is_told:
+            terminalreporter.write_line(self._said(self._config) or "")
+
+    def _said(self, config: pytest.Config) -> str | None:
+        """Return what this shard runs, if that is known."""
         state = session_of(config)
         if state.parted is None:
             return None
@@ -72,8 +91,10 @@ class Shards:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Let a shard without tests pass, where others have some."""
+        """Let a shard without tests pass, where others have some; a worker of pytest-xdist tells its controller."""
         parted = session_of(session.config).parted
+        if parted is not None and hasattr(session.config, "workeroutput"):
+            session.config.workeroutput[_OUTPUT] = asdict(parted)
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and parted is not None and parted.selected:
             session.exitstatus = pytest.ExitCode.OK
 

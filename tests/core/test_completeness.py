@@ -101,6 +101,18 @@ def test_the_time_needed_is_that_of_the_screen_and_of_a_confirmation() -> None:
     assert 3 + 1.25 * 2 * 2 * 26 == seconds_needed(cut(whole, 0), spent, 2.0)
 
 
+def test_pairs_of_both_kinds_are_one_where_all_tests_are_meant() -> None:
+    """Three pairs of each kind in 9 s: 3 s a pair of all tests."""
+    shared = cut(build([0.0], Random(1)), 3)
+    apart = [
+        replace(pair, observations=tuple(replace(one, apart=True) for one in pair.observations))
+        for pair in shared.pairs
+    ]
+    mixed = replace(shared, pairs=(*shared.pairs, *apart))
+
+    assert 3 + 1.25 * 3 * 26 == seconds_needed(mixed, {"checkout": 1.0, "rehearsal": 2.0, "screen": 9.0}, 2.0)
+
+
 def test_the_time_needed_is_known_from_a_part_of_the_rehearsal() -> None:
     """Started in 2 s; one test of four done in 4 s and the next begun: 2 s each, 10 s in all; a pair takes twice that.
 

@@ -1,5 +1,7 @@
 """How long tests take, how they are screened in the time that is left, and how many are compared next."""
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_hwperf.core.timetable import PAIR_PLAN, SCREENINGS, TestTime, Timetable
@@ -54,3 +56,19 @@ def test_the_last_test_is_compared_where_it_fits_into_all_that_is_left() -> None
 
     assert 1 == found.next_group(1, 1.1 * needed_s, SCREENINGS[0])
     assert 0 == found.next_group(1, 0.9 * needed_s, SCREENINGS[0])
+
+
+def test_a_test_that_one_side_at_a_time_runs_warms_up_in_four_processes() -> None:
+    """Beside its turns: one call and three blocks in each of them. Their starts are counted once for all such tests."""
+    (test,) = table(1).tests
+    serial = replace(test, is_serial=True)
+    mixed = replace(table(0), serial_start_s=3.0, tests=(test, serial))
+
+    assert test.pair_s(PAIR_PLAN) + 2 * (0.001 + 3 * 0.008 + 0.002) == pytest.approx(serial.pair_s(PAIR_PLAN))
+    plan = SCREENINGS[0].plan(PAIR_PLAN)
+    of = {"shared": [test], "serial": [serial, serial], "both": [test, serial]}
+    starts_s = {
+        name: mixed.screen_s(tests, SCREENINGS[0]) / 6 - sum(one.pair_s(plan) for one in tests)
+        for name, tests in of.items()
+    }
+    assert {"shared": 0.5, "serial": 3.0, "both": 3.5} == pytest.approx(starts_s)

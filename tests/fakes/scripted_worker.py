@@ -2,20 +2,23 @@
 
 `python -m scripted_worker SCRIPT` with SCRIPT as JSON: `ns` (of every call, or a list with those of each start, over
 and over), `nodes`, `early_exit`, `orphan` (starts a child that would outlive it), `recorded`, `unmeasured` (starts,
-from 0, in which it measures nothing). Further starts in which it comes to a hard end: `silent_in` (hangs before its
-measurement), and in its turn `crash_in` (kills itself), `segfault_in`, `hang_in`, `fork_and_crash_in` (kills itself,
-while a forked child holds its end of the line); `ends_at` is the node in which it does, any one without it.
+from 0, in which it measures nothing), `port` (which it listens on while it lives). Further starts in which it comes to
+a hard end: `silent_in` (hangs before its measurement), and in its turn `crash_in` (kills itself), `segfault_in`,
+`hang_in`, `fork_and_crash_in` (kills itself, while a forked child holds its end of the line); `ends_at` is the node in
+which it does, any one without it.
 """
 
 import ctypes
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +94,9 @@ def main() -> None:
     if script.get("orphan"):
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         Path(script["orphan"]).write_text(str(child.pid), encoding="ascii")
+    stack = ExitStack()
+    if "port" in script:
+        stack.enter_context(socket.create_server(("127.0.0.1", script["port"])))
     task = decode_task(os.environ[ENVIRONMENT])
     turns = Turns.connect(task)
     for node in turns.chosen(script["nodes"], {}):

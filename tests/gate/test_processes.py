@@ -1,6 +1,6 @@
 """Fresh processes of both sides, one after the other, that are played: which are asked, and until when."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import cast
@@ -40,9 +40,11 @@ class Processes:
         self._clock = clock
         self._peaks = peaks
         self.asked = list[Sequence[str]]()
+        self.at_once = list[int]()
 
     def ask(self, task: WorkerTask, commands: Sequence[Command], *, at_once: int, until: float) -> list[WorkerResult]:
-        assert at_once == len(commands) == 2
+        assert 2 == len(commands)
+        self.at_once.append(at_once)
         self._clock.pass_time(PROCESS_S)
         if self._clock() >= until:
             raise WorkerError(f"{task.node}: a fresh process gave no answer within 2 s")
@@ -64,6 +66,7 @@ def sampled(
     peaks: Callable[[str, int], float],
     hypotheses: Sequence[Hypothesis],
     time_s: float = 600.0,
+    serial: Collection[str] = (),
 ) -> tuple[list[FixedSample], Questions, Processes]:
     processes, questions = Processes(clock, peaks), Questions(processes=[*hypotheses])
     monkeypatch.setattr("pytest_hwperf.gate.processes.ask", processes.ask)
@@ -71,7 +74,7 @@ def sampled(
     def commands(node: str) -> Mapping[Side, Command]:
         return {side: command(side, node) for side in cast("tuple[Side, ...]", ("baseline", "candidate"))}
 
-    sampler = ProcessSampler(commands, Random(1), clock() + time_s, LATE)
+    sampler = ProcessSampler(commands, Random(1), clock() + time_s, LATE, serial=serial)
     return [*sampler.samples(questions, 0.01)], questions, processes
 
 
@@ -80,6 +83,15 @@ def test_each_process_runs_the_file_of_its_test_alone(monkeypatch: pytest.Monkey
 
     assert [[5e6] * 3] * 2 == [list(one.baseline) for one in found]
     assert [["t_1.py"] * 6, ["t_2.py"] * 6] == [[file for _, file in processes.asked[n : n + 6]] for n in (0, 6)]
+
+
+def test_a_test_that_cannot_bear_both_sides_has_one_process_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, clock: HandClock
+) -> None:
+    """Peaks of others do not depend on neighbours."""
+    _, _, processes = sampled(monkeypatch, clock, lambda *_: 5e6, [peak(1), peak(2)], serial={"t_2.py::test"})
+
+    assert [2, 2, 2, 1, 1, 1] == processes.at_once
 
 
 def test_the_time_that_is_left_is_shown_between_processes(monkeypatch: pytest.MonkeyPatch, clock: HandClock) -> None:

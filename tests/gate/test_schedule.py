@@ -9,7 +9,7 @@ from pytest_hwperf.core.records import Margin
 from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN
 from pytest_hwperf.gate.schedule import GroupSchedule
 from pytest_hwperf.pairs.interleaving import Interleaving
-from pytest_hwperf.pairs.lockstep import PairTrace
+from pytest_hwperf.pairs.lockstep import ApartTimes, PairTrace
 
 MILLI = 1e-3
 
@@ -77,3 +77,18 @@ def test_groups_are_of_whole_tests_and_get_smaller_where_pairs_take_longer() -> 
     assert found.next_group(begun, 600.0, 1000.0) < found.next_group(begun, 600.0, 1.0)
     assert "in groups, and the last ones may not be reached" in found.said
     assert "so that 3 pairs have to do" in found.said
+
+
+def test_a_test_that_one_side_at_a_time_runs_takes_twice_what_its_rehearsal_took() -> None:
+    """Which had one process of each side: 3 s until their tests, and 0.8 s in this one."""
+    hypotheses = asked(2)
+    trace = rehearsed(hypotheses)
+    trace.reached_s = {"0": 2.0}
+    trace.apart = ApartTimes(start_s=3.0, tests_s={"1": 0.8}, wall_s=4.0)
+    trace.wall_s = 2.5 + 4.0
+    table = GroupSchedule(hypotheses, trace, 0.01, PAIR_PLAN, 600.0)._table
+    rehearsed_s = REHEARSAL_PLAN.seconds((MILLI, MILLI))
+
+    assert [0.5 - rehearsed_s, 2 * (0.8 - rehearsed_s)] == pytest.approx([one.beside_s for one in table.tests])
+    assert [False, True] == [one.is_serial for one in table.tests]
+    assert (2.0, 6.0) == (table.start_s, table.serial_start_s)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from array import array
 from collections.abc import Callable
 from itertools import zip_longest
@@ -103,6 +104,22 @@ def test_a_processor_is_drawn_for_each_measurement_of_a_pair(conductor: Make, tm
         blocks = path.read_text(encoding="ascii").splitlines()
         places = [place for place, following in zip_longest(blocks, blocks[1:]) if place != following]
         assert places == [one for number in drawn for one in (str(here), str((number,)))] or len(here) == 1
+
+
+def test_two_sides_that_need_one_port_are_measured_one_after_the_other(conductor: Make) -> None:
+    """Each process of either side listens on it for as long as it lives."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    nodes = ["t.py::one", "t.py::two"]
+    asked = [replace(TRIAL, measurement=Measurement(test=node, label="")) for node in nodes]
+    script = {"port": port, "nodes": nodes}
+    evidence = replace(asking(*asked), screen_pairs=3)
+    evidence = for_ever(conductor(script, script, serial={*nodes}), evidence)
+
+    assert [None] * 3 == [pair.lost for pair in evidence.pairs]
+    assert {2} == {len(pair.observations) for pair in evidence.pairs}
+    assert all(one.apart for pair in evidence.pairs for one in pair.observations)
+    assert {"inconclusive"} == {one.outcome for one in decide(evidence).values()}
 
 
 def test_without_processors_the_scheduler_chooses(conductor: Make) -> None:

@@ -16,6 +16,8 @@ USAGE = pytest.ExitCode.USAGE_ERROR
         ("hwbudget()", "hwbudget(): name at least one keyword"),
         ("hwregression(latency_p50=2)", "a margin is a percentage, such as '2%'"),
         ("hwregression(latencyp50='2%')", "Did you mean 'latency_p50'?"),
+        ("hwserial(True)", "hwserial(True): it takes no arguments: write @pytest.mark.hwserial"),
+        ("hwserial(port=80)", "hwserial(port=80): it takes no arguments"),
     ],
 )
 @pytest.mark.parametrize("fixture", ["", "hwperf"])
@@ -217,3 +219,10 @@ def test_markers_and_fixtures_document_themselves(pytester: pytest.Pytester) -> 
 def _literal(text: str) -> str:
     """Escape what fnmatch would read as a pattern."""
     return text.replace("[", "[[]").replace("?", "[?]")
+
+
+def test_what_cannot_bear_both_sides_may_be_said_of_a_whole_module(pytester: pytest.Pytester) -> None:
+    """Also of tests in it that are not measured; pytest knows the marker."""
+    pytester.makepyfile("import pytest\npytestmark = pytest.mark.hwserial\ndef test_it(): pass\ndef test_that(): pass")
+
+    pytester.runpytest_inprocess("--strict-markers").assert_outcomes(passed=2)

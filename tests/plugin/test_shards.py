@@ -115,6 +115,27 @@ def test_an_empty_shard_passes_with_a_report(pytester: pytest.Pytester) -> None:
     assert pytest.ExitCode.NO_TESTS_COLLECTED == run(pytester, 1, "-k", "nothing")[0].ret
 
 
+@pytest.mark.parametrize("select", ["one", "nothing"])
+def test_an_empty_shard_passes_under_xdist_too(pytester: pytest.Pytester, select: str) -> None:
+    """Its workers alone collect, and tell what they have found; a selection without tests is one as ever."""
+    pytester.makepyfile(test_a="def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n")
+    found = [
+        pytester.runpytest_subprocess(
+            "-p", "xdist", "-n1", "-k", select, f"--hwperf-shard={number}/2", f"--hwperf-json={number}.json"
+        )
+        for number in (1, 2)
+    ]
+    said = [line for result in found for line in result.outlines if line.startswith("hwperf: shard ")]
+
+    if select == "one":
+        assert [0, 0] == [int(result.ret) for result in found]
+        assert [0, 1] == sorted(len(report(pytester, number).judgements) for number in (1, 2))
+        assert [1, 1] == [report(pytester, number).shards[0].selected for number in (1, 2)]
+        assert ["0 of 1 tests", "1 of 1 tests"] == sorted(line.partition(" runs ")[2] for line in said)
+    else:
+        assert [pytest.ExitCode.NO_TESTS_COLLECTED] * 2 == [result.ret for result in found]
+
+
 @pytest.mark.parametrize("given", ["5/4", "0/4", "half"])
 def test_a_wrong_value_is_a_usage_error(suite: pytest.Pytester, given: str) -> None:
     result = suite.runpytest_inprocess(f"--hwperf-shard={given}")

@@ -14,6 +14,8 @@ from pytest_hwperf.reports.groups import VerdictRow
 
 _SCREENS = ("screen", "unconfirmed screen", "equal pairs")
 _STAGES: tuple[Stage, ...] = ("confirm", "equivalence")
+_IN_TURNS = "fresh processes, the baseline's code and the candidate's, took turns in blocks of calls"
+_APART = "two fresh processes of each side were measured one after the other, with one of them alive at a time"
 _WORSE = {"lower": "higher", "higher": "lower"}  # better → what a value is that got worse
 
 
@@ -98,10 +100,8 @@ def _evidence(comparison: Comparison, metric: Metric, seen: Seen) -> Iterator[st
     found = seen.decisive(comparison)
     changes = [one.change for one in found if one.change is not None]
     if found:
-        yield (
-            f"{counted(len(found), 'pair')} of fresh processes, the baseline's code and the candidate's, took turns in "
-            f"blocks of calls, in an order drawn at random{_more_pairs(seen, found)}."
-        )
+        how = _APART if any(one.apart for one in found) else _IN_TURNS
+        yield f"{counted(len(found), 'pair')} of {how}, in an order drawn at random{_more_pairs(seen, found)}."
     if changes:
         sign, worse = (1 if metric.better == "lower" else -1), _WORSE[metric.better]
         beyond = sum(sign * relative_change(change) > comparison.margin for change in changes)

@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 SEED = 7
 
 
-def slower() -> Report:
+def slower(*, apart: bool = False) -> Report:
     """One test of three got 9 % slower, beyond doubt."""
     report = gates.report(SEED)
     evidence = gates.build([0.09, 0.0, 0.0], Random(SEED), spread=0.004)
+    seen = [tuple(replace(one, apart=apart) for one in pair.observations) for pair in evidence.pairs]
+    pairs = [replace(pair, observations=found) for pair, found in zip(evidence.pairs, seen, strict=True)]
+    evidence = replace(evidence, pairs=tuple(pairs))
     gate: Gate = replace(report.gates[0], evidence=evidence)
     return replace(report, judgements=tuple(_judged(evidence)), gates=(gate,))
 
@@ -63,6 +66,19 @@ def test_a_regression_says_how_it_was_decided() -> None:
     assert "The chance of such values if nothing had got worse by more than the margin of 2 %: 0." in words
     assert "How often such an answer is wrong: at most 1 % false alarms per build" in words
     assert words.endswith("Verdict: regressed. It fails the test.")
+
+
+@pytest.mark.parametrize(
+    ("apart", "said"),
+    [
+        (False, "pairs of fresh processes, the baseline's code and the candidate's, took turns in blocks of calls, in"),
+        (True, "pairs of two fresh processes of each side were measured one after the other, with one of them alive"),
+    ],
+)
+def test_how_the_sides_were_alive_is_said(apart: bool, said: str) -> None:
+    rows, details, _ = embedded(slower(apart=apart))
+
+    assert said in " ".join(details[rows["rows"][0]["j"]]["verdicts"][0]["words"])
 
 
 def test_pairs_and_blocks_are_those_of_the_evidence() -> None:
