@@ -19,6 +19,7 @@ from pytest_hwperf.trees.both import PREFIXES, Trees
 from pytest_hwperf.trees.building import fill, projects_in, ways_to_install, why_not_shared
 from pytest_hwperf.trees.installing import install
 from pytest_hwperf.trees.layer import make_layer, name_of_interpreter, packages_here, packages_of, site_of
+from pytest_hwperf.trees.needs import Needs, needs_of
 
 Install = Callable[[Path, Sequence[str], float], None]  # interpreter, arguments of pip, seconds at most
 Policy = Literal["auto", "shared", "build"]  # whether the baseline has an environment of its own
@@ -114,11 +115,14 @@ def environment_built(
             "installed from it: leave the option out, or give an interpreter with --hwperf-base-python=PATH"
         )
 
+    own = needs_of(trees.candidate, trees.baseline, [*projects]) if policy == "build" else Needs()
+
     def make(folder: Path) -> None:
         python, ways = make_layer(folder, trees.candidate), list(ways_to_install(trees.baseline, projects))
+        more = own.arguments(folder)
         for way in ways:
             try:
-                installed(python, way, max(until - monotonic(), 1.0))
+                installed(python, [*way, *more], max(until - monotonic(), 1.0))
             except UsageProblem as problem:
                 if way == ways[-1]:
                     raise UsageProblem(f"{problem}\nIt was built since {why}; {_INSTEAD}") from problem
@@ -126,13 +130,14 @@ def environment_built(
                 return
 
     what = [trees.revision or secrets.token_hex(8), *(f"{folder}{extras}" for folder, extras in projects.items())]
+    what += [policy, *own.requirements] if own.is_any else []
     key: list[str | Mapping[str, str]] = [*what, str(trees.candidate), name_of_interpreter()]
     key.append(packages_here(trees.candidate))
     folder, is_new = _kept(key, make)
     fill(trees.baseline, projects, site_of(folder))
     seconds = monotonic() - began
     made = f"built in {seconds:.1f} s and kept for the next time" if is_new else "built by an earlier run"
-    note = f"the baseline has an environment of its own, {made}, since {why}"
+    note = f"the baseline has an environment of its own, {made}, since {why}{own.shown}"
     return BaseEnvironment(python=_python_of(folder), notes=(note,), seconds=seconds)
 
 
