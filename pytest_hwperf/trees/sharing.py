@@ -32,7 +32,7 @@ class Used:
 class Found:
     """What of that the baseline lacks and git does not have, relative to the root."""
 
-    given: Sequence[str] = ()  # what both sides may have
+    given: list[str] = field(default_factory=list)  # what both sides may have
     kept: Mapping[str, str] = field(default_factory=dict)  # what may be the candidate's alone → why
 
 
