@@ -3,6 +3,8 @@
 Run from the root of the repository, with the package, pytest-benchmark, pyperf, asv and virtualenv installed:
 
     python -m benchmarks.gate --rounds 20 --out gate.jsonl
+
+`--judged packaging` takes two releases of a public package instead, from an index of packages in reach.
 """
 
 import argparse
@@ -12,13 +14,14 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from statistics import median
 
-from benchmarks.gate_projects import CONDITIONS, Project, branch
+from benchmarks.busy import busy
+from benchmarks.gate_projects import SUBJECTS, Project, Subject
 from benchmarks.gate_table import Record, table, undecided
 from benchmarks.gate_tools import TOOLS, build, prepare
 
@@ -35,13 +38,14 @@ def main() -> None:
         raise SystemExit(f"{asked.out} exists: give --resume to go on, or another --out")
     records = _read(asked.out)
     if not asked.only_table:
-        _refuse_mixture(records)
+        _refuse_mixture(records, _setting(asked))
         asked.out.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-        records += _measure(asked, {(record["round"], record["tool"], record["condition"]) for record in records})
-    _show(records)
+        with busy(asked.busy):
+            records += _measure(asked, {(record["round"], record["tool"], record["condition"]) for record in records})
+    _show(records, SUBJECTS[asked.judged])
 
 
-def _show(records: Sequence[Record]) -> None:
+def _show(records: Sequence[Record], subject: Subject) -> None:
     """Print the setting, the table and every error."""
     for setting in {json.dumps(record["setting"]): record["setting"] for record in records}.values():
         print("; ".join(f"{name} {found}" for name, found in setting.items()))
@@ -49,7 +53,7 @@ def _show(records: Sequence[Record]) -> None:
     loads = sorted(record["load"] for record in records)
     if loads:
         print(f"load average before a build: median {median(loads)}, from {loads[0]} to {loads[-1]}")
-    print(table(records))
+    print(table(records, subject))
     print("\n".join(undecided(records)))
     for record in records:
         if record["error"]:
@@ -59,6 +63,10 @@ def _show(records: Sequence[Record]) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--tools", default=",".join(TOOLS), help=f"separated by commas (default: {','.join(TOOLS)})")
+    parser.add_argument("--judged", choices=SUBJECTS, default="units", help="code that is judged (default: units)")
+    parser.add_argument(
+        "--busy", type=int, default=0, help="processes that keep the machine busy meanwhile (default: 0)"
+    )
     parser.add_argument("--rounds", type=int, default=20, help="builds of every tool and condition (default: 20)")
     parser.add_argument("--seed", type=int, default=0, help="of the order within each round (default: 0)")
     parser.add_argument("--out", type=Path, default=Path("gate.jsonl"), help="one line for each build")
@@ -72,26 +80,27 @@ def _arguments() -> argparse.Namespace:
     return asked
 
 
-def _refuse_mixture(records: Sequence[Record]) -> None:
+def _refuse_mixture(records: Sequence[Record], here: Mapping[str, str]) -> None:
     """End the run where the builds so far were made on another machine or with other versions."""
     for record in records:
-        if record["setting"] != _setting():
-            raise SystemExit(f"--out holds builds of another setting: {record['setting']}; here: {_setting()}")
+        if record["setting"] != here:
+            raise SystemExit(f"--out holds builds of another setting: {record['setting']}; here: {here}")
 
 
 def _measure(asked: argparse.Namespace, done: set[Build]) -> list[Record]:
     """Run what is not done yet, and write down each build as soon as it has ended."""
     records = list[Record]()
     with tempfile.TemporaryDirectory(prefix="gate-") as name:
-        folder, setting, revision = Path(name), _setting(), _revision()
+        folder, setting, revision = Path(name), _setting(asked), _revision()
         (folder / "kept").mkdir()
-        project = Project(folder / "project", folder / "kept", {name: setting[name] for name in _REQUIRED})
-        project.restore(branch("unchanged"))
+        subject = SUBJECTS[asked.judged]
+        project = Project(folder / "project", folder / "kept", subject, setting)
+        project.restore(project.branch("unchanged"))
         for tool in asked.tools:
             unready = prepare(tool, project)
             if unready:
                 raise SystemExit(f"{tool} cannot be prepared: {unready}")
-        for number, tool, condition in _order(asked.tools, asked.rounds, asked.seed):
+        for number, tool, condition in _order(asked.tools, subject.conditions, asked.rounds, asked.seed):
             if (number, tool, condition) in done:
                 continue
             record = {**_one(project, number, tool, condition), "revision": revision, "setting": setting}
@@ -101,19 +110,19 @@ def _measure(asked: argparse.Namespace, done: set[Build]) -> list[Record]:
     return records
 
 
-def _order(tools: Sequence[str], rounds: int, seed: int) -> Iterable[Build]:
+def _order(tools: Sequence[str], conditions: Sequence[str], rounds: int, seed: int) -> Iterable[Build]:
     """Yield every build; within a round the machine's drift is as likely to hit one as another.
 
     Leaving a tool out changes nothing in the order of the others.
     """
     for number in range(rounds):
-        builds = [(number, tool, condition) for tool in TOOLS for condition in CONDITIONS]
+        builds = [(number, tool, condition) for tool in TOOLS for condition in conditions]
         Random(f"{seed} {number}").shuffle(builds)
         yield from (one for one in builds if one[1] in tools)
 
 
 def _one(project: Project, number: int, tool: str, condition: str) -> Record:
-    project.restore(branch(condition))
+    project.restore(project.branch(condition))
     load = os.getloadavg()[0]
     answer = build(tool, project)
     record = {"round": number, "tool": tool, "condition": condition, "load": round(load, 2), **asdict(answer)}
@@ -134,8 +143,14 @@ def _revision() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def _setting() -> dict[str, str]:
-    found = {"python": platform.python_version(), "cores": str(os.cpu_count()), "system": platform.platform()}
+def _setting(asked: argparse.Namespace) -> dict[str, str]:
+    found = {
+        "judged": asked.judged,
+        "busy processes": str(asked.busy),
+        "python": platform.python_version(),
+        "cores": str(os.cpu_count()),
+        "system": platform.platform(),
+    }
     for name in _NAMED:
         try:
             found[name] = importlib.metadata.version(name)

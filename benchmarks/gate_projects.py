@@ -1,15 +1,18 @@
-"""The little git repository whose two functions the gates judge: one baseline, and a candidate of every size."""
+"""The git repositories whose functions the gates judge: a baseline, and one commit above it for every condition."""
 
 import os
 import shutil
 import subprocess
-import textwrap
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-FUNCTIONS = ("numpy", "onnx")
-CONDITIONS = {"unchanged": 100, "+5 %": 105, "+10 %": 110}  # units of work in the candidate; the baseline has 100
-BASELINE = 100
+from benchmarks.releases import source
+
+_UNITS = 100  # of work in the baseline
+_REMARK = "\n\n# A remark that changes nothing.\n"
+_VERSION = "src/packaging/version.py"
 # One thread for all, and nothing of this machine's settings for git.
 _ENVIRONMENT = {
     **{f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL")},
@@ -61,108 +64,145 @@ _SESSION = _chain()
 
 def onnx_chain():
     return _SESSION.run(None, {"rows": _ROWS})
+
+
+CALLS = {"numpy": numpy_products, "onnx": onnx_chain}
 '''
 
-# One file for each tool, as its own users would write it.
-_FILES = {
-    "work.py": _WORK,
-    "tests/test_work.py": """
-        import work
 
+_RELEASED = """
+'''A call of two releases of packaging, between which parsing a version became 8 to 10 % faster.'''
 
-        def test_numpy(hwperf):
-            hwperf(work.numpy_products)
+from packaging.version import Version
 
+_TEXTS = ["1.0.0", "2.3.4.0", "1.2.3rc1", "0.0.1.dev3+local.7", "2026.1.0"] * 4
 
-        def test_onnx(hwperf):
-            hwperf(work.onnx_chain)
-        """,
-    "tests/test_work_benchmark.py": """
-        import work
+CALLS = {"versions": lambda: [Version(text)._key for text in _TEXTS]}
+"""
 
+_PYPROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
 
-        def test_numpy(benchmark):
-            benchmark(work.numpy_products)
+[project]
+name = "work"
+version = "1"
 
+[tool.setuptools]
+py-modules = ["work"]
 
-        def test_onnx(benchmark):
-            benchmark(work.onnx_chain)
-        """,
-    "perf_work.py": """
-        import pyperf
+[tool.pytest.ini_options]
+pythonpath = ["."]
+"""
 
-        import work
-
-        runner = pyperf.Runner()
-        runner.bench_func("numpy", work.numpy_products)
-        runner.bench_func("onnx", work.onnx_chain)
-        """,
-    # The folder above the one with the benchmarks comes first on asv's path: it must not hold another work.py.
-    "asv/benchmarks/work_benchmarks.py": """
-        import work
-
-
-        def time_numpy():
-            work.numpy_products()
-
-
-        def time_onnx():
-            work.onnx_chain()
-        """,
-    "asv/benchmarks/__init__.py": "",
-    "asv.conf.json": """
-        {
-          "version": 1,
-          "project": "work",
-          "project_url": "https://example.org",
-          "repo": ".",
-          "branches": ["main"],
-          "environment_type": "virtualenv",
-          "matrix": {
-            "req": {
-              "numpy": ["%(numpy)s"], "onnx": ["%(onnx)s"], "onnxruntime": ["%(onnxruntime)s"], "setuptools": [""]
-            }
-          },
-          "build_command": ["python -m pip wheel -q --no-deps --no-build-isolation -w {build_cache_dir} {build_dir}"],
-          "install_command": ["in-dir={env_dir} python -m pip install -q --no-deps --force-reinstall {wheel_file}"],
-          "benchmark_dir": "asv/benchmarks",
-          "env_dir": "%(kept)s/asv-env",
-          "results_dir": "asv/results",
-          "html_dir": "asv/html"
-        }
-        """,
-    "pyproject.toml": """
-        [build-system]
-        requires = ["setuptools"]
-        build-backend = "setuptools.build_meta"
-
-        [project]
-        name = "work"
-        version = "1"
-
-        [tool.setuptools]
-        py-modules = ["work"]
-
-        [tool.pytest.ini_options]
-        pythonpath = ["."]
-        """,
-    ".gitignore": "*.json\n!asv.conf.json\n.*/\nasv/results/\n__pycache__/\n",
+_ASV_FILE = "asv/benchmarks/work_benchmarks.py"
+_IMPORT = "from work import CALLS\n"
+# One file for each tool, as its own users would write it: its head, and what is repeated for every function.
+_TOOL_FILES = {
+    "tests/test_work.py": (_IMPORT, "\n\ndef test_{0}(hwperf):\n    hwperf(CALLS['{0}'])\n"),
+    "tests/test_work_benchmark.py": (
+        _IMPORT,
+        "\n\ndef test_{0}(benchmark):\n    benchmark(CALLS['{0}'])\n",
+    ),
+    "perf_work.py": (
+        "import pyperf\n\nfrom work import CALLS\n\nrunner = pyperf.Runner()\n",
+        "runner.bench_func('{0}', CALLS['{0}'])\n",
+    ),
+    _ASV_FILE: ("", "\n\ndef time_{0}():\n    CALLS['{0}']()\n"),
+    "asv/benchmarks/__init__.py": ("", ""),
 }
+_ASV = """
+{
+  "version": 1,
+  "project": "work",
+  "project_url": "https://example.org",
+  "repo": ".",
+  "branches": ["main"],
+  "environment_type": "virtualenv",
+  "matrix": {"req": {%(required)s}},
+  "build_command": ["python -m pip wheel -q --no-deps --no-build-isolation -w {build_cache_dir} {build_dir}"],
+  "install_command": ["in-dir={env_dir} python -m pip install -q --no-deps --force-reinstall {wheel_file}"],
+  "benchmark_dir": "asv/benchmarks",
+  "env_dir": "%(kept)s/asv-env",
+  "results_dir": "asv/results",
+  "html_dir": "asv/html"
+}
+"""
+_IGNORED = "*.json\n!asv.conf.json\n.*/\nasv/results/\n__pycache__/\n"
+
+
+Texts = Mapping[str, str]  # path in the repository → text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Code whose speed is known to change from a baseline to each candidate, or not to."""
+
+    functions: Sequence[str]  # that are judged
+    conditions: Sequence[str]  # one for each candidate
+    files: Callable[[], tuple[Texts, Sequence[Texts]]]  # of the baseline, and those that differ in each candidate
+    builds_with: str  # the package in asv's environment that its build needs
+    needs: Sequence[str] = ()  # packages that the code itself needs, in the versions that are installed here
+    installed: str = _IMPORT  # how asv's benchmarks come to the calls: they see only what is installed
+    path: str = ""  # folder that comes first where modules are looked for; "": none
+
+
+def _units() -> tuple[Texts, Sequence[Texts]]:
+    """Return functions that are made of units of work: of a candidate of 105 units, 5 % more of it."""
+    texts = (_WORK.replace(f"UNITS = {_UNITS}", f"UNITS = {units}") for units in (_UNITS, 105, 110))
+    return {"work.py": _WORK, "pyproject.toml": _PYPROJECT}, [{"work.py": text + _REMARK} for text in texts]
+
+
+def _releases() -> tuple[Texts, Sequence[Texts]]:
+    """Return packaging 26.0rc3, which a candidate turns back into the release before."""
+    with tempfile.TemporaryDirectory() as folder:
+        late, early = (_texts(source("packaging", release, Path(folder))) for release in ("26.0rc3", "26.0rc2"))
+    return {**late, "work.py": _RELEASED}, [{_VERSION: late[_VERSION] + _REMARK}, early]
+
+
+SUBJECTS = {
+    "units": Subject(
+        functions=("numpy", "onnx"),
+        conditions=("unchanged", "+5 %", "+10 %"),
+        files=_units,
+        builds_with="setuptools",
+        needs=("numpy", "onnx", "onnxruntime"),
+    ),
+    "packaging": Subject(
+        functions=("versions",),
+        conditions=("unchanged", "the slower release"),
+        files=_releases,
+        builds_with="flit-core",
+        installed=_RELEASED,
+        path="src",
+    ),
+}
+
+
+def _texts(release: Path) -> dict[str, str]:
+    """Return the files of a source distribution that are needed to build it."""
+    files = [*release.glob("src/packaging/**/*.py"), release / "pyproject.toml", *release.glob("README*")]
+    files += [*release.glob("LICENSE*"), *release.glob("src/packaging/py.typed")]
+    return {str(file.relative_to(release)): file.read_text(encoding="utf-8") for file in files}
 
 
 class Project:
     """A repository with a branch for every condition, each one commit above the same baseline."""
 
-    def __init__(self, folder: Path, kept: Path, versions: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, kept: Path, subject: Subject, versions: Mapping[str, str]) -> None:
         """Make the repository in `folder`; asv's environment goes to `kept`, with these versions of what is needed."""
         self.root = folder
         self.kept = kept
-        self.versions = versions
-        self.environment = {**os.environ, **_ENVIRONMENT, "HOME": str(kept)}
+        self.subject = subject
+        own = {"PYTHONPATH": str(folder / subject.path)} if subject.path else {}
+        self.environment = {**os.environ, **_ENVIRONMENT, "HOME": str(kept), **own}
         shutil.rmtree(folder, ignore_errors=True)
-        self._write_baseline()
-        for condition, units in CONDITIONS.items():
-            self._write_candidate(condition, units)
+        folder.mkdir()
+        baseline, candidates = subject.files()
+        self._write_baseline(baseline, versions)
+        for condition, files in zip(subject.conditions, candidates, strict=True):
+            self._write_candidate(condition, files)
 
     def restore(self, revision: str) -> None:
         """Check out a revision, without anything that an earlier build left, byte code above all."""
@@ -180,29 +220,36 @@ class Project:
         )
         return done.stdout.strip()
 
-    def _write_baseline(self) -> None:
-        for name, text in _FILES.items():
-            path = self.root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            filled = text % {**self.versions, "kept": self.kept} if name == "asv.conf.json" else text
-            path.write_text(textwrap.dedent(filled).lstrip())
+    def _write_baseline(self, files: Texts, versions: Mapping[str, str]) -> None:
+        required = {**{name: versions[name] for name in self.subject.needs}, self.subject.builds_with: ""}
+        listed = ", ".join(f'"{name}": ["{version}"]' for name, version in required.items())
+        tools = {
+            name: head + "".join(each.format(function) for function in self.subject.functions)
+            for name, (head, each) in _TOOL_FILES.items()
+        }
+        tools[_ASV_FILE] = self.subject.installed + tools[_ASV_FILE]
+        asv = _ASV % {"required": listed, "kept": self.kept}
+        self._write({**files, **tools, "asv.conf.json": asv, ".gitignore": _IGNORED})
         self.git("init", "-q", "-b", "main")
         self.git("config", "user.name", "gate")
         self.git("config", "user.email", "gate@example.org")
         self._commit("Baseline")
 
-    def _write_candidate(self, condition: str, units: int) -> None:
-        self.git("checkout", "-q", "-b", branch(condition), "main")
-        path = self.root / "work.py"
-        text = path.read_text().replace(f"UNITS = {BASELINE}", f"UNITS = {units}")
-        path.write_text(f"{text}\n\n# A remark that changes nothing.\n")
+    def _write_candidate(self, condition: str, files: Texts) -> None:
+        self.git("checkout", "-q", "-b", self.branch(condition), "main")
+        self._write(files)
         self._commit("Candidate")
+
+    def _write(self, files: Texts) -> None:
+        for name, text in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.lstrip(), encoding="utf-8")
 
     def _commit(self, message: str) -> None:
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
 
-
-def branch(condition: str) -> str:
-    """Return the branch of a condition's candidate."""
-    return f"units-{CONDITIONS[condition]}-{'unchanged' if CONDITIONS[condition] == BASELINE else 'slower'}"
+    def branch(self, condition: str) -> str:
+        """Return the branch of a condition's candidate."""
+        return f"candidate-{self.subject.conditions.index(condition)}"

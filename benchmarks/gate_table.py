@@ -7,27 +7,27 @@ from typing import Any
 
 from scipy.special import betaincinv
 
-from benchmarks.gate_projects import CONDITIONS, FUNCTIONS
+from benchmarks.gate_projects import Subject
 
-_HEAD = (
-    "tool and rule",
-    "of",
-    *(f"{name}: alarms" for name in CONDITIONS),
-    "errors",
-    f"median seconds of a build: {', '.join(CONDITIONS)}",
-)
 _ANY = "build"  # at least one of its functions
 
 Record = Mapping[str, Any]
 
 
-def table(records: Sequence[Record]) -> str:
+def table(records: Sequence[Record], subject: Subject) -> str:
     """Return a Markdown table: for each tool, rule and function the builds that alarmed, of those that gave a verdict.
 
     Builds with errors stand in their own column and count nowhere else.
     """
-    rows = [_HEAD, *_rows(records)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    head = (
+        "tool and rule",
+        "of",
+        *(f"{name}: alarms" for name in subject.conditions),
+        "errors",
+        f"median seconds of a build: {', '.join(subject.conditions)}",
+    )
+    rows = [head, *_rows(records, subject)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     lines = [
         f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |".rstrip() for row in rows
     ]
@@ -38,7 +38,7 @@ def table(records: Sequence[Record]) -> str:
 def undecided(records: Sequence[Record]) -> Iterator[str]:
     """Yield a line for each tool that says so where it could not decide: in how many builds, and on what."""
     for tool in dict.fromkeys(record["tool"] for record in records if record["undecided"]):
-        for condition in CONDITIONS:
+        for condition in dict.fromkeys(record["condition"] for record in records):
             mine = [record for record in records if (record["tool"], record["condition"]) == (tool, condition)]
             what = Counter(line for record in mine for line in record["undecided"])
             shown = "; ".join(f"{line} in {count}" for line, count in what.most_common())
@@ -57,16 +57,16 @@ def clopper_pearson(found: int, tried: int, confidence: float = 0.95) -> tuple[f
     return low, high
 
 
-def _rows(records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
+def _rows(records: Sequence[Record], subject: Subject) -> Iterator[tuple[str, ...]]:
     for tool in dict.fromkeys(record["tool"] for record in records):
         mine = [record for record in records if record["tool"] == tool]
         judged = [record for record in mine if not record["error"]]
         errors = f"{len(mine) - len(judged)} of {len(mine)}"
-        seconds = ", ".join(_seconds(judged, condition) for condition in CONDITIONS)
+        seconds = ", ".join(_seconds(judged, condition) for condition in subject.conditions)
         rules = list(dict.fromkeys(rule for record in judged for rule in record["alarms"]))
         for rule in rules or ["-"]:
-            for what in (_ANY, *FUNCTIONS):
-                rates = (_rate(judged, condition, rule, what) for condition in CONDITIONS)
+            for what in (_ANY, *subject.functions):
+                rates = (_rate(judged, condition, rule, what) for condition in subject.conditions)
                 first = what == _ANY
                 yield (
                     f"{tool} {rule}" if first else "",

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.gate_projects import FUNCTIONS, Project
+from benchmarks.gate_projects import Project
 
 BASELINE = "HEAD~1"
 _LONGEST = 900  # seconds of one command
@@ -72,9 +72,9 @@ def _ours(project: Project, answer: Answer) -> None:
                 answer.undecided.append(what)
             if comparison["pairs"] and (comparison["metric"], comparison["statistic"]) == ("latency", "p50"):
                 judged.add(name)
-    if judged != {*FUNCTIONS} or bool(said.code) != bool(failed):
+    if judged != {*project.subject.functions} or bool(said.code) != bool(failed):
         raise GateError(f"exit {said.code}, pairs for {sorted(judged)}, failed {sorted(failed)}: {_end(said.text)}")
-    answer.alarms["default"] = [name for name in FUNCTIONS if name in failed]
+    answer.alarms["default"] = [name for name in project.subject.functions if name in failed]
 
 
 def _pytest_benchmark(project: Project, answer: Answer) -> None:
@@ -102,17 +102,17 @@ def _pyperf(project: Project, answer: Answer) -> None:
         counted = answer if not extra else Answer()  # a second look at the same figures is no part of a build
         words = ("-m", "pyperf", "compare_to", "--table", "--table-format=md", *extra)
         said = _run(project, counted, (*words, "baseline.json", "candidate.json"))
-        answer.alarms[rule] = _slower(said.text)
+        answer.alarms[rule] = _slower(said.text, project.subject.functions)
 
 
-def _slower(text: str) -> list[str]:
+def _slower(text: str, functions: Sequence[str]) -> list[str]:
     """Read pyperf's table; every function must be in it or be called not significant."""
     rows = dict(re.findall(r"^\| (\w+)\s*\|.*: (\d\S+x slower|\d\S+x faster|no change)", text, re.MULTILINE))
     hidden = re.search(r"^Benchmark hidden because not significant \(\d+\): (.*)$", text, re.MULTILINE)
     silent = hidden[1].split(", ") if hidden else []
-    if {*rows, *silent} - {"Geometric"} != {*FUNCTIONS}:
+    if {*rows, *silent} - {"Geometric"} != {*functions}:
         raise GateError(f"pyperf's table cannot be read: {_end(text)}")
-    return [name for name in FUNCTIONS if "slower" in rows.get(name, "")]
+    return [name for name in functions if "slower" in rows.get(name, "")]
 
 
 def _asv(project: Project, answer: Answer) -> None:
@@ -120,7 +120,7 @@ def _asv(project: Project, answer: Answer) -> None:
         shutil.rmtree(wheels)  # a candidate is new in every build
     words = ("-m", "asv", "continuous", f"--factor={_ASV_FACTOR}", BASELINE, "HEAD")
     said = _run(project, answer, words, allowed=(0, 1))
-    worse = _worse(said.text)
+    worse = _worse(said.text, project.subject.functions)
     decreased = "PERFORMANCE DECREASED" in said.text
     finished = decreased or "PERFORMANCE INCREASED" in said.text or "NOT SIGNIFICANTLY CHANGED" in said.text
     if not finished or not (bool(said.code) == decreased == bool(worse)) or "failed" in said.text:
@@ -129,14 +129,14 @@ def _asv(project: Project, answer: Answer) -> None:
     # A second look at the same figures is no part of a build.
     words = ("-m", "asv", "compare", f"--factor={_ASV_SMALLER_FACTOR}", BASELINE, "HEAD")
     again = _run(project, Answer(), words)
-    missing = [name for name in FUNCTIONS if f".time_{name}" not in again.text]
+    missing = [name for name in project.subject.functions if f".time_{name}" not in again.text]
     if missing:
         raise GateError(f"asv compare names no {', '.join(missing)}: {_end(again.text)}")
-    answer.alarms[f"compare --factor {_ASV_SMALLER_FACTOR}"] = _worse(again.text)
+    answer.alarms[f"compare --factor {_ASV_SMALLER_FACTOR}"] = _worse(again.text, project.subject.functions)
 
 
-def _worse(text: str) -> list[str]:
-    return [name for name in FUNCTIONS if re.search(rf"^\| \+ .*\.time_{name}\b", text, re.MULTILINE)]
+def _worse(text: str, functions: Sequence[str]) -> list[str]:
+    return [name for name in functions if re.search(rf"^\| \+ .*\.time_{name}\b", text, re.MULTILINE)]
 
 
 TOOLS: dict[str, Tool] = {

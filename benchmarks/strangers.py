@@ -11,13 +11,14 @@ import json
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from benchmarks.releases import source
 
 _ROOT = Path(__file__).resolve().parents[1]
 _LONGEST_S = 1800
@@ -194,28 +195,16 @@ def _committed(project: Project, folder: Path, tree: Path) -> list[str]:
     _git(tree, "init", "-q")
     commits = []
     for release in project.releases:
-        source = _source(project.package, release, folder)
+        unpacked = source(project.package, release, folder)
         for path in tree.iterdir():
             if path.name not in _KEPT:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        shutil.copytree(source, tree, dirs_exist_ok=True, symlinks=True)
+        shutil.copytree(unpacked, tree, dirs_exist_ok=True, symlinks=True)
         (tree / _TEST).write_text(project.test, encoding="utf-8")
         _git(tree, "add", "--all", "--force")
         _git(tree, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", release)
         commits.append(_git(tree, "rev-parse", "HEAD").strip())
     return commits
-
-
-def _source(package: str, release: str, folder: Path) -> Path:
-    """Take the source distribution of a release from the index."""
-    there = folder / release
-    _run(sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary=:all:", "--dest", there,
-         f"{package}=={release}")  # fmt: skip
-    (archive,) = there.glob("*.tar.gz")
-    with tarfile.open(archive) as packed:
-        packed.extractall(there, filter="data")
-    (source,) = (path for path in there.iterdir() if path.is_dir())
-    return source
 
 
 def _installed(project: Project, folder: Path, tree: Path) -> Path:

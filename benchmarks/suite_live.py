@@ -1,0 +1,121 @@
+"""Gates of many tests on this machine, one of which has become slower: what the simulations of `suite_size` expect.
+
+From the root of the repository: `python -m benchmarks.suite_live`, or with the numbers of the suites to run.
+Each suite is a repository of two commits, gated once with every default but the time.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+_UNITS_A_MS = 250  # of work; about a millisecond on one processor of 2020
+_WORK = """
+UNITS = {units}
+MORE = {more}
+
+
+def call(number):
+    total = 0
+    for one in range(int(UNITS * MORE.get(number, 1))):
+        for other in range(100):
+            total += one * other
+    return total
+"""
+_TEST = """
+
+def test_{number}(hwperf):
+    hwperf(work.call, {number})
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """Tests of one duration, of which at most one is slower now."""
+
+    tests: int
+    call_ms: float
+    factor: float  # of the slower one; 1: none is
+    time_s: int  # that is given
+
+    def __str__(self) -> str:
+        """Say what it is."""
+        change = "" if self.factor == 1 else f", one ×{self.factor:g}"
+        return f"{self.tests} of {self.call_ms:g} ms{change}, {self.time_s} s"
+
+
+SUITES = (
+    Suite(tests=10, call_ms=0.1, factor=1, time_s=600),
+    Suite(tests=1, call_ms=50, factor=2, time_s=600),
+    Suite(tests=1, call_ms=50, factor=24, time_s=600),
+    Suite(tests=60, call_ms=1, factor=3, time_s=120),
+    Suite(tests=20, call_ms=50, factor=1.1, time_s=600),
+    Suite(tests=200, call_ms=1, factor=1.1, time_s=600),
+    Suite(tests=200, call_ms=1, factor=1, time_s=600),
+    Suite(tests=1000, call_ms=1, factor=1.3, time_s=1200),
+)
+
+
+def gated(suite: Suite, folder: Path) -> str:
+    """Make a suite, gate it, and say what was found, in a row of a Markdown table."""
+    slow = Random(suite.tests).randrange(suite.tests)
+    _commit(folder, suite, {})
+    _commit(folder, suite, {slow: suite.factor})
+    report = folder / "report.json"
+    words = ("-m", "pytest", "-q", f"--hwperf-json={report}", "--hwperf-against=HEAD~1", "-p", "no:cacheprovider")
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, *words, f"--hwperf-gate-time={suite.time_s}", "--hwperf-explain=never"],
+        cwd=folder,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    seconds = time.monotonic() - began
+    if not report.exists():
+        raise SystemExit(f"exit code {done.returncode}: {(done.stdout + done.stderr)[-1000:]}")
+    outcomes = {
+        judgement["run"]["test"].rpartition("::")[2]: verdict["subject"]["outcome"]
+        for judgement in json.loads(report.read_text())["report"]["judgements"]
+        for verdict in judgement["verdicts"]
+        if verdict["subject"].get("metric") == "latency" and verdict["subject"].get("statistic") == "p50"
+    }
+    counts = Counter(outcomes.values())
+    told = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
+    is_right = {name for name, outcome in outcomes.items() if outcome == "regressed"} == (
+        set() if suite.factor == 1 else {f"test_{slow}"}
+    )
+    return f"| {suite} | {'as planted' if is_right else 'WRONG'} | {told} | {done.returncode} | {seconds:.0f} |"
+
+
+def _commit(folder: Path, suite: Suite, more: dict[int, float]) -> None:
+    tests = "".join(_TEST.format(number=number) for number in range(suite.tests))
+    (folder / "work.py").write_text(_WORK.format(units=suite.call_ms * _UNITS_A_MS, more=more))
+    (folder / "test_suite.py").write_text(f"import work\n\n{tests}")
+    (folder / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    identity = ("-c", "user.name=suite", "-c", "user.email=suite@example.org", "-c", "commit.gpgsign=false")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-q", "--allow-empty", "-m", "Change")):
+        subprocess.run(["git", *identity, *words], cwd=folder, check=True)
+
+
+def main() -> None:
+    """Run suites and print a row for each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    listed = "; ".join(f"{number}: {suite}" for number, suite in enumerate(SUITES))
+    parser.add_argument("suites", nargs="*", type=int, default=range(len(SUITES)), help=f"numbers ({listed})")
+    print("| suite | found | outcomes | exit code | s | load before |\n|---|---|---|---|---|---|", flush=True)
+    for number in parser.parse_args().suites:
+        load = os.getloadavg()[0]
+        with tempfile.TemporaryDirectory() as folder:
+            print(f"{gated(SUITES[number], Path(folder))} {load:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
