@@ -12,7 +12,7 @@ from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.pairs.lockstep import PairTrace
 from pytest_hwperf.trees.both import Trees
 from pytest_hwperf.trees.ignored import missing_files, named, sharing
-from pytest_hwperf.trees.sharing import Used, shareable, with_shared
+from pytest_hwperf.trees.sharing import Found, Used, shareable, with_shared
 
 AUTO, NONE = "auto", "none"  # instead of a glob of --hwperf-share
 _REPEATS = 3  # rehearsals at most after the first: a model may name further files
@@ -52,8 +52,8 @@ class Sharer:
     _late: list[str] = field(default_factory=list)  # given after one
 
     def give_loaded(self, loaded: Sequence[str]) -> None:
-        """Give what this process has loaded already, such as `_version.py`."""
-        self._early += self._give(Used(loaded=loaded))
+        """Give what this process has loaded already, such as `_version.py`; other modules are built, or refused."""
+        self._early += self._give(Used(loaded=loaded)).given
 
     def rehearse(self, rehearsing: Rehearsing, nodes: Sequence[str]) -> PairTrace:
         """Rehearse; where the baseline lacks files that it may be given, again with these.
@@ -98,18 +98,16 @@ class Sharer:
         return [*given, *kept]
 
     def _more(self, used: Used) -> bool:
-        given = self._give(used)
-        self._late += given
-        return bool(given)
+        found = self._give(used)
+        self._late += found.given
+        self.kept |= found.kept
+        return bool(found.given)
 
-    def _give(self, used: Used) -> Sequence[str]:
-        if not self.is_on:
-            return ()
-        found = shareable(self.trees, used)
+    def _give(self, used: Used) -> Found:
+        found = shareable(self.trees, used) if self.is_on else Found()
         if found.given:
             self.trees = with_shared(self.trees, found.given)
-        self.kept |= found.kept
-        return found.given
+        return found
 
     def _used(self, trace: PairTrace, nodes: Sequence[str]) -> Used:
         """Return what the candidate has used, and what the baseline says that it misses."""

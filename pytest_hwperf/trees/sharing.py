@@ -99,9 +99,12 @@ def _expanded(trees: Trees, used: Used) -> Iterator[str]:
 
 
 def _is_lacking(trees: Trees, file: str) -> bool:
-    """Whether the candidate alone has it, and not as part of a submodule, whose revision may differ too."""
+    """Whether the candidate alone has it, and not as part of a submodule, whose revision may differ too.
+
+    Compiled code is looked for where it is loaded: it is built, and never given.
+    """
     is_there = is_file(trees.candidate / file) and not os.path.lexists(trees.baseline / file)
-    return is_there and not _is_in_another_repository(trees.candidate, file)
+    return is_there and not is_compiled(file) and not _is_in_another_repository(trees.candidate, file)
 
 
 def _is_in_another_repository(root: Path, file: str) -> bool:
@@ -111,8 +114,6 @@ def _is_in_another_repository(root: Path, file: str) -> bool:
 def _why_kept(trees: Trees, file: str, tracked: Collection[str]) -> str:
     """Return why the baseline is not given a file, "" where it is."""
     path = trees.candidate / file
-    if is_compiled(file):
-        return "it is compiled code"
     if file.endswith(_SOURCE):
         if not is_constants(path):
             return "it is code, and may be made from what differs"

@@ -178,8 +178,9 @@ def test_what_may_be_made_from_a_change_is_named(trees: Trees) -> None:
 def test_modules_that_this_process_has_loaded_are_given_before(trees: Trees) -> None:
     """It costs no rehearsal."""
     (trees.candidate / "_version.py").write_text("A = 1\n")
+    (trees.candidate / "_parser.py").write_text("def parse():\n    pass\n")
     sharer = Sharer(trees=trees, folders=())
-    sharer.give_loaded([str(trees.candidate / "_version.py")])
+    sharer.give_loaded([str(trees.candidate / name) for name in ("_version.py", "_parser.py")])
 
     assert ["_version.py"] == list(sharer.trees.shared)
     assert ["the baseline was given _version.py, which git does not have; --hwperf-share=none gives it none"] == (
