@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path, PurePath
 
-from pytest_hwperf.host.files import is_file, read_file
+from pytest_hwperf.host.files import is_file, read_file, read_text
 from pytest_hwperf.trees.differences import is_same
 from pytest_hwperf.trees.ignored import is_compiled
 
@@ -20,6 +20,7 @@ _MACHINE_CODE = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"
 _LARGEST = 1 << 14  # bytes of a module that holds a version and the like; a table of a parser is larger
 _HEAD = 4096  # bytes at whose place a generated file says what it was made from
 _PATHS = re.compile(r"[\w.+-]+(?:[/\\][\w.+-]+)*\.\w+")
+_DVC_LOCK = "dvc.lock"  # of a pipeline: what its stages have made
 _MOST_VALUES = 16  # of a tuple: of a version, not of a table
 
 
@@ -46,7 +47,7 @@ def changed_source(file: str, candidate: Path, baseline: Path, tracked: Collecti
     """Return a file that differs between both trees and from which this one may have been made; "" if none is known.
 
     It lies beside it and has its name up to the first dot (`model.bin.dvc`, `table.yaml`), or is named in its
-    first 4096 bytes.
+    first 4096 bytes, or is what DVC keeps of it or of a folder around it.
 
     Args:
         file: relative to the roots.
@@ -54,7 +55,7 @@ def changed_source(file: str, candidate: Path, baseline: Path, tracked: Collecti
         baseline: root of the baseline's.
         tracked: files of the candidate's revision, relative to the root: what git does not have is no source.
     """
-    for source in (*_beside(file, candidate, baseline), *_named_in(candidate / file)):
+    for source in (*_beside(file, candidate, baseline), *_notes_of_dvc(file, candidate), *_named_in(candidate / file)):
         for place in dict.fromkeys((PurePath(source), PurePath(file).parent / source)):
             one, two = candidate / place, baseline / place
             is_there = is_file(two) or (place.as_posix() in tracked and is_file(one))
@@ -100,6 +101,18 @@ def _beside(file: str, candidate: Path, baseline: Path) -> Iterator[str]:
         for other in sorted((root / path.parent).glob("*")) if (root / path.parent).is_dir() else ():
             if other.name.lstrip(".").partition(".")[0] == stem and other.name != path.name:
                 yield (path.parent / other.name).as_posix()
+
+
+def _notes_of_dvc(file: str, candidate: Path) -> Iterator[str]:
+    """Yield the files in which DVC may keep the digest of a file, or of a folder around it."""
+    path = PurePath(file)
+    for folder in [*path.parents][:-1]:
+        yield f"{folder.as_posix()}.dvc"
+    for folder in path.parents:
+        inside = path.relative_to(folder)
+        text = f"{read_text(candidate / folder / _DVC_LOCK)}\n"
+        if any(f"path: {one.as_posix()}\n" in text for one in (inside, *[*inside.parents][:-1])):
+            yield (folder / _DVC_LOCK).as_posix()
 
 
 def _named_in(path: Path) -> Iterator[str]:

@@ -54,11 +54,11 @@ def shareable(trees: Trees, used: Used, prefixes: Sequence[str] = PREFIXES) -> F
     if not revision:  # without git, nobody knows what belongs to a revision
         return Found()
     tracked = frozenset(revision)
-    others = [file for file in files if file not in tracked]
-    ignored = {*ignored_files(trees.candidate, others)}
+    others = {file: name for file in files if (name := _known_as(trees.candidate, file)) not in tracked}
+    ignored = {*ignored_files(trees.candidate, [*dict.fromkeys(others.values())])}
     given, kept = list[str](), dict[str, str]()
-    for file in others:
-        if file not in ignored and (not used.fails or file.endswith(_SOURCE)):
+    for file, name in others.items():
+        if name not in ignored and (not used.fails or file.endswith(_SOURCE)):
             continue
         if why := _why_kept(trees, file, tracked):
             kept[file] = why
@@ -105,6 +105,12 @@ def _is_lacking(trees: Trees, file: str) -> bool:
     """
     is_there = is_file(trees.candidate / file) and not os.path.lexists(trees.baseline / file)
     return is_there and not is_compiled(file) and not _is_in_another_repository(trees.candidate, file)
+
+
+def _known_as(root: Path, file: str) -> str:
+    """Return by what git knows a file: by the link that leads to its folder, where there is one."""
+    folders = [*PurePath(file).parents][-2::-1]
+    return next((folder.as_posix() for folder in folders if (root / folder).is_symlink()), file)
 
 
 def _is_in_another_repository(root: Path, file: str) -> bool:

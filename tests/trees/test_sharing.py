@@ -75,6 +75,17 @@ def test_what_a_message_names_is_given_with_what_lies_in_a_folder(trees: Trees) 
     assert ["c.bin", "models/a.bin", "models/sub/b.bin"] == list(found(trees, named=["models", "c.bin", "none"]).given)
 
 
+def test_what_lies_behind_a_link_is_ignored_with_the_link(trees: Trees, tmp_path: Path) -> None:
+    """Git does not look behind one, and the baseline has none."""
+    put(tmp_path / "disk", "rows.csv", "sub/rows.csv")
+    (trees.candidate / "data.bin").symlink_to(tmp_path / "disk")
+    put(trees.candidate, "other.bin")
+
+    assert ["data.bin/rows.csv", "data.bin/sub/rows.csv", "other.bin"] == list(
+        found(trees, "other.bin", named=["data.bin/rows.csv", "data.bin/sub/rows.csv"]).given
+    )
+
+
 def test_a_module_is_given_if_it_only_names_texts_and_numbers(trees: Trees) -> None:
     """A new module that git does not ignore is new code."""
     put(trees.candidate, "pkg/_version.py", "pkg/new.py")
