@@ -19,6 +19,7 @@ from pytest_hwperf.trees.both import PREFIXES, Trees
 from pytest_hwperf.trees.building import fill, projects_in, ways_to_install, why_not_shared
 from pytest_hwperf.trees.installing import install
 from pytest_hwperf.trees.layer import make_layer, name_of_interpreter, packages_here, packages_of, site_of
+from pytest_hwperf.trees.needs import Needs, needs_of
 
 Install = Callable[[Path, Sequence[str], float], None]  # interpreter, arguments of pip, seconds at most
 Policy = Literal["auto", "shared", "build"]  # whether the baseline has an environment of its own
@@ -66,19 +67,14 @@ def environment_with(
 
     folder, is_new = _kept([*sorted(requirements), str(root), name_of_interpreter(), here], make)
     seconds = monotonic() - began
-    differing = [
-        f"{name} {version} (here {here.get(name, 'none')})"
-        for name, version in sorted(packages_of(folder).items())
-        if here.get(name) != version
-    ]
+    differing = _differing(packages_of(folder), here)
     if not differing:
         raise UsageProblem(
             f"--hwperf-base-with={' '.join(requirements)}: this environment has just that, so that nothing would be "
             "compared: give another version, such as that before the upgrade"
         )
-    more = f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""
     made = f"made in {seconds:.1f} s and kept for the next time" if is_new else "kept from an earlier run"
-    note = f"the baseline's environment has {', '.join(differing[:_SHOWN])}{more}; it was {made}"
+    note = f"the baseline's environment has {differing}; it was {made}"
     return BaseEnvironment(python=_python_of(folder), notes=(note,), seconds=seconds)
 
 
@@ -114,11 +110,14 @@ def environment_built(
             "installed from it: leave the option out, or give an interpreter with --hwperf-base-python=PATH"
         )
 
+    own = needs_of(trees.candidate, trees.baseline, [*projects]) if policy == "build" else Needs()
+
     def make(folder: Path) -> None:
         python, ways = make_layer(folder, trees.candidate), list(ways_to_install(trees.baseline, projects))
+        more = own.arguments(folder)
         for way in ways:
             try:
-                installed(python, way, max(until - monotonic(), 1.0))
+                installed(python, [*way, *more], max(until - monotonic(), 1.0))
             except UsageProblem as problem:
                 if way == ways[-1]:
                     raise UsageProblem(f"{problem}\nIt was built since {why}; {_INSTEAD}") from problem
@@ -126,14 +125,28 @@ def environment_built(
                 return
 
     what = [trees.revision or secrets.token_hex(8), *(f"{folder}{extras}" for folder, extras in projects.items())]
+    what += [policy, *own.requirements] if own.is_any else []
     key: list[str | Mapping[str, str]] = [*what, str(trees.candidate), name_of_interpreter()]
-    key.append(packages_here(trees.candidate))
+    key.append(here := packages_here(trees.candidate))
     folder, is_new = _kept(key, make)
     fill(trees.baseline, projects, site_of(folder))
     seconds = monotonic() - began
     made = f"built in {seconds:.1f} s and kept for the next time" if is_new else "built by an earlier run"
-    note = f"the baseline has an environment of its own, {made}, since {why}"
+    differing = _differing({name: one for name, one in packages_of(folder).items() if name in here}, here)
+    note = f"the baseline has an environment of its own, {made}, since {why}{own.shown}"
+    note += f"; it has {differing}" if differing else ""
     return BaseEnvironment(python=_python_of(folder), notes=(note,), seconds=seconds)
+
+
+def _differing(packages: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """Name the first packages that are others than here, and how many more there are; "" where there are none."""
+    found = [
+        f"{name} {version} (here {here.get(name, 'none')})"
+        for name, version in sorted(packages.items())
+        if here.get(name) != version
+    ]
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return f"{', '.join(found[:_SHOWN])}{more}"
 
 
 def _python_of(folder: Path) -> Path:

@@ -53,6 +53,7 @@ class Rehearser:
     time_s: float  # of the whole build
     until: float  # instant of the conductor's clock at which it is up
     silence_s: float = 60.0  # that a process may be silent in a first pair before it is tried alone
+    afresh: Callable[[], None] = lambda: None  # called where the baseline has changed since a rehearsal
     lost: dict[str, Reason] = field(default_factory=dict)  # node id → why the test was left out
     apart: dict[str, str] = field(default_factory=dict)  # node id → why one side at a time goes through the test now
     _once: set[str] = field(default_factory=set)  # tests that were lost in a pair, and passed alone
@@ -60,6 +61,17 @@ class Rehearser:
     _losses: int = 0  # tests in which a pair was lost, and that are not tried so again
     _parted: list[str] = field(default_factory=list)  # tests that the latest pair has shown not to bear both sides
     _is_repeated: bool = False  # whether a pair was repeated for what failed in it: in each some may fail by chance
+
+    @property
+    def left_s(self) -> float:
+        """The time that is left of the build's."""
+        return self.until - self.conductor.clock()
+
+    def forget(self) -> None:
+        """Try again what the baseline could not do, since it has been given more."""
+        self.lost = {node: reason for node, reason in self.lost.items() if reason[0] != "no baseline"}
+        self._once, self._is_repeated = set(), False
+        self.afresh()
 
     def rehearse(self, nodes: Sequence[str]) -> PairTrace:
         """Rehearse until a pair goes through all tests that are left.

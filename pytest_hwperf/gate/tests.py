@@ -1,8 +1,8 @@
 """Comparison of two revisions of a test suite in pairs of fresh processes: rehearsed, measured, decided."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -12,8 +12,6 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
 from pytest_hwperf.core.hypotheses import (
     COMMIT_DIGITS,
-    EnergySource,
-    MeasuredTest,
     PairedAnswers,
     Questions,
     Reason,
@@ -25,55 +23,29 @@ from pytest_hwperf.core.statements import reasons, state
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.answers import answers_of
-from pytest_hwperf.gate.environments import BaseEnvironment, Policy, environment_built, environment_with
-from pytest_hwperf.gate.explaining import REPEATS, Explain, Explainer
+from pytest_hwperf.gate.explaining import REPEATS, Explainer
+from pytest_hwperf.gate.preparing import prepared, sharer_of
 from pytest_hwperf.gate.processes import ProcessSampler, time_limit
 from pytest_hwperf.gate.profiles import SideProfiler
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.repeats import repeat_alarms
+from pytest_hwperf.gate.request import GateRequest
 from pytest_hwperf.gate.schedule import GroupSchedule
-from pytest_hwperf.host.command_line import Command, PytestCommand
+from pytest_hwperf.gate.sharing import globs_of
+from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.files import CACHE_VARIABLE
 from pytest_hwperf.host.interruption import interruptible
-from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.host.workdirs import remove_tree, workdir
 from pytest_hwperf.pairs.conductor import Conductor, Progress
 from pytest_hwperf.pairs.cpu_pin import processors
 from pytest_hwperf.pairs.lockstep import PairTrace
 from pytest_hwperf.trees.both import Trees, both_trees, commands, prove
-from pytest_hwperf.trees.ignored import check_ignored, missing_files, sharing
-from pytest_hwperf.trees.interpreter import Interpreter, with_plugins
-from pytest_hwperf.trees.isolation import loaded_files
+from pytest_hwperf.trees.ignored import check_ignored
 from pytest_hwperf.trees.own_folders import own_folders
 
 _UNTOUCHED: Reason = ("equivalent", state("untouched"))
 _SHORT_S = 0.05  # what takes less is not listed
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateRequest:
-    """What is compared with what, and how."""
-
-    tests: Sequence[MeasuredTest]
-    files: Sequence[Path]  # of these tests
-    command: PytestCommand  # as this user started pytest
-    against: Path | str  # a folder, or a git revision
-    name: str  # of the baseline, as it is shown
-    alpha: float  # false-alarm rate of the build
-    time_s: float  # for all of it; what runs then is cut off
-    silence_s: float = 60.0  # that a process may be silent in the rehearsal next to the other side
-    logs: Path  # the logs of lost pairs are kept here
-    energy: EnergySource | None = None  # by which energy can be compared
-    share: Sequence[str] = ()  # globs of files that the baseline is given
-    base_python: Interpreter | None = None  # of the baseline, None for this one
-    base_env: Policy = "auto"  # whether its project is built in an environment of its own
-    base_with: Sequence[str] = ()  # requirements of packages that the baseline alone is given
-    plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
-    explain: Explain = "auto"  # whether regressions are explained, or every comparison, or none
-    affected: bool = False  # whether tests are left out that nothing reaches of what differs
-    operators: bool = False  # whether both sides' operators are asked for, and not of regressions alone
-    progress: Callable[[Progress], None] = field(default=lambda _: None)
-    say: Callable[[str], None] = field(default=lambda _: None)  # one line that stays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,23 +72,23 @@ def run_gate(request: GateRequest) -> GateResult:
         OSError: a folder or a file cannot be written.
     """
     began = monotonic()
-    until = began + request.time_s
-    asked = (request.command.root, request.against, request.files, request.share)
+    until = began + request.time_s - request.built.seconds
+    asked = (request.command.root, request.against, request.files, globs_of(request.share))
     request.progress(Progress(stage="checkout", pair=1, of=1, test=""))
-    with interruptible(), both_trees(*asked, compares=request.affected) as trees, workdir() as caches:
-        request, made = _with_interpreter(request, trees, until)
+    with interruptible(), both_trees(*asked, compares=request.affected) as made, workdir() as caches:
+        sharer = sharer_of(request, made)
+        request, ready = prepared(request, sharer, until)
+        trees, own_python = sharer.trees, bool(request.base_python)
         conductor = Conductor(
             commands=_commands_of(request, trees, caches),
             logs=request.logs,
             processors=processors(),
             progress=request.progress,
             plant=request.plant,
-            watches=watches_of(trees, own_interpreter=bool(request.base_python)),
+            watches=watches_of(trees, own_interpreter=own_python),
             serial={test.node for test in request.tests if test.is_serial},
         )
-        conductor.seconds["checkout"] = monotonic() - began - (made.seconds if made else 0.0)
-        if made:
-            conductor.seconds["environment"] = made.seconds
+        conductor.seconds |= {"checkout": monotonic() - began - sum(ready.seconds.values()), **ready.all_seconds}
         rehearser = Rehearser(
             conductor=conductor,
             name=request.name,
@@ -124,15 +96,15 @@ def run_gate(request: GateRequest) -> GateResult:
             time_s=request.time_s,
             until=until,
             silence_s=request.silence_s,
+            afresh=partial(_clear, request, trees, caches),
         )
-        trace = rehearser.rehearse([test.node for test in request.tests])
-        if not request.base_python:
+        trace = sharer.rehearse(rehearser, [test.node for test in request.tests])
+        trees = sharer.trees
+        if not own_python:
             check_ignored(trees.candidate, trees.baseline, trace.files)
-        _name_missing(trace, trees, request.command)
         untouched = _untouched(request, trees, conductor, trace, until)
         settled = dict.fromkeys(untouched.tests, _UNTOUCHED)
         questions = _questions(request, trace, {**rehearser.lost, **settled}, trees.warnings)
-        own_python = bool(request.base_python)
         unseen = prove(trees, trace, request.files, own_interpreter=own_python)
         of_test = partial(_commands_of, request, trees, caches)
         profiler = SideProfiler(
@@ -166,7 +138,8 @@ def run_gate(request: GateRequest) -> GateResult:
         explanations=tuple(explanations),
         warnings=(
             *trees.warnings,
-            *(made.notes if made else ()),
+            *ready.notes,
+            *sharer.notes(),
             *unseen,
             *filter(None, [_why_all(untouched), rehearser.said, _planted(request.plant)]),
             *profiler.lost,
@@ -202,6 +175,13 @@ def _commands_of(request: GateRequest, trees: Trees, caches: Path, node: str = "
     return _commands_for(request, trees, caches, [one for one in request.files if not node or one == file])
 
 
+def _clear(request: GateRequest, trees: Trees, caches: Path) -> None:
+    """Forget what both sides have kept while the baseline lacked files."""
+    for side in caches.iterdir():
+        remove_tree(side)
+    _commands_of(request, trees, caches)  # which makes the folders anew
+
+
 def _commands_for(request: GateRequest, trees: Trees, caches: Path, files: Sequence[Path]) -> dict[Side, Command]:
     """Return how both sides are started for some files."""
     found = dict[Side, Command]()
@@ -231,19 +211,6 @@ def _untouched(request: GateRequest, trees: Trees, conductor: Conductor, trace: 
         return untouched_tests(search, trace, is_first=conductor.seconds["rehearsal"] == trace.wall_s)
     finally:
         conductor.commands, conductor.watches = whole, {}
-
-
-def _name_missing(trace: PairTrace, trees: Trees, command: PytestCommand) -> None:
-    """Say of what failed in the baseline which files it lacks, and what to type: git does not have them."""
-    folders = (command.directory, command.root)
-
-    def named(why: str) -> str:
-        files = missing_files(why, trees.candidate, trees.baseline, folders)
-        return f"{why}; the baseline does not have it: share the present one with {sharing(files)}" if files else why
-
-    trace.errors["baseline"] = {place: named(why) for place, why in trace.errors["baseline"].items()}
-    for sides in trace.outcomes.values():
-        sides["baseline"] = replace(sides["baseline"], reason=named(sides["baseline"].reason))
 
 
 def _questions(
@@ -284,20 +251,6 @@ def _gone(trace: PairTrace) -> frozenset[Measurement]:
         if sides["baseline"].outcome == "passed" and sides["candidate"].outcome == "skipped"
     }
     return frozenset(skipped | {measurement for measurement, side in trace.uneven.items() if side == "baseline"})
-
-
-def _with_interpreter(request: GateRequest, trees: Trees, until: float) -> tuple[GateRequest, BaseEnvironment | None]:
-    """Give this interpreter's plugins to that of the baseline; of one that both share, check what it has loaded."""
-    made = None
-    if request.base_with:
-        made = environment_with(request.base_with, trees.candidate, until)
-    elif not request.base_python:
-        made = environment_built(trees, request.base_env, until, loaded_files())
-    given = Interpreter(path=str(made.python)) if made else request.base_python
-    if given:
-        return dataclasses.replace(request, base_python=with_plugins(given, until - monotonic())), made
-    check_ignored(trees.candidate, trees.baseline, {"candidate": loaded_files()})
-    return request, None
 
 
 def _measured(

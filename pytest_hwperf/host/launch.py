@@ -142,6 +142,48 @@ def run_to_end(
     return subprocess.CompletedProcess(command, process.returncode, *texts)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logged:
+    """How a program has ended whose output went to a file."""
+
+    code: int | None  # None: it was killed, since its time was up
+    tail: str  # the last lines of its output
+
+
+def run_logged(
+    command: Sequence[str], log: Path, *, timeout_s: float, directory: Path, environment: Mapping[str, str]
+) -> Logged:
+    """Run a program of the user's to its end, without a shell; it is ended with all it has started.
+
+    Args:
+        command: the program and its arguments.
+        log: file for all that it writes.
+        timeout_s: after which it is killed.
+        directory: in which it is started.
+        environment: of it.
+
+    Raises:
+        WorkerError: it cannot be started.
+    """
+    with ExitStack() as stack:
+        with uninterrupted(), log.open("wb") as output:
+            launched = _start(
+                command,
+                log,
+                cwd=directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            stack.callback(launched.end)
+        try:
+            code = launched.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        return Logged(code=code, tail=launched.log_tail())
+
+
 def _start(command: Sequence[str], log: Path, *, env: Mapping[str, str], **given: Any) -> Launched:
     """Start a process in a group of its own, and its guard before it: this one may be killed at any moment.
 

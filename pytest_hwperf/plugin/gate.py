@@ -11,7 +11,8 @@ from pytest_hwperf.core.foreign_text import shortened, visible_lines
 from pytest_hwperf.core.hypotheses import COMMIT_DIGITS, EnergySource, MeasuredTest, why_not_rerun
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.sequence import check_alpha
-from pytest_hwperf.gate.tests import GateRequest, run_gate, summary
+from pytest_hwperf.gate.request import GateRequest
+from pytest_hwperf.gate.tests import run_gate, summary
 from pytest_hwperf.host.files import is_file, is_folder
 from pytest_hwperf.plugin import undecided
 from pytest_hwperf.plugin.inherited_options import pytest_command
@@ -19,6 +20,7 @@ from pytest_hwperf.plugin.progress import ProgressLine
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
 from pytest_hwperf.trees.both import tree_of
 from pytest_hwperf.trees.interpreter import Interpreter
+from pytest_hwperf.trees.own_builds import Built
 from pytest_hwperf.trees.revision import has_commit, named_revision, resolve
 
 
@@ -151,11 +153,13 @@ def _request(
         alpha=settings.own_alpha,
         time_s=settings.gate_time_s,
         silence_s=settings.silence_s,
-        logs=_logs(config),
+        logs=logs_of(config),
         energy=_energy(config)
         if any(METRICS[name].in_turns == "window" for test in tests for name in test.metrics if name in METRICS)
         else None,
         share=settings.share,
+        build=settings.build,
+        built=session_of(config).built or Built(),
         base_python=Interpreter(path=str(here.absolute() / settings.base_python)) if settings.base_python else None,
         base_env=settings.base_env,
         base_with=settings.base_with,
@@ -188,7 +192,8 @@ def _energy(config: pytest.Config) -> EnergySource | None:
     return EnergySource(source=meter.source, step=step)
 
 
-def _logs(config: pytest.Config) -> Path:
+def logs_of(config: pytest.Config) -> Path:
+    """Return the folder in which logs of lost pairs and failed builds are kept."""
     cache = getattr(config, "cache", None)
     if cache is None:
         return config.rootpath / ".hwperf" / "logs"

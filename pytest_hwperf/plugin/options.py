@@ -92,6 +92,31 @@ def _requirements(flag: str, given: Sequence[str]) -> tuple[str, ...]:
     return tuple(text.strip() for text in given)
 
 
+def _shared(flag: str, given: Sequence[str]) -> tuple[str, ...]:
+    if {"auto", "none"} <= {*given}:
+        raise pytest.UsageError(f"{flag}=auto and {flag}=none exclude each other: give one of them")
+    return tuple(given)
+
+
+def _commands(flag: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Refuse what needs a shell: its words would be arguments of the program before them."""
+    import shlex
+
+    for text in given:
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            raise pytest.UsageError(
+                f"{flag}={text!r} cannot be split into words ({error}): close its quotes"
+            ) from error
+        if operators := {"&&", "||", ";", "|", "&", ">", ">>", "<"}.intersection(words):
+            raise pytest.UsageError(
+                f"{flag}={text!r}: it runs without a shell, which {min(operators)} needs: give {flag} once for each "
+                "command, or name a script"
+            )
+    return tuple(given)
+
+
 def _planted(flag: str, text: str) -> float:
     return _by_core("budgets", "parse_size", text, "relative", flag=flag) if text else 0.0
 
@@ -199,10 +224,19 @@ _OPTIONS = (
     ),
     _Option(
         "share",
-        "Files that git does not know and the baseline needs too, such as models/*.onnx; repeatable.",
+        "Files that git does not know and the baseline needs too, such as models/*.onnx; repeatable. Those that the "
+        "rehearsal finds are shared by themselves (auto) unless none is given.",
         kind="args",
-        metavar="GLOB",
-        parse=lambda _, globs: tuple(globs),
+        metavar="auto|none|GLOB",
+        parse=_shared,
+    ),
+    _Option(
+        "build",
+        "Run this command, without a shell, in the present tree and in that of the baseline before they are compared, "
+        "such as 'python setup.py build_ext --inplace'; repeatable.",
+        kind="args",
+        metavar="COMMAND",
+        parse=_commands,
     ),
     _Option(
         "affected",
@@ -390,7 +424,8 @@ class Settings:
     base_python: str  # path of an interpreter, "" for this one
     base_env: Any  # "auto", "shared" or "build"
     base_with: tuple[str, ...]  # requirements
-    share: tuple[str, ...]  # globs
+    share: tuple[str, ...]  # globs, "auto" or "none"
+    build: tuple[str, ...]  # commands
     affected: bool
     plant: float  # share of work that is added to the candidate's calls, 0.0 for none
     baseline: str
@@ -497,6 +532,8 @@ def read_settings(config: pytest.Config) -> Settings:
     settings = Settings(**values)
     if settings.base_python and not settings.against:
         raise pytest.UsageError("--hwperf-base-python is the baseline's interpreter: give --hwperf-against=REF|DIR too")
+    if config.getoption("hwperf_build") and not (settings.reruns or settings.compare):
+        raise pytest.UsageError("--hwperf-build builds the trees that are compared: give --hwperf-against=REF|DIR too")
     if config.getoption("hwperf_affected") and not (settings.against or settings.compare):
         raise pytest.UsageError("--hwperf-affected leaves tests out of pairs: give --hwperf-against=REF|DIR too")
     if settings.affected and settings.plant:

@@ -38,6 +38,10 @@ def check_resources(config: pytest.Config) -> None:
 
         check_against(config)
     _check_outputs(config.invocation_params.dir, settings)
+    if settings.build and (settings.reruns or (settings.compare and settings.rerun != "never")):
+        from pytest_hwperf.plugin.building import build_here
+
+        build_here(config)
 
 
 def _check_outputs(folder: Path, settings: Settings) -> None:

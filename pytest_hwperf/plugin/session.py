@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.plugin.options import Settings
     from pytest_hwperf.plugin.shards import Parted
     from pytest_hwperf.plugin.whole_suites import FixtureValues
+    from pytest_hwperf.trees.own_builds import Built
     from pytest_hwperf.trees.revision import Revision
 
 T = TypeVar("T")
@@ -70,6 +71,7 @@ class SessionState:
     missed: "list[tuple[SweepPoint, Statement]]" = field(default_factory=list)  # points beyond which sweeps stop
     parted: "Parted | None" = None  # how the tests were divided, where this session is a shard
     gate: "GateResult | None" = None  # what the pairs of baseline and candidate have shown
+    built: "Built | None" = None  # what building the present tree took
     _utilisation: "Meter | None" = None  # of GPUs, once it was asked for
 
     @cached_property

@@ -43,6 +43,7 @@ class Trees:
     changed: frozenset[Path]  # test files that are not the baseline's own, in the candidate's tree
     warnings: tuple[str, ...]
     changes: Changes | None = None  # between both, where they were asked for
+    origin: Path | None = None  # folder that the baseline is a copy of, without what git ignores there
 
 
 class Seen(Protocol):
@@ -98,6 +99,7 @@ def both_trees(
             changed=changed,
             warnings=tuple(warnings),
             changes=laid_over(found, laid) if found else None,
+            origin=against.resolve() if isinstance(against, Path) else None,
         )
 
 

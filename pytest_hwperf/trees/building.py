@@ -79,7 +79,7 @@ def ways_to_install(baseline: Path, projects: Mapping[PurePath, Sequence[str]]) 
     With what builds them at hand, nothing has to be loaded for it; a backend may ask for more than it names.
     """
     what = [str(baseline / folder) + (f"[{','.join(extras)}]" if extras else "") for folder, extras in projects.items()]
-    if all(_is_here(one) for folder in projects for one in _build_requirements(baseline / folder)):
+    if all(is_here(one) for folder in projects for one in _build_requirements(baseline / folder)):
         yield ["--no-build-isolation", *what]
     yield what
 
@@ -118,7 +118,7 @@ def _extras_here(package: Distribution) -> Iterator[str]:
     needed = [Requirement(text) for text in package.requires or ()]
     for extra in package.metadata.get_all("Provides-Extra") or ():
         own = [one for one in needed if _is_of(one.marker, extra)]
-        if own and all(_is_here(str(one).partition(";")[0]) for one in own):
+        if own and all(is_here(str(one).partition(";")[0]) for one in own):
             yield extra
 
 
@@ -136,7 +136,8 @@ def _build_requirements(folder: Path) -> Sequence[str]:
         return _LEGACY
 
 
-def _is_here(requirement: str) -> bool:
+def is_here(requirement: str) -> bool:
+    """Whether this environment has what a requirement asks for; what is for other systems is not asked for."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:

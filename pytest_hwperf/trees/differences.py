@@ -37,7 +37,7 @@ def changes_between(candidate: Path, baseline: Path) -> Changes:
             only[file] = "baseline" if os.path.lexists(one) else "candidate"
             around = (str(folder) for folder in Path(file).parents)
             folders |= {one for one in around if (baseline / one).is_dir() != (candidate / one).is_dir()}
-        elif not _is_same(one, two):
+        elif not is_same(one, two):
             if file.endswith(_SOURCE) and not (one.is_symlink() or two.is_symlink()):
                 changed[file] = _code(one, two)
             else:
@@ -80,7 +80,7 @@ def _all_of(folder: Path) -> Iterator[str]:
             yield os.path.relpath(os.path.join(top, name), folder)  # noqa: PTH118 - of thousands of files
 
 
-def _is_same(one: Path, other: Path) -> bool:
+def is_same(one: Path, other: Path) -> bool:
     """Whether both are the same link, or files of the same content; what cannot be read is not the same."""
     try:
         if one.is_symlink() or other.is_symlink():

@@ -19,7 +19,9 @@ _PREFIXES = (sys.prefix, sys.exec_prefix, sys.base_prefix)  # an environment ins
 _FOREIGN = frozenset({"site-packages", "__pycache__"})  # of environments, and of what a process makes for itself
 _NAMES = re.compile(r"'([^']+)'|\"([^\"]+)\"|([^\s'\",:;()<>]+)")  # what may be a path in a message
 _ABOUT_FILES = re.compile("no[ _]?such ?file|filenotfound|not ?a ?directory", re.IGNORECASE)
+_LIBRARY = re.compile(r"\.(so(\.\d+)+|dylib|dll|pyd)$")
 _SOURCE = ".py"
+_SETUP = "setup.py"
 
 
 def check_ignored(
@@ -40,12 +42,12 @@ def check_ignored(
     for side, files in loaded.items():
         own, other = roots[side], baseline if side == "candidate" else candidate
         missing = _missing(files, own, other, prefixes)
-        tracked = _tracked(own, missing)
-        ignored = _ignored(candidate, [file for file in missing if file not in (tracked or ())])
+        tracked = tracked_files(own, missing)
+        ignored = ignored_files(candidate, [file for file in missing if file not in (tracked or ())])
         others = [file for file in missing if is_compiled(file) and file not in ignored]
         built = [file for file in ignored if is_compiled(file)] + _untracked(other, others, tracked)
         if built or ignored:
-            raise UsageProblem(_built_problem(side, built) if built else _generated_problem(side, ignored))
+            raise UsageProblem(_built_problem(side, built, own) if built else _generated_problem(side, ignored))
 
 
 def missing_files(text: str, candidate: Path, baseline: Path, folders: Sequence[Path]) -> list[str]:
@@ -72,8 +74,8 @@ def missing_files(text: str, candidate: Path, baseline: Path, folders: Sequence[
 
 
 def is_compiled(file: str) -> bool:
-    """Whether it is an extension module by its name."""
-    return file.endswith(tuple(EXTENSION_SUFFIXES))
+    """Whether it is an extension module or another library of machine code by its name."""
+    return file.endswith(tuple(EXTENSION_SUFFIXES)) or bool(_LIBRARY.search(file))
 
 
 def sharing(files: Sequence[str]) -> str:
@@ -81,12 +83,12 @@ def sharing(files: Sequence[str]) -> str:
     return " ".join(f"--hwperf-share={quote(file)}" for file in files)
 
 
-def _built_problem(side: Side, files: Sequence[str]) -> str:
+def _built_problem(side: Side, files: Sequence[str], root: Path) -> str:
     if side == "candidate":
         return (
             f"{named(files)}: compiled in place, which git does not have, so that the baseline would run other "
-            "code: have its revision built with --hwperf-base-env=build, or give the Python of an environment in which "
-            "it is, --hwperf-base-python=PATH"
+            f"code: have both trees built with {_how_to_build(root)}, or the baseline's project with "
+            "--hwperf-base-env=build, or give the Python of an environment in which it is, --hwperf-base-python=PATH"
         )
     return (
         f"{named(files)}: compiled in the baseline only, so that the present tree would run other code: build it here "
@@ -94,11 +96,17 @@ def _built_problem(side: Side, files: Sequence[str]) -> str:
     )
 
 
+def _how_to_build(root: Path) -> str:
+    """Return the option that compiles in both trees; where it is not known how, with a placeholder."""
+    return f"--hwperf-build={quote('python setup.py build_ext --inplace' if is_file(root / _SETUP) else 'COMMAND')}"
+
+
 def _generated_problem(side: Side, files: Sequence[str]) -> str:
     if side == "candidate":
         return (
             f"{named(files)}: loaded by the tests and ignored by git, so that the baseline does not have it: "
-            f"give it the present one with {sharing(files)}"
+            "have it made in both trees with --hwperf-build=COMMAND, or in the baseline with --hwperf-base-env=build, "
+            f"or give the baseline the present one with {sharing(files)}"
         )
     return (
         f"{named(files)}: loaded by the tests of the baseline and ignored by git, and the present tree does not have "
@@ -120,7 +128,7 @@ def _exists(path: Path) -> bool:
     return is_file(path) or is_folder(path)
 
 
-def _ignored(candidate: Path, files: Sequence[str]) -> list[str]:
+def ignored_files(candidate: Path, files: Sequence[str]) -> list[str]:
     """Return those that git ignores; none where it cannot tell, as outside of a repository."""
     if not files:
         return []
@@ -128,7 +136,7 @@ def _ignored(candidate: Path, files: Sequence[str]) -> list[str]:
     return found.output.splitlines() if found.code == 0 else []
 
 
-def _tracked(own: Path, files: Sequence[str]) -> Collection[str] | None:
+def tracked_files(own: Path, files: Sequence[str]) -> Collection[str] | None:
     """Return those that are part of a revision; None where git cannot tell."""
     if not files:
         return ()

@@ -80,7 +80,7 @@ def _crossing(files: Sequence[str]) -> Iterator[str]:
 
 def _uneven(opened: Mapping[Side, Opened], trees: Mapping[Side, Tree]) -> Iterator[str]:
     """Yield what only one side has read of its own tree, and has not made itself."""
-    read = {side: set(_own(opened[side], trees[side])) for side in SIDES}
+    read = {side: set(own_data(opened[side], trees[side])) for side in SIDES}
     for side, other in (SIDES, SIDES[::-1]):
         files = sorted(read[side] - read[other])
         absent = [file for file in files if not (trees[other].root / file).exists()]
@@ -96,8 +96,8 @@ def _remedy(files: Sequence[str]) -> str:
     return f"if git does not keep it, give it with {sharing(files[:_SHOWN])}"
 
 
-def _own(opened: Opened, tree: Tree) -> Iterator[str]:
-    """Yield the data files of a tree that were read there, relative to its root."""
+def own_data(opened: Opened, tree: Tree) -> Iterator[str]:
+    """Yield the files of a tree, other than Python's, that a side has read there and not made, relative to its root."""
     for file in {*opened.read} - {*opened.written}:
         path = PurePath(file)
         if _counts(tree, file) and path.suffix != _SOURCE and not path.name.startswith(INI_COPY):

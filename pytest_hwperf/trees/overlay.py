@@ -98,9 +98,23 @@ def share(globs: Sequence[str], candidate_root: Path, baseline_root: Path) -> di
             if not _is_there(target) or is_lfs_pointer(target):
                 if is_lfs_pointer(candidate_root / file):
                     raise UsageProblem(f"{file} is only a git-LFS pointer here too: get it with `git lfs pull`")
-                with _put(candidate_root / file, baseline_root, file).open("rb") as copied:
-                    shared[file.as_posix()] = hashlib.file_digest(copied, "sha256").hexdigest()
+                shared[file.as_posix()] = give(candidate_root / file, baseline_root, file)
     return shared
+
+
+def give(source: Path, baseline_root: Path, file: PurePath) -> str:
+    """Copy one file to the baseline; return the SHA-256 of what it has then.
+
+    Args:
+        source: what is copied.
+        baseline_root: top of the baseline's tree.
+        file: where it is put there, relative to the root.
+
+    Raises:
+        WorkerError: the baseline has a file or a link to the outside where a folder must be.
+    """
+    with _put(source, baseline_root, file).open("rb") as copied:
+        return hashlib.file_digest(copied, "sha256").hexdigest()
 
 
 def _relative(file: Path, root: Path) -> PurePath:

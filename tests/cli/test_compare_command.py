@@ -11,6 +11,7 @@ from fakes.records import estimate
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli.arguments import make_folder_of
 from pytest_hwperf.cli.compare import OK, REGRESSED, UNDECIDED, exit_code
 from pytest_hwperf.cli.rows_file import read_data
 from pytest_hwperf.core.block_plans import BlockPlan
@@ -234,3 +235,13 @@ def test_pairs_are_counted(
 
     main(["compare", "m:f", "m:f", f"--data={rows}"])
     assert f"m:f against m:f: {shown}\n" in capsys.readouterr().out
+
+
+def test_the_folder_of_a_record_is_made(tmp_path: Path) -> None:
+    """It is kept with others; what cannot be made is said before anything is measured."""
+    make_folder_of(record=str(tmp_path / "models" / "records" / "new.json"), json=None)
+
+    assert [tmp_path / "models" / "records"] == list((tmp_path / "models").iterdir())
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageProblem, match=r"--record=.* cannot be written \(.*\): give another place"):
+        make_folder_of(record=str(tmp_path / "file" / "records" / "new.json"))

@@ -184,3 +184,23 @@ def test_it_is_built_by_itself_only_where_that_is_needed(tmp_path: Path, monkeyp
     assert built(tmp_path, install, "auto", project="README") is None
     with pytest.raises(UsageProblem, match="neither pyproject"):
         built(tmp_path, install, "build", project="README")
+
+
+@pytest.mark.usefixtures("ways")
+def test_an_environment_that_is_asked_for_follows_the_lock_file_of_the_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is needed does not: no more differs than has to."""
+    monkeypatch.setattr(environments, "why_not_shared", lambda *_: "it is a copy")
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "pylock.toml").write_text("[[packages]]\nname = 'ort'\nversion = '1.22.0'\n")
+    install = FakeBuild()
+    made, needed = built(tmp_path, install), built(tmp_path, install, "auto")
+
+    assert made is not None
+    assert needed is not None
+    assert ("quick", "-c") == tuple(install.ways[0][:2])
+    assert ["quick"] == list(install.ways[1])
+    assert made.python != needed.python
+    assert made.notes[0].endswith("since it was asked for, with the versions of its pylock.toml")
+    assert needed.notes[0].endswith("since it is a copy")

@@ -341,3 +341,18 @@ def test_sides_that_end_by_themselves_are_not_rehearsed_again() -> None:
     with pytest.raises(UsageProblem, match="the rehearsal of main with the present code failed: both sides ended"):
         rehearse(conductor)
     assert 1 == len(conductor.asked)
+
+
+def test_a_baseline_that_has_been_given_more_is_tried_again() -> None:
+    """What the candidate has lost stays out."""
+    conductor, cleared = Played(iter(())), list[str]()
+    found = Rehearser(
+        conductor=conductor, name="HEAD", alpha=0.01, time_s=9, until=9, afresh=lambda: cleared.append("cleared")
+    )
+    why = state("lost", why="ended", side="baseline")
+    found.lost = {ONE: ("no baseline", why), TWO: ("not comparable", why)}
+    found.forget()
+
+    assert {TWO: ("not comparable", why)} == found.lost
+    assert ["cleared"] == cleared
+    assert 9.0 == found.left_s

@@ -8,7 +8,7 @@ from typing import Self
 import pytest
 
 from pytest_hwperf.host import launch
-from pytest_hwperf.host.launch import Launched, run_to_end
+from pytest_hwperf.host.launch import Launched, run_logged, run_to_end
 
 
 def test_the_end_of_an_endless_log_is_quoted(tmp_path: Path) -> None:
@@ -66,3 +66,13 @@ def test_only_a_program_without_a_limit_has_time_to_tidy_up(
         run_to_end([], timeout_s=limit_s)
 
     assert [f"wait {limit_s}", *asked, "end", "close"] == process.calls
+
+
+@pytest.mark.live
+def test_a_program_that_takes_too_long_is_ended_and_its_log_stays(tmp_path: Path) -> None:
+    program, log = "import time; time.sleep(600)", tmp_path / "log"
+    done = run_logged([sys.executable, "-c", program], log, timeout_s=0.01, directory=tmp_path, environment={})
+
+    assert None is done.code
+    assert "Its log is empty" == done.tail
+    assert log.is_file()

@@ -627,22 +627,23 @@ def test_a_baseline_that_cannot_run_any_test_is_an_error(project: pytest.Pyteste
     result.stderr.fnmatch_lines([f"ERROR: hwperf: {expected}"])
 
 
-def test_generated_code_that_git_ignores_is_refused_until_it_is_shared(project: pytest.Pytester, git: Git) -> None:
+def test_a_generated_module_is_shared_before_the_rehearsal(project: pytest.Pytester, git: Git) -> None:
     """With a fallback for it in the code, the baseline would run something else without a word."""
     write(project, ".gitignore", "_version.py\n")
     fallback = "try:\n    from _version import COST\nexcept ImportError:\n    COST = 1\n"
     write(project, "work.py", fallback + WORK.format(units=3))
     commit(git)
     write(project, "_version.py", "COST = 2\n")
-    refused = run(project, REHEARSED)
-    shared = run(project, REHEARSED, "--hwperf-share=_version.py")
+    refused = run(project, REHEARSED, "--hwperf-share=none")
+    shared = run(project, REHEARSED)
 
     assert pytest.ExitCode.USAGE_ERROR == refused.ret
     refused.stderr.fnmatch_lines(["ERROR: hwperf: _version.py: loaded by the tests and *--hwperf-share=_version.py"])
     shared.assert_outcomes(passed=2)
+    assert ["_version.py"] == list(report(project).gates[0].shared)
 
 
-def test_ignored_files_that_are_met_while_tests_run_are_named_with_what_to_type(
+def test_ignored_files_that_are_met_while_tests_run_are_shared_and_the_rehearsal_is_repeated(
     project: pytest.Pytester, git: Git
 ) -> None:
     """Data that the baseline cannot open; code that is imported late, with a fallback for it."""
@@ -657,11 +658,13 @@ def test_ignored_files_that_are_met_while_tests_run_are_named_with_what_to_type(
     commit(git)
     write(project, "data/rows.csv", "1,2\n")
     write(project, "_version.py", "COST = 2\n")
-    run(project, REHEARSED, "-k", "rows or steady")
-    refused = run(project, REHEARSED, "-k", "late or steady")
+    run(project, REHEARSED, "-k", "rows or late or steady")
+    refused = run(project, REHEARSED, "-k", "late or steady", "--hwperf-share=none")
 
-    assert compared(project, "test_rows").reason.endswith("share the present one with --hwperf-share=data/rows.csv")
-    assert COMPARED == compared(project, "test_steady").reason
+    assert [COMPARED] * 3 == [compared(project, name).reason for name in ("test_rows", "test_late", "test_steady")]
+    gate = report(project).gates[0]
+    assert ["_version.py", "data/rows.csv"] == list(gate.shared)
+    assert gate.warnings[0].startswith("the baseline was given _version.py, data/rows.csv, which git does not have; ")
     assert pytest.ExitCode.USAGE_ERROR == refused.ret
     refused.stderr.fnmatch_lines(["ERROR: hwperf: _version.py: loaded by the tests and *--hwperf-share=_version.py"])
 

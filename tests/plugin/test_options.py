@@ -123,12 +123,19 @@ def test_the_longest_time_that_is_recommended_is_that_of_the_option(name: str, l
         (("--hwperf-base-with=--index-url=x",), "*='--index-url=x' is no requirement (*): give a package with a *"),
         (("--hwperf-base-with=ort==1", "--hwperf-base-python=x", "--hwperf-against=."), "*: give one of them, and *"),
         (("--hwperf-base-with=ort==1",), "ERROR: --hwperf-base-with=ort==1: no measured test was selected, *"),
+        (
+            ("--hwperf-share=auto", "--hwperf-share=none"),
+            "*=auto and --hwperf-share=none exclude each other: *",
+        ),
+        (("--hwperf-build=make",), "*--hwperf-build builds the trees that are compared: give --hwperf-against=*"),
+        (("--hwperf-build=a && b",), "*--hwperf-build='a && b': it runs without a shell, which && needs: *"),
+        (("--hwperf-build=a 'b",), '*--hwperf-build="a \'b" cannot be split into words (No closing quotation)*'),
     ],
 )
-def test_packages_of_the_baseline_are_requirements(
+def test_what_the_baseline_is_given_is_checked_before_anything_runs(
     pytester: pytest.Pytester, options: tuple[str, ...], said: str
 ) -> None:
-    """And nothing is compared where nothing is measured."""
+    """Requirements, words and commands; and nothing is compared where nothing is measured."""
     pytester.makepyfile("def test_plain():\n    pass\n")
     result = pytester.runpytest_inprocess(*options)
 

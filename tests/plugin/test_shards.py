@@ -14,7 +14,7 @@ from pytest_hwperf.core.baselines import Criteria
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.core.serialisation import from_json
-from pytest_hwperf.gate.tests import GateRequest
+from pytest_hwperf.gate.request import GateRequest
 
 TESTS = """
 import pytest

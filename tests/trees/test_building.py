@@ -92,7 +92,7 @@ def test_what_was_installed_of_the_tree_is_installed_of_the_baseline(
     ]
     site = note(tmp_path / "site", tree / "python", lines=lines)
     monkeypatch.setattr(building, "distributions", lambda: Distribution.discover(path=[str(site)]))
-    monkeypatch.setattr(building, "_is_here", lambda text: not text.startswith("no-such"))
+    monkeypatch.setattr(building, "is_here", lambda text: not text.startswith("no-such"))
     baseline = tree.with_name("baseline")
 
     assert {} == projects_in(tree, baseline)
@@ -128,7 +128,7 @@ def test_what_builds_a_project_is_loaded_only_if_it_is_not_here(tmp_path: Path, 
 def test_a_damaged_file_names_nothing_that_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a project is built by setuptools, or refused by pip."""
     put(tmp_path / "pyproject.toml", "[")
-    monkeypatch.setattr(building, "_is_here", lambda one: one.startswith("setuptools"))
+    monkeypatch.setattr(building, "is_here", lambda one: one.startswith("setuptools"))
 
     what = str(tmp_path)
     assert [["--no-build-isolation", what], [what]] == list(ways_to_install(tmp_path, {PurePath(): ()}))

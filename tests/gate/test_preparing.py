@@ -1,0 +1,144 @@
+"""What is done for a baseline before its rehearsal, and in which order."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.repositories import commit, git
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.gate import preparing
+from pytest_hwperf.gate.environments import BaseEnvironment
+from pytest_hwperf.gate.preparing import prepared, sharer_of
+from pytest_hwperf.gate.request import GateRequest
+from pytest_hwperf.host.command_line import PytestCommand
+from pytest_hwperf.trees.both import Trees
+from pytest_hwperf.trees.interpreter import Interpreter
+from pytest_hwperf.trees.own_builds import Built, Place
+
+Asked = Callable[..., GateRequest]
+
+
+class Steps:
+    """Stands for what takes time, and notes what was asked for."""
+
+    def __init__(self) -> None:
+        """Nothing was done."""
+        self.done = list[str]()
+        self.places = list[Place]()
+        self.made: BaseEnvironment | None = None
+
+    def built(self, builds: Sequence[str], place: Place, until: float) -> Built:
+        """Take the place of `run_builds`."""
+        assert until > 0
+        self.done.append(f"build {' '.join(builds)}")
+        self.places.append(place)
+        return Built(seconds=2.0)
+
+    def environment(self, *_: object) -> BaseEnvironment | None:
+        """Take the place of what makes an environment, where one is needed."""
+        self.done.append("environment")
+        return self.made
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    found = Steps()
+    monkeypatch.setattr(preparing, "run_builds", found.built)
+    monkeypatch.setattr(preparing, "environment_built", found.environment)
+    monkeypatch.setattr(preparing, "environment_with", found.environment)
+    monkeypatch.setattr(preparing, "with_plugins", lambda given, _: given)
+    monkeypatch.setattr(preparing, "loaded_files", list)
+    return found
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> Trees:
+    project, baseline = tmp_path / "project", tmp_path / "base" / "project"
+    (project / "sub").mkdir(parents=True)
+    git(project, "init")
+    (project / "sub" / "work.py").touch()
+    commit(project, __gitignore="_*.py\n")
+    git(project, "worktree", "add", "--detach", str(baseline))
+    return Trees(candidate=project, baseline=baseline, revision="", shared={}, changed=frozenset(), warnings=())
+
+
+@pytest.fixture
+def asked(trees: Trees) -> Asked:
+    """A request of tests in a sub-project."""
+
+    def make(**others: Any) -> GateRequest:
+        root = trees.candidate / "sub"
+        variables = {"PATH": "/usr/bin", "HERE": f"{root}/work.py"}
+        command = PytestCommand(
+            inherited=(), neutral=(), of_plugins={}, root=root, inipath=None, directory=root, environment=variables
+        )
+        return GateRequest(
+            tests=[], files=[], command=command, against="HEAD", name="HEAD", alpha=0.01, time_s=9,
+            logs=trees.candidate / "logs", **others,
+        )  # fmt: skip
+
+    return make
+
+
+def test_a_baseline_is_built_in_its_own_tree_before_an_environment_is_made(
+    steps: Steps, trees: Trees, asked: Asked
+) -> None:
+    """Where building is all that it needs, it needs none."""
+    request = asked(build=("make",), built=Built(seconds=3.0, stale=("/a/fast.so",)))
+    found, ready = prepared(request, sharer_of(request, trees), 9.0)
+
+    assert ["build make", "environment"] == steps.done
+    (place,) = steps.places
+    assert trees.baseline / "sub" == place.directory
+    assert f"{trees.baseline}/sub/work.py" == place.environment["HERE"]
+    assert ({"build": 2.0}, {"build": 5.0}) == (ready.seconds, ready.all_seconds)
+    assert ready.notes[0].startswith("--hwperf-build has made /a/fast.so anew, which this process had loaded before")
+    assert found.base_python is None
+
+
+def test_nothing_is_built_unless_that_is_asked_for(steps: Steps, trees: Trees, asked: Asked) -> None:
+    _, ready = prepared(asked(), sharer_of(asked(), trees), 9.0)
+
+    assert ["environment"] == steps.done
+    assert ({}, {}, ()) == (ready.seconds, ready.all_seconds, ready.notes)
+
+
+def test_an_environment_that_is_made_is_that_of_the_baseline(steps: Steps, trees: Trees, asked: Asked) -> None:
+    steps.made = BaseEnvironment(python=Path("/made/bin/python"), notes=("made",), seconds=4.0)
+    sharer = sharer_of(asked(), trees)
+    found, ready = prepared(asked(), sharer, 9.0)
+
+    assert found.base_python == Interpreter(path="/made/bin/python")
+    assert ({"environment": 4.0}, ("made",), True) == (ready.seconds, ready.notes, sharer.own_interpreter)
+
+
+def test_a_tree_is_built_for_the_interpreter_that_runs_it(steps: Steps, trees: Trees, asked: Asked) -> None:
+    """With other versions of packages, that one is made before."""
+    request = asked(build=("make",), base_python=Interpreter(path="/own/bin/python"))
+    prepared(request, sharer_of(request, trees), 9.0)
+    steps.made = BaseEnvironment(python=Path("/made/bin/python"), notes=(), seconds=4.0)
+    request = asked(build=("make",), base_with=("ort==1",))
+    prepared(request, sharer_of(request, trees), 9.0)
+
+    assert ["/own/bin/python", "/made/bin/python"] == [place.interpreter for place in steps.places]
+    assert ["build make", "environment", "build make"] == steps.done
+
+
+@pytest.mark.usefixtures("steps")
+def test_generated_modules_are_given_where_that_spares_an_environment(
+    trees: Trees, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not where one is asked for: building makes them of the baseline's own sources."""
+    version = trees.candidate / "sub" / "_version.py"
+    version.write_text("A = 1\n")
+    monkeypatch.setattr(preparing, "loaded_files", lambda: [str(version)])
+    sharer = sharer_of(asked(), trees)
+    prepared(asked(), sharer, 9.0)
+
+    assert ["sub/_version.py"] == list(sharer.trees.shared)
+    (trees.baseline / "sub" / "_version.py").unlink()
+    for request in (asked(share=("none",)), asked(base_env="build")):
+        with pytest.raises(UsageProblem, match="ignored by git"):
+            prepared(request, sharer_of(request, trees), 9.0)
