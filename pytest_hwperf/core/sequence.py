@@ -102,8 +102,8 @@ def _step_of(course: "_Course", seen: Mapping[Hypothesis, "_Seen"], waiting: Col
 
 
 def _further_step(evidence: Evidence, seen: Mapping[Hypothesis, "_Seen"], waiting: Sequence[Hypothesis]) -> Step:
-    """Say what further pairs must measure, where they were asked for."""
-    if not evidence.until_equivalent:
+    """Say what further pairs must measure, where they were asked for: when no group is left to be begun."""
+    if not evidence.until_equivalent or evidence.unreached:
         return Step(stage=None)
     found = decide(evidence)
     if any(one.outcome == "regressed" for one in found.values()):

@@ -69,6 +69,7 @@ class GateRequest:
     base_with: Sequence[str] = ()  # requirements of packages that the baseline alone is given
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     explain: Explain = "auto"  # whether regressions are explained, or every comparison, or none
+    prove_equal: bool = False  # whether what is undecided is measured further, until it is equivalent
     affected: bool = False  # whether tests are left out that nothing reaches of what differs
     operators: bool = False  # whether both sides' operators are asked for, and not of regressions alone
     progress: Callable[[Progress], None] = field(default=lambda _: None)
@@ -171,7 +172,8 @@ def run_gate(request: GateRequest) -> GateResult:
 def summary(result: GateResult, tests: int) -> str:
     """Say in one line what was rerun, how often and how long, and how many of `tests` could be compared."""
     gate, complete = result.gate, result.completeness
-    counts = {stage: sum(pair.stage == stage for pair in gate.evidence.pairs) for stage in ("screen", "confirm")}
+    stages = ("screen", "confirm", "equivalence")
+    counts = {stage: sum(pair.stage == stage for pair in gate.evidence.pairs) for stage in stages}
     pairs = " + ".join(f"{count} {stage}" for stage, count in counts.items() if count) or "no"
     noun = "pair" if sum(counts.values()) == 1 else "pairs"
     short = gate.revision[:COMMIT_DIGITS]
@@ -305,7 +307,13 @@ def _measured(
     samples = (*questions.fixed_samples, *sampler.samples(questions, request.alpha))
     if sampler.seconds:
         conductor.seconds["processes"] = sampler.seconds
-    asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
+    asked = Evidence(
+        alpha=request.alpha,
+        hypotheses=tuple(questions.hypotheses),
+        pairs=(),
+        fixed_samples=samples,
+        until_equivalent=request.prove_equal,
+    )
     if asked.hypotheses:
         left_s = max(0.0, until - monotonic())
         conductor.schedule = schedule = GroupSchedule(asked.hypotheses, trace, request.alpha, conductor.plan, left_s)
