@@ -88,9 +88,7 @@ def _undisturbed(blocks: Sequence[float]) -> float:
     return sorted(blocks)[len(blocks) // 4]
 
 
-def _stacks(
-    sessions: Sequence[Samples], names: FrameNames, within: CodeType | None
-) -> dict[tuple[str, ...], float]:
+def _stacks(sessions: Sequence[Samples], names: FrameNames, within: CodeType | None) -> dict[tuple[str, ...], float]:
     found: dict[tuple[str, ...], float] = {}
     for stack, seconds in (item for one in sessions for item in one.seconds.items()):
         path = names.path([_function(code) for code in stack]) if within is None or within in stack else ()
