@@ -13,20 +13,20 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.busy import busy
 from pytest_hwperf.core.evidence import Evidence, Hypothesis
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.records import Comparison, replace
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, replace
 from pytest_hwperf.core.report import ReportFile
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.serialisation import from_json
 
 TIME_S, PROCESSES = 600, 5
 _SETTLING_S = 20  # in which the load rises
-_OUTCOMES = ("equivalent", "improved", "inconclusive", "regressed")
+_OUTCOMES: Sequence[ComparisonOutcome] = ("equivalent", "improved", "inconclusive", "regressed")
 _TESTS = r"""
 import json
 import re
@@ -89,8 +89,8 @@ def gated(folder: Path, report: Path, time_s: float) -> Evidence:
     """Gate twelve tests of equal code, and return what the verdicts rest on."""
     (folder / "test_equal.py").write_text(_TESTS)
     identity = ("-c", "user.name=equal", "-c", "user.email=equal@example.org", "-c", "commit.gpgsign=false")
-    for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "Tests")):
-        subprocess.run(["git", *identity, *words], cwd=folder, check=True)
+    for step in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "Tests")):
+        subprocess.run(["git", *identity, *step], cwd=folder, check=True)
     words = ("-m", "pytest", "-q", f"--hwperf-json={report}", "--hwperf-against=HEAD", "-p", "no:cacheprovider")
     options = (f"--hwperf-gate-time={time_s:g}", "--hwperf-explain=never", "--hwperf-prove-equal")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
