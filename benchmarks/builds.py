@@ -4,9 +4,9 @@ Every build goes the way of a live one: `next_step` says what the next pairs mea
 What is simulated is one log ratio a pair. The coin decides which side is first, so that whatever a pair's two places
 differ by comes with a random sign. Run from anywhere (half an hour on one core; a number makes it quicker):
 
-    python benchmarks/builds.py [builds] [shards]
+    python benchmarks/builds.py [builds] [shards|prove]
 
-With a second word only builds in shards are simulated.
+With a second word only builds in shards are simulated, or those whose pairs go on until tests are equivalent.
 """
 
 import math
@@ -22,8 +22,10 @@ import numpy as np
 from scipy.special import betaincinv
 
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Stage
+from pytest_hwperf.core.paired import MOST_PAIRS
 from pytest_hwperf.core.ranks import signed_rank_p
 from pytest_hwperf.core.records import Margin, replace
+from pytest_hwperf.core.screen import SCREEN_PAIRS
 from pytest_hwperf.core.sequence import decide, next_step
 from pytest_hwperf.core.shards import shard_of
 
@@ -32,7 +34,7 @@ BUILDS, TESTS, MOST = 2000, 50, 40  # pairs that a build of fifty tests can take
 SHARDS = 4
 BURSTS = 0.1  # share of the values
 ONCE = array("d", [1.0])
-_WORDS = 3  # of a command line that asks for shards alone
+_WORDS = 3  # of a command line that asks for one table alone
 
 Values = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Draw = Callable[[np.random.Generator, tuple[int, int]], Values]  # log ratios: shape test, pair
@@ -98,6 +100,7 @@ class Built:
     """What one build said."""
 
     regressed: frozenset[int]  # numbers of the tests
+    equivalent: frozenset[int]
     values: int  # pair values that it took, over all tests
 
 
@@ -107,6 +110,7 @@ class Haste:
 
     group: int = 0  # tests that are screened and confirmed together; 0: all of them
     screen_pairs: Literal[3, 6] = 6
+    prove_equal: bool = False  # whether pairs go on until what is undecided is equivalent
 
 
 def build(values: Values, margin: float, alpha: float, haste: Haste | None = None) -> Built:
@@ -122,7 +126,12 @@ def build(values: Values, margin: float, alpha: float, haste: Haste | None = Non
     ]
     ratios = np.exp(values)
     evidence, taken = Evidence(alpha=alpha, hypotheses=tuple(hypotheses), pairs=()), 0
-    evidence = replace(evidence, screen_pairs=haste.screen_pairs, groups=(haste.group,) * bool(haste.group))
+    evidence = replace(
+        evidence,
+        screen_pairs=haste.screen_pairs,
+        groups=(haste.group,) * bool(haste.group),
+        until_equivalent=haste.prove_equal,
+    )
     while True:
         step = next_step(evidence)
         if step.stage is None and not evidence.unreached:
@@ -135,8 +144,10 @@ def build(values: Values, margin: float, alpha: float, haste: Haste | None = Non
         evidence = replace(evidence, pairs=(*evidence.pairs, *more))
         taken += step.pairs * len(step.measurements)
     found = decide(evidence)
+    outcomes = [found[hypothesis].outcome for hypothesis in hypotheses]
     return Built(
-        regressed=frozenset(n for n, hypothesis in enumerate(hypotheses) if found[hypothesis].outcome == "regressed"),
+        regressed=frozenset(number for number, outcome in enumerate(outcomes) if outcome == "regressed"),
+        equivalent=frozenset(number for number, outcome in enumerate(outcomes) if outcome == "equivalent"),
         values=taken,
     )
 
@@ -203,7 +214,8 @@ def planted_in_shards(workload: int, builds: int, *, seed: int = 2) -> tuple[int
 
 def most_pairs(haste: Haste | None) -> int:
     """Return how many pairs a build can take at most: each group has pairs of its own."""
-    return MOST * (TESTS // haste.group if haste and haste.group else 1)
+    most = SCREEN_PAIRS + 2 * MOST_PAIRS if haste and haste.prove_equal else MOST
+    return most * (TESTS // haste.group if haste and haste.group else 1)
 
 
 def planted(workload: int, builds: int, *, margin: float = 0.02, alpha: float = 0.01, seed: int = 1) -> tuple[int, ...]:
@@ -288,6 +300,21 @@ def power_table(builds: int) -> Iterator[str]:
         yield f"     also false {share(false, builds)}"
 
 
+def proof_table(builds: int, tests: int = 3) -> Iterator[str]:
+    """Yield false alarms, and what is called equivalent, where pairs go on until it is."""
+    haste = Haste(prove_equal=True)
+    for title, change in (("equal code", 0.0), ("all three on their margin", 0.02)):
+        yield f"--hwperf-prove-equal: {title}, margin 2 %, alpha 1 %"
+        for name in ("normal, sd 1 %", "bursts in every tenth pair", "bimodal, +-2 %"):
+            rng, alarms, equal = np.random.default_rng(3), 0, 0
+            for _ in range(builds):
+                values = math.log1p(change) + NOISES[name](rng, (tests, most_pairs(haste)))
+                built = build(values, 0.02, 0.01, haste)
+                alarms += bool(built.regressed)
+                equal += len(built.equivalent)
+            yield f"{name:28}{share(alarms, builds)}; {100 * equal / tests / builds:5.1f} % of the tests equivalent"
+
+
 def shard_table(builds: int) -> Iterator[str]:
     """Yield the same of builds that four machines share."""
     for title, change, margin, alpha in (
@@ -317,8 +344,9 @@ def naive_table(builds: int) -> Iterator[str]:
 def main() -> None:
     """Print the tables, with 99 % Clopper-Pearson intervals."""
     builds = int(sys.argv[1]) if len(sys.argv) > 1 else BUILDS
-    tables = (naive_table, power_table, alarm_table, shard_table, haste_table)
-    for table in tables if len(sys.argv) < _WORDS else (shard_table,):
+    tables = (naive_table, power_table, alarm_table, shard_table, haste_table, proof_table)
+    alone = {"shards": shard_table, "prove": proof_table}
+    for table in tables if len(sys.argv) < _WORDS else (alone[sys.argv[_WORDS - 1]],):
         for line in table(builds):
             print(line, flush=True)
 

@@ -6,10 +6,12 @@ Pairs: a pair value is the median over the blocks of a round, in which all arms 
 
     python benchmarks/replay.py           the stored baseline
     python benchmarks/replay.py pairs     pairs, and what simpler rules would do on the same timings
+    python benchmarks/replay.py slight    how often +3 % is found at a margin of 2 %
 """
 
 import math
 import sys
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -18,12 +20,12 @@ import numpy as np
 from scipy.special import betaincinv
 from scipy.stats import mannwhitneyu, wilcoxon
 
-from pytest_hwperf.core.evidence import Hypothesis, Measurement
+from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Stage
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.paired import compare_pairs
 from pytest_hwperf.core.ranks import signed_rank_p
-from pytest_hwperf.core.records import Comparison, Margin
-from pytest_hwperf.core.sequence import SHARES, looks
+from pytest_hwperf.core.records import Comparison, Margin, replace
+from pytest_hwperf.core.sequence import SHARES, decide, looks, next_step
 from pytest_hwperf.core.stored_timings import compare_with_history, prediction_limit
 
 RECORDING = Path(__file__).parents[1] / "tests" / "data" / "recorded_rounds.npz"
@@ -175,6 +177,65 @@ def at_looks(values: Sequence[float]) -> Comparison:
     return found
 
 
+SLIGHT, WINDOW = 0.03, 46  # change; rounds: six screen it and forty confirm it
+COLD = 3  # calls of a block, as in the gate
+
+
+def slightly_slower(arm: str, workload: int, blocks: int) -> Values:
+    """Return the values of the first blocks of each round, moved to +3 % from what the arm was made to take."""
+    arms = recorded("duet")
+    old, new = (np.log(np.median(arms[one][:, workload, :blocks, COLD:], axis=-1)) for one in ("A", arm))
+    made = {"A_prime": 0.0, "B_2pct": 0.02, "B_5pct": 0.05, "B_10pct": 0.10}[arm]
+    return np.asarray(np.median(new - old, axis=-1) + math.log1p(SLIGHT) - math.log1p(made))
+
+
+def found_slight(workload: int, blocks: int, *, prove_equal: bool, every: int = 1) -> tuple[int, int]:
+    """Count (found, replays) of whole builds of one test on windows of rounds, begun `every` so many rounds.
+
+    Further pairs, which fail nothing, take the rounds again.
+    """
+    found = list[bool]()
+    for arm in ("A_prime", *SLOWER):
+        values = slightly_slower(arm, workload, blocks)
+        for start in range(0, len(values) - WINDOW + 1, every):
+            evidence = _replayed(np.tile(values[start : start + WINDOW], 3), prove_equal=prove_equal)
+            found.append(any(one.outcome == "regressed" for one in decide(evidence).values()))
+    return sum(found), len(found)
+
+
+def _replayed(values: Values, *, prove_equal: bool) -> Evidence:
+    evidence = Evidence(alpha=0.01, hypotheses=(ASKED,), pairs=(), until_equivalent=prove_equal)
+    while (step := next_step(evidence)).stage in {"screen", "confirm"}:
+        done = len(evidence.pairs)
+        more = [_pair(step.stage, math.exp(value)) for value in values[done : done + step.pairs].tolist()]
+        evidence = replace(evidence, pairs=(*evidence.pairs, *more))
+    return evidence
+
+
+def _pair(stage: Stage, ratio: float) -> Pair:
+    once = Observation(
+        measurement=ASKED.measurement,
+        metric="latency",
+        statistic="p50",
+        baseline=array("d", [1e-4]),
+        candidate=array("d", [1e-4 * ratio]),
+    )
+    return Pair(number=1, stage=stage, first="baseline", hash_seeds={}, assignments=(), observations=(once,))
+
+
+def print_slight() -> None:
+    """Print how often +3 % is found, with 95 % Clopper-Pearson intervals as if the replays were independent."""
+    print(f"+3 % at a margin of 2 %, alpha 1 %: windows of {WINDOW} rounds\nblocks a side  looks      np          ort")
+    for blocks in (12, 24):
+        for prove_equal in (False, True):
+            counts = [found_slight(workload, blocks, prove_equal=prove_equal) for workload in range(len(WORKLOADS))]
+            found, of = map(sum, zip(*counts, strict=True))
+            low, high = 1 - upper_bound(of - found, of), upper_bound(found, of)
+            cells = "  ".join(f"{one:3} of {all_}" for one, all_ in counts)
+            whole = f"{100 * found / of:.1f} % ({100 * low:.1f} .. {100 * high:.1f})"
+            print(f"{blocks:13}  {4 if prove_equal else 3:5}  {cells}  {whole}", flush=True)
+
+
 def print_pairs() -> None:
     """Print what the pairs decide on windows of rounds, and what naive rules say of equal code."""
     for lines in (_windows_of_ten(), _looked_at(), _naive()):
@@ -230,7 +291,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["pairs"]:
-        print_pairs()
+    if sys.argv[1:] in (["pairs"], ["slight"]):
+        {"pairs": print_pairs, "slight": print_slight}[sys.argv[1]]()
     else:
         main()

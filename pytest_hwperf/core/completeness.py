@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from pytest_hwperf.core.evidence import Evidence, Hypothesis
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.core.records import Comparison
+from pytest_hwperf.core.records import Comparison, replace
 from pytest_hwperf.core.screen import SCREEN_P, SCREEN_PAIRS
-from pytest_hwperf.core.sequence import looks
+from pytest_hwperf.core.sequence import decide, looks
 from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.units import counted, some_of
 
@@ -79,7 +79,9 @@ def completeness(
     compared = {one.measurement.test for one, found in comparisons.items() if found.outcome != "not comparable"}
     waiting = [one for one in evidence.hypotheses if one not in comparisons and one not in evidence.dropped]
     if evidence.stopped is not None:
-        waiting += [one for one, found in comparisons.items() if found.cause == evidence.stopped]
+        # Further pairs are for equivalence alone: whether something is slower had been answered before them.
+        asked = decide(replace(evidence, until_equivalent=False)) if evidence.until_equivalent else comparisons
+        waiting += [one for one, found in asked.items() if found.cause == evidence.stopped]
     return Completeness(
         tests=len(tests),
         compared=frozenset(compared),

@@ -1,8 +1,8 @@
 """The sequential test of a build: what its pairs have decided, and what the next pair must measure.
 
 Every test is screened by a few pairs. What looks slower is asked again with fresh pairs, which are looked at three
-times at fixed numbers; the false-alarm rate of the whole build is split over the looks and, by Holm's rule, over what
-is asked. One pure function of the evidence serves the live run and the recomputation from a file.
+times at fixed numbers, or four; the false-alarm rate of the whole build is split over the looks and, by Holm's rule,
+over what is asked. One pure function of the evidence serves the live run and the recomputation from a file.
 Why the rate holds: docs/statistics.md.
 """
 
@@ -29,9 +29,10 @@ from pytest_hwperf.core.statements import Kind, state
 from pytest_hwperf.core.units import counted
 
 SHARES = (0.4, 0.3, 0.3)  # of alpha, one for each look
+PATIENT_SHARES = (0.4, 0.2, 0.2, 0.2)  # the same where pairs go on until equivalence is shown: with a late look more
 
 _FEWEST = 8  # pairs at the first look
-_DISTANCES = (5, 7)  # pairs from look to look
+_DISTANCES = (5, 7, 20)  # pairs from look to look
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +49,15 @@ class Step:
         return tuple(dict.fromkeys(hypothesis.measurement for hypothesis in self.hypotheses))
 
 
-def looks(family: int, alpha: float) -> tuple[int, int, int]:
-    """Return the numbers of fresh pairs at which is looked: (8, 13, 20) for one hypothesis at 1 %.
+def looks(family: int, alpha: float, shares: Sequence[float] = SHARES) -> tuple[int, ...]:
+    """Return the numbers of fresh pairs at which is looked: (8, 13, 20) for one hypothesis at 1 %, patiently 40 too.
 
     Each look can reject the first of `family` testable at its own share of alpha.
     """
-    first, second, third = (fewest_pairs(share * alpha / family) for share in SHARES)
-    first = max(_FEWEST, first)
-    second = max(first + _DISTANCES[0], second)
-    return first, second, max(second + _DISTANCES[1], third)
+    found = [max(_FEWEST, fewest_pairs(shares[0] * alpha / family))]
+    for share, distance in zip(shares[1:], _DISTANCES, strict=False):
+        found.append(max(found[-1] + distance, fewest_pairs(share * alpha / family)))
+    return tuple(found)
 
 
 def check_alpha(alpha: float, testable: int = 1) -> None:
@@ -102,8 +103,8 @@ def _step_of(course: "_Course", seen: Mapping[Hypothesis, "_Seen"], waiting: Col
 
 
 def _further_step(evidence: Evidence, seen: Mapping[Hypothesis, "_Seen"], waiting: Sequence[Hypothesis]) -> Step:
-    """Say what further pairs must measure, where they were asked for."""
-    if not evidence.until_equivalent:
+    """Say what further pairs must measure, where they were asked for: when no group is left to be begun."""
+    if not evidence.until_equivalent or evidence.unreached:
         return Step(stage=None)
     found = decide(evidence)
     if any(one.outcome == "regressed" for one in found.values()):
@@ -159,6 +160,7 @@ class _Course:
     rate: float  # of the whole build
     hypotheses: Sequence[Hypothesis]
     screen_pairs: int  # of each
+    shares: Sequence[float]  # of alpha, one for each look
     screened: list[Hypothesis] = field(default_factory=list)  # to be confirmed
     testable: dict[Hypothesis, tuple[FixedSample, float]] = field(default_factory=dict)  # with the p-value of each
     rejected: int = 0  # hypotheses and fixed samples that regressed
@@ -178,7 +180,8 @@ class _Course:
     @property
     def looks(self) -> Sequence[int]:
         """Fresh pairs at each look; none where there is nothing to confirm."""
-        return looks(self.family, self.alpha) if self.family else ()
+        found = looks(self.family, self.alpha, self.shares) if self.family else ()
+        return found[: len(SHARES)] + tuple(pairs for pairs in found[len(SHARES) :] if pairs <= MOST_PAIRS)
 
     @property
     def undecided(self) -> list[Hypothesis]:
@@ -215,6 +218,7 @@ def _courses(evidence: Evidence, seen: Mapping[Hypothesis, _Seen]) -> Iterator[_
             rate=evidence.alpha,
             hypotheses=evidence.hypotheses[at : at + size],
             screen_pairs=evidence.screen_pairs,
+            shares=PATIENT_SHARES if evidence.until_equivalent else SHARES,
         )
         _follow(course, fixed, seen)
         yield course
@@ -232,7 +236,7 @@ def _follow(course: _Course, fixed_samples: Sequence[FixedSample], seen: Mapping
             course.testable[fixed.hypothesis] = fixed, 1.0 if p_value is None else p_value
         else:
             course.decided[fixed.hypothesis] = found
-    for pairs, share in zip(course.looks, SHARES, strict=False):  # without a family there are no looks
+    for pairs, share in zip(course.looks, course.shares, strict=False):  # without a family there are no looks
         _look(course, seen, pairs, share)
 
 

@@ -14,18 +14,24 @@ from pytest_hwperf.explain.frames import Function
 _RESUMED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR  # each of their items looks like a call
 
 
-def count_functions(work: Callable[[], object], calls: int) -> dict[Function, float | None]:
+def count_functions(
+    work: Callable[[], object], calls: int, within: CodeType | None = None
+) -> dict[Function, float | None]:
     """Return how often each function is called in one call, by their qualified names; None where it cannot be told.
 
     Args:
         work: makes the calls, in this thread.
         calls: that it makes.
+        within: what makes each call, where functions that are called between two calls do not count.
     """
-    seen = Counter[CodeType]()
+    seen, is_inside = Counter[CodeType](), within is None
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call":
+        nonlocal is_inside
+        if event == "call" and is_inside:
             seen[frame.f_code] += 1
+        if frame.f_code is within and event in {"call", "return"}:
+            is_inside = event == "call"
 
     before = sys.getprofile()
     sys.setprofile(note)

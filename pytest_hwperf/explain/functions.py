@@ -29,13 +29,14 @@ _MOST_FUNCTIONS = 2000
 Batch = Callable[[int], int]  # makes that many calls; returns the ns of all
 
 
-def sample_functions(batch: Batch, root: Path, seconds: float) -> SampledCalls:
+def sample_functions(batch: Batch, root: Path, seconds: float, within: CodeType | None = None) -> SampledCalls:
     """Profile calls for some seconds, after they were counted and timed without a profiler.
 
     Args:
         batch: makes calls, in this thread.
         root: of the tests.
         seconds: of both, beside what is under way when they are over.
+        within: what makes each call, where more is done between two calls: only what runs in it is part of one.
 
     Raises:
         MeasurementError: stacks cannot be sampled here, another profiler watches, or no function was seen.
@@ -43,7 +44,7 @@ def sample_functions(batch: Batch, root: Path, seconds: float) -> SampledCalls:
     if sys.getprofile() is not None:
         raise MeasurementError(f"another profiler watches the process: {sys.getprofile()!r}")
     names = FrameNames(root)
-    counted = count_functions(lambda: batch(_COUNTED), _COUNTED)
+    counted = count_functions(lambda: batch(_COUNTED), _COUNTED, within)
     plain, slowed, sessions, size = list[float](), list[float](), list[Samples](), 1
     for _ in range(_ROUNDS):
         taken_ns, size = _timed(batch, seconds * _PLAIN / _ROUNDS, size)
@@ -53,7 +54,7 @@ def sample_functions(batch: Batch, root: Path, seconds: float) -> SampledCalls:
             samples.is_over = True  # leaving the block is no call
         sessions.append(samples)
         slowed += taken_ns
-    stacks = _stacks(sessions, names)
+    stacks = _stacks(sessions, names, within)
     total = sum(stacks.values())
     if not total:
         raise MeasurementError(str(state("not sampled")))
@@ -75,9 +76,9 @@ def _timed(batch: Batch, seconds: float, size: int) -> tuple[list[float], int]:
     """
     began, taken = perf_counter_ns(), list[float]()
     while not taken or perf_counter_ns() - began < seconds * 1e9:
-        spent = batch(size)
-        taken.append(spent / size)
-        if spent < _BLOCK_NS / 2:
+        started = perf_counter_ns()
+        taken.append(batch(size) / size)
+        if perf_counter_ns() - started < _BLOCK_NS / 2:  # with what is done between its calls
             size *= 2
     return taken, size
 
@@ -87,10 +88,10 @@ def _undisturbed(blocks: Sequence[float]) -> float:
     return sorted(blocks)[len(blocks) // 4]
 
 
-def _stacks(sessions: Sequence[Samples], names: FrameNames) -> dict[tuple[str, ...], float]:
+def _stacks(sessions: Sequence[Samples], names: FrameNames, within: CodeType | None) -> dict[tuple[str, ...], float]:
     found: dict[tuple[str, ...], float] = {}
     for stack, seconds in (item for one in sessions for item in one.seconds.items()):
-        path = names.path([_function(code) for code in stack])
+        path = names.path([_function(code) for code in stack]) if within is None or within in stack else ()
         if path:
             found[path] = found.get(path, 0.0) + seconds
     return found

@@ -151,7 +151,8 @@ def run_gate(request: GateRequest) -> GateResult:
 def summary(result: GateResult, tests: int) -> str:
     """Say in one line what was rerun, how often and how long, and how many of `tests` could be compared."""
     gate, complete = result.gate, result.completeness
-    counts = {stage: sum(pair.stage == stage for pair in gate.evidence.pairs) for stage in ("screen", "confirm")}
+    stages = ("screen", "confirm", "equivalence")
+    counts = {stage: sum(pair.stage == stage for pair in gate.evidence.pairs) for stage in stages}
     pairs = " + ".join(f"{count} {stage}" for stage, count in counts.items() if count) or "no"
     noun = "pair" if sum(counts.values()) == 1 else "pairs"
     short = gate.revision[:COMMIT_DIGITS]
@@ -269,7 +270,13 @@ def _measured(
     samples = (*questions.fixed_samples, *sampler.samples(questions, request.alpha))
     if sampler.seconds:
         conductor.seconds["processes"] = sampler.seconds
-    asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
+    asked = Evidence(
+        alpha=request.alpha,
+        hypotheses=tuple(questions.hypotheses),
+        pairs=(),
+        fixed_samples=samples,
+        until_equivalent=request.prove_equal,
+    )
     if asked.hypotheses:
         left_s = max(0.0, until - monotonic())
         conductor.schedule = schedule = GroupSchedule(asked.hypotheses, trace, request.alpha, conductor.plan, left_s)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter_ns, thread_time_ns
+from types import CodeType
 from typing import Any
 
 from pytest_hwperf.core.contracts import Meter
@@ -67,6 +68,11 @@ class RoundStream(Stream):
     def is_interrupted(self) -> bool:
         """Whether more is done between two calls than to call: what counts over several calls counts that too."""
         return self.rounds.interrupts
+
+    @property
+    def caller(self) -> CodeType | None:
+        """What makes each call, where more is done between two of them."""
+        return RoundStream._call.__code__ if self.is_interrupted else None
 
     def _call(self) -> Any:
         arguments, named = self._now

@@ -9,6 +9,7 @@ from functools import partial
 from inspect import isawaitable
 from itertools import cycle, islice, repeat
 from time import perf_counter_ns
+from types import CodeType
 from typing import Any
 
 from pytest_hwperf.core.records import Values
@@ -146,6 +147,11 @@ class Stream:
     def is_interrupted(self) -> bool:
         """Whether more is done between two calls than to call: what counts over several calls counts that too."""
         return False
+
+    @property
+    def caller(self) -> CodeType | None:
+        """What makes each call, where more is done between two of them; None: nothing is."""
+        return None
 
     def run_here(self, work: Coroutine[Any, Any, None] | Callable[[], None]) -> None:
         """Run a load of such calls where they are made: on their loop, or in its thread."""

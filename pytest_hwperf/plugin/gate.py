@@ -165,6 +165,7 @@ def _request(
         base_with=settings.base_with,
         plant=settings.plant,
         explain="never" if settings.plant else settings.explain,  # what was planted is known
+        prove_equal=settings.prove_equal,
         affected=settings.affected,
         operators=settings.operators,
         progress=shown.show,

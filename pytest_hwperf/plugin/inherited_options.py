@@ -19,7 +19,7 @@ _FLAGS = frozenset(
         *("--lf", "--last-failed", "--ff", "--failed-first"),
         *("--nf", "--new-first", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip"),
         *("--hwperf-save", "--hwperf-compare", "--hwperf-only", "--hwperf-skip", "--hwperf-disable"),
-        "--hwperf-affected",
+        *("--hwperf-affected", "--hwperf-prove-equal"),
         "--hwperf-no-cache",  # fresh processes share the cache of this session
         *("--co", "--collect-only"),
         *("--no-cov", "--no-cov-on-fail", "--cov-append", "--cov-branch", "--cov-reset"),

@@ -245,6 +245,12 @@ _OPTIONS = (
         kind="bool",
     ),
     _Option(
+        "prove-equal",
+        "With --hwperf-against, measure what the pairs leave undecided in further pairs, until it is equivalent or the "
+        "time is up.",
+        kind="bool",
+    ),
+    _Option(
         "plant",
         "Add work to each call of the present code, to see it found, as hwperf selfcheck does: an empty loop that "
         "takes this share of the call's time.",
@@ -427,6 +433,7 @@ class Settings:
     share: tuple[str, ...]  # globs, "auto" or "none"
     build: tuple[str, ...]  # commands
     affected: bool
+    prove_equal: bool
     plant: float  # share of work that is added to the candidate's calls, 0.0 for none
     baseline: str
     store: str  # scheme of the store
@@ -536,6 +543,8 @@ def read_settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError("--hwperf-build builds the trees that are compared: give --hwperf-against=REF|DIR too")
     if config.getoption("hwperf_affected") and not (settings.against or settings.compare):
         raise pytest.UsageError("--hwperf-affected leaves tests out of pairs: give --hwperf-against=REF|DIR too")
+    if config.getoption("hwperf_prove_equal") and not (settings.against or settings.compare or settings.base_with):
+        raise pytest.UsageError("--hwperf-prove-equal asks for further pairs: give --hwperf-against=REF|DIR too")
     if settings.affected and settings.plant:
         raise pytest.UsageError(
             "--hwperf-plant adds work that no file holds, and --hwperf-affected leaves out what no file has changed: "

@@ -59,10 +59,9 @@ def functions_of(item: pytest.Item, subject: Subject) -> WorkerResult:
         stream.first()
         if test_of(item).markers.load or stream.awaits:
             raise MeasurementError(str(state("awaited" if stream.awaits else "profiled under load")))
-        if stream.is_interrupted:
-            raise MeasurementError("setup and teardown lie between the calls, and would be profiled too")
         seconds = session_of(item.config).settings.max_time_s / 2  # half as long as a measurement
-        return sample_functions(lambda n: stream.batch(n, perf_counter_ns), item.config.rootpath, seconds)
+        root, within = item.config.rootpath, stream.caller
+        return sample_functions(lambda n: stream.batch(n, perf_counter_ns), root, seconds, within)
 
     try:
         with loaded.scope():

@@ -22,6 +22,7 @@ _COMPARED: Mapping[str, str] = {
     "--hwperf-max-time": "max_time_s",
     "--hwperf-gc": "gc",
     "--hwperf-plant": "plant",
+    "--hwperf-prove-equal": "prove_equal",
     "--hwperf-disable": "disable",
 }
 _OUTPUT = "hwperf_parted"  # of a worker of pytest-xdist, how it divided the tests

@@ -55,6 +55,15 @@ def test_a_build_that_was_cut_short_while_confirming_has_decided_the_others() ->
     assert f"{complete.decided} of 60 tests decided, {60 - complete.decided} not" in complete.shortfall
 
 
+def test_further_pairs_that_are_cut_short_leave_nothing_unanswered() -> None:
+    """None is slower, which had been answered; that all are equal was still to be shown."""
+    evidence = build([0.03] * 3, Random(4), spread=0.05)
+    asked = replace(evidence, until_equivalent=True, stopped=LATE)
+
+    assert {LATE} == {one.cause for one in decide(asked).values() if one.outcome == "inconclusive"}
+    assert (3, "", False) == (found(asked).decided, found(asked).shortfall, found(asked).is_empty)
+
+
 def test_a_test_that_could_not_be_run_is_not_decided() -> None:
     complete = found(build([0.0], Random(1)), "tests/test_models.py::test_gone")
 

@@ -11,7 +11,7 @@ from pytest_hwperf.core.equivalence import LOOKS, look_for_equivalence, next_loo
 from pytest_hwperf.core.evidence import Evidence, Gate, Hypothesis, Measurement, Observation, Pair, Stage
 from pytest_hwperf.core.paired import pair_value
 from pytest_hwperf.core.records import Margin, replace
-from pytest_hwperf.core.sequence import Step, decide, next_step
+from pytest_hwperf.core.sequence import PATIENT_SHARES, Step, decide, looks, next_step
 from pytest_hwperf.core.statements import said
 
 MARGIN = Margin(metric="latency", statistic="p50", size=0.02)
@@ -105,6 +105,43 @@ def test_a_regression_ends_it() -> None:
 
     assert "regressed" == decide(whole)[B].outcome
     assert Step(stage=None) == next_step(whole)
+
+
+def test_groups_that_are_left_come_before_further_pairs() -> None:
+    """Of a test that has not been reached nothing is known at all."""
+    whole = replace(evidence(pairs("screen", *WIDE), hypotheses=(A, B)), groups=(1,))
+
+    assert Step(stage=None) == next_step(whole)
+    assert "screen" == next_step(replace(whole, groups=(1, 1))).stage
+    both = replace(whole, groups=(1, 1), pairs=(*whole.pairs, *pairs("screen", *CLOSE[:6], asked=B)))
+    assert Step(stage="equivalence", hypotheses=(A,), pairs=8) == next_step(both)
+
+
+def test_what_a_late_look_finds_is_worse() -> None:
+    """Twenty pairs, every fourth within the margin of 2 %, say nothing at 0.2 %; forty of them do."""
+    slow = [1.0095 if number % 4 == 0 else 1.03 + number / 10_000 for number in range(40)]
+    whole = evidence(pairs("screen", *slow[1:4], *slow[5:8]), pairs("confirm", *slow[:20]))
+
+    assert (8, 13, 20, 40) == looks(1, 0.01, PATIENT_SHARES)
+    assert "inconclusive" == decide(whole)[A].outcome
+    assert Step(stage="confirm", hypotheses=(A,), pairs=20) == next_step(whole)
+    assert Step(stage=None) == next_step(replace(whole, until_equivalent=False))
+    found = decide(replace(whole, pairs=(*whole.pairs, *pairs("confirm", *slow[20:]))))[A]
+    assert ("regressed", 40) == (found.outcome, found.pairs)
+
+
+def test_the_looks_share_alpha() -> None:
+    assert pytest.approx(1.0) == sum(PATIENT_SHARES)
+
+
+def test_a_late_look_needs_no_more_pairs_than_a_build_may_ask_for() -> None:
+    """The one after 59 pairs would take 79: its share of alpha is not spent."""
+    alpha = 2.0**-45
+    slow = [1.03 + number / 10_000 for number in range(60)]
+    whole = replace(evidence(pairs("screen", *slow[:6]), pairs("confirm", *WIDE, *slow[:53])), alpha=alpha)
+
+    assert (59, 79) == looks(1, alpha, PATIENT_SHARES)[-2:]
+    assert Step(stage="equivalence", hypotheses=(A,), pairs=8) == next_step(whole)
 
 
 def test_a_time_that_is_up_is_the_cause() -> None:

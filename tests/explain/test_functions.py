@@ -13,6 +13,7 @@ from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.explain.counts import count_functions
 from pytest_hwperf.explain.functions import folded, sample_functions
 from pytest_hwperf.explain.sampler import Samples
+from pytest_hwperf.measure.rounds import Rounds, RoundStream
 from pytest_hwperf.measure.stream import Stream
 
 FILE = Path(__file__)
@@ -85,6 +86,50 @@ def test_a_profile_has_the_stacks_of_the_call_and_what_it_cost(monkeypatch: pyte
     assert 1.0 == found.functions[f"inner ({file})"].calls  # two in the one call that both blocks of two have made
     assert [2, 1, 2, 4] == made[:4]
     assert {4} == {*made[4:]}
+
+
+def prepared() -> tuple[tuple[()], dict[str, object]]:
+    """Prepare a call by a function that the call calls too."""
+    inner()
+    return (), {}
+
+
+def test_what_is_done_between_calls_is_part_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither sampled nor counted: nine tenths of the time go into the set-up."""
+    stream = RoundStream(Model().predict, Rounds(prepare=prepared, interrupts=True, rounds=None))
+    assert stream.caller is not None
+    called = (RoundStream.round.__code__, stream.caller, Model.predict.__code__)
+    between = (RoundStream.round.__code__, prepared.__code__, inner.__code__)
+    play(monkeypatch, {called: 0.05, (*called, inner.__code__): 0.05, between: 0.9})
+
+    def batch(count: int) -> int:
+        stream.batch(1, lambda: 0)
+        return count * CALL_NS
+
+    found = sample_functions(batch, FILE.parent, 0.0, stream.caller)
+
+    file = FILE.name
+    assert {f"Model.predict ({file})": 5e-4, f"Model.predict ({file});inner ({file})": 5e-4} == pytest.approx(
+        dict(found.stacks)
+    )
+    assert 1.0 == found.functions[f"inner ({file})"].calls  # two in the one call that a block of two has made
+    assert f"prepared ({file})" not in found.functions
+
+
+def test_blocks_are_no_longer_than_they_have_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of a microsecond with 4 ms between two calls: blocks of one."""
+    play(monkeypatch, {STACK: 1.0})
+    clock, made = HandClock(), list[int]()
+    monkeypatch.setattr("pytest_hwperf.explain.functions.perf_counter_ns", lambda: int(clock() * 1e9))
+
+    def batch(count: int) -> int:
+        made.append(count)
+        clock.pass_time(count * 0.004)
+        return count * 1000
+
+    sample_functions(batch, FILE.parent, 0.1)
+
+    assert {1} == {*made[1:]}
 
 
 def test_a_call_without_any_function_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,18 @@ def test_tests_can_be_left_out_of_pairs_alone(pytester: pytest.Pytester) -> None
     assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "-o", "hwperf_affected=true").ret
 
 
+def test_nothing_is_proved_equal_without_pairs(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(MEASURED)
+    arguments = ("-p", "no:benchmark", "--hwperf-disable")
+    result = pytester.runpytest_inprocess(*arguments, "--hwperf-prove-equal")
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(
+        ["ERROR: --hwperf-prove-equal asks for further pairs: give --hwperf-against=REF|DIR too"]
+    )
+    assert pytest.ExitCode.OK == pytester.runpytest_inprocess(*arguments, "-o", "hwperf_prove_equal=true").ret
+
+
 def test_planted_work_and_affected_tests_exclude_each_other(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(MEASURED)
     result = pytester.runpytest_inprocess("-p", "no:benchmark", "--hwperf-plant=5%", "-o", "hwperf_affected=true")

@@ -17,10 +17,14 @@ def predict(text):
 
 async def predict_later():
     pass
+
+def prepare():
+    return (["word " * 5000], {}) if tokenize("word " * 20000) else None
 """
 TESTS = """
+import unittest
 import pytest
-from model import predict, predict_later
+from model import predict, predict_later, prepare
 
 def test_called(hwperf): hwperf(predict, "word " * 5000)
 
@@ -28,6 +32,16 @@ def test_awaited(hwperf): hwperf(predict_later)
 
 @pytest.mark.hwload(kind="offline", calls=4)
 def test_loaded(hwperf): hwperf(predict, "word")
+
+def test_prepared(hwperf): hwperf(predict, setup=prepare)
+
+@pytest.mark.hwbudget(latency_p50_ms=1e5)
+class TestCase(unittest.TestCase):
+    def setUp(self):
+        (self.text,), _ = prepare()
+
+    def test_method(self):
+        predict(self.text)
 """
 
 
@@ -50,6 +64,23 @@ def test_functions_are_sampled_and_counted(pytester: pytest.Pytester, monkeypatc
     assert "predict (model.py);tokenize (model.py)" == max(found.stacks, key=lambda stack: found.stacks[stack])
     assert (1, 3.0) == (found.functions["tokenize (model.py)"].line, found.functions["tokenize (model.py)"].calls)
     assert [] == [stack for stack in found.stacks if not stack.startswith("predict (model.py)")]
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("test", "begin"),
+    [("test_prepared", "predict (model.py)"), ("TestCase::test_method", "TestCase.test_method (test_it.py);predict ")],
+)
+def test_the_set_up_of_a_call_is_no_part_of_its_profile(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, test: str, begin: str
+) -> None:
+    """It takes longer than the call, and calls a function that the call calls too."""
+    found = profiled(pytester, monkeypatch, test).functions
+
+    assert found is not None
+    assert [] == [stack for stack in found.stacks if not begin.startswith(stack) and not stack.startswith(begin)]
+    assert 3.0 == found.functions["tokenize (model.py)"].calls
+    assert "prepare (model.py)" not in found.functions
 
 
 @pytest.mark.parametrize(
