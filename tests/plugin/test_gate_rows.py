@@ -144,7 +144,7 @@ def test_what_the_baseline_cannot_have_is_reported_and_has_no_baseline(
     )
     project.write({"weights.bin": "3000", "cached.bin": "3000"})
     (tmp_path / "inner").rename(tmp_path / "away")
-    result = project.run(REHEARSED)
+    result = project.run(REHEARSED, "--hwperf-share=none")
 
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(
