@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+from fakes import forked
 from fakes.processes import ends
 
 from pytest_hwperf.core.block_plans import BlockPlan
@@ -35,8 +36,9 @@ Make = Callable[..., Conductor]
 
 
 @pytest.fixture
-def conductor(tmp_path: Path) -> Make:
+def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Make a conductor of two scripted sides."""
+    monkeypatch.setattr("pytest_hwperf.pairs.conductor.launch", forked.launch)
 
     def command(side: str, script: dict[str, Any]) -> Command:
         whole = {"ns": 1_000_000, "nodes": [NODE], "counter": str(tmp_path / f"{side}.starts"), **script}
