@@ -70,6 +70,7 @@ class Timetable:
     alpha: float  # false-alarm rate of the build
     plan: BlockPlan = PAIR_PLAN  # of the confirmation
     pace: float = 1.0  # what pairs take, among what they were expected to take
+    at_once: int = 1  # pairs side by side
 
     def screening(self, left_s: float) -> Screening:
         """Return the finest screen by which all tests fit into the time; the coarsest where none does."""
@@ -79,7 +80,7 @@ class Timetable:
     def screen_s(self, tests: Sequence[TestTime], screening: Screening) -> float:
         """Return what the screen of some tests is expected to take."""
         plan = screening.plan(self.plan)
-        return screening.pairs * (self.start_s + sum(one.pair_s(plan) for one in tests))
+        return self._rounds(screening.pairs) * (self.start_s + sum(one.pair_s(plan) for one in tests))
 
     def needed_s(self, tests: Sequence[TestTime], screening: Screening) -> float:
         """Return what some tests are expected to take: their screen, and fresh pairs for what looks slower."""
@@ -87,8 +88,12 @@ class Timetable:
         suspects = 1 + math.floor(screening.suspects * asked)
         of_suspects_s = sum(one.pair_s(self.plan) for one in tests) * suspects / max(1, asked)
         pairs = looks(suspects, self.alpha)[suspects > 1]  # what is slower is decided at the first look, as a rule
-        confirming_s = pairs * (self.start_s + of_suspects_s)
+        confirming_s = self._rounds(pairs) * (self.start_s + of_suspects_s)
         return self.pace * (self.screen_s(tests, screening) + confirming_s)
+
+    def _rounds(self, pairs: int) -> int:
+        """Return how often pairs are begun: those that run side by side take as long as one."""
+        return math.ceil(pairs / self.at_once)
 
     def next_group(self, done: int, left_s: float, screening: Screening) -> int:
         """Return how many tests are compared next: all that are left, or a part that fits; 0: no time for any.

@@ -32,6 +32,7 @@ from pytest_hwperf.gate.profiles import SideProfiler
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.repeats import repeat_alarms
 from pytest_hwperf.gate.schedule import GroupSchedule
+from pytest_hwperf.gate.side_by_side import pairs_at_once
 from pytest_hwperf.host.command_line import Command, PytestCommand
 from pytest_hwperf.host.files import CACHE_VARIABLE
 from pytest_hwperf.host.interruption import interruptible
@@ -67,6 +68,7 @@ class GateRequest:
     base_python: Interpreter | None = None  # of the baseline, None for this one
     base_env: Policy = "auto"  # whether its project is built in an environment of its own
     base_with: Sequence[str] = ()  # requirements of packages that the baseline alone is given
+    parallel: int | None = None  # pairs side by side; None: as many as pays
     plant: float = 0.0  # share of work that is added to the candidate's calls, to see it found
     explain: Explain = "auto"  # whether regressions are explained, or every comparison, or none
     affected: bool = False  # whether tests are left out that nothing reaches of what differs
@@ -154,6 +156,7 @@ def run_gate(request: GateRequest) -> GateResult:
         seed=conductor.seed,
         evidence=evidence,
         shared=trees.shared,
+        at_once=conductor.at_once,
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
         profiles=tuple(profiles),
         explanations=tuple(explanations),
@@ -177,6 +180,7 @@ def summary(result: GateResult, tests: int) -> str:
     short = gate.revision[:COMMIT_DIGITS]
     revision = f" ({short})" if short and short not in gate.against else ""
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in gate.seconds.items())
+    noun += f" ({gate.at_once} side by side)" if gate.at_once > 1 else ""
     decided = f" ({complete.shortfall})" if complete.shortfall else ""
     left_out = f", {len(complete.untouched)} left out since {state('untouched')}" if complete.untouched else ""
     return (
@@ -308,9 +312,12 @@ def _measured(
     asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
     if asked.hypotheses:
         left_s = max(0.0, until - monotonic())
-        conductor.schedule = schedule = GroupSchedule(asked.hypotheses, trace, request.alpha, conductor.plan, left_s)
+        conductor.at_once, why = pairs_at_once(request.parallel, trace, asked.hypotheses, conductor.processors)
+        conductor.schedule = schedule = GroupSchedule(
+            asked.hypotheses, trace, request.alpha, conductor.plan, left_s, at_once=conductor.at_once
+        )
         asked = replace(asked, screen_pairs=schedule.screening.pairs)
-        request.say(schedule.said)
+        request.say(f"{schedule.said}; one pair at a time, since {why}" if why else schedule.said)
     return conductor.conduct(asked, until, late)
 
 

@@ -35,7 +35,7 @@ _WITH_VALUE = frozenset(
         *("--json-report-file", "--durations", "--hwperf-artifacts", "--hwperf-html", "--hwperf-json"),
         *("--hwperf-markdown", "--hwperf-shard"),
         *("--hwperf-against", "--hwperf-rerun", "--hwperf-gate-time", "--hwperf-base-python", "--hwperf-share"),
-        *("--hwperf-base-env", "--hwperf-base-with"),
+        *("--hwperf-base-env", "--hwperf-base-with", "--hwperf-parallel"),
         *("--hwperf-plant", "--hwperf-worker-time", "--hwperf-instructions", "--hwperf-explain"),
         *("-c", "--config-file", "--rootdir"),
         *("--cov-report", "--cov-config", "--cov-fail-under", "--cov-context", "--cov-precision"),
