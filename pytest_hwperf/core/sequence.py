@@ -328,6 +328,4 @@ def _seen(evidence: Evidence) -> dict[Hypothesis, _Seen]:
 
 def _step(stage: Stage, lacking: Mapping[Hypothesis, int]) -> Step:
     waiting = {hypothesis: count for hypothesis, count in lacking.items() if count > 0}
-    return Step(
-        stage=stage, hypotheses=tuple(waiting), pairs=max(lacking.values()), lacking=tuple(waiting.values())
-    )
+    return Step(stage=stage, hypotheses=tuple(waiting), pairs=max(lacking.values()), lacking=tuple(waiting.values()))

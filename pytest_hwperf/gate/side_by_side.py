@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pytest_hwperf.core.evidence import Hypothesis
 from pytest_hwperf.core.hypotheses import SIDES
@@ -15,16 +16,22 @@ MEASURED_TO_PAY: Mapping[int, int] = {}
 _MEMORY = 0.8  # of what is available, that the processes of all pairs may take
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What a machine bears side by side."""
+
+    processors: Sequence[int]  # on which sides may take their turns; none where the scheduler chooses
+    paying: Mapping[int, int] = field(default_factory=lambda: MEASURED_TO_PAY)  # processors → pairs that pay there
+    available: Callable[[], int | None] = available_bytes  # returns free memory, None where it is not known
+    largest: Callable[[], int | None] = largest_child_bytes  # returns what the largest process so far took, the same
+
+
 def pairs_at_once(
     given: int | None,
     trace: PairTrace,
     hypotheses: Sequence[Hypothesis],
-    processors: Sequence[int],
-    *,
+    machine: Machine,
     alone: Collection[str] = (),
-    paying: Mapping[int, int] = MEASURED_TO_PAY,
-    available: Callable[[], int | None] = available_bytes,
-    largest: Callable[[], int | None] = largest_child_bytes,
 ) -> tuple[int, str]:
     """Return how many pairs run side by side, and why only one where more would have paid; "" where it is no loss.
 
@@ -32,21 +39,18 @@ def pairs_at_once(
         given: by the user; None: as many as pays.
         trace: of the rehearsal.
         hypotheses: that the pairs are asked.
-        processors: on which sides may take their turns; none where the scheduler chooses.
+        machine: on which they run.
         alone: node ids of tests that must not run beside others.
-        paying: processors → pairs that pay there.
-        available: returns bytes of free memory, None where it is not known.
-        largest: returns bytes that the largest process so far took, None where it is not known.
     """
     if any(one.measurement.test in alone for one in hypotheses):
         return 1, "a test must not run beside others" if given != 1 else ""
     if given is not None:
         return given, ""
-    pays = max((pairs for least, pairs in paying.items() if least <= len(processors)), default=1)
+    pays = max((pairs for least, pairs in machine.paying.items() if least <= len(machine.processors)), default=1)
     why = _why_one(trace, hypotheses) if pays > 1 else ""
     if pays == 1 or why:
         return 1, why
-    free, taken = available(), largest()
+    free, taken = machine.available(), machine.largest()
     if not free or not taken:
         return 1, "it is not known what memory they would take"
     fitting = math.floor(_MEMORY * free / (len(SIDES) * taken))

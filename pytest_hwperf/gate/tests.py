@@ -32,7 +32,7 @@ from pytest_hwperf.gate.profiles import SideProfiler
 from pytest_hwperf.gate.rehearsal import Rehearser
 from pytest_hwperf.gate.repeats import repeat_alarms
 from pytest_hwperf.gate.schedule import GroupSchedule
-from pytest_hwperf.gate.side_by_side import pairs_at_once
+from pytest_hwperf.gate.side_by_side import Machine, pairs_at_once
 from pytest_hwperf.host.command_line import Command, PytestCommand
 from pytest_hwperf.host.files import CACHE_VARIABLE
 from pytest_hwperf.host.interruption import interruptible
@@ -312,7 +312,9 @@ def _measured(
     asked = Evidence(alpha=request.alpha, hypotheses=tuple(questions.hypotheses), pairs=(), fixed_samples=samples)
     if asked.hypotheses:
         left_s = max(0.0, until - monotonic())
-        conductor.at_once, why = pairs_at_once(request.parallel, trace, asked.hypotheses, conductor.processors)
+        conductor.at_once, why = pairs_at_once(
+            request.parallel, trace, asked.hypotheses, Machine(processors=conductor.processors)
+        )
         conductor.schedule = schedule = GroupSchedule(
             asked.hypotheses, trace, request.alpha, conductor.plan, left_s, at_once=conductor.at_once
         )

@@ -1,5 +1,6 @@
 """Memory that is free for more processes, and what the largest one so far took."""
 
+import resource
 import sys
 from pathlib import Path
 
@@ -31,9 +32,5 @@ def largest_child_bytes() -> int | None:
     References:
         getrusage(2): ru_maxrss of RUSAGE_CHILDREN, in units of 1024 bytes; on macOS of one byte.
     """
-    try:
-        import resource
-    except ImportError:  # Windows has none
-        return None
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     return (peak if sys.platform == "darwin" else peak * _KIB) or None

@@ -1,12 +1,10 @@
-"""Pairs of fresh processes, one or several at a time, until every hypothesis of the build is decided or the time is up."""
+"""Pairs of fresh processes, one or several at a time, until all of a build is decided or the time is up."""
 
 import dataclasses
 import math
 import secrets
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count
@@ -24,24 +22,16 @@ from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.paired import is_ratio, pair_value
 from pytest_hwperf.core.records import Key, replace
 from pytest_hwperf.core.sequence import Step, next_step
-from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN, Screening
-from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command
-from pytest_hwperf.host.files import new_folder, replace_file
-from pytest_hwperf.host.interruption import uninterrupted
-from pytest_hwperf.host.launch import launch
-from pytest_hwperf.host.opened_files import WATCHES_FILES
-from pytest_hwperf.host.worker_protocol import WorkerTask
 from pytest_hwperf.pairs.chance import Chance, random_of
-from pytest_hwperf.pairs.channel import Connection, WorkerLostError, sockets
-from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
+from pytest_hwperf.pairs.holding import Holder
+from pytest_hwperf.pairs.lockstep import PairTrace, Program
 from pytest_hwperf.pairs.outcomes import recorded, why_silent
 from pytest_hwperf.pairs.side_by_side import run_side_by_side, shared_out
 
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
-_WATCH = "watch.json"  # file with what a process watches
 _MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped
 _LONGEST_S = 86_400.0  # that a pair may take, where no end is given
 
@@ -148,7 +138,7 @@ class Conductor:
         return self._rehearsed(program, until, [side])
 
     def _rehearsed(self, program: Program, until: float, sides: Sequence[Side] = SIDES) -> PairTrace:
-        trace = self._hold("rehearsal", program, until, self._chance, sides=sides)
+        trace = self._holder.hold("rehearsal", program, until, self._chance, sides=sides)
         self._spend("rehearsal", trace.wall_s)
         return trace
 
@@ -255,7 +245,7 @@ class Conductor:
             watch=place.watch,
             draw=place.chance.processor,
         )
-        trace = self._hold(stage, program, until, place.chance, stop=place.stop)
+        trace = self._holder.hold(stage, program, until, place.chance, stop=place.stop)
         interleavings = trace.interleavings.values()
         pair = Pair(
             number=place.number,
@@ -303,77 +293,19 @@ class Conductor:
         """Let the first block of a measurement take as long: nothing is known of it yet."""
         return dataclasses.replace(plan, first_block_s=self._silence_s)
 
-    def _hold(
-        self,
-        stage: Stage,
-        program: Program,
-        until: float,
-        chance: Chance,
-        *,
-        sides: Sequence[Side] = SIDES,
-        stop: Event | None = None,
-    ) -> PairTrace:
-        """Start a pair, or one side of it, conduct it through the program, and end it, early once `stop` is set."""
-        began, started = self.clock(), next(self._started)
-        order = sides if chance.toss() else sides[::-1]
-        seeds: dict[str, int] = {side: chance.hash_seed() for side in order}
-        watches = self.watches if stage == "rehearsal" and len(order) == len(SIDES) else {}
-        noted = {WATCHES_FILES: "1"} if stage == "rehearsal" else {}
-        with self._processes(order, seeds, (until, stop), watches, noted) as (connections, folder):
-            try:
-                for side in sides:
-                    connections[side].greet(program.silence_s)
-                trace = Pairing(connections, program, chance.toss).run()
-            except WorkerLostError as error:
-                trace = PairTrace()
-                trace.lose(error)
-            if trace.lost:
-                trace.lost = state("lost, logged", log=str(self._kept(folder, sides, started)), **trace.lost.texts)
-        trace.first, trace.hash_seeds = order[0], seeds
-        trace.wall_s = self.clock() - began
-        return trace
-
-    @contextmanager
-    def _processes(
-        self,
-        order: Sequence[Side],
-        seeds: Mapping[str, int],
-        end: tuple[float, Event | None],
-        watches: Mapping[Side, Watch],
-        variables: Mapping[str, str],
-    ) -> Iterator[tuple[dict[Side, Connection], Path]]:
-        """Start both processes, each with an end of a socket that has no address: nobody else can connect to it."""
-        with workdirs.workdir() as folder, ExitStack() as stack:
-            connections, clock = dict[Side, Connection](), self._ended_by(*end)
-            for side in order:
-                ours, theirs = sockets()
-                stack.callback(ours.close)
-                with theirs, uninterrupted():
-                    place, plant = folder / side, self.plant if side == "candidate" else 0.0
-                    place.mkdir()
-                    watch = str(place / _WATCH) if side in watches else ""
-                    if watch:
-                        replace_file(Path(watch), to_json(watches[side]))
-                    task = WorkerTask(role="pair", side=side, reply_to=str(theirs.fileno()), plant=plant, watch=watch)
-                    own = {"PYTHONHASHSEED": str(seeds[side]), **variables}
-                    process = launch(self.commands[side], task, place, own, [theirs.fileno()])
-                    stack.callback(process.end)
-                connections[side] = Connection(ours, process, side, end[0], clock)
-            yield connections, folder
-
-    def _kept(self, workdir: Path, sides: Sequence[Side], started: int) -> Path:
-        """Copy the logs of a lost pair to where the user finds them."""
-        folder = new_folder(self.logs, f"pair-{started}")
-        for side in sides:
-            shutil.copyfile(workdir / side / "log", folder / f"{side}.log")
-        return folder
-
-    def _ended_by(self, until: float, stop: Event | None) -> Callable[[], float]:
-        """Return a clock that is past the end as soon as a pair has to stop: whatever is waited for is given up."""
-        return lambda: until + 1 if stop is not None and stop.is_set() else self.clock()
-
     def _spend(self, stage: Stage, seconds: float) -> None:
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+
+    @property
+    def _holder(self) -> Holder:
+        return Holder(
+            commands=self.commands,
+            logs=self.logs,
+            plant=self.plant,
+            watches=self.watches,
+            clock=self.clock,
+            numbers=self._started,
+        )
 
     @property
     def _chance(self) -> Chance:
