@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
-from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.core.screen import SCREEN_PAIRS
 from pytest_hwperf.core.serialisation import from_json
 
@@ -45,7 +45,7 @@ def build(folder: Path, at_once: int) -> Report:
     options = [f"--hwperf-against={folder / 'same'}", f"--hwperf-parallel={at_once}", f"--hwperf-json={report}"]
     line = [sys.executable, "-m", "pytest", "-q", "-pno:cacheprovider", "--hwperf-energy=off", *options]
     subprocess.run([*line, "--hwperf-explain=never"], cwd=folder / "here", check=True, stdout=subprocess.DEVNULL)
-    return from_json(Report, report.read_bytes())
+    return from_json(ReportFile, report.read_bytes()).report
 
 
 def project(folder: Path) -> None:
