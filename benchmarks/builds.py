@@ -4,9 +4,10 @@ Every build goes the way of a live one: `next_step` says what the next pairs mea
 What is simulated is one log ratio a pair. The coin decides which side is first, so that whatever a pair's two places
 differ by comes with a random sign. Run from anywhere (half an hour on one core; a number makes it quicker):
 
-    python benchmarks/builds.py [builds] [shards|prove]
+    python benchmarks/builds.py [builds] [shards|prove|beside]
 
-With a second word only builds in shards are simulated, or those whose pairs go on until tests are equivalent.
+With a second word only builds in shards are simulated, those whose pairs go on until tests are equivalent, or those of
+pairs side by side.
 """
 
 import math
@@ -71,6 +72,18 @@ def bursts(rng: np.random.Generator, shape: tuple[int, int]) -> Values:
     """Hit about every tenth value with a burst of a neighbour, on one side or the other."""
     hit = rng.random(shape) < BURSTS
     return np.asarray(rng.normal(0, 0.005, shape) + hit * coins(rng, shape) * rng.exponential(0.3, shape))
+
+
+def beside(rng: np.random.Generator, shape: tuple[int, int], pairs: int = 2) -> Values:
+    """Let so many pairs run side by side: they share what disturbs all of their tests, and each disturbs the next.
+
+    How far both places of a pair differ is theirs in common; and half of it more or less, as the coin of the neighbour
+    fell. The coin of the pair itself says which side was in which place.
+    """
+    rounds = math.ceil(shape[1] / pairs)
+    shared = np.repeat(rng.exponential(0.02, (1, rounds)), pairs, axis=1)[:, : shape[1]]
+    own = coins(rng, shape)
+    return np.asarray(rng.normal(0, 0.005, shape) + own * shared * (1 + 0.5 * np.roll(own, 1, axis=1)))
 
 
 def drifting(rng: np.random.Generator, shape: tuple[int, int]) -> Values:
@@ -291,6 +304,18 @@ def haste_table(builds: int) -> Iterator[str]:
         yield f"{name:28}{share(alarms, builds)}"
 
 
+def beside_table(builds: int) -> Iterator[str]:
+    """Yield false alarms per build of pairs that disturb each other."""
+    for title, change, margin, alpha in (
+        ("two pairs side by side: equal code, margin 2 %, alpha 1 %", 0.0, 0.02, 0.01),
+        ("two pairs side by side: equal code, margin 0, alpha 5 %", 0.0, 0.0, 0.05),
+        ("two pairs side by side: all fifty on their margin of 2 %, alpha 1 %", 0.02, 0.02, 0.01),
+    ):
+        yield title
+        alarms = false_alarms(beside, builds, change=change, margin=margin, alpha=alpha)
+        yield f"{'noise of both neighbours':28}{share(alarms, builds)}"
+
+
 def power_table(builds: int) -> Iterator[str]:
     """Yield how often +5 % in one of fifty tests is found."""
     yield "one of fifty at +5 %, recorded noise, margin 2 %, alpha 1 %"
@@ -344,8 +369,8 @@ def naive_table(builds: int) -> Iterator[str]:
 def main() -> None:
     """Print the tables, with 99 % Clopper-Pearson intervals."""
     builds = int(sys.argv[1]) if len(sys.argv) > 1 else BUILDS
-    tables = (naive_table, power_table, alarm_table, shard_table, haste_table, proof_table)
-    alone = {"shards": shard_table, "prove": proof_table}
+    tables = (naive_table, power_table, alarm_table, shard_table, haste_table, proof_table, beside_table)
+    alone = {"shards": shard_table, "prove": proof_table, "beside": beside_table}
     for table in tables if len(sys.argv) < _WORDS else (alone[sys.argv[_WORDS - 1]],):
         for line in table(builds):
             print(line, flush=True)

@@ -53,6 +53,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     check.add_argument("--planted", type=int, default=2, metavar="N", help="with planted work; default: 2")
     check.add_argument("--work", default="5%", metavar="PERCENT", help="planted; default: 5%%")
     check.add_argument("--alpha", default="1%", metavar="PERCENT", help="as of the gate; default: 1%%")
+    check.add_argument("--parallel", default="auto", metavar="auto|N", help="pairs side by side, as of the gate")
     check.add_argument("--forget", action="store_true", help="start the record of this machine over")
     check.add_argument("pytest", nargs="*", metavar="PYTEST_ARGUMENT", help="tests to use, after --")
     check.set_defaults(run=run)
@@ -180,6 +181,7 @@ def _build(share: float, options: argparse.Namespace) -> Report:
     """Run pytest once against a copy of the present tree."""
     # the last one also where nothing is planted: an ini file may plant some
     plan = [f"--hwperf-against={tree()}", f"--hwperf-alpha={options.alpha}", f"--hwperf-plant={100 * share:g}%"]
+    plan.append(f"--hwperf-parallel={options.parallel}")
     every = ("-o", "hwperf_affected=false")  # of a tree against itself, which leaves all tests out
     session = run_pytest([*plan, *every, *options.pytest])
     if session.report is None:

@@ -86,7 +86,7 @@ class Pair(Record, frozen=True, kw_only=True):
     Of tests that cannot bear both, four processes one after the other: two of each side, in the order ABBA.
     """
 
-    number: Count  # from 1, in time order
+    number: Count  # from 1, in the order in which they were begun; several may run at once
     stage: Stage
     first: Side  # started first, by coin
     hash_seeds: Mapping[str, Count]  # side → PYTHONHASHSEED, drawn; "baseline 2" is that of its second process
@@ -189,6 +189,7 @@ class Gate(Record, frozen=True, kw_only=True):
     evidence: Evidence
     shared: Mapping[str, str]  # file of the candidate that the baseline was given → SHA-256
     seconds: Mapping[str, Size]  # where the time went: checkout, rehearsal, screen, confirm, processes
+    at_once: Count = 1  # pairs that ran side by side, at most
     warnings: tuple[str, ...] = ()
     profiles: tuple[PairedProfiles, ...] = ()  # of measurements that were asked where their time goes
     explanations: tuple[Explanation, ...] = ()  # of comparisons that were asked what moved

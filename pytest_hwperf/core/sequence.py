@@ -42,6 +42,17 @@ class Step:
     stage: Stage | None  # None: everything is decided, or it was stopped
     hypotheses: tuple[Hypothesis, ...] = ()  # that wait for values of it
     pairs: int = 0  # until the next look
+    lacking: tuple[int, ...] = field(default=(), compare=False)  # how many of these each hypothesis waits for
+
+    def after(self, pairs: int) -> "Step":
+        """Return what a further pair is for, where so many are under way whose values nobody has seen yet."""
+        left = {one: count - pairs for one, count in zip(self.hypotheses, self.lacking, strict=True)}
+        return _step(self.stage, left) if self.stage else self
+
+    def only(self, hypotheses: Collection[Hypothesis]) -> "Step":
+        """Return what it is for among some hypotheses, of which some wait for it."""
+        left = {one: count for one, count in zip(self.hypotheses, self.lacking, strict=True) if one in hypotheses}
+        return _step(self.stage, left) if self.stage else self
 
     @property
     def measurements(self) -> tuple[Measurement, ...]:
@@ -325,5 +336,5 @@ def _seen(evidence: Evidence) -> dict[Hypothesis, _Seen]:
 
 
 def _step(stage: Stage, lacking: Mapping[Hypothesis, int]) -> Step:
-    waiting = tuple(hypothesis for hypothesis, count in lacking.items() if count > 0)
-    return Step(stage=stage, hypotheses=waiting, pairs=max(lacking.values()))
+    waiting = {hypothesis: count for hypothesis, count in lacking.items() if count > 0}
+    return Step(stage=stage, hypotheses=tuple(waiting), pairs=max(lacking.values()), lacking=tuple(waiting.values()))

@@ -73,6 +73,7 @@ class Timetable:
     alpha: float  # false-alarm rate of the build
     plan: BlockPlan = PAIR_PLAN  # of the confirmation
     pace: float = 1.0  # what pairs take, among what they were expected to take
+    at_once: int = 1  # pairs side by side
 
     def screening(self, left_s: float) -> Screening:
         """Return the finest screen by which all tests fit into the time; the coarsest where none does."""
@@ -81,17 +82,25 @@ class Timetable:
 
     def screen_s(self, tests: Sequence[TestTime], screening: Screening) -> float:
         """Return what the screen of some tests is expected to take."""
-        plan = screening.plan(self.plan)
-        return screening.pairs * (self._start_s(tests) + sum(one.pair_s(plan) for one in tests))
+        return self._pairs_s(tests, screening.pairs, screening.plan(self.plan))
 
     def needed_s(self, tests: Sequence[TestTime], screening: Screening) -> float:
         """Return what some tests are expected to take: their screen, and fresh pairs for what looks slower."""
         asked = sum(one.hypotheses for one in tests)
         suspects = 1 + math.floor(screening.suspects * asked)
-        of_suspects_s = sum(one.pair_s(self.plan) for one in tests) * suspects / max(1, asked)
         pairs = looks(suspects, self.alpha)[suspects > 1]  # what is slower is decided at the first look, as a rule
-        confirming_s = pairs * (self._start_s(tests) + of_suspects_s)
+        confirming_s = self._pairs_s(tests, pairs, self.plan, suspects / max(1, asked))
         return self.pace * (self.screen_s(tests, screening) + confirming_s)
+
+    def _pairs_s(self, tests: Sequence[TestTime], pairs: int, plan: BlockPlan, share: float = 1.0) -> float:
+        """Return what pairs of some tests, or of a share of them, take; those of one kind share their processes.
+
+        Pairs that run side by side take as long as one; with one side at a time there are none.
+        """
+        shared, apart = ([one.pair_s(plan) for one in tests if one.is_serial == serial] for serial in (False, True))
+        rounds_s = self.start_s + share * sum(shared) if shared or not apart else 0.0
+        apart_s = self.serial_start_s + share * sum(apart) if apart else 0.0
+        return math.ceil(pairs / self.at_once) * rounds_s + pairs * apart_s
 
     def next_group(self, done: int, left_s: float, screening: Screening) -> int:
         """Return how many tests are compared next: all that are left, or a part that fits; 0: no time for any.
@@ -106,11 +115,6 @@ class Timetable:
             return len(left)
         sizes = (self._fitting(left, share * left_s, screening) for share in (_GROUP, _WHOLE, 1.0))
         return next(filter(None, sizes), int(not done))
-
-    def _start_s(self, tests: Sequence[TestTime]) -> float:
-        """Return what a pair of some tests takes until its first test: tests of one kind share their processes."""
-        kinds = {one.is_serial for one in tests}
-        return self.start_s * (kinds != {True}) + self.serial_start_s * (True in kinds)
 
     def _fitting(self, tests: Sequence[TestTime], seconds: float, screening: Screening) -> int:
         """Return how many of the first tests are expected to take no longer."""

@@ -18,7 +18,8 @@ def progress_text(progress: Progress) -> str:
     if progress.stage == "checkout":
         return "hwperf: checkout of the baseline"
     what = _OTHERS.get(progress.stage, f"{progress.stage} pair")
-    parts = [f"hwperf: {what} {progress.pair} of {progress.of}"]
+    numbers = f"{progress.pair}–{progress.pair + progress.beside}" if progress.beside else f"{progress.pair}"
+    parts = [f"hwperf: {what}{'s' if progress.beside else ''} {numbers} of {progress.of}"]
     if progress.stage == "confirm":
         parts.append(f"{progress.decided} of {progress.hypotheses} decided")
     if progress.left_s is not None:

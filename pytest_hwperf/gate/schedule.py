@@ -26,9 +26,25 @@ class GroupSchedule:
     """Plans the groups of one build."""
 
     def __init__(
-        self, hypotheses: Sequence[Hypothesis], trace: PairTrace, alpha: float, plan: BlockPlan, left_s: float
+        self,
+        hypotheses: Sequence[Hypothesis],
+        trace: PairTrace,
+        alpha: float,
+        plan: BlockPlan,
+        left_s: float,
+        *,
+        at_once: int = 1,
     ) -> None:
-        """Read the rehearsal of `hypotheses`, of which those of a test follow each other."""
+        """Read the rehearsal of `hypotheses`, of which those of a test follow each other.
+
+        Args:
+            hypotheses: of the build.
+            trace: of the rehearsal.
+            alpha: false-alarm rate of the build.
+            plan: of the turns in the confirmation.
+            left_s: of the time that is given.
+            at_once: pairs that run side by side.
+        """
         self._counts = Counter(one.measurement.test for one in hypotheses)
         times = [_time(node, hypotheses, trace) for node in self._counts]
         self._table = Timetable(
@@ -37,6 +53,7 @@ class GroupSchedule:
             tests=times,
             alpha=alpha,
             plan=plan,
+            at_once=at_once,
         )
         self.screening = self._table.screening(left_s)
         self._left_s = left_s
@@ -68,6 +85,8 @@ class GroupSchedule:
         tests = counted(len(self._counts), "test")
         text = f"comparing {tests} takes about {rounded_up(self.needed_s)} s of the {rounded_up(self._left_s)} s left"
         parts = []
+        if self._table.at_once > 1:
+            parts.append(f"{self._table.at_once} pairs run side by side")
         if self.screening.pairs < SCREEN_PAIRS:
             parts.append(f"so that {self.screening.pairs} pairs have to do for what shows no slowdown")
         if self.needed_s > self._left_s:

@@ -32,6 +32,7 @@ from pytest_hwperf.gate.repeats import repeat_alarms
 from pytest_hwperf.gate.request import GateRequest
 from pytest_hwperf.gate.schedule import GroupSchedule
 from pytest_hwperf.gate.sharing import globs_of
+from pytest_hwperf.gate.side_by_side import Machine, pairs_at_once
 from pytest_hwperf.host.command_line import Command
 from pytest_hwperf.host.files import CACHE_VARIABLE
 from pytest_hwperf.host.interruption import interruptible
@@ -133,6 +134,7 @@ def run_gate(request: GateRequest) -> GateResult:
         seed=conductor.seed,
         evidence=evidence,
         shared=trees.shared,
+        at_once=conductor.at_once,
         seconds={stage: round(seconds, 3) for stage, seconds in conductor.seconds.items()},
         profiles=tuple(profiles),
         explanations=tuple(explanations),
@@ -158,6 +160,7 @@ def summary(result: GateResult, tests: int) -> str:
     short = gate.revision[:COMMIT_DIGITS]
     revision = f" ({short})" if short and short not in gate.against else ""
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in gate.seconds.items())
+    noun += f" ({gate.at_once} side by side)" if gate.at_once > 1 else ""
     decided = f" ({complete.shortfall})" if complete.shortfall else ""
     left_out = f", {len(complete.untouched)} left out since {state('untouched')}" if complete.untouched else ""
     return (
@@ -279,9 +282,14 @@ def _measured(
     )
     if asked.hypotheses:
         left_s = max(0.0, until - monotonic())
-        conductor.schedule = schedule = GroupSchedule(asked.hypotheses, trace, request.alpha, conductor.plan, left_s)
+        conductor.at_once, why = pairs_at_once(
+            request.parallel, trace, asked.hypotheses, Machine(processors=conductor.processors)
+        )
+        conductor.schedule = schedule = GroupSchedule(
+            asked.hypotheses, trace, request.alpha, conductor.plan, left_s, at_once=conductor.at_once
+        )
         asked = replace(asked, screen_pairs=schedule.screening.pairs)
-        request.say(schedule.said)
+        request.say(f"{schedule.said}; one pair at a time, since {why}" if why else schedule.said)
     return conductor.conduct(asked, until, late)
 
 

@@ -1,47 +1,39 @@
-"""Pairs of fresh processes, one after the other, until every hypothesis of the build is decided or the time is up."""
+"""Pairs of fresh processes, one or several at a time, until all of a build is decided or the time is up."""
 
 import dataclasses
 import math
 import secrets
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from random import Random
+from threading import Event
 from time import monotonic
 from typing import Literal, Protocol
 
 from pytest_hwperf.core.affected import Watch
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Pair, Side, Stage
-from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.paired import is_ratio, pair_value
 from pytest_hwperf.core.records import Key, replace
 from pytest_hwperf.core.sequence import Step, next_step
-from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN, Screening
-from pytest_hwperf.host import workdirs
 from pytest_hwperf.host.command_line import Command
-from pytest_hwperf.host.files import new_folder, replace_file
-from pytest_hwperf.host.interruption import uninterrupted
-from pytest_hwperf.host.launch import launch
-from pytest_hwperf.host.opened_files import WATCHES_FILES
-from pytest_hwperf.host.worker_protocol import WorkerTask
-from pytest_hwperf.pairs.channel import Connection, WorkerLostError, sockets
-from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
+from pytest_hwperf.pairs.chance import Chance, random_of
+from pytest_hwperf.pairs.holding import Holder
+from pytest_hwperf.pairs.lockstep import PairTrace, Program
 from pytest_hwperf.pairs.outcomes import recorded, why_silent
-from pytest_hwperf.pairs.serial import Apart, both, of_one_kind
+from pytest_hwperf.pairs.serial import both, of_one_kind
+from pytest_hwperf.pairs.side_by_side import run_side_by_side, shared_out
 
 _PATIENCE = 3  # pairs in a row that are lost before a test is reached, after which a build ends
-_WATCH = "watch.json"  # file with what a process watches
 _MISSES = 2  # pairs in a row without a value, after which a hypothesis is dropped
-_HASH_SEEDS = 2**32 - 1  # the largest PYTHONHASHSEED
+_LONGEST_S = 86_400.0  # that a pair may take, where no end is given
 
 
 class Schedule(Protocol):
@@ -67,6 +59,7 @@ class Progress:
 
     stage: Stage | Literal["checkout", "processes", "operators", "explain"]
     pair: int  # of this stage, from 1; of what is explained and the like, its number
+    beside: int = 0  # pairs that run at the same time, which have the numbers after it
     of: int  # pairs until the next decision
     test: str  # being measured, "" between tests
     decided: int = 0  # hypotheses
@@ -82,6 +75,7 @@ class Conductor:
     logs: Path  # the log of a lost pair is kept here
     seed: int = field(default_factory=partial(secrets.randbits, 63))  # of every random choice, kept with the evidence
     plan: BlockPlan = PAIR_PLAN
+    at_once: int = 1  # pairs side by side; where `processors` are given, no more than these
     schedule: Schedule | None = None  # None: all tests are one group, and are screened as they are confirmed
     processors: Sequence[int] = ()  # one is drawn for each measurement of a pair; none: the scheduler chooses
     progress: Callable[[Progress], None] = lambda _: None
@@ -92,10 +86,11 @@ class Conductor:
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
-    random: Random = field(init=False)
+    random: Random = field(init=False)  # of all choices that are no pair's
     _misses: Counter[Hypothesis] = field(default_factory=Counter)  # pairs in a row without its value
     _crashes: Counter[str] = field(default_factory=Counter)  # node id → pairs that were lost in that test
-    _started: int = 0
+    _started: Iterator[int] = field(default_factory=partial(count, 1))  # numbers of what was started, for its logs
+    _conducted: int = 0  # pairs, without rehearsals
 
     def __post_init__(self) -> None:
         """Begin the random choices; what else is taken of the same calls needs more of them."""
@@ -126,16 +121,17 @@ class Conductor:
             plan=self._patient(REHEARSAL_PLAN),
             silence_s=min(self._silence_s, silence_s),
             watch=watch,
-            draw=self._draw,
+            draw=self._chance.processor,
         )
         watch(Measurement(test="", label=""))
         held = list[PairTrace]()
         if shared or not apart:
-            held.append(self._hold("rehearsal", program, until))
+            held.append(self._holder.hold("rehearsal", program, until, self._chance))
             held[0].reached_s = dict(reached)
         if apart and not (held and held[0].lost):
             program = dataclasses.replace(program, nodes=apart, silence_s=self._silence_s)
-            held.append(self._hold_apart("rehearsal", program, until))
+            held.append(self._holder.hold_apart("rehearsal", program, until, self._chance))
+        self._spend("rehearsal", sum(one.wall_s for one in held))
         return reduce(both, held)
 
     def alone(self, side: Side, nodes: Sequence[str], until: float = math.inf) -> PairTrace:
@@ -147,7 +143,9 @@ class Conductor:
             until: instant of `clock` at which it is cut off.
         """
         program = Program(nodes=nodes, wanted=lambda _: (), silence_s=self._silence_s)
-        return self._hold("rehearsal", program, until, [side])
+        trace = self._holder.hold("rehearsal", program, until, self._chance, sides=[side])
+        self._spend("rehearsal", trace.wall_s)
+        return trace
 
     def conduct(self, evidence: Evidence, until: float, why_late: Statement | None) -> Evidence:
         """Run pairs until every hypothesis is decided.
@@ -168,15 +166,41 @@ class Conductor:
                 return evidence
             if self.clock() >= until:
                 return replace(evidence, stopped=why_late)
-            pair, trace = self._pair(evidence, step, until)
-            evidence = replace(evidence, pairs=(*evidence.pairs, pair))
-            if pair.lost and self.clock() >= until:
+            found = self._side_by_side(evidence, step, until)
+            evidence = replace(evidence, pairs=(*evidence.pairs, *(pair for pair, _ in found)))
+            if any(pair.lost for pair, _ in found) and self.clock() >= until:
                 return replace(evidence, stopped=why_late)
-            evidence = self._without_silent(evidence, step.hypotheses, pair, trace)
-            self._crashes[trace.unfinished] += bool(pair.lost)
-            lost = lost + 1 if pair.lost and not trace.unfinished else 0
-            if lost >= _PATIENCE:
-                return replace(evidence, stopped=state("pairs lost", lost=lost, why=str(pair.lost)))
+            for ahead, (pair, trace) in enumerate(found):
+                evidence = self._without_silent(evidence, step.after(ahead).hypotheses, pair, trace)
+                self._crashes[trace.unfinished] += bool(pair.lost)
+                lost = lost + 1 if pair.lost and not trace.unfinished else 0
+                if lost >= _PATIENCE:
+                    return replace(evidence, stopped=state("pairs lost", lost=lost, why=str(pair.lost)))
+
+    def _side_by_side(self, evidence: Evidence, step: Step, until: float) -> Sequence[tuple[Pair, PairTrace]]:
+        """Run as many pairs of a step at the same time as may be; each has its own chance and its own processors."""
+        began, stop = self.clock(), Event()
+        until = min(until, began + _LONGEST_S)
+        pairs = 1 if self._is_serial(step) else min(self.at_once, step.pairs)
+        jobs = [
+            partial(
+                self._pair,
+                evidence,
+                step.after(ahead),
+                until,
+                _Place(
+                    number=len(evidence.pairs) + 1 + ahead,
+                    chance=Chance(random_of(self.seed, self._conducted + 1 + ahead), processors),
+                    stop=stop,
+                    watch=self._watch(evidence, step, pairs) if not ahead else lambda _: None,
+                ),
+            )
+            for ahead, processors in enumerate(shared_out(self.processors, pairs))
+        ]
+        self._conducted += pairs
+        found = run_side_by_side(jobs, stop)
+        self._spend(step.stage or "screen", self.clock() - began)
+        return found
 
     def _next(self, evidence: Evidence, until: float, why_late: Statement | None) -> tuple[Evidence, Step]:
         """Return what the next pair is for; where a group is over, the next one is begun if there is time."""
@@ -210,7 +234,7 @@ class Conductor:
                 self.dropped[hypothesis] = state("no value", pairs=_MISSES, why=why)
         return replace(evidence, dropped=tuple(self.dropped))
 
-    def _pair(self, evidence: Evidence, step: Step, until: float) -> tuple[Pair, PairTrace]:
+    def _pair(self, evidence: Evidence, step: Step, until: float, place: "_Place") -> tuple[Pair, PairTrace]:
         stage, measurements, plan = step.stage or "screen", step.measurements, self.plan
         if self.schedule is not None and stage == "screen":
             plan = self.schedule.screening.plan(plan)
@@ -224,14 +248,14 @@ class Conductor:
             also=self.also,
             plan=self._patient(plan),
             silence_s=self._silence_s,
-            watch=self._watch(evidence, stage, measurements, step.pairs),
-            draw=self._draw,
+            watch=place.watch,
+            draw=place.chance.processor,
         )
-        hold = self._hold_apart if self.serial.issuperset(program.nodes) else self._hold
-        trace = hold(stage, program, until)
+        hold = self._holder.hold_apart if self._is_serial(step) else self._holder.hold
+        trace = hold(stage, program, until, place.chance, stop=place.stop)
         interleavings = trace.interleavings.values()
         pair = Pair(
-            number=len(evidence.pairs) + 1,
+            number=place.number,
             stage=stage,
             first=trace.first,
             hash_seeds=trace.hash_seeds,
@@ -247,10 +271,9 @@ class Conductor:
         )
         return pair, trace
 
-    def _watch(
-        self, evidence: Evidence, stage: Stage, measurements: Sequence[Measurement], left: int
-    ) -> Callable[[Measurement], None]:
-        """Return what shows the progress when a measurement of the next pair begins."""
+    def _watch(self, evidence: Evidence, step: Step, pairs: int) -> Callable[[Measurement], None]:
+        """Return what shows the progress when a measurement of the first of the next pairs begins."""
+        stage, measurements, left = step.stage or "screen", step.measurements, step.pairs
         whole = sum(pair.stage == stage for pair in evidence.pairs)
         asked = {one.key for one in evidence.hypotheses if one.measurement in measurements}
         done = sum(
@@ -259,6 +282,7 @@ class Conductor:
         here = Progress(
             stage=stage,
             pair=done + 1,
+            beside=pairs - 1,
             of=done + left,
             test="",
             decided=len({hypothesis.measurement for hypothesis in evidence.hypotheses} - set(measurements)),
@@ -276,74 +300,34 @@ class Conductor:
         """Let the first block of a measurement take as long: nothing is known of it yet."""
         return dataclasses.replace(plan, first_block_s=self._silence_s)
 
-    def _hold(self, stage: Stage, program: Program, until: float, sides: Sequence[Side] = SIDES) -> PairTrace:
-        """Start a pair, or one side of it, conduct it through the program, and end it."""
-        began = self.clock()
-        order = sides if self._toss() else sides[::-1]
-        seeds: dict[str, int] = {side: self.random.randrange(_HASH_SEEDS) for side in order}
-        self._started += 1
-        whole = len(order) == len(SIDES) or program.by_itself is not None
-        watches = self.watches if stage == "rehearsal" and whole else {}
-        noted = {WATCHES_FILES: "1"} if stage == "rehearsal" else {}
-        with self._processes(order, seeds, until, watches, noted) as (connections, folder):
-            try:
-                for side in sides:
-                    connections[side].greet(program.silence_s)
-                trace = Pairing(connections, program, self._toss).run()
-            except WorkerLostError as error:
-                trace = PairTrace()
-                trace.lose(error)
-            if trace.lost:
-                trace.lost = state("lost, logged", log=str(self._kept(folder, sides)), **trace.lost.texts)
-        trace.first, trace.hash_seeds = order[0], seeds
-        trace.wall_s = self.clock() - began
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + trace.wall_s
-        return trace
+    def _is_serial(self, step: Step) -> bool:
+        """Whether one side at a time goes through the tests of a step."""
+        return self.serial.issuperset(measurement.test for measurement in step.measurements)
 
-    def _hold_apart(self, stage: Stage, program: Program, until: float) -> PairTrace:
-        """Conduct processes of both sides through the program one after the other; see `pairs.serial`."""
-        order = SIDES if self._toss() else SIDES[::-1]
-        processes = 1 if stage == "rehearsal" else 2
-        apart = Apart(program, self.clock, self._toss, processes, PairTrace(first=order[0]))
-        return apart.run(order, lambda one, side: self._hold(stage, one, until, [side]))
+    def _spend(self, stage: Stage, seconds: float) -> None:
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
 
-    @contextmanager
-    def _processes(
-        self,
-        order: Sequence[Side],
-        seeds: Mapping[str, int],
-        until: float,
-        watches: Mapping[Side, Watch],
-        variables: Mapping[str, str],
-    ) -> Iterator[tuple[dict[Side, Connection], Path]]:
-        """Start both processes, each with an end of a socket that has no address: nobody else can connect to it."""
-        with workdirs.workdir() as folder, ExitStack() as stack:
-            connections = dict[Side, Connection]()
-            for side in order:
-                ours, theirs = sockets()
-                stack.callback(ours.close)
-                with theirs, uninterrupted():
-                    place, plant = folder / side, self.plant if side == "candidate" else 0.0
-                    place.mkdir()
-                    watch = str(place / _WATCH) if side in watches else ""
-                    if watch:
-                        replace_file(Path(watch), to_json(watches[side]))
-                    task = WorkerTask(role="pair", side=side, reply_to=str(theirs.fileno()), plant=plant, watch=watch)
-                    own = {"PYTHONHASHSEED": str(seeds[side]), **variables}
-                    process = launch(self.commands[side], task, place, own, [theirs.fileno()])
-                    stack.callback(process.end)
-                connections[side] = Connection(ours, process, side, until, self.clock)
-            yield connections, folder
+    @property
+    def _holder(self) -> Holder:
+        return Holder(
+            commands=self.commands,
+            logs=self.logs,
+            plant=self.plant,
+            watches=self.watches,
+            clock=self.clock,
+            numbers=self._started,
+        )
 
-    def _kept(self, workdir: Path, sides: Sequence[Side]) -> Path:
-        """Copy the logs of a lost pair to where the user finds them."""
-        folder = new_folder(self.logs, f"pair-{self._started}")
-        for side in sides:
-            shutil.copyfile(workdir / side / "log", folder / f"{side}.log")
-        return folder
+    @property
+    def _chance(self) -> Chance:
+        return Chance(self.random, self.processors)
 
-    def _draw(self) -> int | None:
-        return self.random.choice(self.processors) if self.processors else None
 
-    def _toss(self) -> bool:
-        return self.random.random() < 0.5  # noqa: PLR2004 - a fair coin
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """What a pair has for itself among those that run at the same time."""
+
+    number: int
+    chance: Chance
+    stop: Event  # set: it has to end
+    watch: Callable[[Measurement], None]  # called when a measurement begins

@@ -29,8 +29,8 @@ Hold = Callable[[Program, Side], PairTrace]  # starts a process of a side, and e
 
 def of_one_kind(step: Step, serial: Collection[str]) -> Step:
     """Leave in a step what can share a pair: all that bears both sides at once, and what does not when that is done."""
-    shared = tuple(one for one in step.hypotheses if one.measurement.test not in serial)
-    return dataclasses.replace(step, hypotheses=shared or step.hypotheses)
+    shared = [one for one in step.hypotheses if one.measurement.test not in serial]
+    return step.only(shared) if shared else step
 
 
 def both(shared: PairTrace, apart: PairTrace) -> PairTrace:

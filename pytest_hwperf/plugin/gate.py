@@ -163,6 +163,7 @@ def _request(
         base_python=Interpreter(path=str(here.absolute() / settings.base_python)) if settings.base_python else None,
         base_env=settings.base_env,
         base_with=settings.base_with,
+        parallel=settings.parallel,
         plant=settings.plant,
         explain="never" if settings.plant else settings.explain,  # what was planted is known
         prove_equal=settings.prove_equal,

@@ -117,6 +117,21 @@ def _commands(flag: str, given: Sequence[str]) -> tuple[str, ...]:
     return tuple(given)
 
 
+def _side_by_side(flag: str, text: str) -> int | None:
+    """Parse a number of pairs; each needs a processor of its own."""
+    if text == "auto":
+        return None
+    from pytest_hwperf.host.machine import count_usable_cores
+
+    most = count_usable_cores()
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= most):
+        raise pytest.UsageError(
+            f"{flag}={text!r}: a number of pairs from 1 to {most}, the processors that pytest may use here, or auto: "
+            f"give {flag}=auto"
+        )
+    return int(text)
+
+
 def _planted(flag: str, text: str) -> float:
     return _by_core("budgets", "parse_size", text, "relative", flag=flag) if text else 0.0
 
@@ -186,6 +201,14 @@ _OPTIONS = (
         default="600",
         parse=_seconds(24 * 3600),
         field="gate_time_s",
+    ),
+    _Option(
+        "parallel",
+        "How many pairs of fresh processes run side by side, each on processors of its own: as many as pays (auto), or "
+        "this many.",
+        metavar="auto|N",
+        default="auto",
+        parse=_side_by_side,
     ),
     _Option(
         "worker-time",
@@ -425,6 +448,7 @@ class Settings:
     against: str  # git revision or folder, "" for none
     rerun: Any  # "auto" or "never"
     gate_time_s: float
+    parallel: int | None  # pairs side by side, None for as many as pays
     worker_time_s: float
     silence_s: float
     base_python: str  # path of an interpreter, "" for this one

@@ -109,3 +109,14 @@ def test_a_slow_test_is_found_in_its_shard(builds: dict[str, Any]) -> None:
 
     assert found >= 0.97 * FEW / 2
     assert builds["interval"](false, FEW // 2)[0] <= 0.01
+
+
+@pytest.mark.parametrize(("change", "margin"), [(0.0, 0.0), (0.02, 0.02)])
+def test_pairs_that_disturb_each_other_alarm_no_more_often_than_stated(
+    builds: dict[str, Any], change: float, margin: float
+) -> None:
+    """Two side by side at 5 % per build, equal code and on the margin."""
+    few = FEW // 2
+    alarms = builds["false_alarms"](builds["beside"], few, change=change, margin=margin, alpha=0.05)
+
+    assert builds["interval"](alarms, few)[0] <= 0.05

@@ -86,7 +86,9 @@ def main() -> None:
     script = json.loads(sys.argv[1])
     counter = Path(script["counter"])
     start = int(counter.read_text(encoding="ascii")) if counter.exists() else 0
-    counter.write_text(str(start + 1), encoding="ascii")
+    latest = counter.with_suffix(f".{os.getpid()}")  # pairs side by side read it meanwhile
+    latest.write_text(str(start + 1), encoding="ascii")
+    latest.replace(counter)
     sys.stdout.write("the worker has begun\n")
     sys.stdout.flush()
     if script.get("early_exit"):

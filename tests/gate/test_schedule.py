@@ -54,6 +54,15 @@ def test_what_is_not_turns_in_the_rehearsal_stays_in_every_pair() -> None:
     assert "comparing 1 test takes about 39 s of the 600 s left" == found.said
 
 
+def test_pairs_side_by_side_take_the_time_of_one() -> None:
+    """Three times two in the screen, and four times two that confirm."""
+    hypotheses = asked(1)
+    found = GroupSchedule(hypotheses, rehearsed(hypotheses), 0.01, PAIR_PLAN, 600.0, at_once=2)
+
+    assert schedule(1, 600.0).needed_s == pytest.approx(2 * found.needed_s)
+    assert "comparing 1 test takes about 20 s of the 600 s left; 2 pairs run side by side" == found.said
+
+
 def test_windows_of_energy_take_their_time() -> None:
     assert schedule(1, 600.0, energy=True).needed_s > schedule(1, 600.0).needed_s + 6 * 1.2
 

@@ -38,7 +38,7 @@ Make = Callable[..., Conductor]
 @pytest.fixture
 def conductor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Make a conductor of two scripted sides."""
-    monkeypatch.setattr("pytest_hwperf.pairs.conductor.launch", forked.launch)
+    monkeypatch.setattr("pytest_hwperf.pairs.holding.launch", forked.launch)
 
     def command(side: str, script: dict[str, Any]) -> Command:
         whole = {"ns": 1_000_000, "nodes": [NODE], "counter": str(tmp_path / f"{side}.starts"), **script}
@@ -294,3 +294,12 @@ def test_progress_is_reported(conductor: Make) -> None:
     assert shown[2].left_s is None
     assert shown[-1].left_s is not None
     assert found.seconds.keys() == {"rehearsal", "screen"}
+
+
+def test_two_real_pairs_at_once_are_those_of_one_after_the_other(conductor: Make) -> None:
+    """What chance decided is the same, and so is what was found."""
+    alone, beside = (for_ever(conductor(at_once=number), asking()) for number in (1, 2))
+
+    assert [] == [(pair.number, str(pair.lost)) for pair in beside.pairs if pair.lost]
+    assert 6 == len(beside.pairs)
+    assert alone == beside

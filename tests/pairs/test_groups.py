@@ -44,9 +44,8 @@ def conducted(monkeypatch: pytest.MonkeyPatch, sizes: Sequence[int]) -> tuple[Ev
     """Conduct pairs of equal code, each of one second."""
     clock, planned = HandClock(), Planned(sizes)
 
-    def one_pair(self: Conductor, evidence: Evidence, step: Step, until: float) -> tuple[Pair, PairTrace]:
+    def one_pair(_: Conductor, evidence: Evidence, step: Step, until: float, *__: object) -> tuple[Pair, PairTrace]:
         clock.pass_time(1.0)
-        self.seconds["screen"] = self.seconds.get("screen", 0.0) + 1.0
         assert until == clock() + 99 - len(evidence.pairs)
         once = array("d", [1.0])
         observations = [

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from threading import Event
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from pytest_hwperf.core.records import Margin, Sample
 from pytest_hwperf.core.sequence import Step, decide
 from pytest_hwperf.core.statements import said
 from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.pairs.chance import Chance
 from pytest_hwperf.pairs.conductor import Conductor
+from pytest_hwperf.pairs.holding import Holder
 from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
 from pytest_hwperf.pairs.messages import PinTo, TimeBlock
 from pytest_hwperf.pairs.serial import both
@@ -48,7 +51,7 @@ def taking(taken: Taken, *nodes: str, **more: Any) -> Tests:
 
 @dataclass
 class Channel:
-    """Stands for `Conductor._hold`: each process is played, and takes a second until its first test and at its end."""
+    """Stands for `Holder.hold`: each process is played, and takes a second until its first test and at its end."""
 
     tests: Tests
     clock: HandClock = field(default_factory=HandClock)
@@ -72,12 +75,20 @@ class Channel:
 
     def conductor(self, monkeypatch: pytest.MonkeyPatch, **more: Any) -> Conductor:
         def hold(
-            one: Conductor, stage: str, program: Program, until: float, sides: Sequence[Side] = SIDES
+            _: Holder,
+            stage: str,
+            program: Program,
+            until: float,
+            chance: Chance,
+            *,
+            sides: Sequence[Side] = SIDES,
+            stop: Event | None = None,
         ) -> PairTrace:
             assert stage
-            return self.hold(program, until, sides, toss=one._toss)
+            assert stop is None or not stop.is_set()
+            return self.hold(program, until, sides, toss=chance.toss)
 
-        monkeypatch.setattr(Conductor, "_hold", hold)
+        monkeypatch.setattr(Holder, "hold", hold)
         monkeypatch.setattr(Conductor, "_silence_s", 300.0)
         given = {"serial": {PORT}, "plan": BlockPlan(doubles=2, calls=4, block_s=0.001, cold_calls=1), **more}
         return Conductor(commands={}, logs=Path(), clock=self.clock, seed=3, **given)
@@ -233,9 +244,8 @@ def test_a_process_that_is_lost_ends_its_pair_and_is_blamed_for_its_own_test(
 
     channel = Channel(tests)
     conductor = channel.conductor(monkeypatch, serial={FREE, PORT, "t.py::last"})
-    pair, trace = conductor._pair(
-        Evidence(alpha=0.01, hypotheses=(asking(FREE), asking()), pairs=()), _step(asking(FREE), asking()), 1e9
-    )
+    asked = (asking(FREE), asking())
+    ((pair, trace),) = conductor._side_by_side(Evidence(alpha=0.01, hypotheses=asked, pairs=()), _step(*asked), 1e9)
 
     assert at + 1 == len(channel.alive)
     assert PORT == trace.unfinished
@@ -245,7 +255,7 @@ def test_a_process_that_is_lost_ends_its_pair_and_is_blamed_for_its_own_test(
 
 
 def _step(*hypotheses: Hypothesis) -> Step:
-    return Step(stage="screen", hypotheses=hypotheses, pairs=6)
+    return Step(stage="screen", hypotheses=hypotheses, pairs=6, lacking=(6,) * len(hypotheses))
 
 
 def test_a_rehearsal_takes_one_process_of_each_side_after_the_pair_of_the_others(
@@ -297,9 +307,8 @@ def test_a_failure_in_either_process_of_a_side_counts(monkeypatch: pytest.Monkey
         return {PORT: FakeTest(outcome="failed" if number == 1 else "passed", reason=f"{side} {number}")}
 
     channel = Channel(tests)
-    _, trace = channel.conductor(monkeypatch)._pair(
-        Evidence(alpha=0.01, hypotheses=(asking(),), pairs=()), _step(asking()), 1e9
-    )
+    evidence = Evidence(alpha=0.01, hypotheses=(asking(),), pairs=())
+    ((_, trace),) = channel.conductor(monkeypatch)._side_by_side(evidence, _step(asking()), 1e9)
     side = channel.alive[1][0][0]
 
     assert ("failed", f"{side} 1") == (trace.outcomes[PORT][side].outcome, trace.outcomes[PORT][side].reason)

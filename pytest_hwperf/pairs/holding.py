@@ -1,0 +1,118 @@
+"""One pair of fresh processes: started, conducted through its program, and ended."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+from pytest_hwperf.core.affected import Watch
+from pytest_hwperf.core.evidence import Side, Stage
+from pytest_hwperf.core.hypotheses import SIDES
+from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.host import workdirs
+from pytest_hwperf.host.command_line import Command
+from pytest_hwperf.host.files import new_folder, replace_file
+from pytest_hwperf.host.interruption import uninterrupted
+from pytest_hwperf.host.launch import launch
+from pytest_hwperf.host.opened_files import WATCHES_FILES
+from pytest_hwperf.host.worker_protocol import WorkerTask
+from pytest_hwperf.pairs.chance import Chance
+from pytest_hwperf.pairs.channel import Connection, WorkerLostError, sockets
+from pytest_hwperf.pairs.lockstep import Pairing, PairTrace, Program
+from pytest_hwperf.pairs.serial import Apart
+
+_WATCH = "watch.json"  # file with what a process watches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Starts pairs, in any thread; every process that it starts is gone when its pair is over."""
+
+    commands: Mapping[Side, Command]
+    logs: Path  # the log of a lost pair is kept here
+    plant: float  # share of work that is added to the candidate's calls
+    watches: Mapping[Side, Watch]  # what rehearsals of both sides watch for changes
+    clock: Callable[[], float]
+    numbers: Iterator[int]  # of what is started, for its logs
+
+    def hold(
+        self,
+        stage: Stage,
+        program: Program,
+        until: float,
+        chance: Chance,
+        *,
+        sides: Sequence[Side] = SIDES,
+        stop: Event | None = None,
+    ) -> PairTrace:
+        """Start a pair, or one side of it, conduct it through the program, and end it, early once `stop` is set."""
+        began, started = self.clock(), next(self.numbers)
+        order = sides if chance.toss() else sides[::-1]
+        seeds: dict[str, int] = {side: chance.hash_seed() for side in order}
+        whole = len(order) == len(SIDES) or program.by_itself is not None
+        watches = self.watches if stage == "rehearsal" and whole else {}
+        noted = {WATCHES_FILES: "1"} if stage == "rehearsal" else {}
+        with self._processes(order, seeds, (until, stop), watches, noted) as (connections, folder):
+            try:
+                for side in sides:
+                    connections[side].greet(program.silence_s)
+                trace = Pairing(connections, program, chance.toss).run()
+            except WorkerLostError as error:
+                trace = PairTrace()
+                trace.lose(error)
+            if trace.lost:
+                trace.lost = state("lost, logged", log=str(self._kept(folder, sides, started)), **trace.lost.texts)
+        trace.first, trace.hash_seeds = order[0], seeds
+        trace.wall_s = self.clock() - began
+        return trace
+
+    def hold_apart(
+        self, stage: Stage, program: Program, until: float, chance: Chance, *, stop: Event | None = None
+    ) -> PairTrace:
+        """Conduct processes of both sides through the program one after the other; see `pairs.serial`."""
+        order = SIDES if chance.toss() else SIDES[::-1]
+        processes = 1 if stage == "rehearsal" else 2
+        apart = Apart(program, self.clock, chance.toss, processes, PairTrace(first=order[0]))
+        return apart.run(order, lambda one, side: self.hold(stage, one, until, chance, sides=[side], stop=stop))
+
+    @contextmanager
+    def _processes(
+        self,
+        order: Sequence[Side],
+        seeds: Mapping[str, int],
+        end: tuple[float, Event | None],
+        watches: Mapping[Side, Watch],
+        variables: Mapping[str, str],
+    ) -> Iterator[tuple[dict[Side, Connection], Path]]:
+        """Start both processes, each with an end of a socket that has no address: nobody else can connect to it."""
+        with workdirs.workdir() as folder, ExitStack() as stack:
+            connections, clock = dict[Side, Connection](), self._ended_by(*end)
+            for side in order:
+                ours, theirs = sockets()
+                stack.callback(ours.close)
+                with theirs, uninterrupted():
+                    place, plant = folder / side, self.plant if side == "candidate" else 0.0
+                    place.mkdir()
+                    watch = str(place / _WATCH) if side in watches else ""
+                    if watch:
+                        replace_file(Path(watch), to_json(watches[side]))
+                    task = WorkerTask(role="pair", side=side, reply_to=str(theirs.fileno()), plant=plant, watch=watch)
+                    own = {"PYTHONHASHSEED": str(seeds[side]), **variables}
+                    process = launch(self.commands[side], task, place, own, [theirs.fileno()])
+                    stack.callback(process.end)
+                connections[side] = Connection(ours, process, side, end[0], clock)
+            yield connections, folder
+
+    def _kept(self, workdir: Path, sides: Sequence[Side], started: int) -> Path:
+        """Copy the logs of a lost pair to where the user finds them."""
+        folder = new_folder(self.logs, f"pair-{started}")
+        for side in sides:
+            shutil.copyfile(workdir / side / "log", folder / f"{side}.log")
+        return folder
+
+    def _ended_by(self, until: float, stop: Event | None) -> Callable[[], float]:
+        """Return a clock that is past the end as soon as a pair has to stop: whatever is waited for is given up."""
+        return lambda: until + 1 if stop is not None and stop.is_set() else self.clock()
