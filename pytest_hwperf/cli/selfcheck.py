@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
 from pytest_hwperf.cli.doctor.noise import CHANGES, pairs_for
 from pytest_hwperf.cli.output import say
@@ -11,12 +12,13 @@ from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.core.budgets import parse_size
 from pytest_hwperf.core.errors import SerialisationError, UsageProblem
 from pytest_hwperf.core.estimates import share_interval
+from pytest_hwperf.core.evidence import Stage
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import SHARES
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import counted, parse_rate, show_share
+from pytest_hwperf.core.units import counted, parse_rate, show, show_share
 from pytest_hwperf.host.files import replace_file
 from pytest_hwperf.trees.revision import top_of
 
@@ -140,7 +142,17 @@ def needed(reports: Sequence[Report], alpha: float) -> list[str]:
         needs = [pairs_for(change, changes, SHARES[0] * alpha) for change in CHANGES]
         counts = ", ".join(f"{show_share(need.change)}: {need.pairs or need.reason}" for need in needs)
         lines.append(f"pairs that a change needs ({test}): {counts}")
-    return lines
+    return [*lines, *_pace(reports)]
+
+
+def _pace(reports: Sequence[Report]) -> list[str]:
+    """Say how long the pairs took: what pairs side by side save is held against what they cost."""
+    gates = [gate for report in reports for gate in report.gates]
+    spent_s = sum(gate.seconds.get(stage, 0.0) for gate in gates for stage in get_args(Stage) if stage != "rehearsal")
+    pairs = sum(pair.stage != "rehearsal" for gate in gates for pair in gate.evidence.pairs)
+    if not pairs:
+        return []
+    return [f"a pair{gates[0].beside} took {show(spent_s / pairs, 's')}, in the mean of {counted(pairs, 'pair')}"]
 
 
 def read_record(path: Path) -> list[Build]:

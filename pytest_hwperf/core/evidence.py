@@ -193,3 +193,8 @@ class Gate(Record, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     profiles: tuple[PairedProfiles, ...] = ()  # of measurements that were asked where their time goes
     explanations: tuple[Explanation, ...] = ()  # of comparisons that were asked what moved
+
+    @property
+    def beside(self) -> str:
+        """How many pairs ran side by side, in brackets for a sentence; "" where it was one at a time."""
+        return f" ({self.at_once} side by side)" if self.at_once > 1 else ""

@@ -11,7 +11,7 @@ from pytest_hwperf.host.memory import available_bytes, largest_child_bytes
 from pytest_hwperf.pairs.lockstep import PairTrace
 
 # Processors → pairs side by side that were measured to pay there, by benchmarks/side_by_side.py. On two processors
-# two do not, and more have not been measured: docs/decisions/0035-pairs-side-by-side.md.
+# two are not shown to, and more have not been measured: docs/decisions/0035-pairs-side-by-side.md.
 MEASURED_TO_PAY: Mapping[int, int] = {}
 _MEMORY = 0.8  # of what is available, that the processes of all pairs may take
 

@@ -156,11 +156,10 @@ def summary(result: GateResult, tests: int) -> str:
     stages = ("screen", "confirm", "equivalence")
     counts = {stage: sum(pair.stage == stage for pair in gate.evidence.pairs) for stage in stages}
     pairs = " + ".join(f"{count} {stage}" for stage, count in counts.items() if count) or "no"
-    noun = "pair" if sum(counts.values()) == 1 else "pairs"
+    noun = ("pair" if sum(counts.values()) == 1 else "pairs") + gate.beside
     short = gate.revision[:COMMIT_DIGITS]
     revision = f" ({short})" if short and short not in gate.against else ""
     spent = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in gate.seconds.items())
-    noun += f" ({gate.at_once} side by side)" if gate.at_once > 1 else ""
     decided = f" ({complete.shortfall})" if complete.shortfall else ""
     left_out = f", {len(complete.untouched)} left out since {state('untouched')}" if complete.untouched else ""
     return (

@@ -102,7 +102,8 @@ class Interleaver:
         turns, blocks = self._drawn(doubles), dict[Side, list[Block]]({"baseline": [], "candidate": []})
         for side, following in zip_longest(turns, turns[1:]):
             expected_s = max(warm[side].call_s, warm[side].pace_s) * batch * calls
-            block, taken_ns = self.turn(side, calls, batch, rest=side != following, expected_s=expected_s)
+            rest = pool and side != following  # without a pool nothing spins on after the calls
+            block, taken_ns = self.turn(side, calls, batch, rest=rest, expected_s=expected_s)
             blocks[side].append(block_of(block, taken_ns, batch, cold))
         letters = "".join(side[0].upper() for side in turns)
         shared = None if pool or refused else self.processor

@@ -79,7 +79,7 @@ def _compared(report: Report) -> list[str]:
         spent = [seconds for one in alike for seconds in one.seconds.values()]
         took = show(sum(spent), "s") if spent else ""
         short = f" ({code(gate.revision[:_COMMIT_DIGITS])})" if gate.revision else ""
-        said = f"Compared with {code(gate.against)}{short}, rerun beside the present code: {pairs} of fresh processes"
+        said = f"Compared with {code(gate.against)}{short}, rerun beside the present code: {pairs}{gate.beside} of fresh processes"
         lines.insert(0, f"{said}, {took}." if took else f"{said}.")
     if report.baseline and not report.gates:
         lines.insert(0, f"Compared with the stored runs of baseline {code(report.baseline)}.")

@@ -11,6 +11,7 @@ from fakes.reruns import REPEATED, SIMULATED, WORK
 from pytest_hwperf.cli import USAGE, main
 from pytest_hwperf.cli.selfcheck import Build, build_of, needed, read_record, render, tree, write_record
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.records import replace
 
 
 def builds(red: int, green: int, *, planted: float = 0.0) -> list[Build]:
@@ -62,6 +63,17 @@ def test_the_pairs_that_a_change_needs_follow_from_the_noise() -> None:
 
     assert line.startswith("pairs that a change needs (tests/test_models.py::test_0): 2 %: within the margin, 5 %: ")
     assert line.endswith(", 10 %: 8")
+
+
+def test_the_time_of_a_pair_is_told_without_that_of_the_rehearsal() -> None:
+    report = gates.report(3)
+    gate = report.gates[0]
+    pairs = len([pair for pair in gate.evidence.pairs if pair.stage != "rehearsal"])
+    slow = replace(gate, at_once=2, seconds={"rehearsal": 100.0, "screen": 2.0 * pairs, "confirm": 1.0 * pairs})
+
+    line = needed([replace(report, gates=(slow,))], 0.01)[-1]
+
+    assert line == f"a pair (2 side by side) took 3.00 s, in the mean of {pairs} pairs"
 
 
 def test_too_few_pairs_tell_nothing_of_later_ones() -> None:

@@ -325,6 +325,17 @@ def test_where_a_side_has_a_pool_neither_is_kept_on_a_processor(threads: tuple[i
     assert seats(lines) == {"baseline": [], "candidate": []}
 
 
+@pytest.mark.parametrize(("threads", "waits"), [(1, (0, 0)), (2, (7, 6))])
+def test_only_a_pool_is_waited_for_before_the_other_side(threads: int, waits: tuple[int, int]) -> None:
+    """It may spin on after the calls; every second turn is followed by one of the other side, and the last by none."""
+    side = FakeMeasurement(taken=lambda _: MILLI, threads=threads)
+    _, lines = interleaving(side, side, plan=BlockPlan(warm_blocks=1))
+
+    for end, count in zip(lines.values(), waits, strict=True):
+        warm_up, *turns = (sent.rest for sent in end.sent if isinstance(sent, TimeBlock))
+        assert (warm_up, sum(turns), len(turns)) == (True, count, 12)
+
+
 @pytest.mark.parametrize(("blocks", "shared"), [(0, 3), (1, 3), (2, None)])
 def test_threads_that_spin_after_their_start_are_no_pool(blocks: int, shared: int | None) -> None:
     """Most of the last three blocks of the warm-up decide: BLAS creates its pool when it is imported."""

@@ -123,7 +123,7 @@ def _run_facts(report: Report) -> list[tuple[str, str]]:
         "Tests": str(tests),
         "Revision": revision if report.revision else "",
         "Compared with": against or (f"baseline {report.baseline}" if report.baseline else ""),
-        "Pairs": ", ".join(counted(len(gate.evidence.pairs), "pair") for gate in report.gates),
+        "Pairs": ", ".join(f"{counted(len(gate.evidence.pairs), 'pair')}{gate.beside}" for gate in report.gates),
     }
     return [(name, visible(value)) for name, value in facts.items() if value]
 
