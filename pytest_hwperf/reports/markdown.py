@@ -75,11 +75,11 @@ def _compared(report: Report) -> list[str]:
     lines = [f"Measured on {text(at)}{also}, revision {code(_revision(report)) or 'unknown'}."]
     for gate in report.gates[:1]:
         alike = [one for one in report.gates if one.against == gate.against]  # those of all shards
-        pairs = counted(sum(len(one.evidence.pairs) for one in alike), "pair")
+        pairs = counted(sum(len(one.evidence.pairs) for one in alike), "pair") + gate.beside
         spent = [seconds for one in alike for seconds in one.seconds.values()]
         took = show(sum(spent), "s") if spent else ""
         short = f" ({code(gate.revision[:_COMMIT_DIGITS])})" if gate.revision else ""
-        said = f"Compared with {code(gate.against)}{short}, rerun beside the present code: {pairs}{gate.beside} of fresh processes"
+        said = f"Compared with {code(gate.against)}{short}, rerun beside the present code: {pairs} of fresh processes"
         lines.insert(0, f"{said}, {took}." if took else f"{said}.")
     if report.baseline and not report.gates:
         lines.insert(0, f"Compared with the stored runs of baseline {code(report.baseline)}.")
