@@ -64,6 +64,7 @@ def launch(
     """Stand for `host.launch.launch` where the command is a scripted worker."""
     given = {**command.environment, **(environment or {}), ENVIRONMENT: encode(replace(task, model=command.model))}
     (script,) = command.arguments
+    (place / "log").touch()  # before the process is there, as a real one's is: it may be looked at at once
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads, which the child does not use
         pid = os.fork()
