@@ -477,7 +477,7 @@ def test_full_disk_leaves_the_earlier_sessions(root: Path) -> None:
     before = path.read_bytes()
 
     with pytest.raises(StoreError, match=r"cannot be written \(No space left on device\): what was there is intact"):
-        save(JsonStore(root, create=full), fake.session())
+        save(JsonStore(root, create=full), fake.session(median_s=2.0))
     assert before == path.read_bytes()
     assert [path] == list(path.parent.iterdir())
 
@@ -652,11 +652,11 @@ def test_an_interrupted_save_leaves_the_old_file(root: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        save(JsonStore(root, create=interrupted), fake.session())
+        save(JsonStore(root, create=interrupted), fake.session(median_s=2.0))
     assert before == path.read_bytes()
     assert [path] == list(path.parent.iterdir())
     assert load(JsonStore(root)) == (fake.session(),)
-    assert save(json_files.JsonStore(root), fake.session()) == path  # the lock was given back
+    assert save(json_files.JsonStore(root), fake.session(median_s=2.0)) == path  # the lock was given back
 
 
 def test_what_is_saved_can_be_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
