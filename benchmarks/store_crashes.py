@@ -1,4 +1,4 @@
-"""Kills of writers and of the server at random moments: python -m benchmarks.store_crashes [--kills 100].
+"""Kills of writers and of the server at random moments: PYTHONPATH=tests python -m benchmarks.store_crashes.
 
 Several processes save runs, one after the other, and report each as it was acknowledged. Meanwhile one of them, or the
 server of PostgreSQL, is killed with SIGKILL, is started again, and so on. At the end every run that was reported has to
@@ -10,8 +10,8 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.fakes import postgres
-from tests.fakes.store_writers import killed_servers, killed_writers
+from fakes import postgres
+from fakes.store_writers import killed_servers, killed_writers
 
 KINDS = ("json", "sqlite", "postgresql")
 
@@ -31,8 +31,9 @@ def main() -> None:
                     print(f"{kind}: {why}")
                     continue
                 server = opened.enter_context(postgres.server())
-            location = {"json": f"{folder}/baselines", "sqlite": f"sqlite:///{folder}/team.db"}.get(kind)
-            print(f"{kind}, writers killed: {killed_writers(location or server.url(), options.kills, server)}")
+            location = f"{folder}/baselines" if kind == "json" else f"sqlite:///{folder}/team.db"
+            location = location if server is None else server.url()
+            print(f"{kind}, writers killed: {killed_writers(location, options.kills, server)}")
             if server is not None:
                 print(f"{kind}, server killed: {killed_servers(server, options.kills)}")
 

@@ -56,9 +56,8 @@ def otava(series: Sequence[Series]) -> tuple[bytes, tuple[str, ...]]:
     writer.writerow(["time", "commit", *map(spreadsheet_cell, whole)])
     for run in runs:
         writer.writerow([*map(spreadsheet_cell, run), *(f"{values[run]:.12g}" for values in whole.values())])
-    lacking = tuple(
-        f"{name}: only {len(by_run[name])} of {len(runs)} runs have it" for name in by_run if name not in whole
-    )
+    parts = {name: len(values) for name, values in by_run.items() if name not in whole}
+    lacking = tuple(f"{name}: only {count} of {len(runs)} runs have it" for name, count in parts.items())
     return text.getvalue().encode(), lacking
 
 

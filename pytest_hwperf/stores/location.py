@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 _POSTGRES = ("postgresql", "postgresql+psycopg")  # the second as SQLAlchemy takes it
 _LONGEST = 100  # characters of a baseline's name, which is a folder
@@ -57,15 +58,13 @@ def _database(url: str, root: Path) -> str:
         _check_server(rest)
         return f"{_POSTGRES[-1]}://{rest}"
     raise ValueError(
-        "sql:… names no database that can be used. Give a file, as sql:sqlite:///team.db, or a database of a server, as "
-        "sql:postgresql+psycopg://host/name"
+        "sql:… names no database that can be used. Give a file, as sql:sqlite:///team.db, or a database of a server, "
+        "as sql:postgresql+psycopg://host/name"
     )
 
 
 def _check_server(rest: str) -> None:
     """Refuse a password: the command line stands in the list of processes, for everyone to read."""
-    from urllib.parse import parse_qsl, urlsplit
-
     asked = rest.partition("?")[0]
     try:
         parts = urlsplit(f"postgresql://{rest}")

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 DEBIAN = Path("/usr/lib/postgresql")  # which has each version in a folder; others have it in PATH
 PASSWORD = "not-a-secret"  # noqa: S105 - the socket lies in a private folder
@@ -68,7 +69,8 @@ class Server:
         with (self._place / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, *(word for setting in settings for word in ("-c", setting))],
-                stdout=log, stderr=log, preexec_fn=_end_with_parent, cwd=self._place, **_identity(),
+                stdout=log, stderr=log, preexec_fn=_end_with_parent,  # noqa: PLW1509 - no thread is under way
+                cwd=self._place, **_identity(),
             )  # fmt: skip
         deadline = time.monotonic() + LONGEST_START_S
         while not self._answers():
@@ -146,7 +148,7 @@ def _user() -> str:
     return next((name for name in ("postgres", "nobody") if name in known), "")
 
 
-def _identity() -> "Mapping[str, object]":
+def _identity() -> dict[str, Any]:
     """Return how a process is started as another user, which only root has to."""
     if os.geteuid():
         return {}

@@ -12,7 +12,7 @@ from fakes import records as fake
 from pytest_hwperf.core.contracts import Store
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.history import Annotation
-from pytest_hwperf.core.records import Sample, StoredRun, replace
+from pytest_hwperf.core.records import StoredRun, replace
 from pytest_hwperf.stores.json_files import JsonStore
 from pytest_hwperf.stores.sql.store import SqlStore
 
@@ -221,13 +221,14 @@ def test_pruned_runs_are_compared_with_no_more(opened: Open) -> None:
 
 @pytest.mark.parametrize("name", ["", "..", ".held", "a/b", "-x", "main\n", "x" * 300, "con"])
 def test_names_that_no_baseline_can_have_are_refused(store: Any, name: str) -> None:
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: store.check(name, writing=False),
         lambda: store.load(name, fake.machine(), "t", ""),
         lambda: store.save(name, [fake.session()]),
         lambda: store.hold(name, [fake.session()]),
         lambda: store.accept(name, "*"),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(StoreError, match=r"^baseline name '.*: .*, such as main$"):
             call()
 
@@ -281,12 +282,8 @@ def test_a_run_that_no_store_takes_is_named_and_hinders_no_other(opened: Open, m
 
     monkeypatch.setattr(json_files, "bounded", partial(baseline_format.bounded, largest=3000))
     monkeypatch.setattr(entries, "LARGEST", 3000)
-    large = tuple(
-        Sample(metric="memory", values=fake.sample(values=[1 / 3] * 400).values, per="x", source=name) for name in "ab"
-    )
-    refused, answer = opened().save(
-        "main", [replace(named(1.0, test="large"), run=fake.run(test="large", samples=large)), named(2.0)]
-    )
+    large = fake.run(test="large", samples=(fake.sample("memory", [1 / 3] * 400), fake.sample("x", [1 / 3] * 400)))
+    refused, answer = opened().save("main", [replace(named(1.0), run=large), named(2.0)])
 
     assert isinstance(refused, StoreError)
     assert "a run of large takes 0.0 MB" in str(refused)

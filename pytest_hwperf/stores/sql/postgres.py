@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 _LOCK = 0x68777066  # "hwpf": of whoever writes to this database by this package
+_DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 _PATIENCE_TO_CONNECT_S = 10
 
 
@@ -47,9 +48,5 @@ class Postgres:
 
         limit = f"{self._patience_s:.0f}s"
         connection.execute(text("SELECT set_config('lock_timeout', :limit, true)"), {"limit": limit})
-        connection.execute(
-            text(
-                "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
-            )
-        )
+        connection.execute(text(_DURABLE))
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})

@@ -94,7 +94,9 @@ def figures_of(place: int, newest: int) -> "Select[Any]":
     from sqlalchemy import select
 
     run, estimate, metric = tables().run, tables().estimate, tables().metric
-    numbers = select(run.c.id).where(run.c.baseline_id == place).order_by(run.c.id.desc()).limit(newest).subquery()
+    numbers = (
+        select(run.c.id).where(run.c.baseline_id == place).order_by(run.c.id.desc()).limit(newest).subquery("chosen")
+    )
     return (
         select(*_run_columns(), *_estimate_columns(estimate), *_metric_columns())
         .join_from(numbers, run, run.c.id == numbers.c.id)
@@ -109,7 +111,9 @@ def anchored_changes_of(place: int, newest: int) -> "Select[Any]":
     from sqlalchemy import literal_column, select
 
     run, comparison, metric = tables().run, tables().comparison, tables().metric
-    numbers = select(run.c.id).where(run.c.baseline_id == place).order_by(run.c.id.desc()).limit(newest).subquery()
+    numbers = (
+        select(run.c.id).where(run.c.baseline_id == place).order_by(run.c.id.desc()).limit(newest).subquery("chosen")
+    )
     return (
         select(
             *_run_columns(), *_estimate_columns(comparison), *_metric_columns(), comparison.c.revision.label("anchor")

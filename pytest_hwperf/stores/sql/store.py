@@ -1,5 +1,6 @@
 """Baselines and the memory of a team in a database, behind the same protocol as files of JSON."""
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 T = TypeVar("T")
+
+_NONE: tuple[StoredRun, ...] = ()
 
 
 class SqlStore:
@@ -39,10 +42,10 @@ class SqlStore:
         driver, extra = ("alembic", "sql") if location.startswith("sqlite:") else ("psycopg", "postgres")
         missing = [name for name in dict.fromkeys(["sqlalchemy", "alembic", driver]) if find_spec(name) is None]
         if missing:
-            raise StoreError(
-                f"a store in a database needs {' and '.join(missing)}: pip install 'pytest-hwperf[{extra}]'"
-            )
+            needed = " and ".join(missing)
+            raise StoreError(f"a store in a database needs {needed}: pip install 'pytest-hwperf[{extra}]'")
         self._database = Database(location, patience_s=patience_s)
+        self.close = weakref.finalize(self, self._database.close)  # at the end of the process too
 
     def check(self, baseline: str, *, writing: bool) -> None:
         """Refuse a database that cannot be used, before anything is measured; for writing, give it the newest schema.
@@ -62,7 +65,7 @@ class SqlStore:
         Raises:
             StoreError: it cannot be changed.
         """
-        self._database.write(lambda connection: writing.try_out(connection))
+        self._database.write(writing.try_out)
 
     def load(self, baseline: str, machine: Machine, test: str, label: str) -> tuple[StoredRun, ...]:
         """Return the newest 20 accepted runs of that test on that machine, oldest first; () where there are none.
@@ -71,8 +74,12 @@ class SqlStore:
             StoreError: it cannot be read, or a run is damaged.
         """
         _check(baseline)
-        chosen = lambda: reading.newest_accepted(baseline, machine.fingerprint, test, label)  # noqa: E731
-        return self._read(lambda connection: reading.read_runs(connection, chosen(), self._database.name), ())[::-1]
+
+        def found(connection: "Connection") -> tuple[StoredRun, ...]:
+            chosen = reading.newest_accepted(baseline, machine.fingerprint, test, label)
+            return reading.read_runs(connection, chosen, self._database.name)[::-1]
+
+        return self._read(found, ())
 
     def machines(self, baseline: str, test: str, label: str) -> tuple[Machine, ...]:
         """Return the machines that have accepted runs of that test.
@@ -114,10 +121,9 @@ class SqlStore:
             StoreError: as of `load`.
         """
         _check(baseline)
+        state = writing.HELD if held else writing.ACCEPTED
         for place in self._places(baseline, pattern):
-            state = writing.HELD if held else writing.ACCEPTED
-            runs = self._read(_reader(place.id, state, self._database.name), ())
-            if runs:
+            if runs := self._read(_reader(place.id, state, self._database.name), _NONE):
                 yield runs
 
     def remove(self, baseline: str, pattern: str) -> tuple[str, ...]:
@@ -243,10 +249,6 @@ class SqlStore:
         """
         return self._read(lambda connection: tuple(reading.notes(connection)), ())
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._database.close()
-
     def _read(self, action: "Callable[[Connection], T]", empty: T) -> T:
         return self._database.read(action, empty)
 
@@ -257,14 +259,11 @@ class SqlStore:
         _check(baseline)
         found = [why_too_large(stored) or entry_of(stored) for stored in runs]
         entries = [one for one in found if isinstance(one, Entry)]
-        numbers = iter(
-            self._database.write(lambda connection: writing.add_runs(connection, baseline, entries, state))
-            if entries
-            else ()
-        )
-        return tuple(
-            one if isinstance(one, StoreError) else f"{self._database.name} run {next(numbers)}" for one in found
-        )
+        if not entries:
+            return tuple(one for one in found if isinstance(one, StoreError))
+        added = self._database.write(lambda connection: writing.add_runs(connection, baseline, entries, state))
+        numbers, name = iter(added), self._database.name
+        return tuple(one if isinstance(one, StoreError) else f"{name} run {next(numbers)}" for one in found)
 
 
 def _check(baseline: str) -> None:

@@ -2,12 +2,14 @@
 
 import os
 import pwd
+import re
 import shutil
 import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,16 @@ def of_another_program(path: Path) -> None:
     execute(path, "CREATE TABLE run (id)")
 
 
+def instead(put: Callable[[Path], object]) -> Callable[[Path], None]:
+    """Return a damage that removes the file and puts something else in its place."""
+
+    def damage(path: Path) -> None:
+        path.unlink()
+        put(path)
+
+    return damage
+
+
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no database": (lambda path: path.write_text("[]" * 1000), "is no database of SQLite .*: give another file"),
     "truncated": (truncated, r"is damaged .*: restore a backup, or save .* `sqlite3 team\.db \.recover`"),
@@ -90,8 +102,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         r"was written by a newer pytest-hwperf \(schema 99, this one reads 1\): upgrade pytest-hwperf",
     ),
     "a table lost": (lambda path: execute(path, "DROP TABLE estimate", "DROP TABLE run"), "lacks a table"),
-    "a folder": (lambda path: (path.unlink(), path.mkdir()), "is not a file: choose another place"),
-    "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "is not a file: choose another place"),
+    "a folder": (instead(Path.mkdir), "is not a file: choose another place"),
+    "a pipe": (instead(os.mkfifo), "is not a file: choose another place"),
 }
 
 
@@ -126,10 +138,21 @@ def test_a_damaged_row_is_named(path: Path, statement: str, problem: str) -> Non
     store = saved(path)
     execute(path, statement)
 
-    with pytest.raises(StoreError, match=problem):
-        store.load("main", fake.machine(), fake.TEST, "")
-        store.machines("main", fake.TEST, "")
-        store.history("main")
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: store.load("main", fake.machine(), fake.TEST, ""),
+        lambda: store.machines("main", fake.TEST, ""),
+        lambda: store.history("main"),
+    )
+    assert [said for said in map(refusal, calls) if re.search(problem, said)]
+
+
+def refusal(call: Callable[[], object]) -> str:
+    """Return what a call is refused for, "" where it is not."""
+    try:
+        call()
+    except StoreError as error:
+        return str(error)
+    return ""
 
 
 def test_few_bytes_that_stand_for_many_are_not_unpacked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,11 +247,7 @@ def as_nobody(action: Callable[[], str]) -> str:
         os.setgroups([])
         os.setgid(nobody.pw_gid)
         os.setuid(nobody.pw_uid)
-        try:
-            said = action()
-        except StoreError as error:
-            said = str(error)
-        os.write(writing, said.encode())
+        os.write(writing, action().encode())
         os._exit(0)
     os.close(writing)
     os.waitpid(child, 0)
@@ -248,12 +267,13 @@ def test_who_may_only_read_can_compare(shared_folder: Path, mode: int) -> None:
     shared_folder.chmod(mode)
 
     assert as_nobody(lambda: str(medians(opened(path)))) == "[0.00631]"
-    assert as_nobody(lambda: str(opened(path).check("main", writing=False))) == "None"
-    for refused in (
+    assert as_nobody(lambda: refusal(lambda: opened(path).check("main", writing=False))) == ""
+    refused: tuple[Callable[[], object], ...] = (
         lambda: opened(path).check("main", writing=True),
         lambda: opened(path).save("main", [fake.session(median_s=2.0)]),
-    ):
-        assert "make the file and its folder writable" in as_nobody(lambda refused=refused: str(refused()))
+    )
+    for call in refused:
+        assert "make the file and its folder writable" in as_nobody(partial(refusal, call))
     store.save("main", [fake.session(median_s=3.0)])
     assert medians(store) == [0.00631, 3.0]
 

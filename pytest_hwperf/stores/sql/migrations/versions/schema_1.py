@@ -1,12 +1,15 @@
 """Schema 1. A schema that was released never changes: the next one is a file of its own."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
 revision, down_revision = "1", None
 
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # which SQLite takes for the number of the row
-_TEXT, _FLOAT, _COUNT = sa.Text(), sa.Double(), sa.BigInteger()
+_TEXT, _COUNT = sa.Text(), sa.BigInteger()
+_FLOAT: sa.Double[float] = sa.Double()
 
 
 def _id() -> sa.Column[int]:
@@ -21,13 +24,13 @@ def _of(table: str) -> sa.Column[int]:
     return sa.Column(f"{table}_id", _ID, sa.ForeignKey(f"{table}.id", ondelete="CASCADE"), nullable=False)
 
 
-def _part_of_run(name: str, *columns: sa.Column[object], key: tuple[str, ...] = ("run_id", "place")) -> None:
+def _part_of_run(name: str, *columns: sa.Column[Any], key: tuple[str, ...] = ("run_id", "place")) -> None:
     """Make a table whose rows lie beside each other for each run."""
     place = sa.Column("place", _COUNT, nullable=False)
     op.create_table(name, _of("run"), place, *columns, sa.PrimaryKeyConstraint(*key), sqlite_with_rowid=False)
 
 
-def _columns(names: str, kind: "sa.types.TypeEngine[object]", *, nullable: bool = False) -> list[sa.Column[object]]:
+def _columns(names: str, kind: "sa.types.TypeEngine[Any]", *, nullable: bool = False) -> list[sa.Column[Any]]:
     return [sa.Column(name, kind, nullable=nullable) for name in names.split()]
 
 
