@@ -35,7 +35,7 @@ def main() -> None:
             location = location if server is None else server.url()
             print(f"{kind}, writers killed: {killed_writers(location, options.kills, server)}")
             if server is not None:
-                print(f"{kind}, server killed: {killed_servers(server, options.kills)}")
+                print(f"{kind}, server killed: {killed_servers(server, location, options.kills)}")
 
 
 if __name__ == "__main__":

@@ -81,9 +81,9 @@ def killed_writers(location: str, kills: int, server: Any = None, *, longest_s: 
     return lost(location, reported, environment, most=len(reported) + 2 * kills)
 
 
-def killed_servers(server: Any, kills: int, *, longest_s: float = 1.0) -> str:
+def killed_servers(server: Any, location: str, kills: int, *, longest_s: float = 1.0) -> str:
     """Kill the server at random moments while two processes write; they wait for its return."""
-    environment, location = _environment(server), server.url()
+    environment = _environment(server)
     pair = [Writer(location, 10**5 + place, 0, environment) for place in (0, 1)]
     for one in pair:
         one.begin()

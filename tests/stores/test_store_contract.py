@@ -24,16 +24,8 @@ ODD = "tests/é.py::test[\ud800\0\x01 \u202e'\"; DROP TABLE run; --]"
 _numbers = count()
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[postgres.Server]:
-    if why := postgres.why_missing():
-        pytest.skip(why)
-    with postgres.server() as started:
-        yield started
-
-
 @pytest.fixture(params=KINDS)
-def opened(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     made = list[Any]()
 
     def place() -> str:
@@ -41,7 +33,6 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
             pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed")
             return f"sqlite:///{tmp_path}/team.db"
         started: postgres.Server = request.getfixturevalue("server")
-        monkeypatch.setenv("PGPASSFILE", str(started.passwords))
         schema = f"contract{next(_numbers)}"
         started.execute(f"CREATE SCHEMA {schema}")
         return started.url(schema=schema)

@@ -1,4 +1,4 @@
-"""Schema 1. A schema that was released never changes: the next one is a file of its own."""
+"""The tables of schema 1, which was released and never changes: the next schema is a file of its own."""
 
 from typing import Any
 
