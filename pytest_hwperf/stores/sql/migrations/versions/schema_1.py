@@ -21,7 +21,9 @@ def _key() -> sa.Column[str]:
 
 
 def _of(table: str) -> sa.Column[int]:
-    return sa.Column(f"{table}_id", _ID, sa.ForeignKey(f"{table}.id", ondelete="CASCADE"), nullable=False)
+    """Return a reference; what belongs to a baseline or a run goes with it."""
+    kept = sa.ForeignKey(f"{table}.id", ondelete="CASCADE" if table in ("baseline", "run") else None)
+    return sa.Column(f"{table}_id", _ID, kept, nullable=False)
 
 
 def _part_of_run(name: str, *columns: sa.Column[Any], key: tuple[str, ...] = ("run_id", "place")) -> None:
