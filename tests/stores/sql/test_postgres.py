@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from fakes import postgres, store_writers
 from fakes import records as fake
 
 from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.history import Annotation
 from pytest_hwperf.stores.sql import reading
 from pytest_hwperf.stores.sql.store import SqlStore
 
@@ -64,7 +66,7 @@ def test_roles_may_no_more_than_they_need(server: postgres.Server, schema: str, 
     writer.check("main", writing=True)
     writer.save("main", [fake.session(median_s=1.0)])
     writer.hold("main", [fake.session(median_s=2.0, test="other")])
-    writer.annotate(reading.Annotation(revision="a", text="b", noted_at="c"))
+    writer.annotate(Annotation(revision="a", text="b", noted_at="c"))
     assert writer.accept("main", "other") == ("other",)
     assert writer.remove("main", "other") == ("other",)
     with pytest.raises(StoreError, match="must be owner of table run"):
@@ -153,19 +155,21 @@ def test_statements_use_indexes(store: SqlStore) -> None:
     """Where sequential scans are not forbidden but dear: a table of tests would be read whole with few rows."""
     store.save("main", [fake.session(test=f"t{number}") for number in range(5)])
 
-    def plan(connection: object) -> list[str]:
-        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")  # type: ignore[attr-defined] # of SQLAlchemy
-        found = []
+    def plan(connection: Any) -> list[str]:
+        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        found = list[str]()
         for statement in (
             reading.newest_accepted("main", fake.machine().fingerprint, "t1", ""),
             reading.newest_of_each("main"),
             reading.figures_of(1, 1000),
         ):
-            text = str(statement.compile(connection, compile_kwargs={"literal_binds": True}))  # type: ignore[call-overload]
-            found += connection.exec_driver_sql(f"EXPLAIN {text}".replace("%", "%%")).scalars().all()  # type: ignore[attr-defined]
+            text = str(statement.compile(connection, compile_kwargs={"literal_binds": True}))
+            found += connection.exec_driver_sql(f"EXPLAIN {text}".replace("%", "%%")).scalars().all()
         return found
 
-    assert [] == [step for step in store._database.read(plan, []) if "Seq Scan" in step]
+    steps = store._database.read(plan, list[str]())
+    assert [step for step in steps if "Index" in step]
+    assert [] == [step for step in steps if "Seq Scan" in step]
 
 
 @pytest.mark.live
