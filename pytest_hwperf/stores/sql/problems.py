@@ -1,5 +1,6 @@
 """What databases answer instead of what they were asked for, in a sentence with its remedy."""
 
+import sqlite3
 from dataclasses import dataclass
 
 from pytest_hwperf.core.errors import StoreError
@@ -16,28 +17,30 @@ class Remedies:
     foreign: str  # it holds something else
 
 
-# SQLSTATE of PostgreSQL, its class where that says as much, or a text of SQLite → the kind of problem and its words.
-_KINDS = {
+# The beginning of an SQLSTATE of PostgreSQL → the kind of problem, and its words.
+_STATES = {
     "42501": ("refused", "may not be written or read"),
     "25006": ("refused", "may only be read"),
     "55P03": ("held", "is busy"),
-    "XX001": ("damaged", "is damaged"),
-    "XX002": ("damaged", "is damaged"),
-    "28": ("unreachable", "cannot be reached"),
-    "3D": ("unreachable", "cannot be reached"),
-    "53": ("unreachable", "is full"),
-    "is locked": ("held", "is busy"),
-    "readonly": ("refused", "may only be read"),
-    "not a database": ("foreign", "is no database of SQLite"),
-    "malformed": ("damaged", "is damaged"),
-    "disk i/o error": ("damaged", "cannot be read or written"),
-    "unable to open": ("refused", "cannot be opened"),
-    "is full": ("refused", "has no space left"),
-    "no such table": ("damaged", "lacks a table"),
-    "no such column": ("damaged", "lacks a column"),
+    "XX00": ("damaged", "is damaged"),
     "42P01": ("damaged", "lacks a table"),
     "42703": ("damaged", "lacks a column"),
+    "28": ("unreachable", "cannot be reached"),
+    "3D": ("unreachable", "cannot be reached"),
+    "": ("unreachable", "failed"),
 }
+# The same of a text of SQLite.
+_TEXTS = {
+    "is locked": ("held", "is busy"),
+    "readonly": ("refused", "may only be read"),
+    "unable to open": ("refused", "cannot be opened"),
+    "is full": ("refused", "has no space left"),
+    "not a database": ("foreign", "is no database of SQLite"),
+    "no such table": ("damaged", "lacks a table"),
+    "no such column": ("damaged", "lacks a column"),
+    "": ("damaged", "is damaged"),
+}
+_UNREACHABLE = ("unreachable", "cannot be reached")
 _STOPPING = ("57P01", "57P02", "57P03")  # a server that shuts down, has crashed, or is starting
 
 
@@ -45,7 +48,7 @@ def is_gone(error: Exception) -> bool:
     """Whether a server has gone in the middle, so that the same may work a moment later."""
     from sqlalchemy.exc import DBAPIError, OperationalError
 
-    if not isinstance(error, DBAPIError) or type(error.orig).__module__ == "sqlite3":
+    if not isinstance(error, DBAPIError) or isinstance(error.orig, sqlite3.Error):
         return False
     state = _state(error)
     return error.connection_invalidated or state in _STOPPING or (isinstance(error, OperationalError) and not state)
@@ -53,15 +56,15 @@ def is_gone(error: Exception) -> bool:
 
 def explained(error: Exception, name: str, remedies: Remedies) -> StoreError:
     """Return the error for the user: what the database said, in one line, and what to do."""
-    from sqlalchemy.exc import DBAPIError
-
-    said = str(error.orig if isinstance(error, DBAPIError) else error).strip().partition("\n")[0]
-    state = _state(error)
-    for sign, (kind, words) in _KINDS.items():
-        if state.startswith(sign) if state else sign in said.lower():
-            return StoreError(f"{name} {words} ({said}): {getattr(remedies, kind)}")
-    words, remedy = ("failed", "nothing was changed") if state else ("cannot be reached", remedies.unreachable)
-    return StoreError(f"{name} {words} ({said}): {remedy}")
+    raised = getattr(error, "orig", None) or error
+    said, state = str(raised).strip().partition("\n")[0], _state(error)
+    if isinstance(raised, sqlite3.Error):
+        kind, words = next(found for sign, found in _TEXTS.items() if sign in said.lower())
+    elif state:
+        kind, words = next(found for sign, found in _STATES.items() if state.startswith(sign))
+    else:
+        kind, words = _UNREACHABLE
+    return StoreError(f"{name} {words} ({said}): {getattr(remedies, kind)}")
 
 
 def _state(error: Exception) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 _BEFORE = "sqlite:///"
+_LONGEST = 100_000_000  # bytes of a value or a statement: no larger one is loaded into memory
 
 
 class SqliteFile:
@@ -97,6 +98,7 @@ class SqliteFile:
             f"file:{quote(str(self._path))}?mode={mode}", uri=True, timeout=self._patience_s, isolation_level=None
         )
         try:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
             for pragma in ("foreign_keys = ON", "synchronous = FULL", "trusted_schema = OFF", "cell_size_check = ON"):
                 connection.execute(f"PRAGMA {pragma}")
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # nothing is read before that

@@ -1,5 +1,6 @@
 """A real server of PostgreSQL: several writers, roles with few rights, and ends in the middle."""
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -170,6 +171,18 @@ def test_statements_use_indexes(store: SqlStore) -> None:
     steps = store._database.read(plan, list[str]())
     assert [step for step in steps if "Index" in step]
     assert [] == [step for step in steps if "Seq Scan" in step]
+
+
+def test_a_store_may_be_used_before_and_after_a_fork(store: SqlStore) -> None:
+    """The child has connections of its own, and leaves that of its parent alone."""
+    store.save("main", [fake.session(median_s=1.0)])
+    child = os.fork()
+    if not child:
+        os._exit(not isinstance(store.save("main", [fake.session(median_s=2.0)])[0], str))
+
+    assert os.waitpid(child, 0)[1] == 0
+    store.save("main", [fake.session(median_s=3.0)])
+    assert medians(store) == [1.0, 2.0, 3.0]
 
 
 @pytest.mark.live

@@ -64,7 +64,10 @@ def test_every_connection_is_durable_and_holds_to_foreign_keys(path: Path) -> No
         asked = ("synchronous", "foreign_keys", "trusted_schema", "busy_timeout")
         found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in asked]
 
+        longest = connection.getlimit(sqlite3.SQLITE_LIMIT_LENGTH)
+
     assert found == [2, 1, 0, 60_000]
+    assert longest == 100_000_000
 
 
 def truncated(path: Path) -> None:
