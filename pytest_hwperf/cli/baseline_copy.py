@@ -2,7 +2,7 @@
 
 import argparse
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from pytest_hwperf.cli.output import complain, say
 from pytest_hwperf.cli.stores import open_store
@@ -13,8 +13,9 @@ from pytest_hwperf.core.records import StoredRun
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.units import counted
 
-OK, NOTHING = 0, 1
+OK, NOTHING = 0, 1  # the second also where a run could not be copied
 
+_LIMITS = "a folder of JSON files keeps the newest 20 of a test, and values of single examples up to 50 MB"
 _BATCH = 500  # runs that are copied at once
 
 Key = tuple[str, str, str]  # test, label, fingerprint of the machine
@@ -43,10 +44,10 @@ def copy_runs(options: argparse.Namespace) -> int:
     notes = _copy_notes(source, target)
     if notes:
         say(f"{counted(notes, 'note')} copied to {place}")
-    if not any(copied) and not notes:
+    if not any(count for count, _ in copied) and not notes:
         complain(f"nothing is stored in {options.source}")
         return NOTHING
-    return OK
+    return NOTHING if any(failed for _, failed in copied) else OK
 
 
 def upgrade_store(options: argparse.Namespace) -> int:
@@ -60,23 +61,21 @@ def upgrade_store(options: argparse.Namespace) -> int:
     return OK
 
 
-def _copy(source: Store, target: Store, name: str, place: str, *, held: bool) -> int:
-    """Copy the runs of one baseline; return how many there are."""
-    known, sent = _digests(target, name, held=held), set[bytes]()
+def _copy(source: Store, target: Store, name: str, place: str, *, held: bool) -> tuple[int, int]:
+    """Copy the runs of one baseline; return how many there are, and how many could not be copied."""
+    known, sent, failed = _digests(target, name, held=held), set[bytes](), 0
     for batch in _batches(source, name, known, sent, held=held):
         answers = (target.hold if held else target.save)(name, batch)
         for problem in [answer for answer in answers if isinstance(answer, StoreError)]:
             complain(f"not copied: {problem}")
+            failed += 1
     if sent:
         found = {digest for one in _digests(target, name, held=held).values() for digest in one}
-        what, lost = "failed run" if held else "run", len(sent - found)
-        say(f"baseline {name}: {counted(len(sent) - lost, what)} in {place}")
-        if lost:
-            say(
-                f"  {counted(lost, 'run')} left out: a folder of JSON files keeps the newest 20 of a test, and values "
-                "of single examples up to 50 MB"
-            )
-    return len(sent)
+        what, there = "failed run" if held else "run", len(sent & found)
+        say(f"baseline {name}: {counted(there, what)} in {place}")
+        if lost := len(sent) - there - failed:
+            say(f"  {counted(lost, 'older run')} left out: {_LIMITS}")
+    return len(sent), failed
 
 
 def _batches(
@@ -101,8 +100,8 @@ def _copy_notes(source: Store, target: Store) -> int:
     """Copy the notes where both stores have them; return how many there are."""
     if not (isinstance(source, HistoryStore) and isinstance(target, HistoryStore)):
         return 0
-    notes: Sequence[object] = source.annotations()
-    for note in source.annotations():
+    notes = source.annotations()
+    for note in notes:
         target.annotate(note)
     return len(notes)
 

@@ -10,8 +10,9 @@ pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed"
 
 from fakes import records as fake
 
-from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli import USAGE, baseline_copy, main
 from pytest_hwperf.cli.baseline_copy import NOTHING, OK
+from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.history import Annotation
 from pytest_hwperf.core.records import StoredRun
 from pytest_hwperf.stores.json_files import JsonStore
@@ -72,21 +73,38 @@ def test_what_a_folder_does_not_keep_is_counted(here: Path, capsys: pytest.Captu
         assert OK == main(TO_JSON)
         assert [
             f"baseline main: 40 runs in {here}/back",
-            "  5 runs left out: a folder of JSON files keeps the newest 20 of a test",
+            "  5 older runs left out: a folder of JSON files keeps the newest 20 of a test",
         ] == [line.partition(", and values")[0] for line in capsys.readouterr().out.splitlines()]
     found = content(JsonStore(here / "back"), held=False)
     assert [runs(20, "other"), runs(25)[5:]] == [[*one] for one in found]
 
 
-def test_a_run_that_cannot_be_copied_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    SqlStore(f"sqlite:///{here}/team.db").save("main", [*runs(1), *runs(1, "other")])
-    (damaged,) = JsonStore(here / "back").save("main", runs(1, "other"))
-    main(TO_JSON)
-    capsys.readouterr()
-    Path(str(damaged)).write_text("{", encoding="utf-8")
+def test_a_damaged_target_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    SqlStore(f"sqlite:///{here}/team.db").save("main", runs(1))
+    (stored,) = JsonStore(here / "back").save("main", runs(1, "other"))
+    Path(str(stored)).write_text("{", encoding="utf-8")
 
     assert USAGE == main(TO_JSON)
     assert "is not whole JSON" in capsys.readouterr().err
+
+
+def test_a_run_that_cannot_be_copied_is_named(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In batches, of which each copies what it can; what was not is counted."""
+    monkeypatch.setattr(baseline_copy, "_BATCH", 1)
+    SqlStore(f"sqlite:///{here}/team.db").save("main", [*runs(1), *runs(1, "other"), *runs(1, "third")])
+    real = JsonStore.save
+
+    def save(store: JsonStore, baseline: str, given: list[StoredRun]) -> tuple[str | StoreError, ...]:
+        refused = given[0].run.test == "other"
+        return (StoreError("the disk is full"),) if refused else real(store, baseline, given)
+
+    monkeypatch.setattr(JsonStore, "save", save)
+    assert NOTHING == main(TO_JSON)
+    shown = capsys.readouterr()
+    assert "hwperf: not copied: the disk is full\n" == shown.err
+    assert f"baseline main: 2 runs in {here}/back\n" == shown.out
 
 
 def test_only_the_named_baseline_is_copied(here: Path) -> None:

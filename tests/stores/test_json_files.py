@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from pytest_hwperf.core.contracts import Store
 from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.history import Annotation
 from pytest_hwperf.core.records import StoredRun, replace
 from pytest_hwperf.host.files import create_file, replace_file
 from pytest_hwperf.stores import baseline_format, json_files, listing
@@ -682,3 +683,39 @@ def test_a_run_that_no_file_takes_is_refused(root: Path, monkeypatch: pytest.Mon
     with pytest.raises(StoreError, match=r"takes 0\.0 MB, a baseline at most 0\.0006 MB: give fewer examples"):
         save(JsonStore(root), fake.session())
     assert load(JsonStore(root)) == ()
+
+
+NOTE = Annotation(revision="a" * 40, text="new runner", noted_at=fake.STARTED)
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (lambda path: path.write_text("{"), r"holds a line that is no note \(.*\): remove that line"),
+        (lambda path: path.write_text('{"revision": 1}'), r"holds a line that is no note \(.*\): remove that line"),
+        (instead(Path.mkdir), r"cannot be read \(.*\): fix that, or delete it"),
+        (instead(lambda path: path.symlink_to("/etc/hosts")), r"leaves .* through a link"),
+    ],
+)
+def test_damaged_notes_are_named_and_not_overwritten(
+    root: Path, damage: Callable[[Path], object], problem: str
+) -> None:
+    store = JsonStore(root)
+    store.annotate(NOTE)
+    (path,) = (path for path in root.iterdir() if path.name.endswith(".jsonl"))
+    damage(path)
+    for call in (store.annotations, lambda: store.annotate(replace(NOTE, text="other"))):
+        with pytest.raises(StoreError, match=problem) as raised:
+            call()
+        assert str(raised.value).startswith(str(path))
+
+
+def test_notes_are_a_line_each_and_no_baseline(root: Path) -> None:
+    """They are to be committed, and merged by version control."""
+    store = JsonStore(root)
+    store.annotate(NOTE)
+    store.annotate(replace(NOTE, text="other"))
+
+    assert 2 == len((root / ".annotations.jsonl").read_text(encoding="utf-8").splitlines())
+    assert store.baselines() == ()
+    assert ".annotations.jsonl" not in (root / ".gitignore").read_text(encoding="utf-8")

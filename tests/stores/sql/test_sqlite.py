@@ -23,6 +23,7 @@ from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.stores.sql import entries
 from pytest_hwperf.stores.sql import store as module
 from pytest_hwperf.stores.sql.store import SqlStore
+from pytest_hwperf.stores.sql.tables import restored, storable
 
 
 @pytest.fixture
@@ -225,6 +226,37 @@ def test_a_missing_package_is_named_with_what_to_install(
 
     with pytest.raises(StoreError, match=rf"needs {missing}: pip install 'pytest-hwperf\[{extra}\]'$"):
         SqlStore(location)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(StoreError, match=r"file/team\.db cannot be written to \(.*\): choose another place"):
+        opened(tmp_path / "file" / "team.db").check("main", writing=True)
+
+
+def test_an_earlier_schema_is_named_to_who_only_reads(path: Path) -> None:
+    saved(path)
+    execute(path, "UPDATE hwperf_schema SET version_num = '0'")
+
+    with pytest.raises(
+        StoreError, match=r"has an earlier schema \('0', this version reads 1\): let whoever may change"
+    ):
+        opened(path).check("main", writing=False)
+
+
+@pytest.mark.parametrize("text", ["plain", "é", "", "a\0b", "\ud800", "\x01[]", "\x01"])
+def test_any_text_is_stored_and_restored(text: str) -> None:
+    stored = storable(text)
+
+    stored.encode()
+    assert "\0" not in stored
+    assert restored(stored) == text
+
+
+@pytest.mark.parametrize("written", ["\x01{", "\x01[]", "\x01\x01"])
+def test_a_text_that_nobody_has_stored_is_left_as_it_is(written: str) -> None:
+    assert restored(written) == written
 
 
 def test_a_name_that_no_file_has_is_refused() -> None:
