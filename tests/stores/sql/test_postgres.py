@@ -162,7 +162,7 @@ def test_statements_use_indexes(store: SqlStore) -> None:
         for statement in (
             reading.newest_accepted("main", fake.machine().fingerprint, "t1", ""),
             reading.newest_of_each("main"),
-            reading.figures_of(1, 1000),
+            reading.estimates_of(1, 1000),
         ):
             text = str(statement.compile(connection, compile_kwargs={"literal_binds": True}))
             found += connection.exec_driver_sql(f"EXPLAIN {text}".replace("%", "%%")).scalars().all()
