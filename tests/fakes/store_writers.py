@@ -73,7 +73,7 @@ def killed_writers(location: str, kills: int, *, longest_s: float = 0.3) -> str:
     return lost(location, reported, most=len(reported) + 2 * kills)
 
 
-def killed_servers(server: Any, location: str, kills: int, *, longest_s: float = 1.0) -> str:
+def killed_servers(server: Any, location: str, kills: int, *, longest_s: float = 2.0) -> str:
     """Kill the server at random moments while two processes write; they wait for its return."""
     pair = [Writer(location, 10**5 + place, 0) for place in (0, 1)]
     for _ in range(kills):
