@@ -1,0 +1,246 @@
+"""Statements that read the database: by keys and indexes, whatever else it holds."""
+
+import fnmatch
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_hwperf.core.errors import SerialisationError, StoreError
+from pytest_hwperf.core.history import Annotation, PastValue, Series, Statistic, lined_up
+from pytest_hwperf.core.records import Estimate, Machine, StoredRun
+from pytest_hwperf.core.serialisation import from_json, to_json
+from pytest_hwperf.stores.sql.entries import baseline_key, key_of, stored_of, test_key
+from pytest_hwperf.stores.sql.tables import tables
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row, Select
+
+_ESTIMATE = ("run_id", "metric_id", "value", "low", "high", "n", "warnings")
+
+KEEP = 20  # newest accepted runs of a test on a machine that are compared with, as the store of JSON files keeps
+
+
+class Place(NamedTuple):
+    """The runs of one test on one machine under a baseline's name."""
+
+    id: int
+    test_id: int
+    machine_id: int
+    test: str
+    label: str
+
+
+def newest_accepted(baseline: str, fingerprint: str, test: str, label: str) -> "Select[Any]":
+    """Select the newest accepted runs of a test on a machine, the newest first."""
+    from sqlalchemy import select
+
+    run, place = tables().run, tables().baseline
+    number = select(place.c.id).where(place.c.key == baseline_key(baseline, fingerprint, test, label))
+    return (
+        select(run.c.id, run.c.digest, run.c.record)
+        .where(run.c.baseline_id == number.scalar_subquery(), run.c.state == "accepted")
+        .order_by(run.c.id.desc())
+        .limit(KEEP)
+    )
+
+
+def machines_with_runs(baseline: str, test: str, label: str) -> "Select[Any]":
+    """Select the machines that have accepted runs of a test."""
+    from sqlalchemy import select
+
+    run, place, machine, tests = tables().run, tables().baseline, tables().machine, tables().test
+    number = select(tests.c.id).where(tests.c.key == test_key(test, label)).scalar_subquery()
+    accepted = select(run.c.id).where(run.c.baseline_id == place.c.id, run.c.state == "accepted").exists()
+    return (
+        select(machine.c.id, machine.c.record)
+        .join_from(place, machine, machine.c.id == place.c.machine_id)
+        .where(place.c.test_id == number, place.c.name == baseline, accepted)
+        .order_by(place.c.id)
+    )
+
+
+def newest_of_each(baseline: str) -> "Select[Any]":
+    """Select the newest accepted run of each test, label and machine."""
+    from sqlalchemy import func, select
+
+    run, place = tables().run, tables().baseline
+    newest = select(func.max(run.c.id)).where(run.c.baseline_id == place.c.id, run.c.state == "accepted")
+    numbers = select(newest.scalar_subquery()).where(place.c.name == baseline)
+    return select(run.c.id, run.c.digest, run.c.record).where(run.c.id.in_(numbers))
+
+
+def runs_in(place: int, state: str) -> "Select[Any]":
+    """Select the runs of a test on a machine that are in a state, the oldest first."""
+    from sqlalchemy import select
+
+    run = tables().run
+    columns = (run.c.id, run.c.digest, run.c.record, run.c.revision, run.c.changed)
+    return select(*columns).where(run.c.baseline_id == place, run.c.state == state).order_by(run.c.id)
+
+
+def places_named(baseline: str, pattern: str) -> "Select[Any]":
+    """Select the tests of a baseline; a name without wildcards is looked up, else every test is looked at."""
+    from sqlalchemy import select
+
+    place, test = tables().baseline, tables().test
+    found = (
+        select(place.c.id, place.c.test_id, place.c.machine_id, test.c.name, test.c.label)
+        .join_from(place, test, test.c.id == place.c.test_id)
+        .where(place.c.name == baseline)
+        .order_by(place.c.id)
+    )
+    return found if {"*", "?"} & {*pattern} else found.where(test.c.name_key == key_of(pattern))
+
+
+def newest_runs_of(place: int, newest: int) -> "Select[Any]":
+    """Select what a series tells of the newest runs of a test on a machine, whether they are of the baseline or not."""
+    from sqlalchemy import select
+
+    run = tables().run
+    columns = (run.c.id, run.c.started_at, run.c.revision, run.c.changed, run.c.state)
+    return select(*columns).where(run.c.baseline_id == place).order_by(run.c.id.desc()).limit(newest)
+
+
+def estimates_of(place: int, newest: int) -> "Select[Any]":
+    """Select the estimates of these runs."""
+    from sqlalchemy import literal, select
+
+    chosen, table = newest_runs_of(place, newest).subquery("chosen"), tables().estimate
+    columns = [table.c[name] for name in _ESTIMATE]
+    return select(*columns, literal("")).join_from(chosen, table, table.c.run_id == chosen.c.id)
+
+
+def changes_of(place: int, newest: int) -> "Select[Any]":
+    """Select the changes of these runs from an anchor."""
+    from sqlalchemy import literal_column, select
+
+    chosen, table = newest_runs_of(place, newest).subquery("chosen"), tables().comparison
+    return (
+        select(*(table.c[name] for name in _ESTIMATE), table.c.revision)
+        .join_from(chosen, table, table.c.run_id == chosen.c.id)
+        .where(table.c.anchored.is_(literal_column("true")), table.c.value.is_not(None), table.c.scale == "relative")
+    )
+
+
+def metrics_with(numbers: Collection[int]) -> "Select[Any]":
+    """Select metrics by their rows."""
+    from sqlalchemy import select
+
+    metric = tables().metric
+    return select(metric).where(metric.c.id.in_(list(numbers)))
+
+
+def read_runs(connection: "Connection", selected: "Select[Any]", where: str) -> tuple[StoredRun, ...]:
+    """Read runs.
+
+    Raises:
+        StoreError: one is damaged.
+    """
+    rows = connection.execute(selected)
+    return tuple(stored_of(f"run {row.id} of {where}", row.digest, row.record) for row in rows)
+
+
+def places(connection: "Connection", baseline: str, pattern: str) -> list[Place]:
+    """Return the tests of a baseline whose id matches the glob `pattern`, in which brackets are no wildcards."""
+    found = (Place(*row) for row in connection.execute(places_named(baseline, pattern)))
+    literal = pattern.replace("[", "[[]")
+    return [place for place in found if fnmatch.fnmatchcase(place.test, literal)]
+
+
+def places_with_runs(connection: "Connection", baseline: str) -> list[Place]:
+    """Return the tests of a baseline that have accepted runs."""
+    from sqlalchemy import select
+
+    run, place = tables().run, tables().baseline
+    accepted = select(run.c.id).where(run.c.baseline_id == place.c.id, run.c.state == "accepted").exists()
+    return [Place(*row) for row in connection.execute(places_named(baseline, "*").where(accepted))]
+
+
+def baseline_names(connection: "Connection") -> tuple[str, ...]:
+    """Return the names of all baselines."""
+    from sqlalchemy import select
+
+    return tuple(sorted(connection.scalars(select(tables().baseline.c.name).distinct())))
+
+
+def held_rows(connection: "Connection", place: int) -> "Sequence[Row[Any]]":
+    """Return the held runs of a test on a machine, the oldest first."""
+    return connection.execute(runs_in(place, "held")).all()
+
+
+def machines_of(connection: "Connection", numbers: Collection[int]) -> dict[int, Machine]:
+    """Return machines by their rows; there are few."""
+    from sqlalchemy import select
+
+    machine = tables().machine
+    rows = connection.execute(select(machine.c.id, machine.c.record).where(machine.c.id.in_(list(numbers))))
+    return {row.id: machine_of(row.id, row.record) for row in rows}
+
+
+def machine_of(number: int, record: str) -> Machine:
+    """Read a machine.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    try:
+        return from_json(Machine, record)
+    except SerialisationError as error:
+        raise StoreError(f"machine {number} of the store is damaged ({error}): restore a backup") from error
+
+
+def series_of(connection: "Connection", place: Place, machine: Machine, newest: int) -> tuple[Series, ...]:
+    """Return every statistic of a test on a machine over time, of its newest runs.
+
+    Raises:
+        StoreError: a row is damaged.
+    """
+    runs = {row.id: row for row in connection.execute(newest_runs_of(place.id, newest))}
+    found = [row for one in (estimates_of, changes_of) for row in connection.execute(one(place.id, newest))]
+    metrics = {row.id: row for row in connection.execute(metrics_with({row[1] for row in found}))}
+    try:
+        series = lined_up(place.test, place.label, machine, _values(sorted(found, key=_run_of), runs, metrics))
+        for one in series:
+            to_json(one)  # columns hold what their writer liked: this refuses what is no such record
+    except (SerialisationError, ValueError, TypeError, KeyError) as error:
+        raise StoreError(f"the history of {place.test} is damaged ({error}): restore a backup") from error
+    return series
+
+
+def notes(connection: "Connection") -> list[Annotation]:
+    """Return all notes, oldest first."""
+    from sqlalchemy import select
+
+    note = tables().annotation
+    rows = connection.execute(select(note).order_by(note.c.noted_at, note.c.id))
+    return [Annotation(revision=row.revision, text=row.text, noted_at=row.noted_at) for row in rows]
+
+
+def _run_of(row: "Row[Any]") -> int:
+    return int(row[0])
+
+
+def _values(
+    rows: "Iterable[Row[Any]]", runs: "Mapping[int, Row[Any]]", metrics: "Mapping[int, Row[Any]]"
+) -> Iterator[tuple[Statistic, PastValue]]:
+    """Yield what the columns say; what a run or a metric has in common is read once."""
+    facts = {
+        number: {
+            "started_at": run.started_at,
+            "revision": run.revision,
+            "changed": bool(run.changed),
+            "accepted": run.state in ("accepted", "superseded"),
+        }
+        for number, run in runs.items()
+    }
+    known = {
+        number: (Statistic(one.name, one.statistic, one.source, one.better), one.confidence, one.method)
+        for number, one in metrics.items()
+    }
+    for row in rows:
+        run_id, metric_id, value, low, high, n, warnings, anchor = tuple[Any, ...](row)
+        statistic, confidence, method = known[metric_id]
+        if warnings:
+            estimate = from_json(Estimate, warnings)
+        else:
+            estimate = Estimate(value=value, low=low, high=high, confidence=confidence, n=n, method=method)
+        yield statistic._replace(anchor=anchor) if anchor else statistic, PastValue(**facts[run_id], estimate=estimate)
