@@ -97,8 +97,8 @@ class Dispatch:
         """
         try:
             while self._open or self._running:
-                self._start_what_can()
                 self._give_up_what_cannot()
+                self._start_what_can()
                 if self._running:
                     self._take_news()
                     self._notice_silence()

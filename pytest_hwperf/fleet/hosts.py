@@ -93,8 +93,8 @@ def _entry(table: Mapping[str, Any], where: str, taken: list[str], folder: Path)
     _check_keys(table, where)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}|::1", address := table["address"]):
         raise UsageProblem(f"{where}: {shortened(address)} is no address: a name or a number of a machine, or local")
-    kind = parse_kind(table["kind"])
-    if kind is None or "/" in table["kind"]:
+    kind = _kind(table["kind"], where)
+    if "/" in table["kind"]:
         raise UsageProblem(f"{where}: kind is a name without /N; divide the rate with hwperf fleet --split-alpha")
     price, port = table.get("price_per_hour"), table.get("port", _SSH)
     if price is not None and (type(price) not in (int, float) or not 0 < price <= _HIGHEST_PRICE):
@@ -105,8 +105,15 @@ def _entry(table: Mapping[str, Any], where: str, taken: list[str], folder: Path)
     again = sum(one == name or one.startswith(f"{name} #") for one in taken)
     files = {key: str(folder / Path(table[key]).expanduser()) for key in ("key", "known_hosts") if key in table}
     texts = {key: table[key] for key in ("user", "python") if key in table}
-    host = Host(name=f"{name} #{again + 1}" if again else name, kind=kind[0], machine=machine_of(address))
+    host = Host(name=f"{name} #{again + 1}" if again else name, kind=kind, machine=machine_of(address))
     return Entry(host=host, address=address, port=port, price_per_hour=price, **files, **texts)
+
+
+def _kind(text: str, where: str) -> str:
+    try:
+        return (parse_kind(text) or ("", 1))[0]
+    except UsageProblem as problem:
+        raise UsageProblem(f"{where}: {problem}") from problem
 
 
 def _check_keys(table: Mapping[str, Any], where: str) -> None:

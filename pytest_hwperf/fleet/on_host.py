@@ -22,16 +22,8 @@ _EVERY_S = 1.0  # of a sign of life
 _TAIL = 1 << 12  # bytes of a log that are looked at
 _LINE = 200  # characters of a sign
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_HINDERING = (
-    "PYTHONPATH",
-    "PYTHONHOME",
-    "VIRTUAL_ENV",
-    "PIP_TARGET",
-    "PIP_PREFIX",
-    "PIP_USER",
-    "PYTEST_ADDOPTS",
-    "PYTEST_PLUGINS",
-)
+_HINDERING = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
+_OF_ITS_PYTEST = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")  # which may name what an environment of its own has not
 
 
 class NotWantedError(HwperfError):
@@ -94,7 +86,8 @@ class _Gate:
 
     def _step(self, command: Sequence[str], directory: Path, name: str) -> int:
         """Run a command to its end, with a sign of life every now and then; it is ended if nobody waits for it."""
-        with started(command, self._log, directory=directory, environment=_environment()) as launched:
+        given = _environment(own=self._order.install is not None)
+        with started(command, self._log, directory=directory, environment=given) as launched:
             while True:
                 try:
                     return launched.process.wait(_EVERY_S)
@@ -111,9 +104,10 @@ class _Gate:
         return _COLOURS.sub("", tail_of(self._log)).replace("\r", "\n")
 
 
-def _environment() -> Mapping[str, str]:
+def _environment(*, own: bool) -> Mapping[str, str]:
     """Return the variables of this host, without those that would lead pip or pytest elsewhere."""
-    return {name: value for name, value in os.environ.items() if name not in _HINDERING} | {"PIP_NO_INPUT": "1"}
+    hindering = (*_HINDERING, *_OF_ITS_PYTEST) if own else _HINDERING
+    return {name: value for name, value in os.environ.items() if name not in hindering} | {"PIP_NO_INPUT": "1"}
 
 
 def last_line(log: Path) -> str:
