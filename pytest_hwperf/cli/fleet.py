@@ -12,7 +12,7 @@ from pytest_hwperf.cli.merge import FAILED, OK, OPEN
 from pytest_hwperf.cli.output import complain, say, width
 from pytest_hwperf.cli.report import show_report
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.fleet import Host, Order, Task
+from pytest_hwperf.core.fleet import ENDED, Host, Order, Task
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.kinds import merge_kinds, why_open
 from pytest_hwperf.core.merging import is_failed
@@ -30,6 +30,7 @@ from pytest_hwperf.reports.wrapping import wrapped
 
 USAGE = 4
 _MOST_S = 24 * 3600
+_LAST = 8  # lines of a log
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -140,11 +141,8 @@ def _shown(outcomes: Sequence[Outcome], unreached: Sequence[str], options: argpa
     if not reports:
         for line in troubles:
             complain(line)
-        logs = [one.answer.log for one in outcomes if one.answer and one.answer.exit_code not in (0, 1)]
-        complain(
-            "\n".join(["no host has sent a report", *(f"  {line}" for log in logs[:1] for line in log.splitlines())])
-        )
-        return USAGE if logs else OPEN
+        complain("no host has sent a report")
+        return USAGE if any(one.answer for one in outcomes) else OPEN
     names = tuple(dict.fromkeys(one.task.kind for one in outcomes))
     merged = merge_kinds(reports, names, len(names))
     merged = replace(merged, warnings=(*merged.warnings, *troubles))
@@ -170,5 +168,6 @@ def _troubles(outcomes: Sequence[Outcome]) -> Iterator[str]:
         then = f"run again on {one.host}" if one.answer else "not run"
         if one.trouble:
             yield f"{one.task} was {then}: {'; '.join(map(visible, one.trouble))}"
-        if one.answer and not one.answer.report:
-            yield f"{one.task} on {one.host}: pytest's exit code was {one.answer.exit_code}, without a report"
+        if one.answer and one.answer.exit_code not in ENDED:
+            last = "; ".join(visible(line.strip()) for line in one.answer.log.splitlines()[-_LAST:] if line.strip())
+            yield f"{one.task} on {one.host}: pytest's exit code was {one.answer.exit_code}: {last}"

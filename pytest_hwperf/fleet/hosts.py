@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -79,6 +79,11 @@ def read_hosts(file: str) -> list[Entry]:
         found.append(_entry(table, f"{file}, host {number}", [one.host.name for one in found], path.parent))
     _check(file, found)
     return found
+
+
+def prices_of(entries: Sequence[Entry]) -> dict[str, float]:
+    """Return the price of an hour of each kind of machine, where it is known."""
+    return {one.host.kind: one.price_per_hour for one in entries if one.price_per_hour is not None}
 
 
 def machine_of(address: str) -> str:

@@ -94,5 +94,5 @@ def _borrow(root: Path, own: Path) -> None:
 
 def _done(result: GitResult) -> str:
     if result.code:
-        raise WorkerError(f"the project cannot be packed by git: {result.complaint}")
+        raise WorkerError(f"the project cannot be packed or unpacked by git: {result.complaint}")
     return result.output

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fakes.repositories import repository_with
 
+from pytest_hwperf import __version__
 from pytest_hwperf.cli import main
 from pytest_hwperf.cli.merge import OK
 from pytest_hwperf.core.errors import UsageProblem
@@ -215,7 +216,7 @@ def test_hosts_that_ssh_cannot_use_are_named(monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_a_host_with_other_versions_is_named(output: str, why: str) -> None:
     dask = pytest.importorskip("distributed")
-    given = output.replace("{own}", ssh.__version__).replace("{dask}", dask.__version__)
+    given = output.replace("{own}", __version__).replace("{dask}", dask.__version__)
 
     assert ssh._why_other(given, "Traceback\nno module\n", entry("a")).startswith(why)
     assert (not why) == (not ssh._why_other(given, "", entry("a")))

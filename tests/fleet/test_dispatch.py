@@ -26,6 +26,10 @@ def run(
     return cluster, {one.task: one for one in found}, shown
 
 
+def code_of(outcome: Outcome) -> int | None:
+    return outcome.answer.exit_code if outcome.answer else None
+
+
 def says(**fields: object) -> Script:
     """A host that answers with other fields than it should."""
     return lambda job, task: [(1.0, News(job=job, answer=to_json(_changed(answer(task), fields))))]
@@ -102,7 +106,7 @@ def test_a_usage_error_of_pytest_is_an_answer() -> None:
     """It would be the same everywhere."""
     cluster, found, _ = run({"a1": says(exit_code=4, report="")})
 
-    assert (4, []) == (found[ARM].answer.exit_code if found[ARM].answer else None, found[ARM].trouble)
+    assert (4, []) == (code_of(found[ARM]), found[ARM].trouble)
     assert 2 == len(cluster.started)
 
 
@@ -124,7 +128,7 @@ def test_shards_of_a_kind_use_all_its_hosts() -> None:
 
 
 @pytest.mark.parametrize("mute", [False, True])
-def test_ctrl_c_ends_all_gates_and_waits_for_them(mute: bool) -> None:  # noqa: FBT001 - a column
+def test_ctrl_c_ends_all_gates_and_waits_for_them(mute: bool) -> None:
     cluster = FakeCluster(HOSTS, {"a1": hanging, "x1": hanging}, interrupt_s=5.0, mute=mute)
     shown: list[dict[str, str]] = []
     dispatch = Dispatch(
@@ -146,7 +150,7 @@ def test_late_news_of_a_lost_host_are_not_heard() -> None:
 
     cluster, found, _ = run({"a1": late, "a2": good})
 
-    assert ("a2", 0) == (found[ARM].host, found[ARM].answer.exit_code if found[ARM].answer else None)
+    assert ("a2", 0) == (found[ARM].host, code_of(found[ARM]))
     assert "a1" in cluster.stopped
 
 

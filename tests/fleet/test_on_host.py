@@ -108,7 +108,7 @@ def test_the_environment_is_made_by_uv_or_by_venv_and_pip(
         assert (tmp_path / "project", "installing") == (directory, name)
         return 0
 
-    monkeypatch.setattr(on_host.shutil, "which", lambda _: uv)
+    monkeypatch.setattr("shutil.which", lambda _: uv)
     monkeypatch.setattr(on_host._Gate, "_step", step)
     python = gate(project, tmp_path, quiet())._environment(tmp_path / "a.whl", ("-e", "."))
 

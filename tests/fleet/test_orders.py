@@ -80,7 +80,7 @@ def test_a_project_is_installed_by_what_it_has(
     files: dict[str, str],
     given: list[str] | None,
     none: bool,
-    installed: tuple[str, ...] | None,  # noqa: FBT001 - a column
+    installed: tuple[str, ...] | None,
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
