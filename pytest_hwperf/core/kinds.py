@@ -36,19 +36,25 @@ def merge_kinds(reports: Mapping[str, Report], names: tuple[str, ...] = (), numb
     order = {kind: place for place, kind in enumerate(names)}
     kinds = sorted(files, key=lambda kind: (order.get(kind, 0), kind))
     merged = {kind: assigned(merge(files[kind]), kind) for kind in kinds}
+    shared = _kinds_that_share(reports, len(merged))
+    missing = [name for name in names if name not in merged]
+    unnamed = max(number, shared) - len(merged) - len(missing)
+    return _side_by_side(merged, (*missing, *[""] * unnamed))
+
+
+def _kinds_that_share(reports: Mapping[str, Report], kinds: int) -> int:
+    """Return among how many kinds the rate was divided; refuse reports of several builds, and too many kinds."""
     parts = {file: (shard_in(file, report), report) for file, report in reports.items()}
     refuse_other_builds(parts)
     again = "give every kind the same N of --hwperf-machine-kind=NAME/N"
     refuse_unlike(parts, "the number of kinds that share the rate", lambda shard, _: str(shard.kinds), again)
-    shared = parts[next(iter(parts))][0].kinds
-    if 1 < shared < len(merged):
+    shared = next(shard.kinds for shard, _ in parts.values())
+    if 1 < shared < kinds:
         raise UsageProblem(
-            f"{len(merged)} kinds of machine, each with its part of the rate for {shared}: run all of them again with "
-            f"--hwperf-machine-kind=NAME/{len(merged)}"
+            f"{kinds} kinds of machine, each with its part of the rate for {shared}: run all of them again with "
+            f"--hwperf-machine-kind=NAME/{kinds}"
         )
-    missing = [name for name in names if name not in merged]
-    unnamed = max(number, shared) - len(merged) - len(missing)
-    return _side_by_side(merged, (*missing, *[""] * unnamed))
+    return shared
 
 
 def _refuse_unknown(files: Mapping[str, Mapping[str, Report]], names: tuple[str, ...]) -> None:

@@ -27,7 +27,8 @@ _RESOURCE = "hwperf"  # of a worker, of which a gate takes all; of others' worke
 _EVERY_S = 2.0  # between looks at which workers are there
 _CLOSE_S = 10.0
 _START_S = 120.0  # until all workers have come
-_WORKER: Mapping[str, Any] = {"nthreads": 1, "memory_limit": 0, "death_timeout": 60}
+_PAGES = "127.0.0.1:0"  # where dask shows its pages: nobody else's
+_WORKER: Mapping[str, Any] = {"nthreads": 1, "memory_limit": 0, "death_timeout": 60, "dashboard_address": _PAGES}
 
 OrderFor = Callable[[str, Task], Order]
 
@@ -213,7 +214,8 @@ def _cluster_of(entries: Sequence[Entry]) -> Iterator[Any]:
             threads_per_worker=1,
             memory_limit=0,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address=_PAGES,
+            worker_dashboard_address=_PAGES,
             silence_logs=logging.CRITICAL,
             resources={_RESOURCE: 1},
         ) as cluster:

@@ -53,6 +53,8 @@ def unpack(parcel: bytes, folder: Path) -> Path:
     Raises:
         WorkerError: it is damaged.
     """
+    if not hasattr(tarfile, "data_filter"):
+        raise WorkerError("the host needs Python 3.11.4 or later, which unpacks nothing outside of the folder")
     try:
         with tarfile.open(fileobj=io.BytesIO(parcel), mode="r:gz") as archive:
             archive.extractall(folder, filter="data")

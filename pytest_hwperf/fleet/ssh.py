@@ -79,13 +79,11 @@ def ssh_cluster(entries: Sequence[Entry], worker: Mapping[str, Any], *, loopback
     Raises:
         UsageProblem: one cannot be started.
     """
-    import dask
     from distributed import SpecCluster
     from distributed.deploy import ssh
 
-    tls = bool(dask.config.get("distributed.comm.tls.client.cert", None))
-    place: dict[str, Any] = {"host": "127.0.0.1"} if loopback else {}
-    scheduler = {"port": 0, "dashboard": False, **place, **({"protocol": "tls"} if tls else {})}
+    place = {"host": "127.0.0.1"} if loopback else {}
+    first = {"cls": ssh.Scheduler, "options": {**_process(entries[0]), "kwargs": _scheduler(place)}}
     workers = {
         one.host.name: {
             "cls": ssh.Worker,
@@ -97,13 +95,20 @@ def ssh_cluster(entries: Sequence[Entry], worker: Mapping[str, Any], *, loopback
         }
         for one in entries
     }
-    first = {"cls": ssh.Scheduler, "options": {**_process(entries[0]), "kwargs": scheduler}}
     try:
         cluster = SpecCluster(workers, first, name="hwperf", silence_logs=False)
     except Exception as error:  # dask and asyncssh raise whatever a host makes of it
         raise UsageProblem(f"the workers of dask cannot be started over SSH: {visible(str(error))[:_MOST]}") from error
     with cluster:
         yield cluster
+
+
+def _scheduler(place: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options of a scheduler: whichever port is free, its pages for that host alone, TLS if it is there."""
+    import dask
+
+    tls = {"protocol": "tls"} if dask.config.get("distributed.comm.tls.client.cert", None) else {}
+    return {"port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0", **place, **tls}
 
 
 def _process(entry: Entry) -> dict[str, Any]:

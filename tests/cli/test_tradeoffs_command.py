@@ -439,5 +439,5 @@ def test_kinds_of_machine_are_candidates_with_their_costs(asked: "Asked", tmp_pa
     assert "onnx_fp32 on arm: latency" in said
     assert "energy of a call not measured, a million calls cost 0.05" in said
     assert "cheapest onnx_fp32 on arm; within the noise as cheap: onnx_int8 on arm" in said
-    assert "quantisation onnx_int8 against onnx_fp32, batch 1 on x86" in said
+    assert "onnx_int8 against onnx_fp32, batch 1 on x86: worthwhile" in said
     assert "price not given" in asked(of=found)[1]

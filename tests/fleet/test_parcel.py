@@ -60,6 +60,13 @@ def test_an_entry_that_leads_out_of_the_folder_is_refused(name: str, tmp_path: P
     assert not (tmp_path / "escape").exists()
 
 
+def test_an_older_python_unpacks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(tarfile, "data_filter")
+
+    with pytest.raises(WorkerError, match=r"needs Python 3\.11\.4"):
+        parcel.unpack(b"", tmp_path)
+
+
 def test_a_damaged_parcel_is_an_error_of_the_host(tmp_path: Path) -> None:
     with pytest.raises(WorkerError, match="cannot be unpacked"):
         parcel.unpack(b"no archive", tmp_path)
