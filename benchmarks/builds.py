@@ -26,7 +26,7 @@ from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Obser
 from pytest_hwperf.core.paired import MOST_PAIRS
 from pytest_hwperf.core.ranks import signed_rank_p
 from pytest_hwperf.core.records import Margin, replace
-from pytest_hwperf.core.screen import SCREEN_PAIRS
+from pytest_hwperf.core.screen import SCREEN_PAIRS, SHORT_SCREEN
 from pytest_hwperf.core.sequence import decide, next_step
 from pytest_hwperf.core.shards import shard_of
 
@@ -152,10 +152,10 @@ def build(values: Values, margin: float, alpha: float, haste: Haste | None = Non
         if step.stage is None:
             evidence = replace(evidence, groups=(*evidence.groups, min(haste.group, len(evidence.unreached))))
             continue
-        done = len(evidence.pairs)
-        more = [_pair(done + i, step.stage, step.measurements, ratios) for i in range(step.pairs)]
+        done, pairs = len(evidence.pairs), min(step.pairs, SHORT_SCREEN) if step.stage == "screen" else step.pairs
+        more = [_pair(done + i, step.stage, step.measurements, ratios) for i in range(pairs)]
         evidence = replace(evidence, pairs=(*evidence.pairs, *more))
-        taken += step.pairs * len(step.measurements)
+        taken += pairs * len(step.measurements)
     found = decide(evidence)
     outcomes = [found[hypothesis].outcome for hypothesis in hypotheses]
     return Built(

@@ -22,6 +22,7 @@ from benchmarks.builds import RECORDING, Values, share
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Evidence, Hypothesis, Measurement, Observation, Pair, Stage
 from pytest_hwperf.core.records import Margin, replace
+from pytest_hwperf.core.screen import SHORT_SCREEN
 from pytest_hwperf.core.sequence import Step, decide, next_step
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.timetable import PAIR_PLAN, REHEARSAL_PLAN, Screening, TestTime, Timetable
@@ -76,10 +77,11 @@ class Build:
             tests = [int(one.test) for one in step.measurements]
             plan = screening.plan(PAIR_PLAN) if step.stage == "screen" else PAIR_PLAN
             a_pair_s = self.pair_s(plan, tests)
-            pairs = min(step.pairs, math.floor((self.suite.time_s - self.clock_s) / a_pair_s))
+            wanted = min(step.pairs, SHORT_SCREEN) if step.stage == "screen" else step.pairs
+            pairs = min(wanted, math.floor((self.suite.time_s - self.clock_s) / a_pair_s))
             self.observe(step.stage, step.measurements, pairs, plan.doubles)
             self.clock_s += pairs * a_pair_s
-            if pairs < step.pairs:
+            if pairs < wanted:
                 self.clock_s = self.suite.time_s
                 self.evidence = replace(self.evidence, stopped=state("out of time", limit=self.suite.time_s))
         found = decide(self.evidence)

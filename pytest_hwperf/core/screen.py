@@ -18,6 +18,7 @@ from pytest_hwperf.core.units import relative
 SCREEN_PAIRS: Final = 6
 SHORT_SCREEN: Final = 3  # pairs, where the time is short
 SCREEN_P = 0.11  # at a margin of 0: a rank sum of 17 of 21
+_FAR = math.log(1.5)  # beyond the margin: a change that the first pairs show for certain
 NO_RATIO = state("no ratio")
 
 
@@ -25,8 +26,9 @@ def is_suspect(hypothesis: Hypothesis, screen: Sequence[Observation], pairs: int
     """Say whether the screen leaves it open that a change for the worse exceeds the margin.
 
     It has to look like one, and not to lie within the margin in every single pair: of a change beyond it that happens
-    to one in 64 at most. Of a short screen, every pair has to be beyond the margin. Also a value that never varies
-    may follow the coin, as one that depends on who starts first.
+    to one in 64 at most. Of a short screen, every pair has to be beyond the margin; where the first three pairs are all
+    far beyond it, no further ones are waited for. Also a value that never varies may follow the coin, as one that
+    depends on who starts first.
 
     Args:
         hypothesis: what is asked.
@@ -34,6 +36,8 @@ def is_suspect(hypothesis: Hypothesis, screen: Sequence[Observation], pairs: int
         pairs: that the screen has.
     """
     observations = screen[:pairs]
+    if _is_far_beyond(hypothesis, observations[:SHORT_SCREEN]):
+        return True
     if len(observations) < pairs:
         return False
     if never_varies(hypothesis, observations):
@@ -44,6 +48,14 @@ def is_suspect(hypothesis: Hypothesis, screen: Sequence[Observation], pairs: int
     if pairs == SHORT_SCREEN:
         return min(values) > math.log1p(margin)
     return signed_rank_p(values) <= SCREEN_P and max(values) >= math.log1p(margin)
+
+
+def _is_far_beyond(hypothesis: Hypothesis, first: Sequence[Observation]) -> bool:
+    """Whether the first pairs of a screen are all far beyond the margin; later ones take nothing back."""
+    if len(first) < SHORT_SCREEN or never_varies(hypothesis, first) or not all(map(is_ratio, first)):
+        return False
+    values, margin = _worsened(hypothesis, first)
+    return min(values) > math.log1p(margin) + _FAR
 
 
 def _worsened(hypothesis: Hypothesis, observations: Sequence[Observation]) -> tuple[list[float], float]:

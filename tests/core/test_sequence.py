@@ -158,6 +158,32 @@ def test_first_every_test_is_screened() -> None:
     assert next_step(started) == Step(stage="screen", hypotheses=(A, B), pairs=2)
 
 
+@pytest.mark.parametrize(("change", "stage"), [(1.54, "confirm"), (1.52, "screen"), (0.5, "screen")])
+def test_three_pairs_far_beyond_the_margin_end_the_screen(change: float, stage: str) -> None:
+    """One and a half times beyond a margin of 2 %; a change for the better waits for all six pairs."""
+    found = next_step(evidence(pairs("screen", {A: change}, 3), hypotheses=[A]))
+
+    assert found.stage == stage
+    assert next_step(evidence(pairs("screen", {A: 1.54}, 2), hypotheses=[A])).stage == "screen"
+
+
+def test_one_that_is_far_beyond_does_not_wait_for_the_others_and_is_confirmed_with_them() -> None:
+    """What a pair still shows of it, as one that ran beside the third, takes nothing back."""
+    screen = pairs("screen", {A: 2.0, B: QUIET}, 3)
+    waiting = next_step(evidence(screen))
+    after = next_step(evidence(screen, pairs("screen", {A: 0.5, B: QUIET}, 3, start=4)))
+
+    assert ("screen", (B,), 3) == (waiting.stage, waiting.hypotheses, waiting.pairs)
+    assert ("confirm", (A,), 8) == (after.stage, after.hypotheses, after.pairs)
+
+
+def test_a_count_that_never_varies_is_screened_whole() -> None:
+    counted = hypothesis(metric="tokens")
+    three = tuple(pair(number, "screen", [of_values(counted, 100.0, 300.0)]) for number in (1, 2, 3))
+
+    assert next_step(evidence(three, hypotheses=[counted])).stage == "screen"
+
+
 def test_pair_that_lost_a_test_is_made_up_for() -> None:
     uneven = evidence(pairs("screen", {A: QUIET, B: QUIET}, 4), pairs("screen", {A: QUIET}, 2, 5))
 
