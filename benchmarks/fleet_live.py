@@ -139,7 +139,7 @@ def fleet(folder: Path, hosts: Path, options: Sequence[str], *, kill: bool) -> s
     counts = re.search(r"^comparisons: .*$", output, re.MULTILINE)
     left = len(gates())
     said = again[0] if again else "nothing was run again"
-    if not counts:
+    if not counts or "missing" in output:
         print(output)
     return (
         f"exit code {process.returncode}; {counts[0] if counts else 'no comparison'}; killed: {killed}; {said}; "

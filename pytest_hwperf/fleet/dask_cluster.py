@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _RESOURCE = "hwperf"  # of a worker, of which a gate takes all; of others' workers "hwperf.KIND"
 _EVERY_S = 2.0  # between looks at which workers are there
+_UNREACHED_S = 60.0  # of a scheduler, until its hosts count as lost
 _CLOSE_S = 10.0
 _START_S = 120.0  # until all workers have come
 _PAGES = "127.0.0.1:0"  # where dask shows its pages: nobody else's
@@ -71,7 +72,7 @@ class DaskCluster:
         self._mail = Mail()
         self._futures: dict[str, Any] = {}
         self._addresses: dict[str, str] = {}  # job → address of the worker that may speak of it
-        self._looked_s = monotonic()
+        self._looked_s = self._reached_s = monotonic()
         client.subscribe_topic(self._topic, self._receive)
 
     def load(self, parcel: bytes, order_for: OrderFor) -> None:
@@ -131,8 +132,10 @@ class DaskCluster:
         self._looked_s = monotonic()
         try:
             there = self._client.scheduler_info()["workers"]
-        except (OSError, TimeoutError):
-            return [News(job=job, died="the scheduler cannot be reached") for job in self._addresses]
+        except (OSError, TimeoutError):  # on a busy machine once in a while
+            gone = monotonic() - self._reached_s > _UNREACHED_S
+            return [News(job=job, died="the scheduler cannot be reached") for job in self._addresses if gone]
+        self._reached_s = monotonic()
         return [
             News(job=job, died="its worker is gone") for job, address in self._addresses.items() if address not in there
         ]
