@@ -27,6 +27,7 @@ _RESOURCE = "hwperf"  # of a worker, of which a gate takes all; of others' worke
 _EVERY_S = 2.0  # between looks at which workers are there
 _UNREACHED_S = 60.0  # of a scheduler, until its hosts count as lost
 _CLOSE_S = 10.0
+_ASKED = 100  # times
 _START_S = 120.0  # until all workers have come
 _PAGES = "127.0.0.1:0"  # where dask shows its pages: nobody else's
 _WORKER: Mapping[str, Any] = {"nthreads": 1, "memory_limit": 0, "death_timeout": 60, "dashboard_address": _PAGES}
@@ -55,6 +56,8 @@ class DaskCluster:
         hosts: Sequence[Host],
         kinds: Sequence[str],
         unreached: Sequence[str] = (),
+        *,
+        resource: str = _RESOURCE,
     ) -> None:
         """Listen to what hosts say.
 
@@ -64,7 +67,9 @@ class DaskCluster:
             hosts: that can be used.
             kinds: of machine that the fleet is for, also where no host of one can be reached.
             unreached: hosts that cannot be used, each with the reason.
+            resource: of which a worker has one, with {} for its kind of machine.
         """
+        self._resource = resource
         self.hosts, self.kinds, self.unreached = hosts, kinds, unreached
         self._client, self._workers = client, workers
         self._topic = f"hwperf-{secrets.token_hex(8)}"
@@ -83,7 +88,6 @@ class DaskCluster:
         """Let a worker run a gate; its only resource keeps it from any other, also of another fleet."""
         address = self._workers[host.name]
         self._addresses[job] = address
-        resources = self._client.scheduler_info()["workers"].get(address, {}).get("resources", {})
         future = self._client.submit(
             carry_out,
             to_json(self._order_for(job, task)),
@@ -91,7 +95,7 @@ class DaskCluster:
             self._topic,
             key=f"{self._topic}-{secrets.token_hex(4)}",
             workers=[address],
-            resources=dict.fromkeys((name for name in resources if name.partition(".")[0] == _RESOURCE), 1),
+            resources={self._resource.format(host.kind): 1},
             pure=False,
             retries=0,
         )
@@ -131,7 +135,7 @@ class DaskCluster:
             return []
         self._looked_s = monotonic()
         try:
-            there = self._client.scheduler_info()["workers"]
+            there = self._client.nthreads()  # scheduler_info() may be a copy without workers
         except (OSError, TimeoutError):  # on a busy machine once in a while
             gone = monotonic() - self._reached_s > _UNREACHED_S
             return [News(job=job, died="the scheduler cannot be reached") for job in self._addresses if gone]
@@ -171,7 +175,7 @@ def clustered(entries: Sequence[Entry], scheduler: str | None, *, encrypted: boo
             Client(cluster, timeout=_START_S, set_as_default=False) as client,
         ):
             client.wait_for_workers(len(reached), timeout=_START_S)
-            there = {str(one["name"]): address for address, one in client.scheduler_info()["workers"].items()}
+            there = {str(one["name"]): address for address, one in _workers_of(client).items()}
             workers = {one.host.name: there[_name(number, one)] for number, one in enumerate(reached)}
             kinds = tuple(dict.fromkeys(one.host.kind for one in entries))
             yield DaskCluster(client, workers, [one.host for one in reached], kinds, unreached)
@@ -249,6 +253,16 @@ def _check_encrypted(address: str, *, encrypted: bool) -> None:
         )
 
 
+def _workers_of(client: "Client") -> Mapping[str, Any]:
+    """Return what is known of each worker; dask answers with a copy without workers once in a while."""
+    there = client.nthreads()
+    for _ in range(_ASKED):
+        found: Mapping[str, Any] = client.scheduler_info()["workers"]
+        if {*there} <= {*found}:
+            return found
+    return {}
+
+
 def _of_scheduler(client: "Client") -> DaskCluster:
     """Take the workers of a scheduler that say of which kind of machine they are.
 
@@ -256,7 +270,7 @@ def _of_scheduler(client: "Client") -> DaskCluster:
         UsageProblem: there are none, or two on a machine, or one with several threads.
     """
     hosts, workers = list[Host](), dict[str, str]()
-    for address, one in sorted(client.scheduler_info()["workers"].items()):
+    for address, one in sorted(_workers_of(client).items()):
         kinds = [name.partition(".")[2] for name in one["resources"] if name.partition(".")[0] == _RESOURCE]
         if not kinds:
             continue
@@ -270,4 +284,5 @@ def _of_scheduler(client: "Client") -> DaskCluster:
         workers[name] = address
     if not hosts:
         raise UsageProblem(f"no worker of this scheduler was started with --nthreads 1 --resources {_RESOURCE}.KIND=1")
-    return DaskCluster(client, workers, hosts, tuple(dict.fromkeys(host.kind for host in hosts)))
+    kinds_of_all = tuple(dict.fromkeys(host.kind for host in hosts))
+    return DaskCluster(client, workers, hosts, kinds_of_all, resource=f"{_RESOURCE}.{{}}")

@@ -58,6 +58,11 @@ class Client:
             raise OSError
         return {"workers": self.workers}
 
+    def nthreads(self) -> dict[str, int]:
+        if not self.workers:
+            raise OSError
+        return dict.fromkeys(self.workers, 1)
+
     def subscribe_topic(self, topic: str, handler: Callable[[Any], None]) -> None:
         self.topic, self.hear = topic, handler
 
