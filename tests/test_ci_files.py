@@ -19,7 +19,8 @@ from fakes.workflow_steps import Runner, load
 ACTION = load("action.yml")
 PERFORMANCE = load("example_project/.github/workflows/performance.yml")
 COMMENT = load("example_project/.github/workflows/comment.yml")
-WORKFLOWS = {"performance": PERFORMANCE, "comment": COMMENT}
+KINDS = load("example_project/.github/workflows/kinds.yml")
+WORKFLOWS = {"performance": PERFORMANCE, "comment": COMMENT, "kinds": KINDS}
 FILES = ("action.yml", *(f"example_project/.github/workflows/{name}.yml" for name in WORKFLOWS))
 BAD = "<!-- pytest-hwperf -->\n<!-- state: bad -->\n\n### it regressed\n"
 GOOD = BAD.replace("bad", "good")
@@ -57,12 +58,12 @@ def expressions(value: object) -> set[str]:
     return {name for one in found for name in re.findall(r"[a-z_]+\.[\w.-]+", one)}
 
 
-@pytest.mark.parametrize("file", [ACTION, PERFORMANCE, COMMENT], ids=FILES)
+@pytest.mark.parametrize("file", [ACTION, *WORKFLOWS.values()], ids=FILES)
 def test_no_expression_is_part_of_a_command(file: Mapping[str, Any]) -> None:
     assert [] == [one["run"] for one in steps_of(file) if "${{" in one.get("run", "")]
 
 
-@pytest.mark.parametrize("file", [ACTION, PERFORMANCE, COMMENT], ids=FILES)
+@pytest.mark.parametrize("file", [ACTION, *WORKFLOWS.values()], ids=FILES)
 def test_what_others_have_written_is_named_with_its_version(file: Mapping[str, Any]) -> None:
     used = [one["uses"] for one in steps_of(file) if "uses" in one]
 
@@ -99,13 +100,13 @@ def test_every_step_of_the_action_names_its_shell() -> None:
 
 
 def test_the_job_that_runs_foreign_code_may_write_nothing_and_the_other_one_runs_none() -> None:
-    assert {"contents": "read"} == PERFORMANCE["permissions"]
+    assert {"contents": "read"} == PERFORMANCE["permissions"] == KINDS["permissions"]
     assert {} == COMMENT["permissions"]
     [job] = COMMENT["jobs"].values()
     assert {"actions": "read", "pull-requests": "write"} == job["permissions"]
     assert [] == [one for one in steps_of(COMMENT) if "checkout" in one.get("uses", "")]
     assert [] == [text for file in WORKFLOWS.values() for text in texts(file) if "secrets" in text]
-    assert PERFORMANCE["name"] in COMMENT["on"]["workflow_run"]["workflows"]
+    assert {PERFORMANCE["name"], KINDS["name"]} == {*COMMENT["on"]["workflow_run"]["workflows"]}
     assert "event == 'pull_request'" in job["if"]
 
 
@@ -233,6 +234,29 @@ def test_without_a_report_the_code_of_pytest_stays(tmp_path: Path) -> None:
     assert "--hwperf-artifacts=" in made.lines("calls")[1].split("\t")[-1]  # nothing empty behind it
     assert "nothing was reported" in shown.stdout
     assert 4 == verdict.returncode
+
+
+def test_every_kind_of_machine_has_a_job_and_is_expected() -> None:
+    """Each job leaves its report under a name of its own, which the one that merges asks for."""
+    compare, verdict = KINDS["jobs"]["compare"], KINDS["jobs"]["verdict"]
+    [action] = [one["with"] for one in compare["steps"] if "pytest-hwperf" in one["uses"]]
+    kinds = [one["kind"] for one in compare["strategy"]["matrix"]["include"]]
+
+    assert kinds == step(KINDS, "Merge")["env"]["KINDS"].split(",")
+    assert "--hwperf-machine-kind=${{ matrix.kind }}" == action["pytest-args"]
+    assert "performance-${{ matrix.kind }}" == action["artifacts"]
+    assert {*action} <= {*ACTION["inputs"]}
+    assert ("compare", "always()") == (verdict["needs"], verdict["if"])
+    assert {"kind": kinds[0], "runner": "ubuntu-latest"} in compare["strategy"]["matrix"]["include"]
+
+
+@pytest.mark.live
+def test_the_job_that_merges_has_the_code_of_the_merge(tmp_path: Path) -> None:
+    made = runner(tmp_path, tmp_path)
+    done = made.run(step(KINDS, "Merge"))
+
+    assert 0 == done.returncode
+    assert "merge\tkinds/*/report.json\t--kinds=x86-64,arm64\t" in made.lines("calls")[-1]
 
 
 EVENT = {"RUN": "99", "HEAD_SHA": "a" * 40, "HEAD_OWNER": "fork", "HEAD_BRANCH": "it'$(touch x)"}

@@ -7,6 +7,7 @@ import pytest
 from fakes.workflow_steps import Runner, load
 
 TEMPLATE = load("ci/gitlab.yml")
+KINDS = load("ci/gitlab-kinds.yml")
 BAD = "<!-- pytest-hwperf -->\n<!-- state: bad -->\n\n### it regressed\n"
 GOOD = BAD.replace("bad", "good")
 OTHERS = [{"id": 3, "author": {"id": 8}, "body": BAD}, {"id": 4, "author": {"id": 7}, "body": f"I quote {BAD}"}]
@@ -30,6 +31,18 @@ def test_the_commit_of_the_target_is_there_and_junit_is_read() -> None:
     assert '"--hwperf-against=$CI_MERGE_REQUEST_DIFF_BASE_SHA"' in command
     assert f"--junitxml={gate['artifacts']['reports']['junit']}" in command
     assert "always" == gate["artifacts"]["when"]
+
+
+def test_every_kind_of_machine_has_a_job_and_is_expected() -> None:
+    kind, merged = KINDS["performance:kind"], KINDS["performance"]
+    [command] = [line for line in kind["script"] if "pytest" in line and "pip" not in line]
+
+    assert KINDS["variables"]["HWPERF_KINDS"].split(",") == kind["parallel"]["matrix"][0]["KIND"]
+    assert ["$KIND"] == kind["tags"]
+    assert '"--hwperf-machine-kind=$KIND" "--hwperf-json=performance/$KIND.json"' in command
+    assert "HWPERF_TOKEN" not in str(KINDS)
+    assert ("none", "always") == (merged["variables"]["GIT_STRATEGY"], merged["rules"][0]["when"])
+    assert 'merge performance/*.json "--kinds=$HWPERF_KINDS"' in merged["script"][-1]
 
 
 @pytest.mark.live

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 INTERNAL = 70  # an error that nobody foresaw, as in sysexits.h: never one of those that are an answer
 INTERRUPTED = 130  # Ctrl-C, as in shells
-_HANDING_ON = ("bisect", "tradeoffs")  # commands that give pytest what follows `--`
+_HANDING_ON = ("bisect", "fleet", "tradeoffs")  # commands that give pytest what follows `--`
 UNREAD = 141  # nobody reads the output any more, as in shells
 
 
@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         capacity,
         compare,
         export,
+        fleet,
         load,
         merge,
         recompute,
@@ -111,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
         capacity,
         report,
         merge,
+        fleet,
         bisect,
         selfcheck,
         doctor,

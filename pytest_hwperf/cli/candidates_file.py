@@ -106,11 +106,15 @@ def _columns() -> Mapping[str, tuple[Key, float]]:
 def _of_row(file: str, number: int, row: Mapping[str, str | None], known: Iterable[str]) -> Candidate:
     columns = _columns()
     values = {columns[name][0]: found for name in known if (found := _estimate(file, number, row, name))}
+    kind, price = row.get("machine_kind") or "", _number(file, number, "price_per_hour", row)
     name = row.get("name") or ", ".join(dict.fromkeys(row[one] or "" for one in _NAMES if row.get(one)))
     conditions = dict(_pairs(row.get("conditions") or ""))
     rows = conditions.get("batch_size", "")
+    name = name or f"row {number}"
     return Candidate(
-        name=name or f"row {number}",
+        name=f"{name} on {kind}" if kind and not name.endswith(f" on {kind}") else name,
+        kind=kind,
+        price_per_hour=price,
         values=values,
         rows=rows_of_call(rows),
         conditions=conditions,

@@ -17,6 +17,7 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.operating_points import CONDITIONS, described, lies_at, parse_point, points_of
 from pytest_hwperf.core.records import Budget, Judgement
 from pytest_hwperf.core.tradeoffs import DIMENSIONS, Answer, Candidate, answers, meets, parse_weights
+from pytest_hwperf.fleet.hosts import prices_of, read_hosts
 
 OK, NONE_MEETS, UNDECIDED = 0, 1, 3
 _TO_ITS_END = (0, 1)  # exit codes of pytest: all passed, some failed
@@ -51,6 +52,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     parser.add_argument(
         "--weight", action="append", default=[], metavar="DIMENSION=NUMBER", help=f"of {', '.join(DIMENSIONS)}"
     )
+    parser.add_argument("--hosts", metavar="FILE.toml", help="of a fleet: prices per hour of kinds of machine")
     add_shared(parser, "--json", help="write the tables as JSON")
     parser.set_defaults(run=run)
 
@@ -60,6 +62,7 @@ def run(options: argparse.Namespace) -> int:
     check_files(json=options.json)
     budgets = read_requirements(options.requirements) if options.requirements else ()
     weights, at = parse_weights(options.weight), parse_point(options.at)
+    prices = prices_of(read_hosts(options.hosts)) if options.hosts else {}
     measured = _measured(options)
     chosen = {test: found for test, found in measured.candidates.items() if not options.test or options.test in test}
     if not chosen:
@@ -71,7 +74,8 @@ def run(options: argparse.Namespace) -> int:
     for test, candidates in chosen.items():
         found = {one.name: answers(one, budgets) for one in candidates}
         of_test = [one for one in judgements.get(test, ()) if lies_at(one.run.conditions, at)]
-        for choice in _choices(test, candidates, of_test, found, options, weights):
+        for without_prices in _choices(test, candidates, of_test, found, options, weights):
+            choice = replace(without_prices, prices=prices)
             tables.append(table_of(choice))
             for line in lines_of(choice):
                 say_lines(line)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 
 from pytest_hwperf.cli.tradeoffs_text import Choice, Ranked, ranked, why_unranked
+from pytest_hwperf.core.hardware import OnHardware, on_hardware
 from pytest_hwperf.core.records import SCHEMA, BudgetOutcome, Estimate
 from pytest_hwperf.core.structs import Number, Record
 from pytest_hwperf.core.tradeoffs import Answer, Candidate, Score, dimensions_of, meets, pareto, per_row, weights_of
@@ -32,6 +33,7 @@ class RankedCandidate(Record, frozen=True, kw_only=True):
     score: Score | None = None
     composite: Number | None = None
     is_tied: bool | None = None  # for the highest score
+    hardware: OnHardware | None = None  # None: no kind of machine is named
 
 
 class TradeoffTable(Record, frozen=True, kw_only=True):
@@ -90,6 +92,7 @@ def _candidate(
         score=found and found.score,
         composite=found and found.composite,
         is_tied=found and found.tied,
+        hardware=next(iter(on_hardware([one], choice.prices)), None),
     )
 
 

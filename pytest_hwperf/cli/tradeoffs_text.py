@@ -3,10 +3,12 @@
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.hardware import as_cheap, on_hardware
 from pytest_hwperf.core.metrics import METRICS, metric_of
 from pytest_hwperf.core.quantisation import LEAST_GAIN, MOST_LOSS, Worth, quantised_pairs, worth_of
 from pytest_hwperf.core.recommendations import Advice, bottlenecks, matrix
@@ -67,6 +69,7 @@ class Choice:
     weights: Mapping[str, float]  # dimension → weight
     rank_by: str  # "score", "composite" or a dimension
     judgements: Sequence[Judgement]  # that the candidates were made of; () where they come from elsewhere
+    prices: Mapping[str, float] = field(default_factory=dict)  # kind of machine → price per hour
 
     @property
     def left(self) -> list[Candidate]:
@@ -95,6 +98,7 @@ def _facts(choice: Choice) -> Iterator[Line]:
         yield Line("pareto set", "; ".join(one.name for one in pareto(choice.candidates, list(dimensions.values()))))
         yield from _ranking(choice, dimensions)
         yield from _best(choice.left, dimensions)
+    yield from _hardware(choice)
     yield from _quantisation(choice)
     said: dict[str, list[str]] = {}
     for candidate in choice.candidates:
@@ -219,12 +223,41 @@ def _score(found: Score | None, *, tied: bool) -> str:
     return f"{show_number(found.value)}{band}{', tie for the highest' if tied else ''}"
 
 
+def _hardware(choice: Choice) -> Iterator[Line]:
+    """Yield what each kind of machine makes of it, and which is the cheapest; nothing where no kind is named."""
+    found = on_hardware(choice.candidates, choice.prices)
+    for one in found:
+        told = [
+            f"latency {_shown(one.latency, 's')}",
+            f"throughput {_shown(one.throughput, '1/s')}",
+            f"energy of a call {_shown(one.energy, 'J')}",
+            f"a million calls cost {_shown(one.cost, '')}" if one.price_per_hour else "price not given",
+        ]
+        yield Line("hardware", f"{one.candidate}: {', '.join(told)}")
+    if cheapest := as_cheap(found):
+        first, *tied = cheapest
+        more = f"; within the noise as cheap: {'; '.join(one.candidate for one in tied)}" if tied else ""
+        yield Line("cheapest", f"{first.candidate}{more}")
+
+
+def _shown(estimate: Estimate | None, unit: str) -> str:
+    if estimate is None:
+        return "not measured"
+    if unit:
+        return show_interval(estimate.value, estimate.low, estimate.high, unit)
+    ends = [show_number(one) if one is not None else "not known" for one in (estimate.low, estimate.high)]
+    return f"{show_number(estimate.value)} ({' .. '.join(ends)})"
+
+
 def _quantisation(choice: Choice) -> Iterator[Line]:
     """Yield the rule for each INT8 measurement against the same form in FP32, called alike."""
-    for quantised, reference in quantised_pairs(choice.judgements):
+    kinds = dict.fromkeys(one.run.kind for one in choice.judgements)
+    pairs = (quantised_pairs([one for one in choice.judgements if one.run.kind == kind]) for kind in kinds)
+    for quantised, reference in chain.from_iterable(pairs):
         found = worth_of(quantised, reference)
         batch = reference.run.conditions.get("batch_size", "")
         called = f"{quantised.run.scenario} against {reference.run.scenario}{f', batch {batch}' if batch else ''}"
+        called += f" on {quantised.run.kind}" if quantised.run.kind else ""
         yield Line("quantisation", f"{called}: {found.outcome}: {_gain(found)}; {_loss(found)}")
 
 

@@ -49,8 +49,8 @@ def measured_together(judgements: Sequence[Judgement]) -> list[Measured]:
 
 
 def is_called(candidate: Candidate, name: str) -> bool:
-    """Whether a candidate has a name, alone or followed by its conditions."""
-    return candidate.name == name or candidate.name.startswith(f"{name},")
+    """Whether a candidate has a name, alone or followed by its conditions and the kind of machine."""
+    return candidate.name == name or candidate.name.startswith((f"{name},", f"{name} on "))
 
 
 def candidates_of(judgements: Sequence[Judgement]) -> dict[str, list[Candidate]]:
@@ -95,8 +95,10 @@ def _of_judgement(judgement: Judgement, differing: Iterable[str]) -> Candidate:
     run = judgement.run
     told = [f"{_CALLED[name]} {run.conditions[name]}" for name in differing if name in run.conditions]
     rows = run.conditions.get("batch_size", "")
+    name = ", ".join(part for part in [run.scenario or run.test, run.label, *told] if part)
     return Candidate(
-        name=", ".join(part for part in [run.scenario or run.test, run.label, *told] if part),
+        name=f"{name} on {run.kind}" if run.kind else name,
+        kind=run.kind,
         values={figure.key: figure.estimate for figure in judgement.figures if not figure.estimated},
         rows=rows_of_call(rows),
         conditions=run.conditions,

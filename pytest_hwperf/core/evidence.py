@@ -193,6 +193,7 @@ class Gate(Record, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     profiles: tuple[PairedProfiles, ...] = ()  # of measurements that were asked where their time goes
     explanations: tuple[Explanation, ...] = ()  # of comparisons that were asked what moved
+    kind: str = ""  # of the machine, as of its runs
 
     @property
     def beside(self) -> str:

@@ -1,4 +1,4 @@
-"""One report of the shards of a build: what cannot belong together is refused, and what is missing is named."""
+"""One report of the shards of a build on one kind of machine: what is not of one build is refused, gaps are named."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -11,10 +11,11 @@ from pytest_hwperf.core.shards import Shard
 from pytest_hwperf.core.units import counted
 
 _DECIDED = ("regressed", "improved", "equivalent")
-_ENDED = (0, 1)  # exit codes of a session that came to its end: its tests passed, or some failed
+ENDED = (0, 1)  # exit codes of a session that came to its end: its tests passed, or some failed
 _NAMED = 5  # tests in a sentence
 _LONGEST_ID = 300  # characters of one
 _ROUNDED = 1 + 1e-9
+_AGAIN = "run every shard with the same arguments"
 
 Parts = Mapping[str, tuple[Shard, Report]]  # file → what it holds
 
@@ -31,7 +32,7 @@ def merge(reports: Mapping[str, Report]) -> Report:
     Raises:
         UsageProblem: they are no shards of one build, or one is there twice; says what to type.
     """
-    parts = dict(sorted(((file, (_shard_in(file, report), report)) for file, report in reports.items()), key=_number))
+    parts = dict(sorted(((file, (shard_in(file, report), report)) for file, report in reports.items()), key=_number))
     _refuse_others(parts)
     found = [report for _, report in parts.values()]
     merged = replace(
@@ -46,7 +47,7 @@ def merge(reports: Mapping[str, Report]) -> Report:
         warnings=(),
     )
     return replace(
-        merged, warnings=(*_machines(parts), *why_open(merged), *_failed_by_themselves(merged), *_own(parts))
+        merged, warnings=(*_machines(parts), *why_shards_are_open(merged), *_failed_by_themselves(merged), *_own(parts))
     )
 
 
@@ -56,22 +57,27 @@ def is_failed(report: Report) -> bool:
     return failed or any(judgement.fails for judgement in report.judgements)
 
 
-def why_open(report: Report) -> list[str]:
+def why_shards_are_open(report: Report) -> list[str]:
     """Say why a merged report is no answer to its build, whatever its tests say; nothing where it is one."""
     of = report.shards[0].of
     found = []
     if missing := report.missing_shards:
         verb, whose = ("is", "its") if len(missing) == 1 else ("are", "their")
         found.append(f"{_numbered(missing)} of {of} {verb} missing: {whose} tests are not in this report")
-    cut = [shard for shard in report.shards if shard.exit_code not in _ENDED]
-    found += [f"shard {shard.number} of {of} did not end: pytest's exit code was {shard.exit_code}" for shard in cut]
+    cut = [shard for shard in report.shards if shard.exit_code not in ENDED]
+    found += [f"{_one(shard)} did not end: pytest's exit code was {shard.exit_code}" for shard in cut]
+    some, none = ("a shard", "no shard has") if of > 1 else ("the run", "the run has not")
     if report.partial and not cut:
-        found.append("a shard was interrupted: not all of its tests are in this report")
+        found.append(f"{some} was interrupted: not all of its tests are in this report")
     if not report.judgements:
-        found.append("no shard has measured anything")
+        found.append(f"{none} measured anything")
     elif report.shards[0].settings.get("--hwperf-against") and not _is_anything_decided(report):
-        found.append("no shard has decided any comparison")
+        found.append(f"{none} decided any comparison")
     return found
+
+
+def _one(shard: Shard) -> str:
+    return f"shard {shard.number} of {shard.of}" if shard.of > 1 else "the run"
 
 
 def _is_anything_decided(report: Report) -> bool:
@@ -82,8 +88,8 @@ def _number(part: tuple[str, tuple[Shard, Report]]) -> int:
     return part[1][0].number
 
 
-def _shard_in(file: str, report: Report) -> Shard:
-    """Return the shard that a report is of.
+def shard_in(file: str, report: Report) -> Shard:
+    """Return the shard that a report is of; a whole run on one kind of machine is the only shard of that kind.
 
     Raises:
         UsageProblem: it is of none, or of several.
@@ -91,7 +97,10 @@ def _shard_in(file: str, report: Report) -> Shard:
     if len(report.shards) == 1:
         return report.shards[0]
     what = "is merged already" if report.shards else "is no shard"
-    raise UsageProblem(f"{file} {what}: give a file of pytest --hwperf-shard=K/N --hwperf-json=FILE for each shard")
+    raise UsageProblem(
+        f"{file} {what}: give a file of pytest --hwperf-shard=K/N --hwperf-json=FILE for each shard, or of "
+        "pytest --hwperf-machine-kind=NAME --hwperf-json=FILE for each kind of machine"
+    )
 
 
 def _refuse_others(parts: Parts) -> None:
@@ -100,21 +109,29 @@ def _refuse_others(parts: Parts) -> None:
     Raises:
         UsageProblem: names what differs, in which files, and what to type.
     """
-    again = "run every shard with the same arguments"
-    _refuse_unlike(parts, "the number of shards", lambda shard, _: str(shard.of), "give every shard the same N of K/N")
+    refuse_unlike(parts, "the number of shards", lambda shard, _: str(shard.of), "give every shard the same N of K/N")
     _refuse_doubles(parts)
-    _refuse_unlike(parts, "--hwperf-alpha", lambda shard, _: f"{100 * shard.alpha:g}%", again)
-    for option in dict.fromkeys(option for shard, _ in parts.values() for option in shard.settings):
-        _refuse_unlike(parts, option, lambda shard, _, option=option: shard.settings.get(option) or "not given", again)  # type: ignore[misc]
-    code = "run every shard on the same commit, without changes"
-    _refuse_unlike(parts, "the revision", lambda _, report: _revision(report), code)
-    _refuse_unlike(parts, "the selection of tests", _selection, f"{again}, on the same files")
-    _refuse_other_baselines(parts)
+    refuse_other_builds(parts)
+    refuse_unlike(parts, "the selection of tests", _selection, f"{_AGAIN}, on the same files")
     _refuse_whole_rates(parts)
     _refuse_tests_twice(parts)
 
 
-def _refuse_unlike(parts: Parts, what: str, value: Callable[[Shard, Report], str], remedy: str) -> None:
+def refuse_other_builds(parts: Parts) -> None:
+    """Refuse what was asked or compared otherwise, on whatever kind of machine.
+
+    Raises:
+        UsageProblem: as `merge`.
+    """
+    refuse_unlike(parts, "--hwperf-alpha", lambda shard, _: f"{100 * shard.alpha:g}%", _AGAIN)
+    for option in dict.fromkeys(option for shard, _ in parts.values() for option in shard.settings):
+        refuse_unlike(parts, option, lambda shard, _, option=option: shard.settings.get(option) or "not given", _AGAIN)  # type: ignore[misc]
+    code = "run every shard on the same commit, without changes"
+    refuse_unlike(parts, "the revision", lambda _, report: _revision(report), code)
+    _refuse_other_baselines(parts)
+
+
+def refuse_unlike(parts: Parts, what: str, value: Callable[[Shard, Report], str], remedy: str) -> None:
     """Refuse shards in which something is not alike; where a value is "", it is not known."""
     seen: dict[str, str] = {}
     for file, (shard, report) in parts.items():
@@ -145,19 +162,21 @@ def _refuse_other_baselines(parts: Parts) -> None:
             return next((gate.revision for gate in report.gates if gate.against == against), "")
 
         remedy = "it has moved: give every shard the commit itself, --hwperf-against=COMMIT"
-        _refuse_unlike(parts, f"the revision of {shortened(against)}", commit, remedy)
+        refuse_unlike(parts, f"the revision of {shortened(against)}", commit, remedy)
 
 
 def _refuse_whole_rates(parts: Parts) -> None:
     """Refuse a shard whose pairs have spent more than its part of the false-alarm rate."""
     for file, (shard, report) in parts.items():
-        own = shard.alpha / shard.of
+        own = shard.own_alpha
         for gate in report.gates:
             asked = gate.against == shard.settings.get("--hwperf-against")
             if asked and gate.evidence.alpha > own * _ROUNDED:
+                again = [f"--hwperf-shard={shard.number}/{shard.of}"] if shard.of > 1 else []
+                again += [f"--hwperf-machine-kind={shard.kind}/{shard.kinds}"] if shard.kinds > 1 else []
                 raise UsageProblem(
-                    f"{file}: its pairs had a false-alarm rate of {100 * gate.evidence.alpha:g} %, where a shard of "
-                    f"{shard.of} has {100 * own:g} %: run it again with --hwperf-shard={shard.number}/{shard.of}"
+                    f"{file}: its pairs had a false-alarm rate of {100 * gate.evidence.alpha:g} %, where its part is "
+                    f"{100 * own:g} %: run it again with {' '.join([*again, f'--hwperf-alpha={100 * shard.alpha:g}%'])}"
                 )
 
 
@@ -211,8 +230,9 @@ def _own(parts: Parts) -> Iterator[str]:
     for shard, report in parts.values():
         for warning in report.warnings:
             found.setdefault(warning, []).append(shard.number)
+    divided = any(shard.of > 1 for shard, _ in parts.values())
     for warning, numbers in found.items():
-        yield f"{_numbered(numbers)}: {warning}"
+        yield f"{_numbered(numbers)}: {warning}" if divided else warning
 
 
 def _numbered(numbers: Sequence[int]) -> str:

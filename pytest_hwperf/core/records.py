@@ -122,6 +122,7 @@ class Run(Record, frozen=True, kw_only=True, dict=True, gc=True):
     directions: Mapping[str, Better] = {}  # the user's own metrics → what is better
     roofline: Roofline | None = None  # work of a call and what limits it; None where it was not asked
     operators: OperatorProfile | None = None  # where the time of a call goes; None where it was not asked
+    kind: str = ""  # of the machine, as its user calls it; runs of different kinds are never compared
 
     @property
     def result(self) -> Any:
@@ -366,6 +367,7 @@ class Skip(Record, frozen=True, kw_only=True):
     test: str
     scenario: str
     cause: Statement
+    kind: str = ""  # of the machine, as of a run
 
     @property
     def reason(self) -> str:

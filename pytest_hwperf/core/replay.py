@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from pytest_hwperf.core.estimates import figures
-from pytest_hwperf.core.evidence import Gate, Measurement, MeasurementKey
+from pytest_hwperf.core.evidence import Gate, Measurement
 from pytest_hwperf.core.explanations import explained
 from pytest_hwperf.core.paired import is_ratio, pair_value
-from pytest_hwperf.core.records import Budget, Comparison, Judgement, Policy, Verdict
+from pytest_hwperf.core.records import Budget, Comparison, Judgement, Policy, Run, Verdict
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.sweeps import row_of, sweep_of
 from pytest_hwperf.core.verdicts import judge_budget, judge_comparison
 
+_Key = tuple[str, Measurement, str, str]  # kind of machine, measurement, metric and statistic
 _CLOSE = 1e-9  # relative: another C library may round a logarithm otherwise in its last digit
 
 
@@ -31,13 +32,13 @@ class Recomputed:
 
 def recompute(report: Report) -> Recomputed:
     """Judge every figure, pair value, comparison and verdict of a report again; return what does not agree."""
-    gates = [explained(decide(gate.evidence), gate.profiles, gate.explanations) for gate in report.gates]
-    settled = {key: one for decided in gates for key, one in decided.items()}
+    gates = [(gate.kind, explained(decide(gate.evidence), gate.profiles, gate.explanations)) for gate in report.gates]
+    settled = {(kind, *key): one for kind, decided in gates for key, one in decided.items()}
     found, agreeing, beyond = [line for gate in report.gates for line in _pair_values(gate)], 0, 0
     due = set(settled)
     for judgement in report.judgements:
         run = judgement.run
-        where = " ".join(filter(None, [run.test, run.label]))
+        where = " ".join(filter(None, [run.test, run.label, run.kind]))
         again = figures(run)
         for was, now in zip_longest(judgement.figures, again):
             found += [f"{where}: figure {path}" for path in disagreements(was, now)]
@@ -46,13 +47,18 @@ def recompute(report: Report) -> Recomputed:
             found += [f"{where}: {problem}" for problem in problems]
             agreeing += known and not problems
             beyond += not known
-        here = Measurement(test=run.test, label=run.label)
-        answered = {(here, *one.key) for one in judgement.comparisons}
-        missing = {key for key in due if key[0] == here} - answered
-        found += sorted(f"{where}: {metric} {statistic}: its verdict is missing" for _, metric, statistic in missing)
-        due -= {key for key in due if key[0] == here}
+        here = _measured(run)
+        answered = {(*here, *one.key) for one in judgement.comparisons}
+        missing = {key for key in due if key[:2] == here} - answered
+        found += sorted(f"{where}: {metric} {statistic}: its verdict is missing" for *_, metric, statistic in missing)
+        due -= {key for key in due if key[:2] == here}
     found += _sweeps(report)
     return Recomputed(agreeing=agreeing, unjudged=len(due), disagreements=tuple(found), beyond=beyond)
+
+
+def _measured(run: Run) -> tuple[str, Measurement]:
+    """Return what the pairs call a measurement, with the kind of machine that they ran on."""
+    return run.kind, Measurement(test=run.test, label=run.label)
 
 
 def _sweeps(report: Report) -> Iterator[str]:
@@ -79,14 +85,14 @@ def _pair_values(gate: Gate) -> Iterator[str]:
 
 
 def _verdict(
-    verdict: Verdict, judgement: Judgement, settled: Mapping[MeasurementKey, Comparison], policy: Policy
+    verdict: Verdict, judgement: Judgement, settled: Mapping[_Key, Comparison], policy: Policy
 ) -> tuple[list[str], bool]:
     """Return what is wrong with a verdict, and whether the report holds what it rests on."""
     subject, run = verdict.subject, judgement.run
     if isinstance(subject, Budget):
         again = judge_budget(run, figures(run), subject, policy)
         return [f"budget {subject.keyword}: {path}" for path in disagreements(verdict, again)], True
-    key = (Measurement(test=run.test, label=run.label), *subject.key)
+    key = (*_measured(run), *subject.key)
     what = f"{subject.metric} {subject.statistic}"
     again = judge_comparison(run.metric(subject.metric), subject, policy)
     problems = [f"{what}: {path}" for path in disagreements(verdict, again)]

@@ -1,7 +1,7 @@
 """The report of a run of pytest, for every output format."""
 
 from pytest_hwperf.core.evidence import Gate
-from pytest_hwperf.core.records import SCHEMA, Judgement, Machine, Policy, Skip
+from pytest_hwperf.core.records import SCHEMA, Judgement, Machine, Policy, Skip, replace
 from pytest_hwperf.core.shards import Shard
 from pytest_hwperf.core.structs import Count, Record
 from pytest_hwperf.core.sweeps import Sweep, SweepPoint
@@ -32,10 +32,30 @@ class Report(Record, frozen=True, kw_only=True):
     gates: tuple[Gate, ...] = ()  # how the paired comparisons were decided; none where no pairs ran
     sweeps: tuple[Sweep, ...] = ()
     shards: tuple[Shard, ...] = ()  # that it is made of; none where the build was not divided
+    missing_kinds: tuple[str, ...] = ()  # of machines that are not in it; "" where the name of one is not known
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of machine that it holds, in their order; none where nobody named any."""
+        return tuple(dict.fromkeys(shard.kind for shard in self.shards if shard.kind))
+
+    def of_kind(self, kind: str) -> "Report":
+        """Return what one kind of machine has shown, without what was noticed of all of them."""
+        return replace(
+            self,
+            judgements=tuple(one for one in self.judgements if one.run.kind == kind),
+            skips=tuple(one for one in self.skips if one.kind == kind),
+            gates=tuple(one for one in self.gates if one.kind == kind),
+            shards=tuple(one for one in self.shards if one.kind == kind),
+            warnings=(),
+            sweeps=(),
+            partial=False,  # the exit codes of its shards say whether it is
+            missing_kinds=(),
+        )
 
     @property
     def missing_shards(self) -> tuple[int, ...]:
-        """Numbers of the shards of the build that are not in it."""
+        """Numbers of the shards of the build that are not in it, of one kind of machine."""
         of = max((one.of for one in self.shards), default=0)
         return tuple(sorted({*range(1, of + 1)} - {one.number for one in self.shards}))
 

@@ -39,6 +39,8 @@ class Candidate:
     rows: int = 1  # of a call
     conditions: Mapping[str, str] = field(default_factory=dict)
     unmeasured: Mapping[str, str] = field(default_factory=dict)  # metric → why
+    kind: str = ""  # of machine on which it was measured; "" where nobody named it
+    price_per_hour: float | None = None  # of such a machine, where the file says it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

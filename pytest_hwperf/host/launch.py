@@ -5,8 +5,8 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,6 +150,36 @@ class Logged:
     tail: str  # the last lines of its output
 
 
+@contextmanager
+def started(
+    command: Sequence[str], log: Path, *, directory: Path, environment: Mapping[str, str]
+) -> Iterator[Launched]:
+    """Run a program of the user's beside this one, without a shell; it is ended on exit with all it has started.
+
+    Args:
+        command: the program and its arguments.
+        log: file to whose end all is added that it writes.
+        directory: in which it is started.
+        environment: of it.
+
+    Raises:
+        WorkerError: it cannot be started.
+    """
+    with ExitStack() as stack:
+        with uninterrupted(), log.open("ab") as output:
+            launched = _start(
+                command,
+                log,
+                cwd=directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            stack.callback(launched.end)
+        yield launched
+
+
 def run_logged(
     command: Sequence[str], log: Path, *, timeout_s: float, directory: Path, environment: Mapping[str, str]
 ) -> Logged:
@@ -165,18 +195,8 @@ def run_logged(
     Raises:
         WorkerError: it cannot be started.
     """
-    with ExitStack() as stack:
-        with uninterrupted(), log.open("wb") as output:
-            launched = _start(
-                command,
-                log,
-                cwd=directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-            stack.callback(launched.end)
+    log.unlink(missing_ok=True)
+    with started(command, log, directory=directory, environment=environment) as launched:
         try:
             code = launched.process.wait(timeout_s)
         except subprocess.TimeoutExpired:

@@ -33,7 +33,7 @@ _WITH_VALUE = frozenset(
         *("-k", "-m", "-n", "--numprocesses", "--dist", "--tx", "--maxfail", "--maxprocesses", "--deselect"),
         *("--basetemp", "--junitxml", "--junit-xml", "--report-log", "--log-file", "--html", "--alluredir"),
         *("--json-report-file", "--durations", "--hwperf-artifacts", "--hwperf-html", "--hwperf-json"),
-        *("--hwperf-markdown", "--hwperf-shard"),
+        *("--hwperf-markdown", "--hwperf-shard", "--hwperf-machine-kind"),
         *("--hwperf-against", "--hwperf-rerun", "--hwperf-gate-time", "--hwperf-base-python", "--hwperf-share"),
         *("--hwperf-base-env", "--hwperf-base-with", "--hwperf-build", "--hwperf-parallel", "--hwperf-silence"),
         *("--hwperf-plant", "--hwperf-worker-time", "--hwperf-instructions", "--hwperf-explain"),

@@ -204,7 +204,7 @@ def _criteria(item: pytest.Item, run: Run) -> Criteria:
         margins=[*test.markers.margins, *recorded],
         required=required_of(run, asked.own, asked.named) | ({MEDIAN_LATENCY} if everywhere else set()),
         alpha=session.settings.alpha,
-        family=(session.family or 1) * session.settings.shards,  # as if each held as many
+        family=(session.family or 1) * session.settings.parts,  # as if each held as many
     )
 
 

@@ -144,6 +144,7 @@ def empty_run(item: pytest.Item, label: str = "") -> Run:
         samples=(),
         conditions={},
         context={},
+        kind=shared.settings.machine_kind[0] if shared.settings.machine_kind else "",
     )
 
 

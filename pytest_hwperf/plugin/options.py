@@ -419,6 +419,13 @@ _OPTIONS = (
         metavar="K/N",
         parse=lambda flag, text: _by_core("shards", "parse_shard", text, flag=flag) if text else None,
     ),
+    _Option(
+        "machine-kind",
+        "What machines like this one are called; hwperf merge shows the verdicts of all kinds side by side. "
+        "NAME/N: N kinds share the false-alarm rate.",
+        metavar="NAME[/N]",
+        parse=lambda flag, text: _by_core("shards", "parse_kind", text, flag=flag) if text else None,
+    ),
     _Option("only", "Run measured tests only.", kind="bool"),
     _Option("skip", "Skip measured tests.", kind="bool"),
     _Option("disable", "Run measured tests once, without measuring or judging.", kind="bool"),
@@ -490,7 +497,8 @@ class Settings:
     artifacts: str
     json: str
     markdown: str
-    shard: tuple[int, int] | None  # number from 1, and of how many
+    shard: tuple[int, int] | None  # number from 1, and of how many; 1 of 1 where only the kind of machine is named
+    machine_kind: tuple[str, int] | None  # its name, and among how many the false-alarm rate is divided
     only: bool
     skip: bool
     disable: bool
@@ -501,9 +509,14 @@ class Settings:
         return self.shard[1] if self.shard else 1
 
     @property
+    def parts(self) -> int:
+        """How many parts the false-alarm rate is divided into, one of which is this session's."""
+        return self.shards * (self.machine_kind[1] if self.machine_kind else 1)
+
+    @property
     def own_alpha(self) -> float:
         """The part of the build's false-alarm rate that this session may spend."""
-        return self.alpha / self.shards
+        return self.alpha / self.parts
 
     @property
     def reruns(self) -> bool:
@@ -565,6 +578,8 @@ def read_settings(config: pytest.Config) -> Settings:
     values = {option.field or option.name.replace("-", "_"): _value(config, option) for option in _OPTIONS}
     values["store"], values["location"] = _store(config, values["store"])
     values["watts"] = _watts(config, values["watts"])
+    if values["machine_kind"] and not values["shard"]:
+        values["shard"] = (1, 1)
     settings = Settings(**values)
     if settings.base_python and not settings.against:
         raise pytest.UsageError("--hwperf-base-python is the baseline's interpreter: give --hwperf-against=REF|DIR too")

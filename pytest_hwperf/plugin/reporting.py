@@ -12,6 +12,7 @@ from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import visible_pattern
 from pytest_hwperf.core.history import ReportStore
 from pytest_hwperf.core.hypotheses import why_not_rerun
+from pytest_hwperf.core.kinds import assigned
 from pytest_hwperf.core.quantisation import slower_than_fp32
 from pytest_hwperf.core.records import Comparison, Judgement, Policy, StoredRun
 from pytest_hwperf.core.report import Report, ReportPart
@@ -48,7 +49,7 @@ def report_of(
     parts = [from_json(ReportPart, text) for text in results.values()]
     judgements = [judgement for part in parts for judgement in part.judgements]
     comparisons = [comparison for judgement in judgements for comparison in judgement.comparisons]
-    return Report(
+    report = Report(
         machine=shared.machine,
         revision=shared.revision.commit,
         changed=shared.revision.changed,
@@ -63,6 +64,7 @@ def report_of(
         sweeps=sweeps_of(parts, workers=bool(getattr(config.option, "tx", None))),
         gates=tuple([shared.gate.gate] if shared.gate else []) + tuple(gate for part in parts for gate in part.gates),
     )
+    return assigned(report, settings.machine_kind[0]) if settings.machine_kind else report
 
 
 def _warnings(judgements: Sequence[Judgement], comparisons: Sequence[Comparison]) -> Iterator[str | None]:

@@ -87,8 +87,11 @@ class Shards:
             f", with {_percent(state.settings.own_alpha)} of the false-alarm rate of {_percent(state.settings.alpha)}"
         )
         tests = f"{state.parted.own} of {state.parted.selected} tests"
-        paired = bool(state.settings.against or state.settings.compare)
-        return f"hwperf: shard {self._number} of {self._of} runs {tests}{rate if paired else ''}"
+        paired = bool(state.settings.against or state.settings.compare) and state.settings.parts > 1
+        kind = state.settings.machine_kind
+        named = [f"shard {self._number} of {self._of}"] if self._of > 1 or kind is None else []
+        named += [f"on machine kind {kind[0]}"] if kind else []
+        return f"hwperf: {' '.join(named)} runs {tests}{rate if paired else ''}"
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -137,6 +140,8 @@ def shard_of_session(config: pytest.Config, exit_code: int, failed: tuple[str, .
         settings={option: _text(getattr(settings, name)) for option, name in _COMPARED.items()},
         exit_code=0 if empty else int(exit_code),
         failed=failed,
+        kind=settings.machine_kind[0] if settings.machine_kind else "",
+        kinds=settings.machine_kind[1] if settings.machine_kind else 1,
     )
 
 

@@ -33,11 +33,11 @@ from pytest_hwperf.reports.order import sorted_keys
 Cell: TypeAlias = str | float | None  # None is missing
 Row: TypeAlias = Sequence[str]  # cells as they are written
 
-_NAMES = 3  # columns: test, label and scenario
+_NAMES = 4  # columns: test, label, scenario and kind of machine
 _NO_EFFECT = "the comparison keeps no standardised effect; see change and its interval"
 _NO_DEVIATION = "{} without a deviation; see change and its interval"
 
-_RUN_COLUMNS = ("test", "label", "scenario", "revision", "started_at", "machine")
+_RUN_COLUMNS = ("test", "label", "scenario", "machine_kind", "revision", "started_at", "machine")
 _SAMPLE_COLUMNS = (
     *("metric", "unit", "n", "per", "source", "mean", "sd", "min", "median", "max", "reason", "warnings"),
 )
@@ -54,7 +54,8 @@ def render(report: Report) -> dict[str, bytes]:
     judgements = report.judgements
     keys = sorted_keys(figure.key for judgement in judgements for figure in judgement.figures)
     names = [f"{_figure_name(key, judgements)}{ending}" for key in keys for ending in FIGURE_ENDINGS]
-    changes = changes_of(report.gates)
+    kinds = {gate.kind for gate in report.gates}
+    changes = {kind: changes_of(gate for gate in report.gates if gate.kind == kind) for kind in kinds}
     runs = [(judgement, as_written(_run_cells(judgement.run))) for judgement in judgements]
     return {
         "stat_benchmark_runs.csv": file_of(
@@ -69,7 +70,7 @@ def render(report: Report) -> dict[str, bytes]:
             (
                 [_text(report.baseline), *run[:_NAMES], *row]
                 for judgement, run in runs
-                for row in _comparison_rows(judgement, changes)
+                for row in _comparison_rows(judgement, changes.get(judgement.run.kind, {}))
             ),
         ),
     }
@@ -98,7 +99,7 @@ def _text(value: str) -> str:
 
 def _run_cells(run: Run) -> tuple[Cell, ...]:
     """Return the cells in the order of `_RUN_COLUMNS`."""
-    return run.test, run.label, run.scenario, run.shown_revision, run.started_at, run.machine.fingerprint
+    return run.test, run.label, run.scenario, run.kind, run.shown_revision, run.started_at, run.machine.fingerprint
 
 
 def conditions_of(run: Run) -> str:

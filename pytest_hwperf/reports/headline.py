@@ -13,6 +13,7 @@ from pytest_hwperf.core.units import counted, some_of
 
 State = Literal["bad", "doubtful", "good", "plain"]
 
+_STATES: tuple[State, ...] = ("bad", "doubtful", "good", "plain")  # the worst first
 _NOT_MADE = ("no baseline", "not comparable")
 _LEFT_OUT = "left out"  # equivalent without a pair: counted in tests, for none of its statistics was measured
 _LONGEST_REASON = 300  # characters of why nothing was compared
@@ -26,10 +27,31 @@ class Headline(Record, frozen=True, kw_only=True):
 
 
 def headline_of(report: Report) -> Headline:
-    """Say in one sentence what became of a run.
+    """Say in one sentence what became of a run; of several kinds of machine what became of it on each, the worst first.
 
     Regressions and what was compared are counted in tests; everything else in verdicts, of which a test has several.
     """
+    if not report.kinds and not report.missing_kinds:
+        return _of_one(report)
+    found = [(kind, _of_one(report.of_kind(kind))) for kind in report.kinds]
+    found.sort(key=lambda one: _STATES.index(one[1].state))
+    parts = [f"{kind}: {own.sentence}" for kind, own in found]
+    parts += [f"{kind or 'one more kind of machine'} is missing" for kind in report.missing_kinds]
+    parts += ["interrupted, so that tests are missing"] if report.partial else []
+    states = [own.state for _, own in found]
+    states += ["doubtful"] if report.missing_kinds or report.partial else []
+    return Headline(sentence="; ".join([*parts, *_over_kinds(report)]), state=min(states, key=_STATES.index))
+
+
+def _over_kinds(report: Report) -> Iterator[str]:
+    """Yield the rate of false alarms over all kinds of machine: at most the sum of theirs, where each has one."""
+    rates = [_rate_of_shards(report.of_kind(kind)) for kind in report.kinds]
+    known = [rate for rate in rates if rate is not None]
+    if len(rates) > 1 and len(known) == len(rates):
+        yield f"over all {len(rates)} kinds of machine at most {sum(known):.6g} % false alarms"
+
+
+def _of_one(report: Report) -> Headline:
     if not report.judgements:
         doubtful = report.partial or report.missing_shards
         return Headline(
@@ -65,9 +87,19 @@ def false_alarms(report: Report) -> str:
         return "false-alarm rate not guaranteed" if unknown else ""
     of = f"in each of {len(report.gates)} comparisons in pairs" if len(report.gates) > 1 else "per build"
     besides = ", not guaranteed for stored timings" if unknown else ""
-    if report.shards and len(report.gates) <= len(report.shards):  # else some gates are a test's own
-        rates, of = {100 * report.shards[0].alpha}, f"over all {report.shards[0].of} shards"
+    if (rate := _rate_of_shards(report)) is not None:
+        divided, kind = report.shards[0].of, report.shards[0].kind
+        whole = "on this kind of machine" if kind else "per build"
+        rates = {rate}
+        of = f"over all {divided} shards{' of this kind' if kind else ''}" if divided > 1 else whole
     return f"at most {max(rates):.6g} % false alarms {of}{besides}"
+
+
+def _rate_of_shards(report: Report) -> float | None:
+    """Return the false-alarm rate of the shards of one kind together, in %; None where it is not theirs alone."""
+    if not report.shards or not report.gates or len(report.gates) > len(report.shards):  # then some are a test's own
+        return None
+    return 100 * report.shards[0].alpha / report.shards[0].kinds
 
 
 class _Outcomes(Record, frozen=True, kw_only=True):

@@ -20,7 +20,8 @@ def properties(judgement: Judgement) -> list[Pair]:
     """
     run = judgement.run
     prefix = f"hwperf.{run.label}." if run.label else "hwperf."
-    found = [*_figures(judgement, prefix)]
+    found = [(f"{prefix}machine_kind", run.kind)] if run.kind else []
+    found += _figures(judgement, prefix)
     for verdict in judgement.verdicts:
         subject = verdict.subject
         kind = "budget" if isinstance(subject, Budget) else "comparison"

@@ -68,11 +68,7 @@ def render(report: Report) -> bytes:
 
 def _compared(report: Report) -> list[str]:
     """Say what was compared, and where it was measured."""
-    machine = report.machine
-    at = f"{machine.cpu_model}, {counted(machine.cores, 'core')}, {machine.system}, {machine.python}"
-    others = {one.run.machine.fingerprint for one in report.judgements} - {machine.fingerprint}
-    also = f" and {counted(len(others), 'other machine')}" if others else ""
-    lines = [f"Measured on {text(at)}{also}, revision {code(_revision(report)) or 'unknown'}."]
+    lines = [f"Measured on {_where(report)}, revision {code(_revision(report)) or 'unknown'}."]
     for gate in report.gates[:1]:
         alike = [one for one in report.gates if one.against == gate.against]  # those of all shards
         pairs = counted(sum(len(one.evidence.pairs) for one in alike), "pair") + gate.beside
@@ -84,6 +80,21 @@ def _compared(report: Report) -> list[str]:
     if report.baseline and not report.gates:
         lines.insert(0, f"Compared with the stored runs of baseline {code(report.baseline)}.")
     return ["<br>\n".join(lines)]
+
+
+def _where(report: Report) -> str:
+    """Name the machine; of several kinds that of each."""
+    if report.kinds:
+        return "; ".join(f"{code(kind)}: {_machine(report.of_kind(kind))}" for kind in report.kinds)
+    return _machine(report)
+
+
+def _machine(report: Report) -> str:
+    machines = {one.run.machine.fingerprint: one.run.machine for one in report.judgements}
+    machine = next(iter(machines.values()), report.machine) if report.kinds else report.machine
+    at = f"{machine.cpu_model}, {counted(machine.cores, 'core')}, {machine.system}, {machine.python}"
+    others = {*machines} - {machine.fingerprint}
+    return f"{text(at)} and {counted(len(others), 'other machine')}" if others else text(at)
 
 
 def _revision(report: Report) -> str:

@@ -16,13 +16,14 @@ _GAP = "  "
 
 def lines_of(report: Report, width: int) -> list[str]:
     """Return lines for each explanation of several movers, or with remarks on them."""
-    found = (one for gate in report.gates for one in gate.explanations)
-    return [line for one in found if len(one.movers) > 1 or (one.movers and one.remarks) for line in _lines(one, width)]
+    found = ((one, gate.kind) for gate in report.gates for one in gate.explanations)
+    told = (pair for pair in found if len(pair[0].movers) > 1 or (pair[0].movers and pair[0].remarks))
+    return [line for one, kind in told for line in _lines(one, kind, width)]
 
 
-def _lines(one: Explanation, width: int) -> Iterator[str]:
+def _lines(one: Explanation, kind: str, width: int) -> Iterator[str]:
     unit = "B" if one.kind == "allocation" else "s"
-    name = " ".join(filter(None, [one.measurement.test, one.measurement.label]))
+    name = " ".join(filter(None, [one.measurement.test, one.measurement.label, kind and f"on {kind}"]))
     rate = ", a call " if metric_of(one.metric).is_rate else " "
     change = f"{one.metric} {one.statistic}{rate}{show(one.baseline, unit)} → {show(one.candidate, unit)}"
     yield from _wrapped(f"what moved in {name}: {change}", width)

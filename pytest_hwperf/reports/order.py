@@ -30,12 +30,12 @@ def families(judgements: Sequence[Judgement], skips: Sequence[Skip]) -> list[Fam
     for position, judgement in enumerate(judgements):
         run = judgement.run
         alone = "" if run.scenario else str(position)
-        members.setdefault((*_common(run.test, run.scenario, run.label), alone), []).append(judgement)
-    tests = {key[0]: key for key in members}  # a skip has no label: it joins the last measurements of its test
+        members.setdefault((*_common(run.test, run.scenario, run.label), run.kind, alone), []).append(judgement)
+    tests = {(key[0], key[2]): key for key in members}  # a skip has no label: it joins the last ones of its test
     skipped: dict[tuple[str, ...], list[Skip]] = {}
     for skip in skips:
         test, _ = _common(skip.test, skip.scenario, "")
-        skipped.setdefault(tests.get(test, (test, "", "")), []).append(skip)
+        skipped.setdefault(tests.get((test, skip.kind), (test, "", skip.kind, "")), []).append(skip)
     return [_family(key, members.get(key, []), skipped.get(key, [])) for key in dict.fromkeys([*members, *skipped])]
 
 
@@ -57,15 +57,20 @@ def median_of(judgement: Judgement) -> float | None:
 
 
 def title_of(run: Run) -> str:
-    """Return the full test id with its label."""
-    return f"{run.test} {run.label}".rstrip()
+    """Return the full test id with its label, and the kind of machine where one is named."""
+    return _titled(run.test, run.label, run.kind)
+
+
+def _titled(test: str, label: str, kind: str) -> str:
+    title = f"{test} {label}".rstrip()
+    return f"{title} on {kind}" if kind else title
 
 
 def _family(key: tuple[str, ...], judgements: Sequence[Judgement], skips: Sequence[Skip]) -> Family:
     if len(judgements) + len(skips) == 1:
-        title = title_of(judgements[0].run) if judgements else skips[0].test
+        title = title_of(judgements[0].run) if judgements else _titled(skips[0].test, "", skips[0].kind)
     else:
-        title = " ".join(filter(None, key[:2]))
+        title = _titled(*key[:3])
     placed = sorted(judgements, key=lambda judgement: median_of(judgement) or float("inf"))
     return Family(title=title, judgements=tuple(placed), skips=tuple(skips))
 

@@ -27,19 +27,20 @@ _US = 1e6  # of a second: the unit of a Chrome trace
 def render(report: Report) -> dict[str, bytes]:
     """Return the content of each file under its name; none where no functions were profiled."""
     found: dict[str, bytes] = {}
-    for one in (one for gate in report.gates for one in gate.explanations):
+    for one, kind in ((one, gate.kind) for gate in report.gates for one in gate.explanations):
         sides = {side: seconds for side, seconds in _sides(one).items() if seconds}
         if not sides:
             continue
-        name = f"{_FOLDER}/{safe_name(one)}"
+        name = f"{_FOLDER}/{safe_name(one, kind)}"
         found |= {f"{name}.{side}.collapsed": _collapsed(seconds) for side, seconds in sides.items()}
         found[f"{name}.trace.json"] = _trace(sides)
     return found
 
 
-def safe_name(explanation: Explanation) -> str:
-    """Return a name of a file for what was explained: no path, no character with a meaning, no other's name."""
+def safe_name(explanation: Explanation, kind: str = "") -> str:
+    """Return a name of a file for what was explained: no path, no character with a meaning, no name of another one."""
     named = [explanation.measurement.test, explanation.measurement.label, explanation.metric, explanation.statistic]
+    named += [kind] if kind else []
     text = re.sub(r"[^A-Za-z0-9_]+", "-", named[0].rpartition("::")[2] + f"-{named[1]}").strip("-")
     return f"{text[:_LONGEST_NAME] or 'test'}-{sha256(json.dumps(named).encode()).hexdigest()[:8]}"
 

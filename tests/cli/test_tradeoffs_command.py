@@ -408,3 +408,36 @@ def test_a_table_without_a_common_dimension_says_so(asked: Asked, tmp_path: Path
 
     assert "no dimension that is left has a weight" == table.unranked
     assert [None, None] == [one.is_pareto for one in table.candidates]
+
+
+def test_kinds_of_machine_are_candidates_with_their_costs(asked: "Asked", tmp_path: Path) -> None:
+    """The faster one is the dearer one; INT8 is held against FP32 of the same kind alone."""
+    rates = {"arm": 500.0, "x86": 1000.0}
+    measured = [
+        judged(
+            name,
+            {("latency", "p50"): (share / rate, 0.01), ("throughput", "mean"): (rate, 0.01)},
+            form="MatMul",
+            precision=precision,
+        )
+        for rate in rates.values()
+        for name, share, precision in (("onnx_fp32", 1.0, "float32"), ("onnx_int8", 0.5, "int8 static"))
+    ]
+    kinds = [kind for kind in rates for _ in range(2)]
+    found = [replace(one, run=replace(one.run, kind=kind)) for one, kind in zip(measured, kinds, strict=True)]
+    hosts = tmp_path / "hosts.toml"
+    hosts.write_text(
+        "".join(
+            f'[[host]]\naddress = "{kind}"\nkind = "{kind}"\nprice_per_hour = {price}\n'
+            for kind, price in (("arm", 0.09), ("x86", 0.36))
+        ),
+        encoding="utf-8",
+    )
+    code, said = asked("", f"--hosts={hosts}", of=found)
+
+    assert OK == code
+    assert "onnx_fp32 on arm: latency" in said
+    assert "energy of a call not measured, a million calls cost 0.05" in said
+    assert "cheapest onnx_fp32 on arm; within the noise as cheap: onnx_int8 on arm" in said
+    assert "onnx_int8 against onnx_fp32, batch 1 on x86: worthwhile" in said
+    assert "price not given" in asked(of=found)[1]

@@ -8,7 +8,8 @@ from fakes import records as fake
 from fakes import shards
 
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.merging import is_failed, merge, why_open
+from pytest_hwperf.core.merging import is_failed, merge
+from pytest_hwperf.core.merging import why_shards_are_open as why_open
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.replay import recompute
 from pytest_hwperf.core.report import Report
@@ -216,7 +217,13 @@ def spoilt(**fields: Any) -> Callable[[Parts], Parts]:
             "the selection of tests is '6 tests (c0ffeec0ffee)' in a.json and '5 tests (beef)' in c.json",
         ),
         (moved, "'beef' in a.json and '4f2c1e9' in c.json: it has moved: give every shard the commit itself"),
-        (unsplit, "a.json: its pairs had a false-alarm rate of 1 %, where a shard of 3 has 0.333333 %: run it again"),
+        (
+            unsplit,
+            (
+                "a.json: its pairs had a false-alarm rate of 1 %, where its part is 0.333333 %: run it again with "
+                "--hwperf-shard=1/3 --hwperf-alpha=1%"
+            ),
+        ),
         (
             elsewhere,
             "'tests/1/test_models.py::test_0' was measured in a.json and in c.json: a test belongs to one shard",

@@ -71,6 +71,7 @@ def fitting(draw: st.DrawFn, cls: type[Record], fields: Mapping[str, st.SearchSt
     if cls is shards.Shard:
         values["of"] = 1 + values["of"] % shards.MOST_SHARDS
         values["number"] = 1 + values["number"] % values["of"]
+        values |= {"kinds": 1 + values["kinds"] % shards.MOST_KINDS, "kind": draw(st.sampled_from(["", "arm64"]))}
     if cls is records.Judgement:
         own = {one.metric for one in values["figures"]} | {one.subject.metric for one in values["verdicts"]}
         values["run"] = replace(values["run"], directions=dict.fromkeys(own, "lower"))

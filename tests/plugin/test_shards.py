@@ -101,6 +101,40 @@ def test_a_shard_says_what_it_runs(suite: pytest.Pytester) -> None:
     )
 
 
+def test_a_kind_of_machine_is_told_and_merged(suite: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without shards a kind runs all tests; its figures say in JUnit too of which kind they are."""
+    for number, kind in enumerate(("arm", "x86/1"), 1):
+        result = suite.runpytest_inprocess(
+            f"--hwperf-machine-kind={kind}", f"--hwperf-json={number}.json", "--hwperf-energy=off", "--junitxml=j.xml"
+        )
+        assert f"hwperf: on machine kind {kind[:3]} runs 16 of 16 tests" in result.outlines
+        assert f"test_measured[3] on {kind[:3]}" in result.stdout.str()
+    assert '<property name="hwperf.machine_kind" value="x86"' in (suite.path / "j.xml").read_text(encoding="utf-8")
+    assert {("arm", 1, 1)} == {(one.kind, one.number, one.of) for one in report(suite, 1).shards}
+    capsys.readouterr()
+    files = [str(suite.path / f"{number}.json") for number in (1, 2)]
+
+    assert OK == main(["merge", *files, "--kinds=arm,x86"])
+    assert OPEN == main(["merge", *files, "--kinds=arm,x86,gpu"])
+    assert "gpu is missing" in capsys.readouterr().out
+
+
+def test_a_kind_gets_its_part_of_the_rate(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[float]()
+
+    def gate(request: GateRequest) -> None:
+        asked.append(request.alpha)
+        raise UsageProblem("stopped here")
+
+    monkeypatch.setattr("pytest_hwperf.plugin.gate.run_gate", gate)
+    project: Project = repository(pytester, {"pytest.ini": INI, "test_a.py": TESTS.replace("FAILING", "-1")})
+    project.run("--hwperf-machine-kind=arm")
+    project.run("--hwperf-machine-kind=arm/2", "--hwperf-alpha=2%")
+    project.run("--hwperf-machine-kind=arm/2", "--hwperf-shard=1/4", "--hwperf-alpha=4%")
+
+    assert pytest.approx([0.01, 0.01, 0.005]) == asked
+
+
 def test_an_empty_shard_passes_with_a_report(pytester: pytest.Pytester) -> None:
     """One test belongs to one of two shards; the other has nothing to do, and says so to `hwperf merge`."""
     pytester.makepyfile(test_a="def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n")
@@ -131,6 +165,13 @@ def test_an_empty_shard_passes_under_xdist_too(pytester: pytest.Pytester, select
         assert ["0 of 1 tests", "1 of 1 tests"] == sorted(line.partition(" runs ")[2] for line in said)
     else:
         assert [pytest.ExitCode.NO_TESTS_COLLECTED] * 2 == [result.ret for result in found]
+
+
+def test_a_wrong_kind_is_a_usage_error(suite: pytest.Pytester) -> None:
+    result = suite.runpytest_inprocess("--hwperf-machine-kind=3090")
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["ERROR: --hwperf-machine-kind: '3090' is no kind of machine: a letter, then *"])
 
 
 @pytest.mark.parametrize("given", ["5/4", "0/4", "half"])

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from pytest_hwperf.core.evidence import MeasurementKey
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Budget, Judgement, StoredRun, figure_of
@@ -18,6 +17,7 @@ from pytest_hwperf.reports.groups import Groups, VerdictRow
 from pytest_hwperf.reports.html.decision import Seen
 from pytest_hwperf.reports.html.details import (
     Plain,
+    SeenKey,
     blocks_in,
     detail_of,
     facts_of,
@@ -80,12 +80,12 @@ def content_of(report: Report, groups: Groups, history: History) -> Content:
 
 
 def _add_detail(
-    details: list[Plain], row: VerdictRow, seen: Mapping[MeasurementKey, Seen], selection: "_Selection"
+    details: list[Plain], row: VerdictRow, seen: Mapping[SeenKey, Seen], selection: "_Selection"
 ) -> int | None:
     """Add what is known of a verdict where that is embedded, and return its place."""
     if id(row) not in selection.details:
         return None
-    observed = seen.get((measurement_of(row.judgement), *row.verdict.subject.key), _NONE)
+    observed = seen.get(_key_of(row), _NONE)
     details.append(detail_of(row, observed, blocks=id(row) in selection.blocks))
     return len(details) - 1
 
@@ -104,7 +104,7 @@ class _Selection(Record, frozen=True, kw_only=True):
     left_out: tuple[str, ...]  # sentences on the others
 
 
-def _selection(groups: Groups, seen: Mapping[MeasurementKey, Seen]) -> _Selection:
+def _selection(groups: Groups, seen: Mapping[SeenKey, Seen]) -> _Selection:
     """Choose in the order of the table, so that what is well is left out first."""
     telling = (*groups.changed, *groups.unanswered)
     every = (*telling, *groups.settled)
@@ -128,17 +128,22 @@ def _selection(groups: Groups, seen: Mapping[MeasurementKey, Seen]) -> _Selectio
     return _Selection(details=frozenset(map(id, detailed)), blocks=frozenset(blocks), left_out=tuple(left_out))
 
 
-def _blocks_of(row: VerdictRow, seen: Mapping[MeasurementKey, Seen]) -> int:
+def _blocks_of(row: VerdictRow, seen: Mapping[SeenKey, Seen]) -> int:
     if row.is_budget:
         return 0
-    return blocks_in(seen.get((measurement_of(row.judgement), *row.verdict.subject.key), _NONE))
+    return blocks_in(seen.get(_key_of(row), _NONE))
+
+
+def _key_of(row: VerdictRow) -> SeenKey:
+    return row.judgement.run.kind, measurement_of(row.judgement), *row.verdict.subject.key
 
 
 def _shared(report: Report, judgement: Judgement, history: History) -> Plain:
     """Return what belongs to a measurement as a whole."""
     run = judgement.run
     found: Plain = {"facts": facts_of(judgement), "verdicts": []}
-    flames = [*chain.from_iterable(flames_of(gate, measurement_of(judgement)) for gate in report.gates)]
+    gates = (gate for gate in report.gates if gate.kind == run.kind)
+    flames = [*chain.from_iterable(flames_of(gate, measurement_of(judgement)) for gate in gates)]
     stored = history_of(judgement, history.get((run.test, run.label), ()))
     return found | ({"flames": flames} if flames else {}) | ({"history": stored} if stored else {})
 

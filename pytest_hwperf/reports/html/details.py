@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_hwperf.core.evidence import Measurement, MeasurementKey, Observation, Pair
+from pytest_hwperf.core.evidence import Measurement, Observation, Pair
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import Metric
 from pytest_hwperf.core.records import Budget, Judgement, Key, StoredRun, figure_of
@@ -15,18 +15,19 @@ from pytest_hwperf.reports.html.decision import Seen, words_of
 from pytest_hwperf.reports.html.numbers import packed, quantiles, rounded
 
 Plain = dict[str, Any]
+SeenKey = tuple[str, Measurement, str, str]  # kind of machine, measurement, metric and statistic
 _MOST_HISTORY = 50  # stored runs of a chart, the newest
 
 
-def seen_of(report: Report) -> dict[MeasurementKey, Seen]:
-    """Sort what all pairs observed by measurement, metric and statistic."""
-    pairs: dict[MeasurementKey, list[tuple[Pair, Observation, str]]] = {}
-    fixed = {one.hypothesis.key: one for gate in report.gates for one in gate.evidence.fixed_samples}
+def seen_of(report: Report) -> dict[SeenKey, Seen]:
+    """Sort what all pairs observed by kind of machine, measurement, metric and statistic."""
+    pairs: dict[SeenKey, list[tuple[Pair, Observation, str]]] = {}
+    fixed = {(gate.kind, *one.hypothesis.key): one for gate in report.gates for one in gate.evidence.fixed_samples}
     for gate in report.gates:
         for pair in gate.evidence.pairs:
             turns = {drawn.measurement: drawn.turns for drawn in pair.assignments}
             for one in pair.observations if pair.stage != "rehearsal" else ():
-                pairs.setdefault(one.key, []).append((pair, one, turns.get(one.measurement, "")))
+                pairs.setdefault((gate.kind, *one.key), []).append((pair, one, turns.get(one.measurement, "")))
     return {key: Seen(pairs=tuple(pairs.get(key, ())), fixed=fixed.get(key)) for key in {**pairs, **fixed}}
 
 

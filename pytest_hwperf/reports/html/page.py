@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.records import Machine
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.reports.groups import Groups, VerdictRow, groups_of
@@ -123,12 +124,19 @@ def _run_facts(report: Report) -> list[tuple[str, str]]:
         "Tests": str(tests),
         "Revision": revision if report.revision else "",
         "Compared with": against or (f"baseline {report.baseline}" if report.baseline else ""),
+        "Kinds of machine": ", ".join(report.kinds),
         "Pairs": ", ".join(f"{counted(len(gate.evidence.pairs), 'pair')}{gate.beside}" for gate in report.gates),
     }
     return [(name, visible(value)) for name, value in facts.items() if value]
 
 
 def _machine_facts(report: Report) -> list[tuple[str, str]]:
+    if len(report.kinds) > 1:
+        parts = ((kind, report.of_kind(kind)) for kind in report.kinds)
+        found = ((kind, next((one.run.machine for one in part.judgements), None)) for kind, part in parts)
+        return [
+            (visible(kind), visible(_machine(machine)) if machine else "nothing measured") for kind, machine in found
+        ]
     machine = report.machine
     facts = {
         "Processor": machine.cpu_model,
@@ -142,6 +150,12 @@ def _machine_facts(report: Report) -> list[tuple[str, str]]:
         **machine.threads,
     }
     return [(visible(name), visible(value)) for name, value in facts.items()]
+
+
+def _machine(machine: Machine) -> str:
+    """Say in one line what a kind of machine is; the JSON report has every fact."""
+    board = f"{machine.cpu_model}, {counted(machine.cores, 'core')}, {machine.memory_gb} GB"
+    return f"{board}, {machine.system}, {machine.python}"
 
 
 def _warnings(report: Report) -> list[str]:

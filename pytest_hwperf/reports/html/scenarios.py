@@ -6,7 +6,7 @@ from typing import Any
 from pytest_hwperf.core.candidates import rows_of_call
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, metric_of
-from pytest_hwperf.core.records import Judgement, Key
+from pytest_hwperf.core.records import Judgement, Key, Machine
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.tradeoffs import Candidate, dimensions_of, pareto, per_row
 from pytest_hwperf.core.units import scale_for
@@ -89,11 +89,14 @@ def _name(judgement: Judgement) -> str:
 def differences_of(report: Report) -> Iterator[Mapping[str, str | int]]:
     """Yield each fact in which a baseline and this run differ, once, with the number of tests that it concerns."""
     found: dict[tuple[str, str, str], set[str]] = {}
+    usual: dict[str, Machine] = {}  # kind of machine → that of its first run: kinds are not compared
     for judgement in report.judgements:
         for comparison in judgement.comparisons:
             for one in comparison.cause.differences if comparison.cause else ():
                 found.setdefault((one.name, one.baseline, one.candidate), set()).add(judgement.run.test)
-        for one in report.machine.differences(judgement.run.machine):
-            found.setdefault((one.name, one.baseline, one.candidate), set()).add(judgement.run.test)
+        run = judgement.run
+        machine = usual.setdefault(run.kind, run.machine) if run.kind else report.machine
+        for one in machine.differences(run.machine):
+            found.setdefault((one.name, one.baseline, one.candidate), set()).add(run.test)
     for (name, baseline, candidate), tests in found.items():
         yield {"name": visible(name), "baseline": visible(baseline), "now": visible(candidate), "tests": len(tests)}

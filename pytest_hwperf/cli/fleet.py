@@ -1,0 +1,173 @@
+"""`hwperf fleet`: the gate of one build on several machines of several kinds, as one report and one exit code."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from time import monotonic
+
+from pytest_hwperf import __version__
+from pytest_hwperf.cli.arguments import add_shared, check_files
+from pytest_hwperf.cli.fleet_text import HostLines
+from pytest_hwperf.cli.merge import FAILED, OK, OPEN
+from pytest_hwperf.cli.output import complain, say, width
+from pytest_hwperf.cli.report import show_report
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.fleet import ENDED, Host, Order, Task
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.kinds import merge_kinds, why_open
+from pytest_hwperf.core.merging import is_failed
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.shards import MOST_KINDS, MOST_SHARDS
+from pytest_hwperf.fleet.dask_cluster import check_tools, clustered
+from pytest_hwperf.fleet.dispatch import Dispatch, Outcome
+from pytest_hwperf.fleet.hosts import LOCAL, Entry, read_hosts
+from pytest_hwperf.fleet.orders import arguments_of, installed_by, project_of
+from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.reports.headline import headline_of
+from pytest_hwperf.reports.html.assets import check_installed
+from pytest_hwperf.reports.wrapping import wrapped
+
+USAGE = 4
+_MOST_S = 24 * 3600
+_LAST = 8  # lines of a log
+
+
+def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command and its options."""
+    parser = commands.add_parser(
+        "fleet",
+        help="run a gate on several machines of several kinds",
+        description="Run one whole gate on a host of each kind of machine, and make one report with verdicts for each "
+        "kind. Needs the extra fleet here and on the hosts. Exit code 0: all kinds are there and no test failed; 1: a "
+        "test failed; 3: a kind is missing or did not end, or nothing was decided; 4: usage, here or of pytest.",
+        usage="%(prog)s [option ...] -- [PYTEST_ARGUMENT ...]",
+    )
+    parser.add_argument("--hosts", metavar="FILE.toml", help="hosts and their kinds; default: this machine alone")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="of dask, whose workers are the hosts")
+    parser.add_argument(
+        "--shards", type=int, default=1, metavar="N", help="gates that the tests of a kind are divided into"
+    )
+    parser.add_argument("--split-alpha", action="store_true", help="divide the rate of false alarms among the kinds")
+    parser.add_argument(
+        "--install",
+        action="append",
+        metavar="ARGUMENT",
+        help="of pip, for the project's environment on a host; repeatable",
+    )
+    parser.add_argument("--no-install", action="store_true", help="run with the python of the host as it is")
+    parser.add_argument(
+        "--silence",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="without a sign of life, then a host is given up",
+    )
+    parser.add_argument(
+        "--longest", type=float, default=7200.0, metavar="SECONDS", help="of one gate with its installation"
+    )
+    parser.add_argument("--unencrypted", action="store_true", help="reach hosts over a network without the TLS of dask")
+    parser.add_argument("--annotations", action="store_true", help="print annotations for GitHub's runner instead")
+    parser.add_argument("--html", metavar="FILE", help="write one HTML file with charts; needs the extra report")
+    parser.add_argument("--markdown", metavar="FILE", help="write a summary for pull requests as Markdown")
+    add_shared(parser, "--json")
+    parser.add_argument("--indent", action="store_true", help="indent what --json writes")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the gates, show what they have found, and return the exit code."""
+    _check(options)
+    entries = read_hosts(options.hosts) if options.hosts else [_here()]
+    with workdir() as place:
+        project = project_of(Path.cwd(), options.handed_on, place)
+        with clustered(entries, options.scheduler, encrypted=not options.unencrypted) as cluster:
+            tasks = _tasks(cluster.kinds, options.shards)
+            share = f"/{len(cluster.kinds)}" if options.split_alpha and len(cluster.kinds) > 1 else ""
+            cluster.load(
+                project.parcel,
+                lambda job, task: Order(
+                    version=__version__,
+                    job=job,
+                    arguments=arguments_of(project, task, share),
+                    folder=project.folder,
+                    candidate=project.candidate,
+                    snapshot=project.snapshot,
+                    install=installed_by(project.root, options.install, none=options.no_install),
+                    limit_s=options.longest,
+                ),
+            )
+            lines = HostLines()
+            try:
+                outcomes = Dispatch(cluster, tasks, silence_s=options.silence, now=monotonic, show=lines.show).run()
+            finally:
+                lines.close()
+            return _shown(outcomes, cluster.unreached, options)
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.hosts and options.scheduler:
+        raise UsageProblem("--hosts starts what it needs, and --scheduler is there already: give one of them")
+    if options.install and options.no_install:
+        raise UsageProblem("--install is for the environment that --no-install does without: give one of them")
+    if not 1 <= options.shards <= MOST_SHARDS:
+        raise UsageProblem(f"--shards={options.shards}: a whole number from 1 to {MOST_SHARDS}")
+    for name, seconds in (("silence", options.silence), ("longest", options.longest)):
+        if not 0 < seconds <= _MOST_S:
+            raise UsageProblem(f"--{name}={seconds:g}: a number of seconds above 0 up to {_MOST_S}")
+    if options.indent and not options.json:
+        raise UsageProblem("--indent says how --json writes: add --json=FILE")
+    check_files(html=options.html, json=options.json, markdown=options.markdown)
+    if options.html:
+        check_installed()
+    check_tools(ssh=bool(options.hosts))
+
+
+def _here() -> Entry:
+    return Entry(host=Host(name=LOCAL, kind=LOCAL, machine=LOCAL), address=LOCAL)
+
+
+def _tasks(kinds: Sequence[str], shards: int) -> list[Task]:
+    """Return the gates of a fleet: all shards of the first kind, then those of the next."""
+    if len(kinds) > MOST_KINDS:
+        raise UsageProblem(f"{len(kinds)} kinds of machine; {MOST_KINDS} are the most of one build")
+    return [Task(kind=kind, number=number, of=shards) for kind in kinds for number in range(1, shards + 1)]
+
+
+def _shown(outcomes: Sequence[Outcome], unreached: Sequence[str], options: argparse.Namespace) -> int:
+    """Show what hosts have answered, and return the exit code."""
+    troubles = [*unreached, *_troubles(outcomes)]
+    reports = dict(_reports(outcomes))
+    if not reports:
+        for line in troubles:
+            complain(line)
+        complain("no host has sent a report")
+        return USAGE if any(one.answer for one in outcomes) else OPEN
+    names = tuple(dict.fromkeys(one.task.kind for one in outcomes))
+    merged = merge_kinds(reports, names, len(names))
+    merged = replace(merged, warnings=(*merged.warnings, *troubles))
+    show_report(merged, options, "normal")
+    if not options.annotations:
+        for line in wrapped(visible(headline_of(merged).sentence), width()):
+            say(line)
+    if is_failed(merged):
+        return FAILED
+    return OPEN if why_open(merged) else OK
+
+
+def _reports(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, Report]]:
+    for one in outcomes:
+        report = one.answer.read() if one.answer else None
+        if report is not None:
+            yield f"{one.task} on {one.host}", report
+
+
+def _troubles(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield which hosts were lost, and what became of their tasks."""
+    for one in outcomes:
+        then = f"run again on {one.host}" if one.answer else "not run"
+        if one.trouble:
+            yield f"{one.task} was {then}: {'; '.join(map(visible, one.trouble))}"
+        if one.answer and one.answer.exit_code not in ENDED:
+            last = "; ".join(visible(line.strip()) for line in one.answer.log.splitlines()[-_LAST:] if line.strip())
+            yield f"{one.task} on {one.host}: pytest's exit code was {one.answer.exit_code}: {last}"

@@ -1,0 +1,39 @@
+"""What dask runs on a host: one gate, whose signs of life and answer are events of plain msgpack, never pickled."""
+
+import zlib
+
+from pytest_hwperf.core.fleet import Answer, Order
+from pytest_hwperf.core.serialisation import from_json, to_json
+from pytest_hwperf.fleet.on_host import Line, answer
+
+PART = 1 << 22  # bytes of an answer in one message
+
+
+def carry_out(order: bytes, parcel: bytes, topic: str) -> None:
+    """Run a gate on this host and send its answer.
+
+    Args:
+        order: of whoever asks, who may run any code here anyway.
+        parcel: the project.
+        topic: of the events.
+    """
+    from distributed import get_worker
+
+    worker, given = get_worker(), from_json(Order, order)
+    key = worker.get_current_task()
+
+    def is_wanted() -> bool:
+        """Whether the task has not been cancelled, nor its client gone: dask forgets it then, or says so."""
+        known = worker.state.tasks.get(key)
+        return known is not None and known.state == "executing"
+
+    line = Line(tell=lambda text: worker.log_event(topic, {"job": given.job, "sign": text}), is_wanted=is_wanted)
+    for part in parts_of(answer(given, parcel, line)):
+        worker.log_event(topic, {"job": given.job, **part})
+
+
+def parts_of(given: Answer) -> list[dict[str, object]]:
+    """Return an answer as messages, each with its number and how many there are."""
+    packed = zlib.compress(to_json(given))
+    pieces = [packed[start : start + PART] for start in range(0, len(packed), PART)]
+    return [{"part": number, "of": len(pieces), "bytes": piece} for number, piece in enumerate(pieces)]

@@ -1,0 +1,193 @@
+"""The gates of a fleet: each is started on a free host of its kind, and elsewhere again if that host dies or hangs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pytest_hwperf.core.errors import SerialisationError
+from pytest_hwperf.core.fleet import Answer, Host, Task, why_useless
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.core.serialisation import from_json
+
+_ATTEMPTS = 3  # of a task: what ends three hosts is the task itself
+_PAUSE_S = 1.0  # longest wait for news: how late a silence is noticed
+_LONGEST_TEXT = 200  # characters of a sign of life
+_GRACE_S = 20.0  # for hosts to end what runs on them and to remove it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What has become known of a job; of several at once the last that is set counts."""
+
+    job: str
+    sign: str = ""  # it lives, and this is what it does
+    answer: bytes | None = None  # it has ended, and this is what it sent
+    died: str = ""  # why no answer will come any more
+
+
+class Cluster(Protocol):
+    """What runs jobs on hosts."""
+
+    hosts: Sequence[Host]
+
+    def start(self, job: str, host: Host, task: Task) -> None:
+        """Let a host run one gate; it has no other."""
+
+    def stop(self, job: str) -> None:
+        """Ask the host to end a gate and to remove all of it; its answer follows if it still lives."""
+
+    def wait(self, seconds: float) -> Sequence[News]:
+        """Return what has arrived, after at most that long."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Running:
+    """One gate on one host."""
+
+    task: Task
+    host: Host
+    seen_s: float  # last sign of life
+    text: str = "starting"
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What became of a task."""
+
+    task: Task
+    host: str = ""  # that has answered; "" where none has
+    answer: Answer | None = None
+    trouble: list[str] = field(default_factory=list)  # hosts that did not answer, and why
+
+
+class Dispatch:
+    """All tasks of a fleet, until each of them has an answer or no host is left for it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        tasks: Sequence[Task],
+        *,
+        silence_s: float,
+        now: Callable[[], float],
+        show: Callable[[Mapping[str, str]], None] = lambda _: None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            cluster: of the hosts.
+            tasks: each one gate.
+            silence_s: without a sign of life, after which a host counts as hung.
+            now: a clock, in s.
+            show: gets what each host does, whenever something has changed.
+        """
+        self._cluster, self._silence_s, self._now, self._show = cluster, silence_s, now, show
+        self._outcomes = {task: Outcome(task=task) for task in tasks}
+        self._open = [*tasks]
+        self._running: dict[str, Running] = {}
+        self._gone: set[str] = set()  # names of hosts that are asked no more
+        self._states = {host.name: "waiting" for host in cluster.hosts}
+        self._jobs = 0
+
+    def run(self) -> list[Outcome]:
+        """Run everything; if this is interrupted, hosts are told to end what they do.
+
+        Returns:
+            What became of each task, in their order.
+        """
+        try:
+            while self._open or self._running:
+                self._give_up_what_cannot()
+                self._start_what_can()
+                if self._running:
+                    self._take_news()
+                    self._notice_silence()
+        finally:
+            self._end_all()
+        return [*self._outcomes.values()]
+
+    def _start_what_can(self) -> None:
+        for task in [*self._open]:
+            busy = {one.host.machine for one in self._running.values()}
+            free = [one for one in self._hosts_for(task) if one.machine not in busy]
+            if free:
+                self._jobs += 1
+                job = f"{task} #{self._jobs}"
+                self._open.remove(task)
+                self._running[job] = Running(task=task, host=free[0], seen_s=self._now())
+                self._tell(free[0], f"{task}: starting")
+                self._cluster.start(job, free[0], task)
+
+    def _hosts_for(self, task: Task) -> list[Host]:
+        """Return the hosts that may run a task, free or not."""
+        return [one for one in self._cluster.hosts if one.kind == task.kind and one.name not in self._gone]
+
+    def _give_up_what_cannot(self) -> None:
+        """Let go of tasks for which no host is left, or on which several were lost."""
+        for task in [*self._open]:
+            trouble = self._outcomes[task].trouble
+            if not self._hosts_for(task) or len(trouble) >= _ATTEMPTS:
+                trouble.append(
+                    f"no host of kind {task.kind} is left" if len(trouble) < _ATTEMPTS else "it was given up"
+                )
+                self._open.remove(task)
+
+    def _take_news(self) -> None:
+        for news in self._cluster.wait(_PAUSE_S):
+            running = self._running.get(news.job)
+            if running is None:  # of a job that was given up
+                continue
+            running.seen_s = self._now()
+            if news.answer is not None:
+                self._take_answer(news.job, news.answer)
+            elif news.died:
+                self._lose(news.job, news.died)
+            else:
+                running.text = visible(news.sign)[:_LONGEST_TEXT]
+                self._tell(running.host, f"{running.task}: {running.text}")
+
+    def _take_answer(self, job: str, content: bytes) -> None:
+        running = self._running[job]
+        try:
+            answer = from_json(Answer, content)
+        except SerialisationError as error:
+            self._lose(job, f"it sent no answer ({error})")
+            return
+        if why := why_useless(answer, running.task):
+            self._lose(job, visible(why))
+            return
+        del self._running[job]
+        outcome = self._outcomes[running.task]
+        outcome.host, outcome.answer = running.host.name, answer
+        self._tell(running.host, f"{running.task}: ended with pytest's exit code {answer.exit_code}")
+
+    def _notice_silence(self) -> None:
+        for job, running in [*self._running.items()]:
+            if self._now() - running.seen_s > self._silence_s:
+                self._cluster.stop(job)
+                self._lose(job, f"no sign of life for {self._silence_s:g} s")
+
+    def _lose(self, job: str, why: str) -> None:
+        """Ask a host no more, and give its task to another one."""
+        running = self._running.pop(job)
+        self._gone.add(running.host.name)
+        self._outcomes[running.task].trouble.append(f"{running.host.name}: {why}")
+        self._open.append(running.task)
+        self._tell(running.host, f"{running.task}: lost, {why}")
+
+    def _tell(self, host: Host, text: str) -> None:
+        if self._states[host.name] != text:
+            self._states[host.name] = text
+            self._show(self._states)
+
+    def _end_all(self) -> None:
+        """Tell hosts to end what still runs, and wait until they have, or for a while."""
+        for job in self._running:
+            self._cluster.stop(job)
+        until = self._now() + _GRACE_S
+        while self._running and self._now() < until:
+            for news in self._cluster.wait(_PAUSE_S):
+                if news.answer is not None or news.died:
+                    self._running.pop(news.job, None)
+        for running in self._running.values():
+            self._tell(running.host, f"{running.task}: has not said that it has ended")

@@ -1,0 +1,154 @@
+"""The hosts of a fleet: `hosts.toml`, read strictly; it holds no password."""
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from pytest_hwperf.core.budgets import nearest
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.fleet import Host
+from pytest_hwperf.core.foreign_text import shortened
+from pytest_hwperf.core.shards import parse_kind
+
+LOCAL = "local"  # address of this machine, without SSH
+_MOST = 1000  # hosts
+_LARGEST = 1 << 20  # bytes of the file
+_PORTS, _SSH = 65535, 22
+_HIGHEST_PRICE = 1e6
+_TEXTS = ("address", "kind", "user", "key", "known_hosts", "python")
+_KEYS = (*_TEXTS, "port", "price_per_hour")
+_EXAMPLE = '[[host]]\\naddress = "10.0.0.7"\\nkind = "arm64"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One host as its user describes it."""
+
+    host: Host
+    address: str
+    user: str = ""
+    port: int = _SSH
+    key: str = ""  # file of the private key; "": what SSH takes by itself
+    known_hosts: str = ""  # file of the keys of hosts; "": the user's own
+    python: str = "python3"  # which has pytest-hwperf[fleet]
+    price_per_hour: float | None = None  # in whatever currency
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is this machine, and needs no SSH."""
+        return self.address == LOCAL
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nothing that is sent to it leaves this machine."""
+        return machine_of(self.address) == LOCAL
+
+
+def read_hosts(file: str) -> list[Entry]:
+    """Read a file of hosts.
+
+    Raises:
+        UsageProblem: names the entry and what is wrong with it, what is allowed and what to type.
+    """
+    path = Path(file)
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise UsageProblem(f"{file} has over {_LARGEST} bytes, more than any list of hosts")
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageProblem(f"{file} cannot be read ({error.strerror}): give a TOML file with {_EXAMPLE}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageProblem(f"{file} is no TOML ({error}): write, for each host, {_EXAMPLE}") from error
+    tables = content.get("host")
+    if unknown := [key for key in content if key != "host"]:
+        raise UsageProblem(
+            f"{file}: unknown key {shortened(unknown[0])}.{nearest(unknown[0], ['host'])} Allowed: [[host]]"
+        )
+    if (
+        not isinstance(tables, list)
+        or not 1 <= len(tables) <= _MOST
+        or not all(isinstance(one, dict) for one in tables)
+    ):
+        raise UsageProblem(f"{file} names no host, or more than {_MOST}: write, for each of them, {_EXAMPLE}")
+    found: list[Entry] = []
+    for number, table in enumerate(tables, 1):
+        found.append(_entry(table, f"{file}, host {number}", [one.host.name for one in found], path.parent))
+    _check(file, found)
+    return found
+
+
+def prices_of(entries: Sequence[Entry]) -> dict[str, float]:
+    """Return the price of an hour of each kind of machine, where it is known."""
+    return {one.host.kind: one.price_per_hour for one in entries if one.price_per_hour is not None}
+
+
+def machine_of(address: str) -> str:
+    """Return what tells machines apart: every address of loopback is this one."""
+    try:
+        return LOCAL if ip_address(address).is_loopback else address
+    except ValueError:
+        return LOCAL if address in (LOCAL, "localhost") else address.lower()
+
+
+def _entry(table: Mapping[str, Any], where: str, taken: list[str], folder: Path) -> Entry:
+    _check_keys(table, where)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}|::1", address := table["address"]):
+        raise UsageProblem(f"{where}: {shortened(address)} is no address: a name or a number of a machine, or local")
+    kind = _kind(table["kind"], where)
+    if "/" in table["kind"]:
+        raise UsageProblem(f"{where}: kind is a name without /N; divide the rate with hwperf fleet --split-alpha")
+    price, port = table.get("price_per_hour"), table.get("port", _SSH)
+    if price is not None and (type(price) not in (int, float) or not 0 < price <= _HIGHEST_PRICE):
+        raise UsageProblem(f"{where}: price_per_hour is a number above 0, such as 0.35")
+    if type(port) is not int or not 1 <= port <= _PORTS:
+        raise UsageProblem(f"{where}: port is a whole number from 1 to {_PORTS}, such as 22")
+    name = address if port == _SSH else f"{address}:{port}"
+    again = sum(one == name or one.startswith(f"{name} #") for one in taken)
+    files = {key: str(folder / Path(table[key]).expanduser()) for key in ("key", "known_hosts") if key in table}
+    texts = {key: table[key] for key in ("user", "python") if key in table}
+    host = Host(name=f"{name} #{again + 1}" if again else name, kind=kind, machine=machine_of(address))
+    return Entry(host=host, address=address, port=port, price_per_hour=price, **files, **texts)
+
+
+def _kind(text: str, where: str) -> str:
+    try:
+        return (parse_kind(text) or ("", 1))[0]
+    except UsageProblem as problem:
+        raise UsageProblem(f"{where}: {problem}") from problem
+
+
+def _check_keys(table: Mapping[str, Any], where: str) -> None:
+    """Refuse a key that is unknown, missing or of another type."""
+    for key in table:
+        if key not in _KEYS:
+            secret = " Passwords are for no file: SSH takes keys, or an agent." if "pass" in key.lower() else ""
+            hint = f"{nearest(key, _KEYS)}{secret} Allowed: {', '.join(_KEYS)}"
+            raise UsageProblem(f"{where}: unknown key {shortened(key)}.{hint}")
+    for key in ("address", "kind"):
+        if key not in table:
+            raise UsageProblem(f"{where}: {key} is missing: write {_EXAMPLE}")
+    for key in _TEXTS:
+        if key in table and not _is_text(table[key]):
+            raise UsageProblem(f'{where}: {key} is a text without control characters, such as {key} = "…"')
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
+def _check(file: str, found: list[Entry]) -> None:
+    """Refuse a machine twice, and this machine by two ways."""
+    if len({one.is_local for one in found}) > 1:
+        raise UsageProblem(f'{file}: address = "local" and hosts of SSH: give all of them by SSH, or all of them local')
+    twice = next((one for one in found if not one.is_loopback and "#" in one.host.name), None)
+    if twice is not None:
+        raise UsageProblem(f"{file}: {twice.address} stands there twice: a host runs one gate at a time, give it once")
+    prices: dict[str, set[float | None]] = {}
+    for one in found:
+        prices.setdefault(one.host.kind, set()).add(one.price_per_hour)
+    if kinds := [kind for kind, its in prices.items() if len(its) > 1]:
+        raise UsageProblem(f"{file}: hosts of kind {kinds[0]} have different prices: give all of them the same")

@@ -1,0 +1,125 @@
+"""One gate on a host: unpacked into a private folder, installed, run, and removed with all that it has started."""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import TimeoutExpired
+from time import monotonic
+
+from pytest_hwperf import __version__
+from pytest_hwperf.core.errors import HwperfError, WorkerError
+from pytest_hwperf.core.fleet import Answer, Order
+from pytest_hwperf.fleet.parcel import BUNDLE, SHARED, unpack
+from pytest_hwperf.host.launch import started
+from pytest_hwperf.host.workdirs import workdir
+from pytest_hwperf.trees import bundle
+
+_EVERY_S = 1.0  # of a sign of life
+_TAIL = 1 << 12  # bytes of a log that are looked at
+_LINE = 200  # characters of a sign
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_HINDERING = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
+_OF_ITS_PYTEST = ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")  # which may name what an environment of its own has not
+
+
+class NotWantedError(HwperfError):
+    """Whoever asked for the gate has taken it back, or is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """What leads back to whoever asked."""
+
+    tell: Callable[[str], None]  # a sign of life: what is going on, in a few words
+    is_wanted: Callable[[], bool]  # whether anybody still waits for the answer
+
+
+def answer(order: Order, parcel: bytes, line: Line) -> Answer:
+    """Carry an order out; whatever goes wrong on this host is in the answer."""
+    if order.version != __version__:
+        return Answer(problem=f"it has pytest-hwperf {__version__}, and the fleet {order.version}: install the same")
+    try:
+        with workdir() as folder:
+            return _Gate(order, folder, line).run(parcel)
+    except (HwperfError, OSError) as error:
+        return Answer(problem=str(error))
+
+
+class _Gate:
+    """One order in its folder."""
+
+    def __init__(self, order: Order, folder: Path, line: Line) -> None:
+        self._order, self._folder, self._line = order, folder, line
+        self._project, self._log = folder / "project", folder / "log"
+        self._until = monotonic() + order.limit_s
+
+    def run(self, parcel: bytes) -> Answer:
+        order, report = self._order, self._folder / "report.json"
+        self._line.tell("unpacking")
+        wheel = unpack(parcel, self._folder)
+        bundle.unpack(self._folder / BUNDLE, order.candidate, order.snapshot, self._project)
+        shared = self._folder / SHARED
+        for file in (path for path in shared.rglob("*") if path.is_file()):
+            target = self._project / file.relative_to(shared)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(target)
+        python = sys.executable if order.install is None else self._environment(wheel, order.install)
+        command = [python, "-m", "pytest", *order.arguments, f"--hwperf-json={report}"]
+        code = self._step(command, self._project / order.folder, "pytest")
+        text = report.read_text(encoding="utf-8") if report.is_file() else ""
+        return Answer(exit_code=code, report=text, log=self._said())
+
+    def _environment(self, wheel: Path, install: Sequence[str]) -> str:
+        """Make the project's environment with this plugin in it; return its interpreter."""
+        uv, place = shutil.which("uv"), self._folder / "environment"
+        python = str(place / "bin" / "python")
+        make = [uv, "venv", "--quiet", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
+        pip = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
+        for command in ([*make, str(place)], [*pip, str(wheel), *install]):
+            if code := self._step(command, self._project, "installing"):
+                raise WorkerError(f"`{' '.join(command[:3])} …` ended with code {code}. {self._said()}")
+        return python
+
+    def _step(self, command: Sequence[str], directory: Path, name: str) -> int:
+        """Run a command to its end, with a sign of life every now and then; it is ended if nobody waits for it."""
+        given = _environment(own=self._order.install is not None)
+        with started(command, self._log, directory=directory, environment=given) as launched:
+            while True:
+                try:
+                    return launched.process.wait(_EVERY_S)
+                except TimeoutExpired:
+                    pass
+                if not self._line.is_wanted():
+                    raise NotWantedError("nobody waits for it any more")
+                if monotonic() > self._until:
+                    raise WorkerError(f"{name} has not ended within {self._order.limit_s:g} s")
+                self._line.tell(f"{name}: {last_line(self._log)}")
+
+    def _said(self) -> str:
+        """Return the end of what was written."""
+        return _COLOURS.sub("", tail_of(self._log)).replace("\r", "\n")
+
+
+def _environment(*, own: bool) -> Mapping[str, str]:
+    """Return the variables of this host, without those that would lead pip or pytest elsewhere."""
+    hindering = (*_HINDERING, *_OF_ITS_PYTEST) if own else _HINDERING
+    return {name: value for name, value in os.environ.items() if name not in hindering} | {"PIP_NO_INPUT": "1"}
+
+
+def last_line(log: Path) -> str:
+    """Return the last line that was written, without colours."""
+    lines = re.split(r"[\r\n]+", _COLOURS.sub("", tail_of(log)).strip())
+    return lines[-1][:_LINE]
+
+
+def tail_of(log: Path) -> str:
+    """Return the end of a log."""
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, 0))
+        return file.read().decode("utf-8", errors="replace")

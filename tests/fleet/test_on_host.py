@@ -1,0 +1,141 @@
+"""One gate on a host: in a private folder, with signs of life, ended and removed when nobody wants it any more."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fakes.repositories import repository_with
+
+from pytest_hwperf import __version__
+from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.fleet import Answer, Order
+from pytest_hwperf.fleet import on_host
+from pytest_hwperf.fleet.on_host import Line, NotWantedError, answer, last_line
+from pytest_hwperf.fleet.orders import Project, project_of
+
+TEST = "def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n"
+SLEEP = [sys.executable, "-c", "import time; print('at work', flush=True); time.sleep(60)"]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    root = repository_with(tmp_path / "project", test_one__py=TEST, pytest__ini="[pytest]\n")
+    (root / "sub").mkdir()
+    place = tmp_path / "place"
+    place.mkdir()
+    return project_of(root, [], place)
+
+
+def order(project: Project, *arguments: str, version: str = __version__, limit_s: float = 60.0) -> Order:
+    return Order(
+        version=version,
+        job="a",
+        arguments=arguments,
+        folder=".",
+        candidate=project.candidate,
+        snapshot=project.snapshot,
+        install=None,
+        limit_s=limit_s,
+    )
+
+
+@pytest.mark.live
+def test_a_gate_is_run_and_nothing_of_it_stays(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    signs: list[str] = []
+    arguments = ("--hwperf-only", "--hwperf-machine-kind=arm", "--hwperf-energy=off", "-pno:cacheprovider")
+    found = answer(order(project, *arguments), project.parcel, Line(tell=signs.append, is_wanted=lambda: True))
+
+    assert (0, "") == (found.exit_code, found.problem), found.log
+    report = found.read()
+    assert report is not None
+    assert [("test_one.py::test_one", "arm")] == [(one.run.test, one.run.kind) for one in report.judgements]
+    assert project.candidate == report.revision
+    assert "unpacking" == signs[0]
+    assert "1 passed" in found.log
+    assert [] == [*tmp_path.rglob("hwperf-base-*")]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda p: answer(order(p, version="0.0"), p.parcel, quiet()), "and the fleet 0.0: install the same"),
+        (lambda p: answer(order(p), b"no parcel", quiet()), "the parcel cannot be unpacked"),
+    ],
+)
+def test_what_a_host_cannot_do_is_its_answer(project: Project, spoil: Callable[[Project], Answer], said: str) -> None:
+    assert said in spoil(project).problem
+
+
+def quiet(*, wanted: bool = True) -> Line:
+    return Line(tell=lambda _: None, is_wanted=lambda: wanted)
+
+
+def gate(project: Project, folder: Path, line: Line, limit_s: float = 60.0) -> on_host._Gate:
+    return on_host._Gate(order(project, limit_s=limit_s), folder, line)
+
+
+@pytest.mark.live
+def test_what_nobody_wants_or_takes_too_long_is_ended_with_what_it_has_started(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(on_host, "_EVERY_S", 0.01)
+    signs: list[str] = []
+
+    def is_wanted() -> bool:
+        return not any("at work" in sign for sign in signs)
+
+    with pytest.raises(NotWantedError, match="nobody waits"):
+        gate(project, tmp_path, Line(tell=signs.append, is_wanted=is_wanted))._step(SLEEP, tmp_path, "pytest")
+    assert "pytest: at work" == signs[-1]
+    with pytest.raises(WorkerError, match=r"pytest has not ended within 0.001 s"):
+        gate(project, tmp_path, quiet(), 0.001)._step(SLEEP, tmp_path, "pytest")
+
+
+@pytest.mark.parametrize(("uv", "made"), [("/bin/uv", ["/bin/uv", "venv"]), (None, [sys.executable, "-m"])])
+def test_the_environment_is_made_by_uv_or_by_venv_and_pip(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uv: str | None, made: list[str]
+) -> None:
+    run: list[list[str]] = []
+
+    def step(_: object, command: list[str], directory: Path, name: str) -> int:
+        run.append(command)
+        assert (tmp_path / "project", "installing") == (directory, name)
+        return 0
+
+    monkeypatch.setattr("shutil.which", lambda _: uv)
+    monkeypatch.setattr(on_host._Gate, "_step", step)
+    python = gate(project, tmp_path, quiet())._environment(tmp_path / "a.whl", ("-e", "."))
+
+    assert made == run[0][:2]
+    assert str(tmp_path / "environment" / "bin" / "python") == python
+    assert [str(tmp_path / "a.whl"), "-e", "."] == run[1][-3:]
+    monkeypatch.setattr(on_host._Gate, "_step", lambda *_: 1)
+    with pytest.raises(WorkerError, match="ended with code 1"):
+        gate(project, tmp_path, quiet())._environment(tmp_path / "a.whl", ())
+
+
+@pytest.mark.parametrize(
+    ("written", "last"),
+    [("", ""), ("one\ntwo\n", "two"), ("one\r\x1b[32mtwo\x1b[0m", "two"), ("x" * 5000, "x" * 200)],
+)
+def test_the_last_line_of_a_log_is_a_sign_of_life(tmp_path: Path, written: str, last: str) -> None:
+    (tmp_path / "log").write_text(written, encoding="utf-8")
+
+    assert last == last_line(tmp_path / "log")
+    assert "" == last_line(tmp_path / "none")
+
+
+def test_variables_that_lead_elsewhere_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-n 2")
+    given = on_host._environment(own=True)
+
+    assert not {"PYTHONPATH", "PYTEST_ADDOPTS"} & {*given}
+    assert "PYTEST_ADDOPTS" in on_host._environment(own=False)
+    assert os.environ["PATH"] == given["PATH"]
