@@ -21,12 +21,14 @@ OTHERS = (
     "cd ",
     "git ",
     "mkdir ",
+    "pg_dump ",
     "pip install ",
     "python -c ",
     "python -m pip ",
     "python -m venv ",
     "before/bin/python -m pip ",
     "python -m tox",
+    "sqlite3 ",
 )
 
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)

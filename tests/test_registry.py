@@ -26,7 +26,7 @@ def test_a_name_is_loaded() -> None:
             r"unknown scenario 'onx_fp32'\. Did you mean 'onnx_fp32'\? Allowed: ",
         ),
         ("energy_meters", "zzz", r"unknown energy meter 'zzz'\. Allowed: "),
-        ("stores", "sql", r"unknown store 'sql'\. Allowed: json"),
+        ("stores", "sqll", r"unknown store 'sqll'\. Did you mean 'sql'\? Allowed: json, sql"),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_allowed(kind: registry.Group, name: str, reported: str) -> None:

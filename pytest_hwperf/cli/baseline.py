@@ -2,23 +2,20 @@
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
-from pytest_hwperf import registry
+from pytest_hwperf.cli import baseline_copy
 from pytest_hwperf.cli.output import complain, say, show_help_alone
+from pytest_hwperf.cli.stores import DEFAULT, HELP, open_store
 from pytest_hwperf.core.contracts import Store
-from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
 from pytest_hwperf.core.records import Figure, Run, StoredRun
 from pytest_hwperf.core.units import counted, show_interval
 from pytest_hwperf.host.machine import describe_machine
 from pytest_hwperf.reports.cells import metric_of
-from pytest_hwperf.stores.location import locate
 
 OK, NOTHING = 0, 1
 
 _TEST = "test id or glob pattern, such as 'tests/test_models.py::*'"
-_STORE = "as --hwperf-store, a folder being relative to the current one; default: json:.hwperf"
 _HELD = "a failed run is held by pytest --hwperf-save"
 
 
@@ -41,6 +38,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         actions, "prune", prune_runs, "remove what this machine saved with other versions and has saved again"
     )
     prune.add_argument("--baseline", default="main", metavar="NAME", help="default: main")
+    baseline_copy.add_actions(actions)
 
 
 def _action(
@@ -50,14 +48,14 @@ def _action(
     what: str,
 ) -> argparse.ArgumentParser:
     action = actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
-    action.add_argument("--store", default="json:.hwperf", metavar="URL", help=_STORE)
+    action.add_argument("--store", default=DEFAULT, metavar="URL", help=f"{HELP}; default: {DEFAULT}")
     action.set_defaults(run=run)
     return action
 
 
 def list_runs(options: argparse.Namespace) -> int:
     """Print a line for each test, label and machine of which there are runs."""
-    store, location = _store(options)
+    store, location = open_store(options.store)
     names = [options.baseline] if options.baseline else store.baselines()
     lines = [line for name in names for line in _listed(store, name)]
     if not lines:
@@ -69,7 +67,7 @@ def list_runs(options: argparse.Namespace) -> int:
 
 def show_runs(options: argparse.Namespace) -> int:
     """Print the figures of the newest runs of some tests."""
-    store, location = _store(options)
+    store, location = open_store(options.store)
     chosen = [runs[-1] for runs in store.histories(options.baseline, options.test, held=False)]
     if not chosen:
         return _nothing(_unmatched("stored run", options, location, "list them with hwperf baseline list"))
@@ -82,7 +80,7 @@ def show_runs(options: argparse.Namespace) -> int:
 
 def remove_runs(options: argparse.Namespace) -> int:
     """Remove the runs of some tests, whose first comparison then has no baseline."""
-    store, location = _store(options)
+    store, location = open_store(options.store)
     removed = store.remove(options.baseline, options.test)
     if not removed:
         return _nothing(_unmatched("run", options, location, "list them with hwperf baseline list"))
@@ -93,7 +91,7 @@ def remove_runs(options: argparse.Namespace) -> int:
 
 def accept_runs(options: argparse.Namespace) -> int:
     """Make held runs the baseline of their tests; their earlier stored runs, of other code, are removed."""
-    store, location = _store(options)
+    store, location = open_store(options.store)
     store.check(options.baseline, writing=True)
     accepted = store.accept(options.baseline, options.test)
     if not accepted:
@@ -105,7 +103,7 @@ def accept_runs(options: argparse.Namespace) -> int:
 
 def prune_runs(options: argparse.Namespace) -> int:
     """Remove runs that nothing on this machine is compared with any more; runs of other machines stay."""
-    store, location = _store(options)
+    store, location = open_store(options.store)
     store.check(options.baseline, writing=True)
     removed = store.prune(options.baseline, describe_machine())
     for test in removed:
@@ -116,16 +114,6 @@ def prune_runs(options: argparse.Namespace) -> int:
             "other versions that was saved again"
         )
     return OK
-
-
-def _store(options: argparse.Namespace) -> tuple[Store, str]:
-    """Open the store; return also where it is."""
-    try:
-        scheme, location = locate(options.store, Path.cwd())
-    except ValueError as problem:
-        raise UsageProblem(f"--store={problem}") from problem
-    store: Store = registry.find("stores", scheme)(location)
-    return store, str(location)
 
 
 def _nothing(problem: str) -> int:

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from pytest_hwperf.cli import export_history
 from pytest_hwperf.cli.arguments import check_files, write_file
 from pytest_hwperf.cli.output import complain, say_lines
 from pytest_hwperf.cli.report_file import read_report
@@ -23,14 +24,17 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     """Add the command and its options."""
     parser = commands.add_parser(
         "export",
-        help="write a report for another program",
-        description="Read a report of pytest --hwperf-json, and write its figures in the format of another program. "
+        help="write a report, or the history of a store, for another program",
+        description="Read a report of pytest --hwperf-json, or with --store the history of a store, and write its "
+        "figures in the format of another program. "
         "What that format cannot hold is left out and said. Exit code 0: it was written; 4: usage.",
     )
-    parser.add_argument("report", metavar="REPORT.json", help="written by pytest --hwperf-json=REPORT.json")
-    parser.add_argument("--as", dest="form", required=True, choices=[*_formats("lower")], help="the format")
+    parser.add_argument("report", nargs="?", metavar="REPORT.json", help="written by pytest --hwperf-json=REPORT.json")
+    forms = dict.fromkeys([*_formats("lower"), *export_history.FORMATS])
+    parser.add_argument("--as", dest="form", required=True, choices=[*forms], help="the format")
     parser.add_argument("--output", metavar="FILE", help="file to write; default: the standard output")
     parser.add_argument("--better", choices=["lower", "higher"], help=f"which figures {_ACTION} gets; default: lower")
+    export_history.add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -38,7 +42,13 @@ def run(options: argparse.Namespace) -> int:
     """Write a report in another format, and return the exit code."""
     if options.better and options.form != _ACTION:
         raise UsageProblem(f"--better={options.better} is for --as={_ACTION}: {options.form} takes both directions")
+    if bool(options.report) == bool(options.store):
+        raise UsageProblem("give a report of pytest --hwperf-json, or --store=URL for the history of a store")
     check_files(output=options.output)
+    if options.store:
+        return export_history.run(options)
+    if options.form not in _formats("lower"):
+        raise UsageProblem(f"--as={options.form} is for the history of a store: give --store=URL")
     exported = _formats(options.better or "lower")[options.form](read_report(options.report))
     if not exported.benchmarks:
         why = visible(exported.left_out[0]) if exported.left_out else "it has no measurements"

@@ -1,6 +1,6 @@
 """Protocols of scenarios, meters and stores, which parts satisfy without importing each other."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -244,14 +244,16 @@ class Store(Protocol):
     def baselines(self) -> tuple[str, ...]:
         """Return the names of all baselines."""
 
-    def histories(self, baseline: str, pattern: str = "*", *, held: bool) -> tuple[tuple[StoredRun, ...], ...]:
+    def histories(self, baseline: str, pattern: str = "*", *, held: bool) -> Iterable[tuple[StoredRun, ...]]:
         """Return the accepted or the held runs of each test, label and machine, oldest first, by a glob `pattern`."""
 
     def remove(self, baseline: str, pattern: str) -> tuple[str, ...]:
         """Remove accepted and held runs of the tests whose id matches the glob `pattern`; return the ids."""
 
     def save(self, baseline: str, runs: Sequence[StoredRun]) -> Sequence[str | StoreError]:
-        """Append accepted runs; return the file of each, or why it was not stored: the others are.
+        """Append accepted runs; return the place of each, or why it was not stored: the others are.
+
+        A run that is there already, equal in everything, changes nothing.
 
         Raises:
             StoreError: none can be stored.

@@ -1,10 +1,10 @@
 """What a store remembers of a team's runs: series of values, and notes at revisions."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from pytest_hwperf.core.metrics import Better
-from pytest_hwperf.core.records import Estimate, Keyed, Machine
+from pytest_hwperf.core.metrics import Better, metric_of
+from pytest_hwperf.core.records import Estimate, Keyed, Machine, StoredRun
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.structs import Record
 
@@ -42,18 +42,21 @@ class Annotation(Record, frozen=True, kw_only=True):
     noted_at: str  # ISO 8601, UTC
 
 
+@runtime_checkable
 class HistoryStore(Protocol):
-    """What a store offers in addition to baselines: the memory of a team."""
-
-    def keep(self, baseline: str, report: Report) -> None:
-        """Keep the runs of a report with their verdicts, comparisons and pairs; a second time it changes nothing.
-
-        Raises:
-            StoreError: it is not stored; says why.
-        """
+    """What a store offers in addition to baselines: values over time, and notes."""
 
     def history(self, baseline: str, pattern: str = "*", *, newest: int = 1000) -> Sequence[Series]:
-        """Return the newest values of each series of the tests whose id matches the glob `pattern`.
+        """Return the values of each series of the tests whose id matches the glob `pattern`.
+
+        Of each test, label and machine those of its `newest` runs, whether they are of the baseline or not.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+
+    def tests(self, baseline: str, pattern: str = "*") -> Sequence[str]:
+        """Return the ids of all tests that have a history and match `pattern`.
 
         Raises:
             StoreError: the store cannot be read.
@@ -68,3 +71,59 @@ class HistoryStore(Protocol):
 
     def annotations(self) -> Sequence[Annotation]:
         """Return all notes, oldest first."""
+        ...
+
+
+@runtime_checkable
+class ReportStore(Protocol):
+    """What a store offers in addition, if it keeps more of a report than its runs."""
+
+    def keep(self, baseline: str, report: Report) -> None:
+        """Keep the runs of a report with their verdicts, comparisons and pairs; a second time it changes nothing.
+
+        Raises:
+            StoreError: it is not stored; says why.
+        """
+
+
+class Statistic(NamedTuple):
+    """What tells the series of one measurement on one machine from each other."""
+
+    metric: str
+    statistic: str
+    source: str
+    better: Better
+    anchor: str = ""
+
+
+def lined_up(
+    test: str, label: str, machine: Machine, values: Iterable[tuple[Statistic, PastValue]]
+) -> tuple[Series, ...]:
+    """Return the series of one measurement on one machine, each with its values in the order of time."""
+    found = dict[Statistic, list[PastValue]]()
+    for statistic, value in values:
+        found.setdefault(statistic, []).append(value)
+    return tuple(
+        Series(
+            test=test, label=label, machine=machine, **one._asdict(),
+            values=tuple(sorted(past, key=lambda value: value.started_at)),
+        )
+        for one, past in found.items()
+    )  # fmt: skip
+
+
+def series_of(runs: Sequence[StoredRun]) -> tuple[Series, ...]:
+    """Return the series of accepted runs of one test, label and machine; at least one run."""
+    first = runs[0].run
+    return lined_up(first.test, first.label, first.machine, (one for stored in runs for one in _values(stored)))
+
+
+def _values(stored: StoredRun) -> Iterator[tuple[Statistic, PastValue]]:
+    run = stored.run
+    for figure in stored.figures:
+        better = metric_of(figure.metric, run.directions.get(figure.metric, "lower")).better
+        past = PastValue(
+            started_at=run.started_at, revision=run.revision, changed=run.changed, estimate=figure.estimate,
+            accepted=True,
+        )  # fmt: skip
+        yield Statistic(figure.metric, figure.statistic, figure.source, better), past

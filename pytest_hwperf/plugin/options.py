@@ -287,7 +287,12 @@ _OPTIONS = (
         default=_DEFAULT_BASELINE,
         parse=_baseline,
     ),
-    _Option("store", "Where baselines live: a folder, or SCHEME:LOCATION.", metavar="URL", default=_DEFAULT_STORE),
+    _Option(
+        "store",
+        "Where baselines live: a folder, or a database, as sql:sqlite:///team.db or sql:postgresql+psycopg://host/name.",
+        metavar="URL",
+        default=_DEFAULT_STORE,
+    ),
     _Option(
         "alpha",
         "Accepted rate of false alarms: of a whole run that is rerun in pairs, else of each comparison.",

@@ -10,6 +10,7 @@ from pytest_hwperf.core.advice import advice
 from pytest_hwperf.core.baselines import stored_run_of
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import visible_pattern
+from pytest_hwperf.core.history import ReportStore
 from pytest_hwperf.core.hypotheses import why_not_rerun
 from pytest_hwperf.core.quantisation import slower_than_fp32
 from pytest_hwperf.core.records import Comparison, Judgement, Policy, StoredRun
@@ -27,6 +28,7 @@ from pytest_hwperf.reports import terminal as terminal_report
 from pytest_hwperf.reports.order import families
 
 if TYPE_CHECKING:
+    from pytest_hwperf.core.contracts import Store
     from pytest_hwperf.plugin.options import Settings
     from pytest_hwperf.reports.table import Detail
 
@@ -117,6 +119,7 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> No
     failed = [stored_run_of(judgement) for judgement in measured if judgement.run.test not in accepted]
     saved, unsaved = _stored(store.save, settings.baseline, passed)
     held, unheld = _stored(store.hold, settings.baseline, failed)
+    unkept = _keep(store, settings.baseline, report)
     lines = [f"{counted(len(saved), 'run')} saved to baseline {settings.baseline} in {settings.location}"]
     if refused := session_of(config).revision.refused:
         lines.append(f"warning: saved without a revision, so that --hwperf-compare cannot rerun it: {refused}")
@@ -126,7 +129,18 @@ def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> No
             "ones: commit and save again"
         )
     lines += _to_accept(settings, held)
-    return lines, [*unsaved, *unheld]
+    return lines, [*unsaved, *unheld, *unkept]
+
+
+def _keep(store: "Store", baseline: str, report: Report) -> list[str]:
+    """Let a store that keeps more than runs have the whole report; return what kept it from that."""
+    if not isinstance(store, ReportStore):
+        return []
+    try:
+        store.keep(baseline, report)
+    except StoreError as error:
+        return [f"verdicts and comparisons not kept: {error}"]
+    return []
 
 
 def _to_accept(settings: "Settings", held: Sequence[str]) -> list[str]:

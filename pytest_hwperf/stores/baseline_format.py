@@ -53,6 +53,12 @@ def entries_of(runs: Sequence[StoredRun]) -> tuple[Entry, ...]:
     return tuple(Entry(stored=run, line=to_json(run)) for run in runs)
 
 
+def unknown_in(known: Sequence[Entry], entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return the entries that are not there yet, each once."""
+    there = {entry.line for entry in known}
+    return tuple(entry for line, entry in {entry.line: entry for entry in entries}.items() if line not in there)
+
+
 def bounded(entries: Sequence[Entry], largest: int = LARGEST) -> tuple[Entry, ...]:
     """Keep a file readable: as far back as they fit the newest runs are whole, then without values, then left out.
 

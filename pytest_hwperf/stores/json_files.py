@@ -13,8 +13,10 @@ from pathlib import Path
 
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import shortened
+from pytest_hwperf.core.history import Annotation, Series, series_of
 from pytest_hwperf.core.records import Machine, StoredRun
 from pytest_hwperf.host.files import check_writable, create_file, refused_name, replace_file, replace_files
+from pytest_hwperf.stores import notes_file
 from pytest_hwperf.stores.baseline_format import (
     EARLIER_SUFFIX,
     Entry,
@@ -24,6 +26,7 @@ from pytest_hwperf.stores.baseline_format import (
     parse,
     place,
     render,
+    unknown_in,
 )
 from pytest_hwperf.stores.listing import baseline_files, check_lock, content_of, machine_folders, sweep
 from pytest_hwperf.stores.location import check_name
@@ -159,6 +162,7 @@ class JsonStore:
     def save(self, baseline: str, runs: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
         """Append accepted runs, drop the oldest beyond `keep`; return the file of each, or why it was not stored.
 
+        A run that its file already has, equal in everything, changes nothing.
         A file that is damaged or cannot be written is left as it was, and hinders no other.
 
         Raises:
@@ -226,6 +230,44 @@ class JsonStore:
                 path.unlink()
         return tuple(dict.fromkeys(old.values()))
 
+    def history(self, baseline: str, pattern: str = "*", *, newest: int = 1000) -> tuple[Series, ...]:
+        """Return the values of each series of the tests whose id matches `pattern`: those of accepted runs.
+
+        Raises:
+            StoreError: a file is damaged.
+        """
+        found = self.histories(baseline, pattern, held=False)
+        return tuple(series for runs in found for series in series_of(runs[-newest:]))
+
+    def tests(self, baseline: str, pattern: str = "*") -> tuple[str, ...]:
+        """Return the ids of all tests that have accepted runs and match `pattern`.
+
+        Raises:
+            StoreError: a file is damaged.
+        """
+        return tuple(sorted({runs[-1].run.test for runs in self.histories(baseline, pattern, held=False)}))
+
+    def annotate(self, note: Annotation) -> None:
+        """Keep a note; the same text at the same revision changes nothing.
+
+        Raises:
+            StoreError: the notes are damaged, or cannot be written.
+        """
+        path = self._root / notes_file.NAME
+        with self._locked():
+            self._check_links(path)
+            replace_file(path, notes_file.render(notes_file.with_note(notes_file.read_notes(path), note)))
+
+    def annotations(self) -> tuple[Annotation, ...]:
+        """Return all notes, oldest first.
+
+        Raises:
+            StoreError: they are damaged.
+        """
+        path = self._root / notes_file.NAME
+        self._check_links(path)
+        return notes_file.read_notes(path)
+
     def _accepted(self, baseline: str) -> Path:
         try:
             check_name(baseline)
@@ -246,7 +288,8 @@ class JsonStore:
         with self._locked():
             for path, new in mine.items():
                 try:
-                    files[path] = bounded((*self._read(path), *entries_of(new))[-self._keep :])
+                    if unknown := unknown_in(old := self._read(path), entries_of(new)):
+                        files[path] = bounded((*old, *unknown)[-self._keep :])
                 except StoreError as error:
                     problems[path] = error
             problems |= self._write(files)

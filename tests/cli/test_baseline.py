@@ -62,7 +62,8 @@ def test_the_folder_that_was_looked_at_is_named(held: Path, capsys: pytest.Captu
     ("store", "reported"),
     [
         ("json:", "hwperf: --store='json:' names no place. Give a folder, such as json:.hwperf"),
-        ("sql:runs.db", "hwperf: unknown store 'sql'. Allowed: json"),
+        ("shelf:runs.db", "hwperf: unknown store 'shelf'. Allowed: json, sql"),
+        ("sql:runs.db", "hwperf: --store=sql:… names no database that can be used. Give a file, as sql:sqlite:///team"),
     ],
 )
 def test_a_store_that_cannot_be_meant_is_refused(capsys: pytest.CaptureFixture[str], store: str, reported: str) -> None:

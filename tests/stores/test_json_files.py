@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from pytest_hwperf.core.contracts import Store
 from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.core.history import Annotation
 from pytest_hwperf.core.records import StoredRun, replace
 from pytest_hwperf.host.files import create_file, replace_file
 from pytest_hwperf.stores import baseline_format, json_files, listing
@@ -477,7 +478,7 @@ def test_full_disk_leaves_the_earlier_sessions(root: Path) -> None:
     before = path.read_bytes()
 
     with pytest.raises(StoreError, match=r"cannot be written \(No space left on device\): what was there is intact"):
-        save(JsonStore(root, create=full), fake.session())
+        save(JsonStore(root, create=full), fake.session(median_s=2.0))
     assert before == path.read_bytes()
     assert [path] == list(path.parent.iterdir())
 
@@ -652,11 +653,11 @@ def test_an_interrupted_save_leaves_the_old_file(root: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        save(JsonStore(root, create=interrupted), fake.session())
+        save(JsonStore(root, create=interrupted), fake.session(median_s=2.0))
     assert before == path.read_bytes()
     assert [path] == list(path.parent.iterdir())
     assert load(JsonStore(root)) == (fake.session(),)
-    assert save(json_files.JsonStore(root), fake.session()) == path  # the lock was given back
+    assert save(json_files.JsonStore(root), fake.session(median_s=2.0)) == path  # the lock was given back
 
 
 def test_what_is_saved_can_be_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -682,3 +683,39 @@ def test_a_run_that_no_file_takes_is_refused(root: Path, monkeypatch: pytest.Mon
     with pytest.raises(StoreError, match=r"takes 0\.0 MB, a baseline at most 0\.0006 MB: give fewer examples"):
         save(JsonStore(root), fake.session())
     assert load(JsonStore(root)) == ()
+
+
+NOTE = Annotation(revision="a" * 40, text="new runner", noted_at=fake.STARTED)
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (lambda path: path.write_text("{"), r"holds a line that is no note \(.*\): remove that line"),
+        (lambda path: path.write_text('{"revision": 1}'), r"holds a line that is no note \(.*\): remove that line"),
+        (instead(Path.mkdir), r"cannot be read \(.*\): fix that, or delete it"),
+        (instead(lambda path: path.symlink_to("/etc/hosts")), r"leaves .* through a link"),
+    ],
+)
+def test_damaged_notes_are_named_and_not_overwritten(
+    root: Path, damage: Callable[[Path], object], problem: str
+) -> None:
+    store = JsonStore(root)
+    store.annotate(NOTE)
+    (path,) = (path for path in root.iterdir() if path.name.endswith(".jsonl"))
+    damage(path)
+    for call in (store.annotations, lambda: store.annotate(replace(NOTE, text="other"))):
+        with pytest.raises(StoreError, match=problem) as raised:
+            call()
+        assert str(raised.value).startswith(str(path))
+
+
+def test_notes_are_a_line_each_and_no_baseline(root: Path) -> None:
+    """They are to be committed, and merged by version control."""
+    store = JsonStore(root)
+    store.annotate(NOTE)
+    store.annotate(replace(NOTE, text="other"))
+
+    assert 2 == len((root / ".annotations.jsonl").read_text(encoding="utf-8").splitlines())
+    assert store.baselines() == ()
+    assert ".annotations.jsonl" not in (root / ".gitignore").read_text(encoding="utf-8")

@@ -18,7 +18,15 @@ ROOT = Path("/project")
         ("/shared/runs", ("json", "/shared/runs")),
         ("/shared/a:b", ("json", "/shared/a:b")),
         ("C:runs", ("json", "/project/C:runs")),
-        ("sql:runs.db", ("sql", "runs.db")),
+        ("shelf:runs", ("shelf", "runs")),
+        ("sql:sqlite:///team.db", ("sql", "sqlite:////project/team.db")),
+        ("sql:sqlite:////shared/team.db", ("sql", "sqlite:////shared/team.db")),
+        ("sql:postgresql://host/runs", ("sql", "postgresql+psycopg://host/runs")),
+        ("sql:postgresql+psycopg:///?service=team", ("sql", "postgresql+psycopg:///?service=team")),
+        (
+            "sql:postgresql+psycopg://me@host:5433/runs?sslmode=verify-full&sslrootcert=/ca.pem",
+            ("sql", "postgresql+psycopg://me@host:5433/runs?sslmode=verify-full&sslrootcert=/ca.pem"),
+        ),
         ("postgresql+psycopg://host/runs", ("postgresql+psycopg", "//host/runs")),
     ],
 )
@@ -26,7 +34,50 @@ def test_a_scheme_or_a_folder_is_read(url: str, located: tuple[str, str]) -> Non
     assert located == locate(url, ROOT)
 
 
-@pytest.mark.parametrize("url", ["", "json:", "sql:"])
+@pytest.mark.parametrize("url", ["", "json:", "shelf:"])
 def test_no_place_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=f"'{url}' names no place. Give a folder, such as json:.hwperf"):
         locate(url, ROOT)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sql:",
+        "sql:team.db",
+        "sql:sqlite://",
+        "sql:sqlite:///",
+        "sql:sqlite://team.db",
+        "sql:mysql://me:secret@host/runs",
+    ],
+)
+def test_what_is_no_database_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"Give a file, as sql:sqlite:///team\.db") as raised:
+        locate(url, ROOT)
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "me:secret@host/runs", "me:sec@ret@host/runs", ":secret@host", "me:@host/runs", "me:sec/ret@host/runs",
+        "me:sec#ret@host/runs", "host/runs?password=secret", "host/runs?PASSWORD=secret", "host/runs?%70assword=secret",
+        "host/runs?sslpassword=secret", "me:secret@[::1/runs",
+    ],
+)  # fmt: skip
+def test_a_password_is_refused_and_not_repeated(rest: str) -> None:
+    """The command line stands in the list of processes, and messages in logs."""
+    for kind in ("postgresql", "postgresql+psycopg"):
+        with pytest.raises(ValueError, match=r"give it in PGPASSWORD, in ~/\.pgpass or in a service file") as raised:
+            locate(f"sql:{kind}://{rest}", ROOT)
+        assert not {"sec", "ret", "secret"} & {*str(raised.value).replace(".", " ").split()}
+        assert "me:" not in str(raised.value)
+
+
+@pytest.mark.parametrize("rest", ["host:port/runs", "me:sec?ret@host/runs", "[::1/runs", "host:0/runs", "host/runs#x"])
+def test_what_is_no_url_is_refused_and_not_repeated(rest: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"it is no URL\. Give sql:postgresql\+psycopg://user@host:5432/name"
+    ) as raised:
+        locate(f"sql:postgresql://{rest}", ROOT)
+    assert rest not in str(raised.value)

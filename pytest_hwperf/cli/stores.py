@@ -1,0 +1,30 @@
+"""The store that a command names."""
+
+from pathlib import Path
+
+from pytest_hwperf import registry
+from pytest_hwperf.core.contracts import Store
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.stores.location import locate
+
+DEFAULT = "json:.hwperf"
+HELP = "as --hwperf-store, a folder or file being relative to the current folder"
+
+
+def open_store(url: str, given: str = "--store") -> tuple[Store, str]:
+    """Open a store; return also where it is.
+
+    Args:
+        url: as the user wrote it.
+        given: the option or argument, as messages name it.
+
+    Raises:
+        UsageProblem: it names no store; says what to give.
+        StoreError: what it needs is not installed.
+    """
+    try:
+        scheme, location = locate(url, Path.cwd())
+    except ValueError as problem:
+        raise UsageProblem(f"{given}={problem}") from problem
+    store: Store = registry.find("stores", scheme)(location)
+    return store, str(location)

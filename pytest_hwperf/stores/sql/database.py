@@ -1,0 +1,119 @@
+"""A database that is read and written in transactions, each of which happens whole or not at all."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from pytest_hwperf.core.errors import StoreError
+from pytest_hwperf.stores.sql import migrating, problems
+from pytest_hwperf.stores.sql.postgres import Postgres
+from pytest_hwperf.stores.sql.sqlite_file import SqliteFile
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+T = TypeVar("T")
+
+_FIRST_WAIT_S = 0.1  # before a server that has gone is asked again; twice as long each time
+
+
+class Database:
+    """One database; its connections are those of this process alone."""
+
+    def __init__(self, url: str, *, patience_s: float, sleep: Callable[[float], object] = time.sleep) -> None:
+        """Open nothing yet.
+
+        Args:
+            url: as `location.locate` returns it.
+            patience_s: how long to wait for another writer, and for a server that has gone.
+            sleep: waits so many seconds.
+        """
+        self._kind = SqliteFile(url, patience_s) if url.startswith("sqlite:") else Postgres(url, patience_s)
+        self._patience_s, self._sleep = patience_s, sleep
+        self._engine: Engine | None = None
+        self._process = 0  # that has made the engine
+        self._inherited: list[Engine] = []  # of a parent process, kept: closing them would end its connections
+        self._is_known = self._was_reached = False
+
+    @property
+    def name(self) -> str:
+        """The database as messages name it; never with a password."""
+        return self._kind.name
+
+    def read(self, action: "Callable[[Connection], T]", empty: T) -> T:
+        """Return what `action` reads in one transaction, or `empty` where nothing was ever stored.
+
+        Raises:
+            StoreError: it cannot be read; says why and what to do.
+        """
+
+        def reading() -> T:
+            if not self._kind.exists():
+                return empty
+            with self._transaction(writing=False) as connection:
+                if not self._is_known and migrating.version_of(connection, self.name) is None:
+                    return empty
+                self._is_known = True
+                return action(connection)
+
+        return self._attempted(reading)
+
+    def write(self, action: "Callable[[Connection], T]") -> T:
+        """Return what `action` has written: the only writer at this moment, into the newest schema.
+
+        It may be called again where the connection was lost: what it does twice must be the same as once.
+
+        Raises:
+            StoreError: it cannot be written; says why and what to do. Nothing was changed then.
+        """
+
+        def writing() -> T:
+            self._kind.prepare()
+            with self._transaction(writing=True) as connection:
+                self._kind.lock(connection)
+                if not self._is_known:
+                    migrating.migrate(connection, self.name)
+                written = action(connection)
+            self._is_known = True
+            return written
+
+        return self._attempted(writing)
+
+    def close(self) -> None:
+        """Close the connections of this process."""
+        if self._engine is not None and self._process == os.getpid():
+            self._engine.dispose()
+        self._engine = None
+
+    @contextmanager
+    def _transaction(self, *, writing: bool) -> "Iterator[Connection]":
+        if self._process != os.getpid():
+            self._inherited += [] if self._engine is None else [self._engine]
+            self._engine, self._process = None, os.getpid()
+        if self._engine is None:
+            self._engine = self._kind.engine()
+        with self._engine.connect().execution_options(hwperf_writing=writing) as connection, connection.begin():
+            self._was_reached = True
+            yield connection
+
+    def _attempted(self, action: Callable[[], T]) -> T:
+        """Do it again where a server that was there has gone, as one that is started anew, until patience is over."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        waited_s, wait_s = 0.0, _FIRST_WAIT_S
+        while True:
+            try:
+                return action()
+            except (SQLAlchemyError, sqlite3.Error) as error:
+                if not (self._was_reached and waited_s < self._patience_s and problems.is_gone(error)):
+                    raise problems.explained(error, self.name, self._kind.remedies) from error
+            except OSError as error:
+                raise StoreError(
+                    f"{self.name} cannot be written to ({error.strerror}): choose another place for baselines with "
+                    "--hwperf-store"
+                ) from error
+            self._sleep(wait_s)
+            waited_s, wait_s = waited_s + wait_s, 2 * wait_s

@@ -1,0 +1,121 @@
+"""`hwperf export --store`: a store's history for other programs."""
+
+from pathlib import Path
+
+import pytest
+from fakes import records as fake
+
+from pytest_hwperf.cli import USAGE, export_history, main
+from pytest_hwperf.cli.export_history import OK
+from pytest_hwperf.core.records import StoredRun, replace
+from pytest_hwperf.reports import history_files
+from pytest_hwperf.stores.json_files import JsonStore
+
+EXPORT = ["export", "--store=json:.hwperf"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two runs of one test, in which only the second has a p95, and one of another test."""
+    monkeypatch.chdir(tmp_path)
+    more = fake.figure("latency", "p95", fake.estimate(0.02, None, None, 9))
+    second = at(fake.session(median_s=0.012, revision="=bbb"), "2026-03-09T09:30:00+00:00")
+    JsonStore(tmp_path / ".hwperf").save(
+        "main",
+        [
+            fake.session(median_s=0.01),
+            replace(second, figures=(*second.figures, more)),
+            fake.session(test="other\ud800"),
+        ],
+    )
+    return tmp_path
+
+
+def at(stored: StoredRun, started_at: str) -> StoredRun:
+    return replace(stored, run=replace(stored.run, started_at=started_at))
+
+
+@pytest.mark.usefixtures("here")
+def test_otava_gets_a_row_for_each_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """It takes no empty cell: what a run lacks is left out and said."""
+    assert OK == main([*EXPORT, "--as=otava", "--test", fake.TEST])
+    shown = capsys.readouterr()
+
+    assert [
+        'time,commit,"latency p50, perf_counter"',
+        "2026-03-02T09:30:00+00:00,4f2c1e9,0.01",
+        "2026-03-09T09:30:00+00:00,'=bbb,0.012",
+    ] == shown.out.splitlines()
+    assert "hwperf: left out: latency p95, perf_counter: only 1 of 2 runs have it\n" == shown.err
+
+
+def test_otava_gets_one_measurement_on_one_machine(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert USAGE == main([*EXPORT, "--as=otava"])
+    assert "writes one test on one machine, and 2 match: " in capsys.readouterr().err
+    elsewhere = fake.machine(cores=8)
+    JsonStore(here / ".hwperf").save("main", [fake.session(at=elsewhere)])
+    assert USAGE == main([*EXPORT, "--as=otava", "--test", fake.TEST])
+    chosen = f"--machine={elsewhere.fingerprint[:6]}"
+    assert OK == main([*EXPORT, "--as=otava", "--test", fake.TEST, chosen, "--output=x.csv"])
+    assert 2 == len((here / "x.csv").read_text(encoding="utf-8").splitlines())
+
+
+def test_parquet_has_every_value(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    assert OK == main([*EXPORT, "--as=parquet", "--output=x.parquet"])
+    assert "4 values written to x.parquet\n" == capsys.readouterr().out
+
+    written = files.ParquetFile(here / "x.parquet")
+    rows = written.read().to_pylist()
+    assert written.num_row_groups == 2
+    assert written.schema_arrow.names == [*history_files.COLUMNS]
+    assert [row["value"] for row in rows] == [0.00631, 0.01, 0.012, 0.02]
+    assert {key: rows[3][key] for key in ("statistic", "unit", "revision", "low", "n", "changed", "accepted")} == {
+        "statistic": "p95", "unit": "s", "revision": "=bbb", "low": None, "n": 9, "changed": False, "accepted": True,
+    }  # fmt: skip
+    assert rows[0]["test"] == "other\\ud800"
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--as=bencher"], "--as=bencher takes a report: a history is written as parquet or otava"),
+        (["--as=parquet"], "--as=parquet is no text: give --output=FILE"),
+        (["report.json", "--as=otava"], "give a report of pytest --hwperf-json, or --store=URL"),
+        (["--as=otava", "--test=none"], "no run matches --test=none in baseline main of "),
+        (["--as=otava", "--machine=x"], "no run matches --test=* in baseline main of "),
+        (["--as=otava", "--store=shelf:x"], "unknown store 'shelf'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    assert USAGE == main([*EXPORT, *arguments])
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("here")
+def test_nothing_is_exported_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    assert USAGE == main([*EXPORT, "--as=parquet", "--test=none", "--output=x.parquet"])
+    assert USAGE == main(["export", "--as=otava"])
+    assert USAGE == main(["export", "report.json", "--as=parquet", "--output=x"])
+    said = capsys.readouterr().err
+    assert "no run matches --test=none" in said
+    assert "give a report of pytest --hwperf-json, or --store=URL" in said
+    assert "--as=parquet is for the history of a store: give --store=URL" in said
+
+
+@pytest.mark.usefixtures("here")
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(export_history, "find_spec", lambda _: None)
+
+    assert USAGE == main([*EXPORT, "--as=parquet", "--output=x.parquet"])
+    assert "--as=parquet needs pyarrow: pip install 'pytest-hwperf[parquet]'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("here")
+def test_a_store_without_history_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(export_history, "open_store", lambda _: (object(), "shelf"))
+
+    assert USAGE == main([*EXPORT, "--as=otava"])
+    assert "--store=json:.hwperf keeps no history: give json:… or sql:…" in capsys.readouterr().err

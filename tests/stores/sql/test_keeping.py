@@ -1,0 +1,129 @@
+"""What a report adds to its runs: verdicts, comparisons and pairs, once."""
+
+from array import array
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed")
+
+import sqlite3
+
+from fakes import records as fake
+
+from pytest_hwperf.core.baselines import stored_run_of
+from pytest_hwperf.core.evidence import Evidence, Gate, Hypothesis, Measurement, Observation, Pair
+from pytest_hwperf.core.records import Comparison, Judgement, Margin, replace
+from pytest_hwperf.core.report import Report
+from pytest_hwperf.stores.sql.store import SqlStore
+
+ANCHOR = "a" * 40
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "team.db"
+
+
+@pytest.fixture
+def store(path: Path) -> SqlStore:
+    return SqlStore(f"sqlite:///{path}")
+
+
+def anchored(change: float, day: int, *, against: str = "anchor") -> Report:
+    """A report of one test, whose median latency was compared in two pairs with a pinned release."""
+    judgement = compared(change, day)
+    run = judgement.run
+    measurement = Measurement(test=run.test, label=run.label)
+    question = Hypothesis(
+        measurement=measurement, margin=Margin(metric="latency", statistic="p50", size=0.02), better="lower"
+    )
+    pairs = tuple(
+        Pair(
+            number=number, stage="confirm", first="baseline", hash_seeds={}, assignments=(),
+            observations=(observed(measurement, change), replace(observed(measurement, 0.5), metric="cpu_time")),
+        )
+        for number in (1, 2)
+    )  # fmt: skip
+    gate = Gate(
+        against=against, revision=ANCHOR, seed=1, shared={}, seconds={},
+        evidence=Evidence(alpha=0.01, hypotheses=(question,), pairs=pairs),
+    )  # fmt: skip
+    return replace(fake.report(), judgements=(judgement,), gates=(gate,))
+
+
+def compared(change: float, day: int) -> Judgement:
+    verdict = fake.comparison_verdict("latency", "p50", "regressed", (change, change - 0.01, change + 0.01))
+    budget = fake.budget_verdict("latency_p95_ms", "latency", "p95", 0.005, "failed")
+    run = replace(fake.run(), started_at=f"2026-03-{day:02}T00:00:00+00:00")
+    return Judgement(run=run, figures=(fake.figure(),), verdicts=(budget, verdict))
+
+
+def observed(measurement: Measurement, change: float) -> Observation:
+    return Observation(
+        measurement=measurement, metric="latency", statistic="p50", baseline=array("d", [1.0, 3.0, 2.0]),
+        candidate=array("d", [1.1, 3.3, 2.2]), change=change, preempted=0.25,
+    )  # fmt: skip
+
+
+def rows(path: Path, question: str) -> list[Any]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(question).fetchall()
+
+
+def test_a_report_is_kept_once_whatever_comes_first(store: SqlStore, path: Path) -> None:
+    """Its runs are those that are saved and held beside it: none is there twice."""
+    report = fake.report()
+    stored = [stored_run_of(one) for one in report.judgements]
+    store.keep("main", report)
+    assert store.newest("main") == ()
+    store.save("main", stored[:1])
+    store.hold("main", stored[1:2])
+    for _ in range(2):
+        store.keep("main", report)
+
+    assert store.newest("main") == (stored[0],)
+    assert [*store.histories("main", held=True)] == [(stored[1],)]
+    assert rows(path, "SELECT state FROM run ORDER BY id") == [("accepted",), ("held",), ("kept",)]
+    assert rows(path, "SELECT count(*) FROM verdict") == [(sum(len(one.verdicts) for one in report.judgements),)]
+    assert rows(path, "SELECT count(*) FROM comparison") == [(sum(len(one.comparisons) for one in report.judgements),)]
+    assert rows(path, "SELECT DISTINCT against, revision, anchored FROM comparison") == [("baseline main", "", 0)]
+
+
+def test_an_empty_report_keeps_nothing(store: SqlStore, path: Path) -> None:
+    store.keep("main", fake.empty_report())
+
+    assert not path.exists()
+
+
+def test_changes_from_an_anchor_are_a_series_of_their_own(store: SqlStore, path: Path) -> None:
+    """Relative to the anchor, oldest first; each pair is there with its ratio and both medians."""
+    store.keep("main", anchored(0.03, 2))
+    store.keep("main", anchored(0.01, 1))
+    store.keep("main", anchored(0.02, 3, against="origin/main"))
+    raw, paired = store.history("main")
+
+    assert (raw.anchor, paired.anchor, len(raw.values)) == ("", ANCHOR, 3)
+    assert (paired.key, paired.source, paired.better) == (("latency", "p50"), "perf_counter", "lower")
+    assert [one.estimate.value for one in paired.values] == [0.01, 0.03]
+    comparison = anchored(0.01, 1).judgements[0].verdicts[1].subject
+    assert isinstance(comparison, Comparison)
+    assert paired.values[0].estimate == comparison.change
+    assert [one.accepted for one in (*raw.values, *paired.values)] == [False] * 5
+    found = rows(path, "SELECT number, stage, change, baseline, candidate, preempted FROM pair WHERE run_id = 1")
+    assert found == [(1, "confirm", 0.03, 2.0, 2.2, 0.25), (2, "confirm", 0.03, 2.0, 2.2, 0.25)]
+    against = rows(path, "SELECT against, revision, anchored, outcome, margin FROM comparison ORDER BY run_id")
+    assert against[0] == ("anchor", ANCHOR, 1, "regressed", 0.02)
+    assert against[2] == ("origin/main", ANCHOR, 0, "regressed", 0.02)
+    verdicts = rows(path, "SELECT place, outcome, fails FROM verdict WHERE run_id = 1 ORDER BY place")
+    assert verdicts == [(0, "failed", 1), (1, "regressed", 1)]
+
+
+def test_what_goes_with_a_run_is_removed_with_it(store: SqlStore, path: Path) -> None:
+    store.keep("main", anchored(0.03, 2))
+
+    assert store.remove("main", "*") == (fake.TEST,)
+    for table in ("run", "estimate", "verdict", "comparison", "pair"):
+        assert rows(path, f"SELECT count(*) FROM {table}") == [(0,)]  # noqa: S608 - ours
