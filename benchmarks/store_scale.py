@@ -1,4 +1,4 @@
-"""How long the SQL store takes while it grows: python -m benchmarks.store_scale [--most 1000000].
+"""How long the SQL store takes while it grows: python -m benchmarks.store_scale --most=1000000.
 
 A new SQLite file is filled by the store's own bulk writing, revision by revision, as a team does: each run has eight
 figures and a per-example accuracy. At each power of ten the median of some repetitions is taken: a comparison of one
@@ -31,36 +31,38 @@ BARS_S = {"compare": 1.0, "history": 0.2, "save of 2,000": 5.0}
 REPEATS = 5
 ACCURACY = 0.97
 
+Taken = tuple[float, float]  # seconds: wall time, CPU time
+
 
 def main() -> None:
     """Fill, time, fit, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--most", type=int, default=100_000, help="runs to stop at")
-    parser.add_argument("--folder", help="where the file lies; default: a temporary folder")
+    parser.add_argument("--file", help="where the database lies, and stays; default: a temporary folder")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        path = Path(folder, "team.db")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(options.file or f"{folder}/team.db")
         store, machine = SqlStore(f"sqlite:///{path}"), describe_machine()
         store.check("main", writing=True)
-        rows, filled, revision, spent_s = list[tuple[int, dict[str, float]]](), 0, 0, 0.0
-        aim = 1000
+        rows, filled, revision, spent_s, aim = list[tuple[int, dict[str, Taken]]](), 0, 0, 0.0, 1000
         while aim <= options.most:
             while filled < aim:
                 tests = min(TESTS, aim - filled)
-                began = time.perf_counter()
-                store.save("main", [*runs(revision, machine, tests)])
-                spent_s += time.perf_counter() - began
+                prepared = [*runs(revision, machine, tests)]
+                spent_s += taken_by(partial(store.save, "main", prepared))[0]
                 filled, revision = filled + tests, revision + 1
             rows.append((filled, timed(store, machine, revision)))
             filled, revision = filled + TESTS * REPEATS, revision + REPEATS
             report(rows[-1], path, spent_s)
             aim *= 10
         for name, bar_s in BARS_S.items():
-            seconds = [taken[name] for _, taken in rows]
-            print(f"{name}: exponent {exponent([count for count, _ in rows], seconds):+.2f}, bar {bar_s:g} s")
+            wall, cpu = (
+                exponent([count for count, _ in rows], [taken[name][one] for _, taken in rows]) for one in (0, 1)
+            )
+            print(f"{name}: exponent {wall:+.2f} of wall time, {cpu:+.2f} of CPU time, bar {bar_s:g} s")
 
 
-def timed(store: SqlStore, machine: Machine, revision: int) -> dict[str, float]:
+def timed(store: SqlStore, machine: Machine, revision: int) -> dict[str, Taken]:
     """Return the median seconds of each kind of use; saving adds runs."""
     test = name_of(7)
 
@@ -76,16 +78,23 @@ def timed(store: SqlStore, machine: Machine, revision: int) -> dict[str, float]:
     numbers = iter(range(revision, revision + REPEATS))
     prepared = [[*runs(number, machine, TESTS)] for number in numbers]
     return {
-        "compare": taken_s(compare),
-        "history": taken_s(history),
-        "save of 2,000": median(_seconds(partial(store.save, "main", one)) for one in prepared),
+        "compare": middle([taken_by(compare) for _ in range(REPEATS + 1)][1:]),
+        "history": middle([taken_by(history) for _ in range(REPEATS + 1)][1:]),
+        "save of 2,000": middle([taken_by(partial(store.save, "main", one)) for one in prepared]),
     }
 
 
-def taken_s(action: Callable[[], object]) -> float:
-    """Return the median seconds of an action that changes nothing, after one that is not counted."""
+def middle(taken: list[Taken]) -> Taken:
+    """Return the medians of wall and CPU time."""
+    wall, cpu = zip(*taken, strict=True)
+    return median(wall), median(cpu)
+
+
+def taken_by(action: Callable[[], object]) -> Taken:
+    """Return the seconds of an action, by the wall and of this process's CPU time."""
+    began = time.perf_counter(), time.process_time()
     action()
-    return median(_seconds(action) for _ in range(REPEATS))
+    return time.perf_counter() - began[0], time.process_time() - began[1]
 
 
 def runs(revision: int, machine: Machine, tests: int) -> Iterator[StoredRun]:
@@ -120,11 +129,11 @@ def name_of(number: int) -> str:
     return f"tests/models/test_family_{number // 50}.py::TestModels::test_predicts[onnx_fp32-{number % 50}]"
 
 
-def report(row: tuple[int, dict[str, float]], path: Path, spent_s: float) -> None:
-    """Print a row of the table."""
+def report(row: tuple[int, dict[str, Taken]], path: Path, spent_s: float) -> None:
+    """Print a row of the table; the CPU time stands in brackets."""
     count, taken = row
-    size = sum(one.stat().st_size for one in path.parent.iterdir()) / 1e6
-    cells = " | ".join(f"{seconds:.3f} s" for seconds in taken.values())
+    size = sum(one.stat().st_size for one in path.parent.glob(f"{path.name}*")) / 1e6
+    cells = " | ".join(f"{wall:.3f} s ({cpu:.3f})" for wall, cpu in taken.values())
     print(f"| {count:,} | {cells} | {size:,.0f} MB | {spent_s:.0f} s |", flush=True)
 
 
@@ -135,12 +144,6 @@ def exponent(counts: list[int], seconds: list[float]) -> float:
     if not spread:
         return math.nan
     return sum((a - fmean(x)) * (b - fmean(y)) for a, b in zip(x, y, strict=True)) / spread
-
-
-def _seconds(action: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    action()
-    return time.perf_counter() - began
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from pytest_hwperf.core.records import Estimate, Keyed, Machine, StoredRun
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.structs import Record
 
+ANCHOR = "anchor"  # how a gate names what it ran against where that is the pinned anchor: by this, or by more behind it
+
 
 class PastValue(Record, frozen=True, kw_only=True):
     """One statistic of one run."""
@@ -94,6 +96,11 @@ class Statistic(NamedTuple):
     source: str
     better: Better
     anchor: str = ""
+
+
+def is_anchor(against: str) -> bool:
+    """Whether a gate ran against the pinned anchor: `anchor`, or `anchor v1.4`, and not a branch `anchors/new`."""
+    return against.partition(" ")[0] == ANCHOR
 
 
 def lined_up(

@@ -100,11 +100,11 @@ for number in range(int(sys.argv[2])):
 END_AT_EVERY_LINE = """
 import itertools, json, os, signal, sys, threading
 from fakes import records as fake
-from pytest_hwperf.stores import json_files
+from pytest_hwperf.stores import baseline_folder, json_files
 from pytest_hwperf.host import files
 
 store, kind, step, status = json_files.JsonStore(sys.argv[1], keep=1000), int(sys.argv[2]), 0, -1
-tests, files = ("one", "two"), (json_files.__file__, files.__file__)
+tests, files = ("one", "two"), (json_files.__file__, baseline_folder.__file__, files.__file__)
 
 def save(median):
     answers = store.save("main", [fake.session(test=test, median_s=float(median)) for test in tests])

@@ -1,8 +1,9 @@
 """Series of values over time, made of runs."""
 
+import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.history import PastValue, Statistic, lined_up, series_of
+from pytest_hwperf.core.history import PastValue, Statistic, is_anchor, lined_up, series_of
 from pytest_hwperf.core.records import StoredRun, replace
 
 
@@ -10,6 +11,14 @@ def value(started_at: str, median: float) -> PastValue:
     return PastValue(
         started_at=started_at, revision="abc", estimate=fake.estimate(median, None, None, 1), accepted=True
     )
+
+
+@pytest.mark.parametrize(
+    ("against", "pinned"),
+    [("anchor", True), ("anchor v1.4", True), ("anchors/new", False), ("main", False), ("", False)],
+)
+def test_the_pinned_anchor_is_told_from_branches(against: str, *, pinned: bool) -> None:
+    assert pinned == is_anchor(against)
 
 
 def test_values_are_in_the_order_of_time() -> None:

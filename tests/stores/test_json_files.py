@@ -20,7 +20,7 @@ from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.history import Annotation
 from pytest_hwperf.core.records import StoredRun, replace
 from pytest_hwperf.host.files import create_file, replace_file
-from pytest_hwperf.stores import baseline_format, json_files, listing
+from pytest_hwperf.stores import baseline_folder, baseline_format, json_files, listing
 from pytest_hwperf.stores.json_files import JsonStore
 
 
@@ -520,7 +520,7 @@ def test_nothing_is_written_without_the_lock(root: Path, monkeypatch: pytest.Mon
         held.append(path.name)
         replace_file(path, content)
 
-    monkeypatch.setattr(json_files, "replace_file", written)
+    monkeypatch.setattr(baseline_folder, "replace_file", written)
     one_file(root)
 
     assert [".gitignore"] == held

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_hwperf.core.baselines import stored_run_of
 from pytest_hwperf.core.evidence import Gate, Measurement, Observation, Pair
+from pytest_hwperf.core.history import is_anchor
 from pytest_hwperf.core.records import Comparison, Estimate, Figure, Judgement, figure_of
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.serialisation import to_json
@@ -15,8 +16,6 @@ from pytest_hwperf.stores.sql.writing import KEPT, Row, add_runs, estimate_colum
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
-
-_ANCHOR = "anchor"  # how a gate begins to name what it ran against, where that is the pinned anchor
 
 
 class KeptComparison(NamedTuple):
@@ -139,7 +138,7 @@ def _comparison_row(each: KeptComparison, baseline: str) -> Row:
         "baseline": one.baseline,
         "against": gate.against if gate else f"baseline {baseline}" if baseline else "",
         "revision": gate.revision if gate else "",
-        "anchored": gate is not None and gate.against.startswith(_ANCHOR),
+        "anchored": gate is not None and is_anchor(gate.against),
     }
 
 

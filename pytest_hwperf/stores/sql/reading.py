@@ -1,7 +1,7 @@
 """Statements that read the database: by keys and indexes, whatever else it holds."""
 
 import fnmatch
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_hwperf.core.errors import SerialisationError, StoreError
@@ -13,6 +13,8 @@ from pytest_hwperf.stores.sql.tables import tables
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
+
+_ESTIMATE = ("run_id", "metric_id", "value", "low", "high", "n", "warnings")
 
 KEEP = 20  # newest accepted runs of a test on a machine that are compared with, as the store of JSON files keeps
 
@@ -89,45 +91,42 @@ def places_named(baseline: str, pattern: str) -> "Select[Any]":
     return found if {"*", "?"} & {*pattern} else found.where(test.c.name_key == key_of(pattern))
 
 
-def figures_of(place: int, newest: int) -> "Select[Any]":
-    """Select the estimates of the newest runs of a test on a machine."""
+def newest_runs_of(place: int, newest: int) -> "Select[Any]":
+    """Select what a series tells of the newest runs of a test on a machine, whether they are of the baseline or not."""
     from sqlalchemy import select
 
-    run, estimate, metric = tables().run, tables().estimate, tables().metric
-    numbers = (
-        select(run.c.id).where(run.c.baseline_id == place).order_by(run.c.id.desc()).limit(newest).subquery("chosen")
-    )
-    return (
-        select(*_run_columns(), *_estimate_columns(estimate), *_metric_columns())
-        .join_from(numbers, run, run.c.id == numbers.c.id)
-        .join(estimate, estimate.c.run_id == run.c.id)
-        .join(metric, metric.c.id == estimate.c.metric_id)
-        .order_by(run.c.id)
-    )
+    run = tables().run
+    columns = (run.c.id, run.c.started_at, run.c.revision, run.c.changed, run.c.state)
+    return select(*columns).where(run.c.baseline_id == place).order_by(run.c.id.desc()).limit(newest)
 
 
-def anchored_changes_of(place: int, newest: int) -> "Select[Any]":
-    """Select the changes from an anchor of the newest runs of a test on a machine."""
+def estimates_of(place: int, newest: int) -> "Select[Any]":
+    """Select the estimates of these runs."""
+    from sqlalchemy import literal, select
+
+    chosen, table = newest_runs_of(place, newest).subquery("chosen"), tables().estimate
+    columns = [table.c[name] for name in _ESTIMATE]
+    return select(*columns, literal("")).join_from(chosen, table, table.c.run_id == chosen.c.id)
+
+
+def changes_of(place: int, newest: int) -> "Select[Any]":
+    """Select the changes of these runs from an anchor."""
     from sqlalchemy import literal_column, select
 
-    run, comparison, metric = tables().run, tables().comparison, tables().metric
-    numbers = (
-        select(run.c.id).where(run.c.baseline_id == place).order_by(run.c.id.desc()).limit(newest).subquery("chosen")
-    )
+    chosen, table = newest_runs_of(place, newest).subquery("chosen"), tables().comparison
     return (
-        select(
-            *_run_columns(), *_estimate_columns(comparison), *_metric_columns(), comparison.c.revision.label("anchor")
-        )
-        .join_from(numbers, run, run.c.id == numbers.c.id)
-        .join(comparison, comparison.c.run_id == run.c.id)
-        .join(metric, metric.c.id == comparison.c.metric_id)
-        .where(
-            comparison.c.anchored.is_(literal_column("true")),
-            comparison.c.value.is_not(None),
-            comparison.c.scale == "relative",
-        )
-        .order_by(run.c.id)
+        select(*(table.c[name] for name in _ESTIMATE), table.c.revision)
+        .join_from(chosen, table, table.c.run_id == chosen.c.id)
+        .where(table.c.anchored.is_(literal_column("true")), table.c.value.is_not(None), table.c.scale == "relative")
     )
+
+
+def metrics_with(numbers: Collection[int]) -> "Select[Any]":
+    """Select metrics by their rows."""
+    from sqlalchemy import select
+
+    metric = tables().metric
+    return select(metric).where(metric.c.id.in_(list(numbers)))
 
 
 def read_runs(connection: "Connection", selected: "Select[Any]", where: str) -> tuple[StoredRun, ...]:
@@ -195,12 +194,14 @@ def series_of(connection: "Connection", place: Place, machine: Machine, newest: 
     Raises:
         StoreError: a row is damaged.
     """
-    found = [row for one in (figures_of, anchored_changes_of) for row in connection.execute(one(place.id, newest))]
+    runs = {row.id: row for row in connection.execute(newest_runs_of(place.id, newest))}
+    found = [row for one in (estimates_of, changes_of) for row in connection.execute(one(place.id, newest))]
+    metrics = {row.id: row for row in connection.execute(metrics_with({row[1] for row in found}))}
     try:
-        series = lined_up(place.test, place.label, machine, map(_value, found))
+        series = lined_up(place.test, place.label, machine, _values(sorted(found, key=_run_of), runs, metrics))
         for one in series:
             to_json(one)  # columns hold what their writer liked: this refuses what is no such record
-    except (SerialisationError, ValueError, TypeError) as error:
+    except (SerialisationError, ValueError, TypeError, KeyError) as error:
         raise StoreError(f"the history of {place.test} is damaged ({error}): restore a backup") from error
     return series
 
@@ -214,34 +215,31 @@ def notes(connection: "Connection") -> list[Annotation]:
     return [Annotation(revision=row.revision, text=row.text, noted_at=row.noted_at) for row in rows]
 
 
-def _value(row: "Row[Any]") -> tuple[Statistic, PastValue]:
-    anchor = getattr(row, "anchor", "")
-    statistic = Statistic(row.name, row.statistic, row.source, row.better, anchor)
-    if row.warnings:
-        estimate = from_json(Estimate, row.warnings)
-    else:
-        estimate = Estimate(
-            value=row.value, low=row.low, high=row.high, confidence=row.confidence, n=row.n, method=row.method
-        )
-    past = PastValue(
-        started_at=row.started_at,
-        revision=row.revision,
-        changed=bool(row.changed),
-        estimate=estimate,
-        accepted=row.state in ("accepted", "superseded"),
-    )
-    return statistic, past
+def _run_of(row: "Row[Any]") -> int:
+    return int(row[0])
 
 
-def _run_columns() -> list[Any]:
-    run = tables().run
-    return [run.c.id, run.c.state, run.c.started_at, run.c.revision, run.c.changed]
-
-
-def _estimate_columns(table: Any) -> list[Any]:
-    return [table.c[name] for name in ("value", "low", "high", "n", "warnings")]
-
-
-def _metric_columns() -> list[Any]:
-    metric = tables().metric
-    return [metric.c[name] for name in ("name", "statistic", "source", "better", "method", "confidence")]
+def _values(
+    rows: "Iterable[Row[Any]]", runs: "Mapping[int, Row[Any]]", metrics: "Mapping[int, Row[Any]]"
+) -> Iterator[tuple[Statistic, PastValue]]:
+    """Yield what the columns say; what a run or a metric has in common is read once."""
+    facts = {
+        number: {
+            "started_at": run.started_at,
+            "revision": run.revision,
+            "changed": bool(run.changed),
+            "accepted": run.state in ("accepted", "superseded"),
+        }
+        for number, run in runs.items()
+    }
+    known = {
+        number: (Statistic(one.name, one.statistic, one.source, one.better), one.confidence, one.method)
+        for number, one in metrics.items()
+    }
+    for run_id, metric_id, value, low, high, n, warnings, anchor in rows:
+        statistic, confidence, method = known[metric_id]
+        if warnings:
+            estimate = from_json(Estimate, warnings)
+        else:
+            estimate = Estimate(value=value, low=low, high=high, confidence=confidence, n=n, method=method)
+        yield statistic._replace(anchor=anchor) if anchor else statistic, PastValue(**facts[run_id], estimate=estimate)

@@ -21,8 +21,10 @@ READING = {
     "histories": lambda: reading.runs_in(1, "held"),
     "one test": lambda: reading.places_named("main", fake.TEST),
     "tests of a pattern": lambda: reading.places_named("main", "*"),
-    "history": lambda: reading.figures_of(1, 1000),
-    "anchored history": lambda: reading.anchored_changes_of(1, 1000),
+    "runs of a history": lambda: reading.newest_runs_of(1, 1000),
+    "estimates of a history": lambda: reading.estimates_of(1, 1000),
+    "changes from an anchor": lambda: reading.changes_of(1, 1000),
+    "metrics": lambda: reading.metrics_with({1, 2}),
 }
 
 
