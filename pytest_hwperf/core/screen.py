@@ -51,7 +51,7 @@ def is_suspect(hypothesis: Hypothesis, screen: Sequence[Observation], pairs: int
 
 
 def _is_far_beyond(hypothesis: Hypothesis, first: Sequence[Observation]) -> bool:
-    """Whether the first pairs of a screen are all far beyond the margin; what the later ones show takes nothing back."""
+    """Whether the first pairs of a screen are all far beyond the margin; later ones take nothing back."""
     if len(first) < SHORT_SCREEN or never_varies(hypothesis, first) or not all(map(is_ratio, first)):
         return False
     values, margin = _worsened(hypothesis, first)
