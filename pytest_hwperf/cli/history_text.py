@@ -1,5 +1,6 @@
 """The history of tests as lines of text: a sparkline for each series, its changes and the team's notes."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -46,7 +47,11 @@ def _lines(trend: Trend) -> Iterator[str]:
     code = f"{newest.revision[:_DIGITS]}{'+changes' * newest.changed}" if newest.revision else "no commit"
     drawn = sparkline([value.estimate.value for value in series.values])
     yield f"  {drawn} {_value(trend, newest.estimate)}, {newest.started_at}, {code}"
-    yield from (f"  changed {_changed(trend, change)}" for change in trend.changes)
+    for change in trend.changes:
+        yield f"  changed {_changed(trend, change)}"
+        if change.before and change.revision and change.before != change.revision:
+            words = ("hwperf", "bisect", change.before[:_DIGITS], change.revision[:_DIGITS], "--", series.test)
+            yield f"    {shlex.join(words)}"
     if trend.is_too_short:
         yield "  too few runs to look for changes"
     yield from (f"  noted at {note.revision[:_DIGITS]}: {shortened(note.text)}" for note in trend.notes)

@@ -37,7 +37,7 @@ def dated(median_s: float, place: int) -> StoredRun:
 @pytest.mark.usefixtures("here")
 def test_a_change_is_shown_between_its_revisions(capsys: pytest.CaptureFixture[str]) -> None:
     assert OK == main([*HISTORY, fake.TEST])
-    first, what, drawn, changed, method = capsys.readouterr().out.splitlines()
+    first, what, drawn, changed, command, method = capsys.readouterr().out.splitlines()
 
     assert first == fake.TEST
     assert re.fullmatch(r"  latency p50, perf_counter, machine [0-9a-f]{16} \(.+\): 20 runs", what)
@@ -45,6 +45,7 @@ def test_a_change_is_shown_between_its_revisions(capsys: pytest.CaptureFixture[s
     assert re.match(
         r"    changed \+10\.\d % \(\+.+ \.\. \+.+\) between 0{10} and 0{10}.*; p=0\.0005, n=20 runs", changed
     )
+    assert re.fullmatch(rf"      hwperf bisect 0{{10}} 0{{10}} -- {re.escape(fake.TEST)}", command)
     assert "1 % false ones a series" in method
 
 
