@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FIRST_WAIT_S = 0.1  # before a server that has gone is asked again; twice as long each time
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 0.5  # before a server that has gone is asked again; twice as long each time
 
 
 class Database:
@@ -116,4 +116,4 @@ class Database:
                     "--hwperf-store"
                 ) from error
             self._sleep(wait_s)
-            waited_s, wait_s = waited_s + wait_s, 2 * wait_s
+            waited_s, wait_s = waited_s + wait_s, min(2 * wait_s, _LONGEST_WAIT_S)

@@ -236,7 +236,8 @@ def _values(
         number: (Statistic(one.name, one.statistic, one.source, one.better), one.confidence, one.method)
         for number, one in metrics.items()
     }
-    for run_id, metric_id, value, low, high, n, warnings, anchor in rows:
+    for row in rows:
+        run_id, metric_id, value, low, high, n, warnings, anchor = tuple[Any, ...](row)
         statistic, confidence, method = known[metric_id]
         if warnings:
             estimate = from_json(Estimate, warnings)
