@@ -8,6 +8,9 @@ import pytest
 from fakes.reruns import INI, QUICK, REPEATED, WORK, Project, measured, repository
 
 from pytest_hwperf.cli import main
+from pytest_hwperf.cli.stores import open_store
+from pytest_hwperf.core.history import HistoryStore
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.pairs.conductor import Conductor
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
@@ -111,3 +114,30 @@ def test_a_baseline_is_not_rerun_beside_test_workers_and_it_is_said_why(project:
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([NOT_RERUN.format("test workers run side by side (-n)")])
+
+
+def test_a_pinned_release_is_rerun_with_its_part_of_the_rate_and_remembered(project: Project) -> None:
+    """The change from it is a series of its own in a database; twice as many builds have half of the rate each."""
+    project.git("tag", "v1")
+    project.write({"work.py": WORK.replace("300", "600")})
+    database = "sql:sqlite:///team.db"
+    anchor = ("--hwperf-anchor=v1", "--hwperf-anchor-builds=2", f"--hwperf-store={database}", "--hwperf-save")
+    result = project.run(*anchor, against="anchor")
+    gate = project.gate()
+
+    result.assert_outcomes(failed=1)
+    assert ("anchor v1", 0.005) == (gate.against, gate.evidence.alpha)
+    assert 9 == sum(pair.stage == "confirm" for pair in gate.evidence.pairs)
+    store, _ = open_store(database)
+    assert isinstance(store, HistoryStore)
+    (series,) = (one for one in store.history("main") if one.anchor and one.key == MEDIAN_LATENCY)
+    assert project.git("rev-parse", "v1").strip() == series.anchor
+    assert series.values[0].estimate.value == pytest.approx(1.0, abs=0.1)
+    assert not series.values[0].accepted
+
+
+def test_an_unknown_release_is_refused_by_its_option(project: Project) -> None:
+    result = project.run("--hwperf-anchor=v9", against="anchor")
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["*--hwperf-anchor: *v9*"])
