@@ -8,6 +8,7 @@ import pytest
 from pytest_hwperf.core.contracts import CountingMeter
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.foreign_text import shortened, visible_lines
+from pytest_hwperf.core.history import ANCHOR
 from pytest_hwperf.core.hypotheses import COMMIT_DIGITS, EnergySource, MeasuredTest, why_not_rerun
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.sequence import check_alpha
@@ -71,7 +72,8 @@ def check_against(config: pytest.Config) -> None:
         if settings.against:
             _check_baseline(config, settings.against)
     except HwperfError as error:
-        raise pytest.UsageError(visible_lines(f"--hwperf-against: {error}")) from error
+        option = "anchor" if settings.is_anchored else "against"
+        raise pytest.UsageError(visible_lines(f"--hwperf-{option}: {error}")) from error
     if _workers(config):
         raise pytest.UsageError(
             "--hwperf-against needs the machine for itself, and -n starts test workers side by side: run measured "
@@ -113,7 +115,8 @@ def _against(config: pytest.Config, items: Sequence[pytest.Item]) -> tuple[str, 
     settings = state.settings
     packages = ", ".join(settings.base_with)
     if settings.against:
-        return settings.against, f"{settings.against} with {packages}" if packages else settings.against
+        name = f"{ANCHOR} {settings.against}" if settings.is_anchored else settings.against
+        return settings.against, f"{name} with {packages}" if packages else name
     if packages:
         return str(tree_of(config.rootpath)), f"the present code with {packages}"
     if settings.rerun == "never":

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+_ANCHOR = "anchor"  # as --hwperf-against names it
 _DEFAULT_ALPHA = "1%"
 _DEFAULT_BASELINE = "main"
 _DEFAULT_STORE = "json:.hwperf"
@@ -47,6 +48,12 @@ def _rows(flag: str, text: str) -> int:
     if not text.isdecimal():
         raise pytest.UsageError(f"{flag}={text!r}: a whole number of rows, such as 32; 0 declares none")
     return int(text)
+
+
+def _builds(flag: str, text: str) -> int:
+    if re.fullmatch(r"[1-9]\d{0,3}", text, re.ASCII):
+        return int(text)
+    raise pytest.UsageError(f"{flag}={text}: a number of builds from 1 to 9999, such as 365 for a year of nightly ones")
 
 
 def _path(flag: str, value: str) -> str:
@@ -184,7 +191,16 @@ _OPTIONS = (
         "against",
         "Rerun this git revision, or this folder, in pairs of fresh processes that take "
         "turns with the present code; a significant regression fails its test.",
-        metavar="REF|DIR",
+        metavar="REF|DIR|anchor",
+    ),
+    _Option("anchor", "The release that --hwperf-against=anchor reruns, to find slow drift.", metavar="REF"),
+    _Option(
+        "anchor-builds",
+        "How many builds against the anchor share the false-alarm rate: a year of nightly ones.",
+        metavar="N",
+        default="365",
+        parse=_builds,
+        field="anchor_builds",
     ),
     _Option(
         "rerun",
@@ -458,6 +474,9 @@ class Settings:
     save: bool
     compare: bool
     against: str  # git revision or folder, "" for none
+    anchor: str  # git revision, "" for none
+    anchor_builds: int  # that share the false-alarm rate
+    is_anchored: bool  # whether the anchor is what is rerun
     rerun: Any  # "auto" or "never"
     gate_time_s: float
     parallel: int | None  # pairs side by side, None for as many as pays
@@ -516,7 +535,7 @@ class Settings:
     @property
     def own_alpha(self) -> float:
         """The part of the build's false-alarm rate that this session may spend."""
-        return self.alpha / self.parts
+        return self.alpha / self.parts / (self.anchor_builds if self.is_anchored else 1)
 
     @property
     def reruns(self) -> bool:
@@ -580,7 +599,12 @@ def read_settings(config: pytest.Config) -> Settings:
     values["watts"] = _watts(config, values["watts"])
     if values["machine_kind"] and not values["shard"]:
         values["shard"] = (1, 1)
+    values["is_anchored"] = values["against"] == _ANCHOR
+    if values["is_anchored"]:
+        values["against"] = values["anchor"]
     settings = Settings(**values)
+    if settings.is_anchored and not settings.anchor:
+        raise pytest.UsageError("--hwperf-against=anchor: which release? Give --hwperf-anchor=REF too, such as v1.4")
     if settings.base_python and not settings.against:
         raise pytest.UsageError("--hwperf-base-python is the baseline's interpreter: give --hwperf-against=REF|DIR too")
     if config.getoption("hwperf_build") and not (settings.reruns or settings.compare):

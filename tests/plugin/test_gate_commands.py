@@ -1,6 +1,7 @@
 """The gate as a whole: tails, what is selected, mistakes of its own, and what is said where it cannot be had."""
 
 import shutil
+import sys
 from functools import partial
 from typing import NoReturn
 
@@ -8,6 +9,9 @@ import pytest
 from fakes.reruns import INI, QUICK, REPEATED, WORK, Project, measured, repository
 
 from pytest_hwperf.cli import main
+from pytest_hwperf.core.metrics import MEDIAN_LATENCY
+from pytest_hwperf.core.serialisation import from_json
+from pytest_hwperf.core.trends import TrendFile
 from pytest_hwperf.pairs.conductor import Conductor
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
@@ -111,3 +115,34 @@ def test_a_baseline_is_not_rerun_beside_test_workers_and_it_is_said_why(project:
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([NOT_RERUN.format("test workers run side by side (-n)")])
+
+
+def test_a_pinned_release_is_rerun_with_its_part_of_the_rate_and_remembered(project: Project) -> None:
+    """The change from it is a series of its own in a database; twice as many builds have half of the rate each."""
+    project.git("tag", "v1")
+    project.write({"work.py": WORK.replace("300", "600")})
+    database = "sql:sqlite:///team.db"
+    anchor = ("--hwperf-anchor=v1", "--hwperf-anchor-builds=2", f"--hwperf-store={database}", "--hwperf-save")
+    result = project.run(*anchor, against="anchor")
+    gate = project.gate()
+
+    result.assert_outcomes(failed=1)
+    assert ("anchor v1", 0.005) == (gate.against, gate.evidence.alpha)
+    assert 9 == sum(pair.stage == "confirm" for pair in gate.evidence.pairs)
+    shown = project.pytester.run(
+        sys.executable, "-m", "pytest_hwperf.cli", "history", "*", f"--store={database}", "--json=history.json"
+    )
+    trends = from_json(TrendFile, (project.path / "history.json").read_bytes()).trends
+
+    assert pytest.ExitCode.OK == shown.ret
+    (series,) = (one.series for one in trends if one.series.anchor and one.series.key == MEDIAN_LATENCY)
+    assert project.git("rev-parse", "v1").strip() == series.anchor
+    assert series.values[0].estimate.value == pytest.approx(1.0, abs=0.1)
+    assert not series.values[0].accepted
+
+
+def test_an_unknown_release_is_refused_by_its_option(project: Project) -> None:
+    result = project.run("--hwperf-anchor=v9", against="anchor")
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["*--hwperf-anchor: *v9*"])

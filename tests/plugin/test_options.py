@@ -139,6 +139,8 @@ def test_the_longest_time_that_is_recommended_is_that_of_the_option(name: str, l
             ("--hwperf-share=auto", "--hwperf-share=none"),
             "*=auto and --hwperf-share=none exclude each other: *",
         ),
+        (("--hwperf-against=anchor",), "*=anchor: which release? Give --hwperf-anchor=REF too, such as v1.4"),
+        (("--hwperf-anchor-builds=0",), "*--hwperf-anchor-builds=0: a number of builds from 1 to 9999, such as 365 *"),
         (("--hwperf-build=make",), "*--hwperf-build builds the trees that are compared: give --hwperf-against=*"),
         (("--hwperf-build=a && b",), "*--hwperf-build='a && b': it runs without a shell, which && needs: *"),
         (("--hwperf-build=a 'b",), '*--hwperf-build="a \'b" cannot be split into words (No closing quotation)*'),

@@ -1,0 +1,127 @@
+"""`hwperf history` and `hwperf annotate`: what is shown of a store, and what is refused."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from fakes import records as fake
+from fakes.histories import STEP, note, series, slower
+from fakes.repositories import commit, git
+
+from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.cli.history import NOTHING, OK
+from pytest_hwperf.cli.history_text import lines_of, sparkline
+from pytest_hwperf.core.records import StoredRun, replace
+from pytest_hwperf.core.trends import trend_of
+from pytest_hwperf.stores.json_files import JsonStore
+
+HISTORY = ["history", "--store=json:.hwperf"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Twenty runs of one test, of which the newer ten are slower, and one of another test."""
+    monkeypatch.chdir(tmp_path)
+    places = range(0, 2 * STEP, 2)
+    runs = [dated(slower()[place], place) for place in places]
+    JsonStore(tmp_path / ".hwperf").save("main", [*runs, fake.session(test="other")])
+    return tmp_path
+
+
+def dated(median_s: float, place: int) -> StoredRun:
+    stored = fake.session(median_s=median_s, revision=f"{place:040x}")
+    return replace(stored, run=replace(stored.run, started_at=f"2026-03-02T{place // 60:02}:{place % 60:02}:00+00:00"))
+
+
+@pytest.mark.usefixtures("here")
+def test_a_change_is_shown_between_its_revisions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert OK == main([*HISTORY, fake.TEST])
+    first, what, drawn, changed, command, method = capsys.readouterr().out.splitlines()
+
+    assert first == fake.TEST
+    assert re.fullmatch(r"  latency p50, perf_counter, machine [0-9a-f]{16} \(.+\): 20 runs", what)
+    assert re.match(r"    [▁▂]{10}[▇█]{10} 11\.0 ms \(10\.8 \.\. 11\.2\), 2026-03-02T00:38:00\+00:00, 0{10}", drawn)
+    assert re.match(
+        r"    changed \+10\.\d % \(\+.+ \.\. \+.+\) between 0{10} and 0{10}.*; p=0\.0005, n=20 runs", changed
+    )
+    assert re.fullmatch(rf"      hwperf bisect 0{{10}} 0{{10}} -- {re.escape(fake.TEST)}", command)
+    assert "1 % false ones a series" in method
+
+
+@pytest.mark.usefixtures("here")
+def test_files_hold_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert OK == main([*HISTORY, "*", "--json=h.json", "--html=h.html", "--newest=15"])
+    written = json.loads(Path("h.json").read_text(encoding="utf-8"))
+    counts = [len(trend["series"]["values"]) for trend in written["trends"]]
+
+    assert ("pytest-hwperf history", "main", [1, 15]) == (written["what"], written["baseline"], sorted(counts))
+    assert "<svg" in Path("h.html").read_text(encoding="utf-8")
+    assert "too few runs to look for changes" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("here")
+def test_a_metric_is_chosen_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert OK == main([*HISTORY, fake.TEST, "--metric=latency_p50"])
+    assert "latency p50" in capsys.readouterr().out
+    assert USAGE == main([*HISTORY, fake.TEST, "--metric=latency_p5"])
+    assert "Did you mean 'latency_p50'? There are: latency_p50" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing"], "no run matches 'nothing' in baseline main of json:.hwperf; list them with hwperf baseline list"),
+        ([fake.TEST, "--newest=0"], "--newest=0: at least 1 run"),
+        ([fake.TEST, "--json=no/folder/h.json"], "--json=no/folder/h.json cannot be written"),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_what_cannot_be_shown_is_said(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert NOTHING == main([*HISTORY, *arguments])
+    assert said in capsys.readouterr().err
+
+
+def test_a_note_is_shown_at_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    git(tmp_path, "init")
+    commit(tmp_path, work__py="")
+    head = git(tmp_path, "rev-parse", "HEAD").strip()
+    JsonStore(tmp_path / ".hwperf").save("main", [fake.session(revision=head)])
+
+    assert OK == main(["annotate", "HEAD", "new runner\x1b[31m"])
+    assert capsys.readouterr().out == f"noted at {head[:10]}: new runner\\x1b[31m\n"
+    assert OK == main([*HISTORY, "*"])
+    assert f"noted at {head[:10]}: 'new runner" in capsys.readouterr().out
+    assert USAGE == main(["annotate", "HEAD", " "])
+    assert "the note is empty" in capsys.readouterr().err
+
+
+def test_too_many_series_need_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    JsonStore(tmp_path / ".hwperf").save("main", [fake.session(test=f"t{number}") for number in range(201)])
+
+    assert USAGE == main([*HISTORY, "*"])
+    assert "matches 201 series, and 200 are shown at most" in capsys.readouterr().err
+    assert OK == main([*HISTORY, "*", "--json=h.json"])
+    assert capsys.readouterr().out.count("latency p50") == 200
+
+
+def test_a_series_from_an_anchor_is_shown_as_changes() -> None:
+    moved = [0.001 * (place * 7 % 5 - 2) + 0.05 * (place >= STEP) for place in range(2 * STEP)]
+    lines = list(lines_of([trend_of(series(moved, anchor="4f2c1e9abcdef"), [note(3, "a")])]))
+
+    assert "latency p50, change from 4f2c1e9abc, perf_counter" in lines[1]
+    assert "+5.1 %" in lines[2]
+    assert "changed +5.0 %" in lines[3]
+    assert lines[5] == f"    noted at {note(3, '').revision[:10]}: 'a'"
+
+
+def test_a_sparkline_goes_from_the_lowest_to_the_highest() -> None:
+    assert sparkline([1.0, 2.0, 8.0]) == "▁▂█"
+    assert sparkline([3.0, 3.0]) == "▁▁"
+    assert sparkline([9.0] * 10 + [float(number) for number in range(60)]).startswith("▁")
