@@ -605,6 +605,12 @@ def read_settings(config: pytest.Config) -> Settings:
     settings = Settings(**values)
     if settings.is_anchored and not settings.anchor:
         raise pytest.UsageError("--hwperf-against=anchor: which release? Give --hwperf-anchor=REF too, such as v1.4")
+    _refuse_contradictions(config, settings)
+    return settings
+
+
+def _refuse_contradictions(config: pytest.Config, settings: Settings) -> None:
+    """Refuse options that need others, or exclude each other."""
     if settings.base_python and not settings.against:
         raise pytest.UsageError("--hwperf-base-python is the baseline's interpreter: give --hwperf-against=REF|DIR too")
     if config.getoption("hwperf_build") and not (settings.reruns or settings.compare):
@@ -625,7 +631,6 @@ def read_settings(config: pytest.Config) -> Settings:
         )
     if settings.only and settings.skip:
         raise pytest.UsageError("--hwperf-only and --hwperf-skip exclude each other: give one of them")
-    return settings
 
 
 def _value(config: pytest.Config, option: _Option) -> Any:
