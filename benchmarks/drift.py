@@ -4,8 +4,8 @@ From the root of the repository: `python -m benchmarks.drift [years]`. What pair
 tests/data, of blocks as the gate takes them; one test, margin 2 %, 1 % of false alarms a year of 365 builds.
 """
 
+import argparse
 import math
-import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -60,7 +60,9 @@ def lines(years: int) -> Iterator[str]:
 
 def main() -> None:
     """Print what was found, with 99 % Clopper-Pearson intervals."""
-    for line in lines(int(sys.argv[1]) if len(sys.argv) > 1 else 200):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("years", nargs="?", type=int, default=200, help="of each kind (default: 200)")
+    for line in lines(parser.parse_args().years):
         print(line, flush=True)
 
 

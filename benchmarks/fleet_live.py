@@ -1,10 +1,11 @@
 """A fleet for real: three hosts of two kinds gate equal code and a slowdown, and one host is killed meanwhile.
 
-`python benchmarks/fleet_live.py local|ssh|install [CASE ...]` prints what came of it: hosts are processes of this
+`python -m benchmarks.fleet_live local|ssh|install [CASE ...]` prints what came of it: hosts are processes of this
 machine, or reached by a server of SSH that is started on loopback with keys of its own; `install` is as `ssh`, with an
 environment of its own for each gate. It needs the extra `fleet`, and for SSH the programs sshd and ssh-keygen.
 """
 
+import argparse
 import os
 import re
 import shutil
@@ -147,8 +148,13 @@ def fleet(folder: Path, hosts: Path, options: Sequence[str], *, kill: bool) -> s
     )
 
 
-def main(how: str, *cases: int) -> None:
+def main() -> None:
     """Run the cases of these numbers, from 1, or every case."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("how", choices=["local", "ssh", "install"])
+    parser.add_argument("cases", nargs="*", type=int, help=f"from 1 to {len(CASES)}; default: all")
+    asked = parser.parse_args()
+    how, cases = asked.how, asked.cases
     options = [] if how == "install" else ["--no-install"]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -171,4 +177,4 @@ def run_all(made: Path, file: Path, hosts: str, options: Sequence[str], cases: S
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    main()

@@ -1,4 +1,4 @@
-"""Writers at once, and kills at random moments: PYTHONPATH=tests python -m benchmarks.store_crashes.
+"""Writers at once, and kills at random moments: python -m benchmarks.store_crashes.
 
 First 16 processes save 50 runs each. Then two processes save runs one after the other and report each that was
 acknowledged, until both are killed with SIGKILL, again and again; and then the server of PostgreSQL is killed and
@@ -8,11 +8,13 @@ most the run that each killed process had under way.
 
 import argparse
 import os
+import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from fakes import postgres
 from fakes.store_writers import killed_servers, killed_writers, lost, saved_together
 

@@ -164,7 +164,7 @@ def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, mar
         (["--hwperf-baseline=Lpt1.old"], "--hwperf-baseline='Lpt1.old': no folder can have this name on Windows, "),
         (["--hwperf-baseline=v1."], "--hwperf-baseline='v1.': no folder can have this name on Windows, "),
         (["--hwperf-energy=rappel"], "unknown energy meter 'rappel'. Did you mean 'rapl'? Allowed: estimate, nvml,"),
-        (["--hwperf-store=sql:x", "--hwperf-save"], "unknown store 'sql'. Allowed: json"),
+        (["--hwperf-store=mongo:x", "--hwperf-save"], "unknown store 'mongo'. Allowed: json, sql"),
         (["--hwperf-store=json:"], "names no place"),
         (["--hwperf-only", "--hwperf-skip"], "exclude each other"),
         (["--hwperf-json=test_it.py"], "--hwperf-json='test_it.py' looks like a test"),
