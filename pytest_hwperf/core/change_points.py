@@ -59,10 +59,7 @@ def change_points(values: Sequence[float], alpha: float = 0.01) -> tuple[ChangeP
     begin, end = max(0, len(values) - _LONGEST), len(values)
     found = sorted(_found(values, begin, end, alpha), key=lambda one: one.at)
     edges = [begin, *(one.at for one in found), end]
-    return tuple(
-        replace(one, shift=_shift(values[edges[place] : edges[place + 2]], one.at - edges[place], one.autocorrelation))
-        for place, one in enumerate(found)
-    )
+    return tuple(_again(values, one, edges[place], edges[place + 2]) for place, one in enumerate(found))
 
 
 def _found(values: Sequence[float], begin: int, end: int, alpha: float) -> list[ChangePoint]:
@@ -73,6 +70,20 @@ def _found(values: Sequence[float], begin: int, end: int, alpha: float) -> list[
     here = replace(one, at=begin + one.at, earliest=begin + one.earliest, latest=begin + one.latest)
     halves = ((begin, here.at), (here.at, end))
     return [here, *(more for part in halves for more in _found(values, *part, alpha / 2))]
+
+
+def _again(values: Sequence[float], one: ChangePoint, begin: int, end: int) -> ChangePoint:
+    """Look at a change once more, between the changes next to it: it was found in a part that had these in it too."""
+    alone = _clearest(values[begin:end])
+    if alone is None:  # too few values between its neighbours
+        return replace(one, shift=_shift(values[begin:end], one.at - begin, one.autocorrelation))
+    return replace(
+        alone,
+        at=begin + alone.at,
+        earliest=begin + alone.earliest,
+        latest=begin + alone.latest,
+        p_value=one.p_value,
+    )
 
 
 def _clearest(values: Sequence[float]) -> ChangePoint | None:

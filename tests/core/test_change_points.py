@@ -45,6 +45,22 @@ def test_two_steps_are_found_in_the_order_of_time() -> None:
     assert [6.0, -8.0] == pytest.approx([one.shift.value for one in found], abs=1.0)
 
 
+def test_a_change_between_others_is_placed_without_them() -> None:
+    """In the whole series the levels around look like dependent values, and the place of each change less sure."""
+    first, last = change_points(stepped([(25, 0.0), (35, 6.0), (30, 2.0)]))
+
+    assert (first.latest - first.earliest, last.latest - last.earliest) <= (4, 6)
+    assert first.autocorrelation <= 0.4
+
+
+def test_a_change_next_to_others_has_the_values_between_them() -> None:
+    found = change_points(stepped([(40, 0.0), (5, 100.0), (5, 200.0), (40, 300.0)]), 0.2)
+
+    assert [40, 45, 50] == pytest.approx([one.at for one in found], abs=1)
+    assert found[1].shift.n == 10
+    assert found[1].shift.value == pytest.approx(100, abs=3)
+
+
 def test_a_step_near_the_end_is_found() -> None:
     assert abs(only(change_points(stepped([(60, 0.0), (6, 6.0)]))).at - 60) <= 1
 
