@@ -1,8 +1,8 @@
 """Gates on the workers of dask, with a client that is none; the real one is started once, on this machine."""
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import pytest
 from fakes.repositories import repository_with
 
 from pytest_hwperf import __version__
-from pytest_hwperf.cli import main
 from pytest_hwperf.cli.merge import OK
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.fleet import Answer, Host, Order, Task
@@ -247,25 +246,16 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 TEST = "def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n"
 
 
-@contextmanager
-def within(folder: Path) -> Iterator[None]:
-    here = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(here)
-
-
 @pytest.mark.live
-@pytest.mark.filterwarnings("ignore")  # of dask and what it rests on
-def test_a_fleet_of_this_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fleet_of_this_machine(tmp_path: Path) -> None:
+    """In a process of its own: what dask has started, such as multiprocessing's tracker, outlives its cluster."""
     pytest.importorskip("distributed", reason="the extra fleet is not installed")
     root = repository_with(tmp_path / "project", test_one__py=TEST, pytest__ini="[pytest]\n")
-    with within(root):
-        code = main(["fleet", "--no-install", "--", "--hwperf-energy=off", "-pno:cacheprovider"])
-    said = capsys.readouterr()
+    words = ("fleet", "--no-install", "--", "--hwperf-energy=off", "-pno:cacheprovider")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_hwperf.cli", *words], cwd=root, check=False, capture_output=True, text=True
+    )
 
-    assert OK == code, said.err
-    assert "test_one.py::test_one on local" in said.out
-    assert "local: local: ended with pytest's exit code 0" in said.err
+    assert OK == done.returncode, done.stderr
+    assert "test_one.py::test_one on local" in done.stdout
+    assert "local: local: ended with pytest's exit code 0" in done.stderr
