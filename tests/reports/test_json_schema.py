@@ -54,6 +54,7 @@ def schema() -> dict[str, Any]:
     )
     for name, part in parts.items():
         part["required"] = [*part["properties"]]
+        part["description"] = inspect.cleandoc(part["description"])  # Python dedents docstrings from 3.13 on
         for field, comment in comments(record(name, part)):
             part["properties"][field] = described(part["properties"][field], comment)
     parts["ReportFile"]["properties"]["schema"] = {"const": SCHEMA}
