@@ -68,6 +68,21 @@ def test_a_metric_is_chosen_by_its_name(capsys: pytest.CaptureFixture[str]) -> N
     assert "Did you mean 'latency_p50'? There are: latency_p50" in capsys.readouterr().err
 
 
+def test_one_statistic_of_each_metric_is_shown_unless_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stored = fake.session()
+    named = (("latency", "mean"), ("latency", "p95"), ("energy", "mean"))
+    more = tuple(replace(stored.figures[0], metric=metric, statistic=statistic) for metric, statistic in named)
+    JsonStore(tmp_path / ".hwperf").save("main", [replace(stored, figures=(*stored.figures, *more))])
+
+    assert OK == main([*HISTORY, "*"])
+    shown = capsys.readouterr().out
+    assert ("latency p50," in shown, "energy," in shown) == (True, True)
+    assert ("latency mean," in shown, "latency p95," in shown) == (False, False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
