@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -176,7 +175,7 @@ class Terminal(io.StringIO):
 def test_on_a_terminal_every_host_has_a_line_that_is_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: SimpleNamespace(columns=30))
+    monkeypatch.setenv("COLUMNS", "30")
     lines = HostLines()
     lines.show({"a1": "arm: starting", "x1": "waiting"})
     lines.show({"a1": "arm: pytest: " + "x" * 100, "x1": "waiting"})
