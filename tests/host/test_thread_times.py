@@ -17,9 +17,9 @@ def test_one_thread_has_all_of_its_own_work() -> None:
 
 
 @pytest.fixture
-def other() -> Iterator[Queue[bool]]:
-    """Jobs of a thread of about a millisecond each; False ends it."""
-    jobs = Queue[bool]()
+def other() -> Iterator[Queue[int]]:
+    """Jobs of a thread of about a millisecond each; 0 ends it."""
+    jobs = Queue[int]()
 
     def work() -> None:
         while True:
@@ -32,31 +32,31 @@ def other() -> Iterator[Queue[bool]]:
     thread = Thread(target=work)
     thread.start()
     yield jobs
-    jobs.put(False)
+    jobs.put(0)
     thread.join()
 
 
-def _calls(jobs: Queue[bool], *, with_other: Iterable[bool]) -> Callable[[], object]:
+def _calls(jobs: Queue[int], *, with_other: Iterable[bool]) -> Callable[[], object]:
     """Make a call that lets the other thread work where `with_other` says so, and not once that has ended."""
     told = iter(with_other)
 
     def call() -> object:
         if next(told, False):
-            jobs.put(True)
+            jobs.put(1)
             jobs.join()
         return sum(range(10_000))
 
     return call
 
 
-def test_a_thread_that_computes_for_a_while_is_of_something_else(other: Queue[bool]) -> None:
+def test_a_thread_that_computes_for_a_while_is_of_something_else(other: Queue[int]) -> None:
     shares = sorted(shares_of_threads(_calls(other, with_other=[True] * 5)))
 
     assert shares[-1] > 0.2
     assert shares[-2] < 0.05
 
 
-def test_a_thread_that_computes_each_time_is_seen(other: Queue[bool]) -> None:
+def test_a_thread_that_computes_each_time_is_seen(other: Queue[int]) -> None:
     shares = sorted(shares_of_threads(_calls(other, with_other=cycle([True, *[False] * 9]))))
 
     assert shares[-2] > 0.2
