@@ -83,6 +83,13 @@ class BaselineFolder:
             self._known[path] = content, entries
         return entries
 
+    def readable(self, path: Path) -> Entries:
+        """Read one file; () also where it is damaged, which whoever needs it says and which hinders no other."""
+        try:
+            return self.read(path)
+        except StoreError:
+            return ()
+
     def check_links(self, path: Path) -> None:
         """Refuse a link that leaves the root; without one, what lies below it by name does so in fact."""
         place, root = os.fspath(path), os.fspath(self.root)
@@ -97,6 +104,13 @@ class BaselineFolder:
         for path in files:
             self._known.pop(path, None)
         return {path: _unwritten(path, error) for path, error in failed.items()}
+
+    def rewrite(self, files: Mapping[Path, Entries]) -> None:
+        """Replace files by what is left of them, and remove those of which nothing is."""
+        for path, entries in files.items():
+            if not entries:
+                self.remove(path)
+        self.write({path: entries for path, entries in files.items() if entries})
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -54,9 +54,13 @@ def entries_of(runs: Sequence[StoredRun]) -> tuple[Entry, ...]:
 
 
 def unknown_in(known: Sequence[Entry], entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Return the entries that are not there yet, each once."""
+    """Return the entries that are not there yet, each once.
+
+    A line of a version whose runs had fewer fields is another text of the same run.
+    """
     there = {entry.line for entry in known}
-    return tuple(entry for line, entry in {entry.line: entry for entry in entries}.items() if line not in there)
+    new = [entry for line, entry in {entry.line: entry for entry in entries}.items() if line not in there]
+    return tuple(entry for entry in new if all(entry.stored != one.stored for one in known))
 
 
 def bounded(entries: Sequence[Entry], largest: int = LARGEST) -> tuple[Entry, ...]:

@@ -139,21 +139,23 @@ class JsonStore:
     def save(self, baseline: str, runs: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
         """Append accepted runs, drop the oldest beyond `keep`; return the file of each, or why it was not stored.
 
-        A run that its file already has, equal in everything, changes nothing.
+        A run that its file already has, equal in everything, changes nothing; one that was held is held no more.
         A file that is damaged or cannot be written is left as it was, and hinders no other.
 
         Raises:
             StoreError: none can be stored: the name, the folder or another writer forbids it.
         """
-        return self._append(self._folder.accepted(baseline), runs)
+        return self._append(baseline, runs, held=False)
 
     def hold(self, baseline: str, runs: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
         """Keep failed runs apart until `accept`; return the file of each, or why it was not stored.
 
+        One that the baseline has already changes nothing.
+
         Raises:
             StoreError: as for `save`.
         """
-        return self._append(self._folder.held(baseline), runs)
+        return self._append(baseline, runs, held=True)
 
     def accept(self, baseline: str, pattern: str) -> tuple[str, ...]:
         """Make held runs whose test id matches `pattern` the baseline; return the ids.
@@ -245,22 +247,30 @@ class JsonStore:
         self._folder.check_links(path)
         return notes_file.read_notes(path)
 
-    def _append(self, folder: Path, runs: Sequence[StoredRun]) -> tuple[str | StoreError, ...]:
+    def _append(self, baseline: str, runs: Sequence[StoredRun], *, held: bool) -> tuple[str | StoreError, ...]:
+        accepted, waiting = self._folder.accepted(baseline), self._folder.held(baseline)
         if not runs:
             return ()
-        mine, paths = dict[Path, list[StoredRun]](), [folder / place(stored.run) for stored in runs]
+        mine, paths = dict[str, list[StoredRun]](), [place(stored.run) for stored in runs]
         for path, stored in zip(paths, runs, strict=True):
             mine.setdefault(path, []).append(stored)
-        files, problems = dict[Path, Entries](), dict[Path, StoreError]()
+        files, left, problems = dict[Path, Entries](), dict[Path, Entries](), dict[Path, StoreError]()
+        folder = waiting if held else accepted
         with self._folder.locked():
             for path, new in mine.items():
                 try:
-                    if unknown := unknown_in(old := self._folder.read(path), entries_of(new)):
-                        files[path] = bounded((*old, *unknown)[-self._keep :])
+                    old, entries = self._folder.read(folder / path), entries_of(new)
+                    other = self._folder.readable((accepted if held else waiting) / path)
+                    if unknown := unknown_in((*old, *other) if held else old, entries):
+                        files[folder / path] = bounded((*old, *unknown)[-self._keep :])
+                    if not held and len(waits := unknown_in(entries, other)) < len(other):
+                        left[waiting / path] = waits
                 except StoreError as error:
-                    problems[path] = error
+                    problems[folder / path] = error
             problems |= self._folder.write(files)
-        return tuple(problems.get(path) or str(path) for path in paths)
+            if not problems:  # killed before, or where one is not saved, it would merely wait for longer
+                self._folder.rewrite(left)
+        return tuple(problems.get(folder / path) or str(folder / path) for path in paths)
 
 
 def _check_writable(place: Path) -> None:

@@ -719,3 +719,29 @@ def test_notes_are_a_line_each_and_no_baseline(root: Path) -> None:
     assert 2 == len((root / ".annotations.jsonl").read_text(encoding="utf-8").splitlines())
     assert store.baselines() == ()
     assert ".annotations.jsonl" not in (root / ".gitignore").read_text(encoding="utf-8")
+
+
+def test_a_run_of_an_earlier_version_is_not_there_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its line lacks a field that has a default by now."""
+    written = baseline_format.to_json
+    with monkeypatch.context() as earlier:
+        earlier.setattr(
+            baseline_format, "to_json", lambda record, **options: written(record, **options).replace(b',"kind":""', b"")
+        )
+        (file,) = JsonStore(tmp_path).save("main", [fake.session()])
+    assert b'"kind"' not in Path(str(file)).read_bytes()
+
+    JsonStore(tmp_path).save("main", [fake.session()])
+
+    assert JsonStore(tmp_path).load("main", fake.machine(), fake.TEST, "") == (fake.session(),)
+
+
+def test_a_damaged_file_of_held_runs_is_left_and_hinders_no_saving(tmp_path: Path) -> None:
+    store = JsonStore(tmp_path)
+    (held,) = store.hold("main", [fake.session()])
+    Path(str(held)).write_text("{", encoding="utf-8")
+    (answer,) = JsonStore(tmp_path).save("main", [fake.session()])
+
+    assert isinstance(answer, str)
+    assert JsonStore(tmp_path).load("main", fake.machine(), fake.TEST, "") == (fake.session(),)
+    assert Path(str(held)).read_text(encoding="utf-8") == "{"

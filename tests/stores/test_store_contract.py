@@ -113,6 +113,20 @@ def test_a_repeated_upload_changes_nothing(opened: Open) -> None:
     assert medians(runs) == [1.0, 3.0]
 
 
+def test_a_run_is_accepted_or_held_and_never_both(opened: Open) -> None:
+    """What is saved waits no more, and what was saved is not held: whichever came last."""
+    first, second, third = (named(float(number)) for number in (1, 2, 3))
+    opened().hold("main", [first, second])
+    opened().save("main", [first, third])
+    opened().hold("main", [third, first])
+
+    assert sorted(medians(load(opened()))) == [1.0, 3.0]
+    assert [[2.0]] == [medians(runs) for runs in opened().histories("main", held=True)]
+    opened().save("main", [second])
+    assert [] == [*opened().histories("main", held=True)]
+    assert sorted(medians(load(opened()))) == [1.0, 2.0, 3.0]
+
+
 def test_many_runs_are_saved_at_once(opened: Open) -> None:
     runs = [named(float(number), test=f"t.py::test_{number % 7}") for number in range(20)]
     answers = opened().save("main", runs)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pytest_hwperf.core.errors import SerialisationError, StoreError
 from pytest_hwperf.core.records import StoredRun
-from pytest_hwperf.core.serialisation import from_json, to_json
+from pytest_hwperf.core.serialisation import from_json, to_json, to_short_json
 
 LARGEST = 50_000_000  # bytes of a run, as of a file of baselines: a larger one is not loaded into memory
 
@@ -18,8 +18,10 @@ class Entry(NamedTuple):
     """A stored run with its row."""
 
     stored: StoredRun
-    digest: bytes  # SHA-256 of its JSON: a run that is there already changes nothing
-    record: bytes  # its JSON, compressed
+    digest: (
+        bytes  # SHA-256 of its short JSON, the same in versions with more fields: a run that is there changes nothing
+    )
+    record: bytes  # this JSON, compressed
 
 
 def entry_of(stored: StoredRun) -> Entry:
@@ -28,9 +30,9 @@ def entry_of(stored: StoredRun) -> Entry:
     Raises:
         SerialisationError: it cannot be written as JSON.
     """
-    text = to_json(stored)
-    packed = zlib.compress(text)
-    return Entry(stored=from_json(StoredRun, text), digest=hashlib.sha256(text).digest(), record=packed)
+    known = from_json(StoredRun, to_json(stored))
+    text = to_short_json(known)
+    return Entry(stored=known, digest=hashlib.sha256(text).digest(), record=zlib.compress(text))
 
 
 def why_too_large(stored: StoredRun) -> StoreError | None:

@@ -18,6 +18,10 @@ Row = Mapping[str, Any]
 ACCEPTED, HELD = "accepted", "held"
 SUPERSEDED, KEPT = "superseded", "kept"  # was of the baseline; never was, and waits for nothing
 
+# What a run that is there already may have been, to become what it is added as: nothing takes it from the baseline, and
+# what was replaced in the baseline does not come back.
+_BECOMES = {ACCEPTED: (KEPT, HELD), HELD: (KEPT,), KEPT: ()}
+
 _CHUNK = 500  # values in a condition
 
 
@@ -34,8 +38,8 @@ def add_runs(connection: "Connection", name: str, entries: Sequence[Entry], stat
             known[key], new[key] = number, entry
     _insert(connection, table, [_run_row(known[key], key[0], entry, state) for key, entry in new.items()])
     _add_estimates(connection, {known[key]: entry for key, entry in new.items()})
-    if state != KEPT:
-        _change_state(connection, [known[key] for key in of_entry if key not in new], KEPT, state)
+    for before in _BECOMES[state]:
+        _change_state(connection, [known[key] for key in of_entry if key not in new], before, state)
     return [known[key] for key in of_entry]
 
 
