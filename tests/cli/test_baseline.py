@@ -100,7 +100,8 @@ def stored(held: Path) -> Path:
     """Two stored runs of one test, one of another one, and the held run."""
     changed = fake.session(revision="9" * 40)
     other = fake.session(test="t.py::other[8]", label="small")
-    JsonStore(held / ".hwperf").save("main", [fake.session(), replace(changed, run=replace(changed.run, changed=True))])
+    first = fake.session(median_s=1.0)
+    JsonStore(held / ".hwperf").save("main", [first, replace(changed, run=replace(changed.run, changed=True))])
     JsonStore(held / ".hwperf").save("arm", [other])
     return held
 
