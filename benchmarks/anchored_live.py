@@ -49,9 +49,9 @@ def nightly(folder: Path, store: str) -> None:
     Raises:
         RuntimeError: it gave no verdict; says what it did instead.
     """
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:benchmark", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "hwperf", "-p", "no:cacheprovider", "--hwperf-max-time=0.2"]
     asked = ["--hwperf-against=anchor", f"--hwperf-anchor={ANCHOR}", "--hwperf-anchor-builds=1", "--hwperf-energy=off"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(
         [*command, *asked, "--hwperf-save", f"--hwperf-store=sql:sqlite:///{store}"],
         cwd=folder, env=environment, capture_output=True, text=True, check=False,
@@ -95,7 +95,10 @@ def main() -> None:
             shown = f"{min(loads):.1f} to {max(loads):.1f}"
             for what, values in sorted(read_back(folder / "team.db").items(), reverse=True):
                 ends = f"{min(values):.4g} .. {max(values):.4g}"
-                print(f"| {machine} | {shown} | {what} | {len(values)} | {spread(what, values):.2f} | {ends} |", flush=True)
+                print(
+                    f"| {machine} | {shown} | {what} | {len(values)} | {spread(what, values):.2f} | {ends} |",
+                    flush=True,
+                )
                 lines.append(json.dumps({"machine": machine, "load": loads, "figure": what, "values": values}))
     if options.out:
         options.out.write_text("\n".join([*lines, ""]), encoding="utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_hwperf.cli.arguments import check_files, write_file, write_record
 from pytest_hwperf.cli.history_text import lines_of
 from pytest_hwperf.cli.output import complain, say
-from pytest_hwperf.cli.stores import HELP, open_store
+from pytest_hwperf.cli.stores import HELP, open_history
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS, nearest
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.history import Annotation, HistoryStore, Series
@@ -59,7 +59,7 @@ def show(options: argparse.Namespace) -> int:
     if options.newest < 1:
         raise UsageProblem(f"--newest={options.newest}: at least 1 run")
     check_files(json=options.json, html=options.html)
-    store = _opened(options)
+    store = open_history(options.store)
     found = list(_chosen(store, options))
     if not found:
         complain(f"no run matches {options.test!r} in baseline {options.baseline} of {options.store}; {_LISTED}")
@@ -88,19 +88,12 @@ def annotate(options: argparse.Namespace) -> int:
         raise UsageProblem("the note is empty: give a text, such as 'new runner'")
     commit = resolve(Path.cwd(), options.revision)
     noted_at = datetime.now(UTC).isoformat(timespec="seconds")
-    _opened(options).annotate(Annotation(revision=commit, text=options.text.strip(), noted_at=noted_at))
+    open_history(options.store).annotate(Annotation(revision=commit, text=options.text.strip(), noted_at=noted_at))
     say(f"noted at {commit[:10]}: {options.text.strip()}")
     return OK
 
 
 _LISTED = "list them with hwperf baseline list"
-
-
-def _opened(options: argparse.Namespace) -> HistoryStore:
-    store, _ = open_store(options.store)
-    if not isinstance(store, HistoryStore):
-        raise UsageProblem(f"--store={options.store} keeps no history: give json:… or sql:…")
-    return store
 
 
 def _chosen(store: HistoryStore, options: argparse.Namespace) -> Iterator[Series]:

@@ -91,8 +91,8 @@ def test_what_to_type_is_said() -> None:
         f"hwperf bisect {known.good} {known.bad} -- {fake.TEST}"
     )
     assert explained(unknown, None) == (
-        "drift of t.py::test[a b], latency p50: its history of 1 run shows no change of level, which leaves all between "
-        "v1.4 and HEAD; search them with hwperf bisect v1.4 HEAD -- 't.py::test[a b]'"
+        "drift of t.py::test[a b], latency p50: its history of 1 run shows no change of level, which leaves all "
+        "between v1.4 and HEAD; search them with hwperf bisect v1.4 HEAD -- 't.py::test[a b]'"
     )
 
 
