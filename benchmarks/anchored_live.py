@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a file for the values, a line for each series")
     options = parser.parse_args()
     print("| machine | load | figure | runs | sd, % | least and most |\n|---|---|---|---|---|---|")
-    lines = []
+    lines, all_values = [], dict[str, list[float]]()
     with tempfile.TemporaryDirectory(prefix="hwperf-anchored-") as name:
         for machine, others in (("as it is", 0), ("a neighbour on the core", 1)):
             (folder := Path(name, str(others))).mkdir()
@@ -99,7 +99,11 @@ def main() -> None:
                     f"| {machine} | {shown} | {what} | {len(values)} | {spread(what, values):.2f} | {ends} |",
                     flush=True,
                 )
+                all_values.setdefault(what, []).extend(values)
                 lines.append(json.dumps({"machine": machine, "load": loads, "figure": what, "values": values}))
+    for what, values in all_values.items():
+        ends = f"{min(values):.4g} .. {max(values):.4g}"
+        print(f"| both | | {what} | {len(values)} | {spread(what, values):.2f} | {ends} |")
     if options.out:
         options.out.write_text("\n".join([*lines, ""]), encoding="utf-8")
 

@@ -68,8 +68,9 @@ def _page(config: pytest.Config, report: Report) -> bytes:
     from pytest_hwperf.reports.html import page
 
     settings, store = session_of(config).settings, session_of(config).store
-    reads = (settings.save or settings.compare or settings.is_anchored) and isinstance(store, HistoryStore)
-    return page.render(report, history=partial(_history, store, settings.baseline) if reads else None)
+    asked = settings.save or settings.compare or settings.is_anchored
+    read = partial(_history, store, settings.baseline) if asked and isinstance(store, HistoryStore) else None
+    return page.render(report, history=read)
 
 
 def _history(
