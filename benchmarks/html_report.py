@@ -78,7 +78,9 @@ def main() -> None:
     page.render(report_of(1, 1, 2, Random(0))[0])  # the library is packed and the template is compiled once
     begin = perf_counter()
     series = [one for runs in history.values() for one in series_of(runs)]
-    content = page.render(report, history=lambda measured, _: ([one for one in series if (one.test, one.label) in measured], ()))
+    content = page.render(
+        report, history=lambda measured, _: ([one for one in series if (one.test, one.label) in measured], ())
+    )
     seconds = perf_counter() - begin
     verdicts = sum(len(judgement.verdicts) for judgement in report.judgements)
     print(

@@ -11,8 +11,10 @@ from pytest_hwperf.cli.output import complain, say
 from pytest_hwperf.cli.stores import HELP, open_history
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS, nearest
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.history import Annotation, HistoryStore, Series
 from pytest_hwperf.core.trends import ALPHA, TrendFile, trend_of
+from pytest_hwperf.core.units import counted
 from pytest_hwperf.trees.revision import resolve
 
 OK, NOTHING = 0, 4
@@ -62,7 +64,7 @@ def show(options: argparse.Namespace) -> int:
     store = open_history(options.store)
     found = list(_chosen(store, options))
     if not found:
-        complain(f"no run matches {options.test!r} in baseline {options.baseline} of {options.store}; {_LISTED}")
+        complain(_why_none(store, options))
         return NOTHING
     if len(found) > _MOST and not (options.json or options.html):
         raise UsageProblem(
@@ -93,7 +95,18 @@ def annotate(options: argparse.Namespace) -> int:
     return OK
 
 
-_LISTED = "list them with hwperf baseline list"
+def _why_none(store: HistoryStore, options: argparse.Namespace) -> str:
+    """Say what the store has in place of a test that is not there."""
+    tests = store.tests(options.baseline)
+    if not tests:
+        return (
+            f"baseline {options.baseline} of {options.store} has no runs yet: pytest --hwperf-save stores them, or give "
+            "another --baseline or --store"
+        )
+    return visible(
+        f"no run matches {options.test!r} in baseline {options.baseline} of {options.store}."
+        f"{nearest(options.test, tests)} It has {counted(len(tests), 'test')}: list them with hwperf baseline list"
+    )
 
 
 def _chosen(store: HistoryStore, options: argparse.Namespace) -> Iterator[Series]:
