@@ -26,11 +26,11 @@ from pytest_hwperf.core.evidence import (
     Observation,
     Pair,
 )
+from pytest_hwperf.core.history import series_of
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.movers import Mover
 from pytest_hwperf.core.operators import Operator, OperatorProfile
 from pytest_hwperf.core.paired import compare_observations, pair_value
-from pytest_hwperf.core.history import series_of
 from pytest_hwperf.core.records import (
     Budget,
     Comparison,

@@ -100,8 +100,8 @@ def _why_none(store: HistoryStore, options: argparse.Namespace) -> str:
     tests = store.tests(options.baseline)
     if not tests:
         return (
-            f"baseline {options.baseline} of {options.store} has no runs yet: pytest --hwperf-save stores them, or give "
-            "another --baseline or --store"
+            f"baseline {options.baseline} of {options.store} has no runs yet: pytest --hwperf-save stores them, or "
+            "give another --baseline or --store"
         )
     return visible(
         f"no run matches {options.test!r} in baseline {options.baseline} of {options.store}."
