@@ -26,6 +26,7 @@ from pytest_hwperf.core.evidence import (
     Observation,
     Pair,
 )
+from pytest_hwperf.core.history import series_of
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.movers import Mover
 from pytest_hwperf.core.operators import Operator, OperatorProfile
@@ -76,7 +77,10 @@ def main() -> None:
     report, history = report_of(options.tests, options.pairs, options.blocks, Random(options.seed))
     page.render(report_of(1, 1, 2, Random(0))[0])  # the library is packed and the template is compiled once
     begin = perf_counter()
-    content = page.render(report, history=history)
+    series = [one for runs in history.values() for one in series_of(runs)]
+    content = page.render(
+        report, history=lambda measured, _: ([one for one in series if (one.test, one.label) in measured], ())
+    )
     seconds = perf_counter() - begin
     verdicts = sum(len(judgement.verdicts) for judgement in report.judgements)
     print(

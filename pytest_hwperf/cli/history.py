@@ -8,11 +8,13 @@ from pathlib import Path
 from pytest_hwperf.cli.arguments import check_files, write_file, write_record
 from pytest_hwperf.cli.history_text import lines_of
 from pytest_hwperf.cli.output import complain, say
-from pytest_hwperf.cli.stores import HELP, open_store
+from pytest_hwperf.cli.stores import HELP, open_history
 from pytest_hwperf.core.budgets import DEFAULT_MARGINS, nearest
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.history import Annotation, HistoryStore, Series
 from pytest_hwperf.core.trends import ALPHA, TrendFile, trend_of
+from pytest_hwperf.core.units import counted
 from pytest_hwperf.trees.revision import resolve
 
 OK, NOTHING = 0, 4
@@ -59,10 +61,10 @@ def show(options: argparse.Namespace) -> int:
     if options.newest < 1:
         raise UsageProblem(f"--newest={options.newest}: at least 1 run")
     check_files(json=options.json, html=options.html)
-    store = _opened(options)
+    store = open_history(options.store)
     found = list(_chosen(store, options))
     if not found:
-        complain(f"no run matches {options.test!r} in baseline {options.baseline} of {options.store}; {_LISTED}")
+        complain(_why_none(store, options))
         return NOTHING
     if len(found) > _MOST and not (options.json or options.html):
         raise UsageProblem(
@@ -88,19 +90,23 @@ def annotate(options: argparse.Namespace) -> int:
         raise UsageProblem("the note is empty: give a text, such as 'new runner'")
     commit = resolve(Path.cwd(), options.revision)
     noted_at = datetime.now(UTC).isoformat(timespec="seconds")
-    _opened(options).annotate(Annotation(revision=commit, text=options.text.strip(), noted_at=noted_at))
+    open_history(options.store).annotate(Annotation(revision=commit, text=options.text.strip(), noted_at=noted_at))
     say(f"noted at {commit[:10]}: {options.text.strip()}")
     return OK
 
 
-_LISTED = "list them with hwperf baseline list"
-
-
-def _opened(options: argparse.Namespace) -> HistoryStore:
-    store, _ = open_store(options.store)
-    if not isinstance(store, HistoryStore):
-        raise UsageProblem(f"--store={options.store} keeps no history: give json:… or sql:…")
-    return store
+def _why_none(store: HistoryStore, options: argparse.Namespace) -> str:
+    """Say what the store has in place of a test that is not there."""
+    tests = store.tests(options.baseline)
+    if not tests:
+        return (
+            f"baseline {options.baseline} of {options.store} has no runs yet: pytest --hwperf-save stores them, or "
+            "give another --baseline or --store"
+        )
+    return visible(
+        f"no run matches {options.test!r} in baseline {options.baseline} of {options.store}."
+        f"{nearest(options.test, tests)} It has {counted(len(tests), 'test')}: list them with hwperf baseline list"
+    )
 
 
 def _chosen(store: HistoryStore, options: argparse.Namespace) -> Iterator[Series]:

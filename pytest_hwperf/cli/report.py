@@ -1,7 +1,7 @@
 """`hwperf report`: a written report shown again in other forms, or what another program has measured."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -10,8 +10,10 @@ from pytest_hwperf.cli.arguments import add_shared, check_files, write_file
 from pytest_hwperf.cli.load_report import show_table
 from pytest_hwperf.cli.output import say
 from pytest_hwperf.cli.report_file import read_report
+from pytest_hwperf.cli.stores import open_history
 from pytest_hwperf.core.early_stopping import CONFIDENCE
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
+from pytest_hwperf.core.history import Annotation, HistoryStore, Series
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS
 from pytest_hwperf.core.ranks import quantile
 from pytest_hwperf.core.records import Estimate, Figure, Judgement, Run
@@ -21,6 +23,7 @@ from pytest_hwperf.loads.loadgen_log import LoadGenResult, read_folder
 from pytest_hwperf.reports import annotations, json_file, markdown
 from pytest_hwperf.reports.html import page
 from pytest_hwperf.reports.html.assets import check_installed
+from pytest_hwperf.reports.html.histories import Reader
 from pytest_hwperf.reports.table import Detail
 
 OK, INVALID = 0, 1
@@ -45,6 +48,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "--annotations", action="store_true", help="print annotations for GitHub's runner instead of the table"
     )
     report.add_argument("--html", metavar="FILE", help="write one HTML file with charts; needs the extra report")
+    report.add_argument("--store", metavar="URL", help="whose history of each test --html shows; as for hwperf history")
     report.add_argument("--markdown", metavar="FILE", help="write a summary for pull requests as Markdown")
     add_shared(report, "--json")
     report.add_argument("--indent", action="store_true", help="indent what --json writes")
@@ -57,6 +61,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageProblem("give either REPORT.json, a file of pytest --hwperf-json, or --from=FORMAT:FILE")
     if options.indent and not options.json:
         raise UsageProblem("--indent says how --json writes: add --json=FILE")
+    if options.store and not (options.html and options.file):
+        raise UsageProblem("--store says whose history --html shows of a REPORT.json: give both too")
     check_files(html=options.html, json=options.json, markdown=options.markdown)
     if options.html:
         check_installed()
@@ -64,8 +70,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _show_file(options: argparse.Namespace) -> int:
-    show_report(read_report(options.file), options, "normal")
+    report = read_report(options.file)
+    history = partial(_history, open_history(options.store), report.baseline or "main") if options.store else None
+    show_report(report, options, "normal", history)
     return OK
+
+
+def _history(
+    store: HistoryStore, baseline: str, measured: Sequence[tuple[str, str]], newest: int
+) -> tuple[Sequence[Series], Sequence[Annotation]]:
+    return store.history_of(baseline, measured, newest=newest), store.annotations()
 
 
 def _show_foreign(options: argparse.Namespace) -> int:
@@ -105,8 +119,8 @@ def _show_loadgen(options: argparse.Namespace, folder: str) -> int:
     return OK if result.valid else INVALID
 
 
-def show_report(report: Report, options: argparse.Namespace, detail: Detail) -> None:
-    """Print a report, and write the files that were asked for."""
+def show_report(report: Report, options: argparse.Namespace, detail: Detail, history: Reader | None = None) -> None:
+    """Print a report, and write the files that were asked for; `history` is that of the HTML file."""
     if options.annotations:
         for line in annotations.lines_of(report):
             say(line)
@@ -116,7 +130,7 @@ def show_report(report: Report, options: argparse.Namespace, detail: Detail) -> 
         content = json_file.render(report)
         write_file(options.json, json_file.indented(content) if options.indent else content)
     if options.html:
-        write_file(options.html, page.render(report))
+        write_file(options.html, page.render(report, history=history))
     if options.markdown:
         write_file(options.markdown, markdown.render(report))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from pytest_hwperf import registry
 from pytest_hwperf.core.contracts import Store
 from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.history import HistoryStore
 from pytest_hwperf.stores.location import locate
 
 DEFAULT = "json:.hwperf"
@@ -28,3 +29,16 @@ def open_store(url: str, given: str = "--store") -> tuple[Store, str]:
         raise UsageProblem(f"{given}={problem}") from problem
     store: Store = registry.find("stores", scheme)(location)
     return store, str(location)
+
+
+def open_history(url: str) -> HistoryStore:
+    """Open a store that remembers runs over time.
+
+    Raises:
+        UsageProblem: it is none, or keeps no history; says what to give.
+        StoreError: what it needs is not installed.
+    """
+    store, _ = open_store(url)
+    if not isinstance(store, HistoryStore):
+        raise UsageProblem(f"--store={url} keeps no history: give json:… or sql:…")
+    return store

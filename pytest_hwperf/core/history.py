@@ -57,6 +57,13 @@ class HistoryStore(Protocol):
             StoreError: the store cannot be read.
         """
 
+    def history_of(self, baseline: str, measured: Iterable[tuple[str, str]], *, newest: int) -> Sequence[Series]:
+        """Return the same series of some tests with their labels, without a look at others.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+
     def tests(self, baseline: str, pattern: str = "*") -> Sequence[str]:
         """Return the ids of all tests that have a history and match `pattern`.
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.core.records import StoredRun
+from pytest_hwperf.core.history import Annotation, HistoryStore, Series
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.host.files import leads_out
@@ -66,19 +67,16 @@ def _artifacts(report: Report) -> dict[str, bytes]:
 def _page(config: pytest.Config, report: Report) -> bytes:
     from pytest_hwperf.reports.html import page
 
-    return page.render(report, history=_history(config, report))
+    settings, store = session_of(config).settings, session_of(config).store
+    asked = settings.save or settings.compare or settings.is_anchored
+    read = partial(_history, store, settings.baseline) if asked and isinstance(store, HistoryStore) else None
+    return page.render(report, history=read)
 
 
-def _history(config: pytest.Config, report: Report) -> dict[tuple[str, str], Sequence[StoredRun]]:
-    """Load the stored runs of what was measured, where a baseline is in use; damaged ones have no history here."""
-    shared = session_of(config)
-    settings = shared.settings
-    found: dict[tuple[str, str], Sequence[StoredRun]] = {}
-    if not (settings.save or settings.compare):
-        return found
-    for judgement in report.judgements:
-        run = judgement.run
-        with suppress(StoreError):  # the comparison has said so
-            stored = shared.store.load(settings.baseline, run.machine, run.test, run.label)
-            found[run.test, run.label] = [one for one in stored if one.run.started_at != run.started_at]
-    return found
+def _history(
+    store: HistoryStore, baseline: str, measured: Sequence[tuple[str, str]], newest: int
+) -> tuple[Sequence[Series], Sequence[Annotation]]:
+    """Read the history of some tests; a store that cannot be read has none here: the comparison has said so."""
+    with suppress(StoreError):
+        return store.history_of(baseline, measured, newest=newest), store.annotations()
+    return (), ()

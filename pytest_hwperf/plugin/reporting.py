@@ -23,6 +23,7 @@ from pytest_hwperf.core.units import counted
 from pytest_hwperf.core.verdicts import baseline_failed, pairs_failed
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.session import session_of
+from pytest_hwperf.plugin.suspects import named
 from pytest_hwperf.plugin.sweeps import sweeps_of
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
@@ -49,6 +50,8 @@ def report_of(
     parts = [from_json(ReportPart, text) for text in results.values()]
     judgements = [judgement for part in parts for judgement in part.judgements]
     comparisons = [comparison for judgement in judgements for comparison in judgement.comparisons]
+    gates = tuple([shared.gate.gate] if shared.gate else []) + tuple(gate for part in parts for gate in part.gates)
+    remarks = [*_warnings(judgements, comparisons), *named(config, judgements, gates)]
     report = Report(
         machine=shared.machine,
         revision=shared.revision.commit,
@@ -57,12 +60,12 @@ def report_of(
         baseline=settings.baseline if settings.save or settings.compare else "",
         judgements=tuple(judgements),
         skips=tuple(skip for part in parts for skip in part.skips),
-        warnings=tuple(filter(None, [*_warnings(judgements, comparisons), *_advice(config, judgements, parts)])),
+        warnings=tuple(filter(None, [*remarks, *_advice(config, judgements, parts)])),
         partial=partial,
         shards=shards,
         policy=Policy(undecided=settings.undecided, strict=settings.strict),
         sweeps=sweeps_of(parts, workers=bool(getattr(config.option, "tx", None))),
-        gates=tuple([shared.gate.gate] if shared.gate else []) + tuple(gate for part in parts for gate in part.gates),
+        gates=gates,
     )
     return assigned(report, settings.machine_kind[0]) if settings.machine_kind else report
 

@@ -6,7 +6,7 @@
 
 import fnmatch
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from pytest_hwperf.core.errors import StoreError
@@ -217,6 +217,17 @@ class JsonStore:
         """
         found = self.histories(baseline, pattern, held=False)
         return tuple(series for runs in found for series in series_of(runs[-newest:]))
+
+    def history_of(self, baseline: str, measured: Iterable[tuple[str, str]], *, newest: int) -> tuple[Series, ...]:
+        """Return the series of some tests with their labels, as `history` does.
+
+        Raises:
+            StoreError: a file is damaged.
+        """
+        folders = machine_folders(self._folder.accepted(baseline))
+        paths = [folder / file_name(test, label) for test, label in dict.fromkeys(measured) for folder in folders]
+        found = (tuple(entry.stored for entry in self._folder.read(path)[-newest:]) for path in paths)
+        return tuple(series for runs in found if runs for series in series_of(runs))
 
     def tests(self, baseline: str, pattern: str = "*") -> tuple[str, ...]:
         """Return the ids of all tests that have accepted runs and match `pattern`.

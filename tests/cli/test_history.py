@@ -86,7 +86,9 @@ def test_one_statistic_of_each_metric_is_shown_unless_it_is_named(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nothing"], "no run matches 'nothing' in baseline main of json:.hwperf; list them with hwperf baseline list"),
+        (["nothing"], "no run matches 'nothing' in baseline main of json:.hwperf. It has 2 tests: list them with"),
+        (["othr"], "Did you mean 'other'?"),
+        (["x", "--baseline=new"], "baseline new of json:.hwperf has no runs yet: pytest --hwperf-save stores them"),
         ([fake.TEST, "--newest=0"], "--newest=0: at least 1 run"),
         ([fake.TEST, "--json=no/folder/h.json"], "--json=no/folder/h.json cannot be written"),
     ],

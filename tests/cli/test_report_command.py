@@ -133,3 +133,8 @@ def test_a_report_is_written_as_html(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert shown.read_bytes() == page.render(fake.report())
     monkeypatch.setattr(assets, "find_spec", lambda _: None)
     assert USAGE == main(["report", "none.json", f"--html={shown}"])
+
+
+def test_a_store_without_a_page_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert USAGE == main(["report", "report.json", "--store=json:.hwperf"])
+    assert "--store says whose history --html shows" in capsys.readouterr().err

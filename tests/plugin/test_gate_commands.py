@@ -121,6 +121,7 @@ def test_a_pinned_release_is_rerun_with_its_part_of_the_rate_and_remembered(proj
     """The change from it is a series of its own in a database; twice as many builds have half of the rate each."""
     project.git("tag", "v1")
     project.write({"work.py": WORK.replace("300", "600")})
+    project.git("commit", "--quiet", "--all", "--message=slower")
     database = "sql:sqlite:///team.db"
     anchor = ("--hwperf-anchor=v1", "--hwperf-anchor-builds=2", f"--hwperf-store={database}", "--hwperf-save")
     result = project.run(*anchor, against="anchor")
@@ -128,6 +129,7 @@ def test_a_pinned_release_is_rerun_with_its_part_of_the_rate_and_remembered(proj
 
     result.assert_outcomes(failed=1)
     assert ("anchor v1", 0.005) == (gate.against, gate.evidence.alpha)
+    assert any("1 commit; search them with hwperf bisect v1 HEAD -- " in one for one in project.report().warnings)
     assert 9 == sum(pair.stage == "confirm" for pair in gate.evidence.pairs)
     shown = project.pytester.run(
         sys.executable, "-m", "pytest_hwperf.cli", "history", "*", f"--store={database}", "--json=history.json"

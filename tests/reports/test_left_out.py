@@ -55,7 +55,7 @@ def test_junit_has_the_reason_and_no_change() -> None:
 
 
 def test_the_page_says_how_it_was_decided() -> None:
-    content = content_of(REPORT, groups_of(REPORT), {})
+    content = content_of(REPORT, groups_of(REPORT), None)
     (row,) = (one for one in json.loads(content.rows)["rows"] if one["g"] == "settled")
     (verdict,) = json.loads(content.details[0])["verdicts"]
 

@@ -259,6 +259,17 @@ def test_history_is_a_series_for_each_statistic_and_machine(opened: Open) -> Non
     assert opened().tests("main", fake.TEST) == (fake.TEST,)
 
 
+def test_history_of_some_tests_is_theirs_alone(opened: Open) -> None:
+    """Whatever their labels and however often they are named; of each the newest runs."""
+    store = opened()
+    store.save("main", [*[fake.session(median_s=value) for value in (1.0, 2.0)], fake.session(test=ODD)])
+    found = store.history_of("main", [(fake.TEST, ""), (fake.TEST, ""), ("gone", ""), (fake.TEST, "other")], newest=1)
+
+    assert [(fake.TEST, [2.0])] == [(one.test, [value.estimate.value for value in one.values]) for one in found]
+    assert () == tuple(store.history_of("none", [(fake.TEST, "")], newest=1))
+    assert () == tuple(store.history_of("main", [], newest=1))
+
+
 def test_history_has_odd_texts_and_remarks_as_they_were(opened: Open) -> None:
     stored = rich()
     opened().save("main", [stored])

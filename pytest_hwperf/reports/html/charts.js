@@ -181,20 +181,18 @@ function timelineChart(detail) {
   return figure;
 }
 
+// The chart comes as a tree of elements: [name, attributes, children], a child being a text or a tree.
+function built([name, attributes, children]) {
+  return draw(name, attributes, ...children.map((child) => (typeof child === "string" ? child : built(child))));
+}
+
 function historyChart(one) {
-  const times = one.points.map((point) => point[0]);
-  const last = one.points.length - 1;
-  const says = `${last} stored runs and this one (the last); now ${one.points[last][2]} ${one.u}.`;
-  const parts = () => ({
-    data: [{
-      type: "scatter", mode: "lines+markers", x: times.map((_, place) => place + 1), y: one.points.map((point) => point[2]),
-      error_y: { type: "data", symmetric: false, array: one.points.map((point) => (point[4] ?? point[2]) - point[2]), arrayminus: one.points.map((point) => point[2] - (point[3] ?? point[2])), color: colour("soft") },
-      marker: { size: 8, color: times.map((_, place) => colour(place === last ? "candidate" : "baseline")) }, line: { color: colour("baseline"), width: 1 },
-      text: one.points.map((point) => plain(`${point[0]} ${point[1]}`)), hovertemplate: "%{y:.4g}<br>%{text}<extra></extra>",
-    }],
-    own: { xaxis: { title: { text: "run, the newest last" }, dtick: last > 15 ? undefined : 1 }, yaxis: { title: { text: plain(one.u) } } },
+  const values = make("details", {}, make("summary", {}, "Values as a table"));
+  values.addEventListener("toggle", () => {
+    if (values.open && !values.querySelector("table")) values.append(scrolling(`${one.title}: values`, grid(["Started", "Revision", "Value", "Low", "High", "Accepted"], one.values.map((row) => row.map((cell) => cell ?? "–")))));
   });
-  return chart(`History: ${one.metric}`, says, parts, () => grid(["Started", "Revision", "Value", "Low", "High"], one.points.map((point) => [point[0], point[1], ...point.slice(2).map((value) => (value === null ? "–" : `${value} ${one.u}`))])));
+  const notes = one.notes.length ? make("ul", {}, ...one.notes.map((note) => make("li", {}, note))) : null;
+  return make("figure", { class: "wide" }, make("figcaption", {}, one.title), make("p", { class: "says" }, one.says), built(one.chart), notes, values);
 }
 
 function flameChart(flame) {

@@ -7,7 +7,7 @@ from itertools import chain
 
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Budget, Judgement, StoredRun, figure_of
+from pytest_hwperf.core.records import Budget, Judgement, Key, figure_of
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import counted
@@ -21,16 +21,14 @@ from pytest_hwperf.reports.html.details import (
     blocks_in,
     detail_of,
     facts_of,
-    history_of,
     measurement_of,
     seen_of,
 )
 from pytest_hwperf.reports.html.flames import flames_of
+from pytest_hwperf.reports.html.histories import Reader, add_histories
 from pytest_hwperf.reports.html.numbers import rounded
 from pytest_hwperf.reports.operators import operator_tables
 from pytest_hwperf.reports.order import title_of
-
-History = Mapping[tuple[str, str], Sequence[StoredRun]]  # test and label → its stored runs, the oldest first
 
 # Names of the groups as readers see them, in their order.
 GROUPS: Mapping[str, str] = {
@@ -56,12 +54,12 @@ class Content(Record, frozen=True, kw_only=True):
     counts: Mapping[str, int]  # group → rows
 
 
-def content_of(report: Report, groups: Groups, history: History) -> Content:
+def content_of(report: Report, groups: Groups, history: Reader | None) -> Content:
     """Choose what is embedded: everything of a report of usual size, of a larger one what needs a look."""
     seen = seen_of(report)
     places = {id(judgement): place for place, judgement in enumerate(report.judgements)}
     selection = _selection(groups, seen)
-    found: list[Plain] = [_shared(report, judgement, history) for judgement in report.judgements]
+    found: list[Plain] = [_shared(report, judgement) for judgement in report.judgements]
     _add_operators(report, found)
     rows: list[Plain] = []
     for name in GROUPS:
@@ -69,12 +67,18 @@ def content_of(report: Report, groups: Groups, history: History) -> Content:
             place = places[id(row.judgement)]
             detail = _add_detail(found[place]["verdicts"], row, seen, selection)
             rows.append(_row(name, row, place, detail))
-    rows += [{**one, "j": places[id(judgement)]} for judgement, one in _without_verdict(report)]
+    plain = [*_without_verdict(report)]
+    rows += [{**one, "j": places[id(judgement)]} for judgement, _, one in plain]
+    keys: dict[int, set[Key]] = {}
+    shown = [(row.judgement, row.verdict.subject.key) for name in GROUPS for row in getattr(groups, name, ())]
+    for judgement, key in (*shown, *((judgement, key) for judgement, key, _ in plain)):
+        keys.setdefault(places[id(judgement)], set()).add(key)
+    unshown = add_histories(report, [*keys], keys, found, history) if history else ""
     counts = Counter(row["g"] for row in rows)
     return Content(
         rows=as_json({"tests": [_named(judgement) for judgement in report.judgements], "rows": rows}),
         details=tuple(map(as_json, found)),
-        left_out=selection.left_out,
+        left_out=(*selection.left_out, *filter(None, [unshown])),
         counts={name: counts[name] for name in GROUPS if counts[name]},
     )
 
@@ -138,14 +142,12 @@ def _key_of(row: VerdictRow) -> SeenKey:
     return row.judgement.run.kind, measurement_of(row.judgement), *row.verdict.subject.key
 
 
-def _shared(report: Report, judgement: Judgement, history: History) -> Plain:
+def _shared(report: Report, judgement: Judgement) -> Plain:
     """Return what belongs to a measurement as a whole."""
-    run = judgement.run
     found: Plain = {"facts": facts_of(judgement), "verdicts": []}
-    gates = (gate for gate in report.gates if gate.kind == run.kind)
+    gates = (gate for gate in report.gates if gate.kind == judgement.run.kind)
     flames = [*chain.from_iterable(flames_of(gate, measurement_of(judgement)) for gate in gates)]
-    stored = history_of(judgement, history.get((run.test, run.label), ()))
-    return found | ({"flames": flames} if flames else {}) | ({"history": stored} if stored else {})
+    return found | ({"flames": flames} if flames else {})
 
 
 def _add_operators(report: Report, found: Sequence[Plain]) -> None:
@@ -189,7 +191,7 @@ def _value(row: VerdictRow) -> float | None:
     return rounded(subject.candidate)
 
 
-def _without_verdict(report: Report) -> Iterator[tuple[Judgement, Plain]]:
+def _without_verdict(report: Report) -> Iterator[tuple[Judgement, Key, Plain]]:
     """Yield a row for each figure that nothing judges and that the table of the terminal shows too."""
     for judgement in report.judgements:
         judged = {verdict.subject.key for verdict in judgement.verdicts}
@@ -201,4 +203,4 @@ def _without_verdict(report: Report) -> Iterator[tuple[Judgement, Plain]]:
             name = visible(metric.called(figure.statistic.replace("_", ".")))
             cells = cells_of(judgement.run, Entry(key=figure.key, name=name, figure=figure))
             found = {"g": "plain", "m": name, "v": cells["value"], "o": "no verdict", "n": cells["n"]}
-            yield judgement, {**found, "r": rounded(figure.estimate.value)}
+            yield judgement, figure.key, {**found, "r": rounded(figure.estimate.value)}

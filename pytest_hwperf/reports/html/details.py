@@ -1,12 +1,11 @@
-"""What the page shows of one measurement on demand: pairs, blocks, distributions, operators, history, in plain data."""
+"""What the page shows of one measurement on demand: pairs, blocks, distributions, operators, in plain data."""
 
-from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_hwperf.core.evidence import Measurement, Observation, Pair
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import Metric
-from pytest_hwperf.core.records import Budget, Judgement, Key, StoredRun, figure_of
+from pytest_hwperf.core.records import Budget, Judgement, figure_of
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import relative_change, scale_for
 from pytest_hwperf.reports.cells import metric_of
@@ -16,7 +15,6 @@ from pytest_hwperf.reports.html.numbers import packed, quantiles, rounded
 
 Plain = dict[str, Any]
 SeenKey = tuple[str, Measurement, str, str]  # kind of machine, measurement, metric and statistic
-_MOST_HISTORY = 50  # stored runs of a chart, the newest
 
 
 def seen_of(report: Report) -> dict[SeenKey, Seen]:
@@ -85,40 +83,10 @@ def _blocks(pair: Pair, one: Observation, turns: str, metric: Metric) -> Plain:
     return {"n": pair.number, "t": turns if fits else "", **packed([one.baseline, one.candidate], metric.unit)}
 
 
-def history_of(judgement: Judgement, stored: Sequence[StoredRun]) -> list[Plain]:
-    """Return, for each figure of a measurement, its values in the stored runs and now, the oldest first."""
-    run = judgement.run
-    found = []
-    for figure in judgement.figures:
-        metric = metric_of(run, figure.metric)
-        points = [*_points(stored[-_MOST_HISTORY:], figure.key)]
-        if points:
-            points.append((run.started_at, run.shown_revision, figure.estimate))
-            factor, name = scale_for(metric.unit, figure.estimate.value)
-            shown = [
-                [visible(at), visible(of[:12]), *(_scaled(x, factor) for x in (one.value, one.low, one.high))]
-                for at, of, one in points
-            ]
-            called = visible(metric.called(figure.statistic.replace("_", ".")))
-            found.append({"metric": called, "u": name, "points": shown})
-    return found
-
-
-def _scaled(value: float | None, factor: float) -> float | None:
-    return None if value is None else rounded(value / factor)
-
-
-def _points(stored: Sequence[StoredRun], key: Key) -> Iterator[tuple[str, str, Any]]:
-    for one in stored:
-        figure = figure_of(one.figures, key)
-        if figure is not None:
-            yield one.run.started_at, one.run.shown_revision, figure.estimate
-
-
 def facts_of(judgement: Judgement) -> list[list[str]]:
     """Return the conditions and the context of a measurement by name."""
     run = judgement.run
-    named: Mapping[str, str] = {**run.conditions, **run.context, "revision": run.shown_revision}
+    named = {**run.conditions, **run.context, "revision": run.shown_revision}
     unmeasured = {f"{metric} unmeasured": str(why) for metric, why in run.unmeasured.items()}
     facts = {**named, **unmeasured}
     return [[visible(name.replace("_", " ")), visible(value)] for name, value in facts.items() if value]

@@ -9,8 +9,10 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.reports.groups import Groups, VerdictRow, groups_of
 from pytest_hwperf.reports.headline import headline_of
+from pytest_hwperf.reports.history_chart import STYLE
 from pytest_hwperf.reports.html.assets import Library, check_installed, hash_of, plotly, script, text_of
-from pytest_hwperf.reports.html.content import GROUPS, Content, History, as_json, content_of
+from pytest_hwperf.reports.html.content import GROUPS, Content, as_json, content_of
+from pytest_hwperf.reports.html.histories import Reader
 from pytest_hwperf.reports.html.scenarios import differences_of, rooflines_of, tradeoffs_of
 from pytest_hwperf.reports.table import rows
 
@@ -21,12 +23,12 @@ _MOST_LISTED = 20  # regressions in the summary: the table has them all
 _STATES: Mapping[str, str] = {"bad": "Failed", "doubtful": "Open questions", "good": "Passed", "plain": "Measured"}
 
 
-def render(report: Report, *, history: History | None = None, library: Library | None = None) -> bytes:
+def render(report: Report, *, history: Reader | None = None, library: Library | None = None) -> bytes:
     """Render a report: the same bytes for the same report.
 
     Args:
         report: the whole run.
-        history: stored runs of its tests, where a store is in use.
+        history: reads the stored runs of its tests; None: no store is in use.
         library: what draws the charts; None: plotly.js.
 
     Raises:
@@ -38,14 +40,14 @@ def render(report: Report, *, history: History | None = None, library: Library |
 
     own, charts = script(), library or plotly()
     groups = groups_of(report)
-    content = content_of(report, groups, history or {})
+    content = content_of(report, groups, history)
     across = {"tradeoffs": tradeoffs_of(report), "rooflines": rooflines_of(report)}
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True).from_string(
         text_of("page.html.jinja")
     )
     text: str = page.render(
         policy=_policy(own, charts),
-        style=Markup(text_of("style.css")),  # noqa: S704 - this package's own file
+        style=Markup(text_of("style.css") + STYLE),  # noqa: S704 - this package's own file
         script=Markup(own),  # noqa: S704 - the same
         library=charts.packed,
         rows=_escaped(content.rows),

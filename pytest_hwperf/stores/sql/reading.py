@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _ESTIMATE = ("run_id", "metric_id", "value", "low", "high", "n", "warnings")
 
+_AT_ONCE = 500  # parameters of a statement: each database has its own limit
 KEEP = 20  # newest accepted runs of a test on a machine that are compared with, as the store of JSON files keeps
 
 
@@ -146,6 +147,18 @@ def places(connection: "Connection", baseline: str, pattern: str) -> list[Place]
     return [place for place in found if fnmatch.fnmatchcase(place.test, literal)]
 
 
+def places_measured(baseline: str, keys: Collection[str]) -> "Select[Any]":
+    """Select tests of a baseline by their keys."""
+    return places_named(baseline, "*").where(tables().test.c.key.in_(keys))
+
+
+def places_of(connection: "Connection", baseline: str, measured: Sequence[tuple[str, str]]) -> list[Place]:
+    """Return some tests of a baseline, each with its label."""
+    keys = [test_key(test, label) for test, label in measured]
+    parts = (keys[begin : begin + _AT_ONCE] for begin in range(0, len(keys), _AT_ONCE))
+    return [Place(*row) for part in parts for row in connection.execute(places_measured(baseline, part))]
+
+
 def places_with_runs(connection: "Connection", baseline: str) -> list[Place]:
     """Return the tests of a baseline that have accepted runs."""
     from sqlalchemy import select
@@ -186,6 +199,17 @@ def machine_of(number: int, record: str) -> Machine:
         return from_json(Machine, record)
     except SerialisationError as error:
         raise StoreError(f"machine {number} of the store is damaged ({error}): restore a backup") from error
+
+
+def series_at(connection: "Connection", found: Sequence[Place], newest: int) -> tuple[Series, ...]:
+    """Return every statistic of some tests over time.
+
+    Raises:
+        StoreError: a row is damaged.
+    """
+    machines = machines_of(connection, {place.machine_id for place in found})
+    lines = (series_of(connection, one, machines[one.machine_id], newest) for one in found)
+    return tuple(line for of_place in lines for line in of_place)
 
 
 def series_of(connection: "Connection", place: Place, machine: Machine, newest: int) -> tuple[Series, ...]:

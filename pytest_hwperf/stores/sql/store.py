@@ -1,7 +1,7 @@
 """Baselines and the memory of a team in a database, behind the same protocol as files of JSON."""
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 
@@ -215,10 +215,21 @@ class SqlStore:
         _check(baseline)
 
         def found(connection: "Connection") -> tuple[Series, ...]:
-            places = reading.places(connection, baseline, pattern)
-            machines = reading.machines_of(connection, {place.machine_id for place in places})
-            lines = (reading.series_of(connection, one, machines[one.machine_id], newest) for one in places)
-            return tuple(line for of_place in lines for line in of_place)
+            return reading.series_at(connection, reading.places(connection, baseline, pattern), newest)
+
+        return self._read(found, ())
+
+    def history_of(self, baseline: str, measured: Iterable[tuple[str, str]], *, newest: int) -> tuple[Series, ...]:
+        """Return the series of some tests with their labels, as `history` does.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        _check(baseline)
+        wanted = tuple(dict.fromkeys(measured))
+
+        def found(connection: "Connection") -> tuple[Series, ...]:
+            return reading.series_at(connection, reading.places_of(connection, baseline, wanted), newest)
 
         return self._read(found, ())
 

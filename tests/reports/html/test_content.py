@@ -9,7 +9,7 @@ import pytest
 from fakes import gates
 from fakes import records as fake
 
-from pytest_hwperf.core.records import StoredRun, replace
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.roofline import PeakRate, Work, roofline_of
 from pytest_hwperf.reports.groups import groups_of
@@ -44,8 +44,8 @@ def _judged(evidence: Any) -> Iterator[Any]:
         yield Judgement(run=run, figures=(), verdicts=judge(run, (), [comparison], [], Policy()))
 
 
-def embedded(report: Report, history: content.History | None = None) -> tuple[Any, list[Any], content.Content]:
-    found = content.content_of(report, groups_of(report), history or {})
+def embedded(report: Report) -> tuple[Any, list[Any], content.Content]:
+    found = content.content_of(report, groups_of(report), None)
     return json.loads(found.rows), [json.loads(one) for one in found.details], found
 
 
@@ -124,18 +124,6 @@ def test_of_a_large_report_what_is_well_is_left_out_first(monkeypatch: pytest.Mo
     assert "0 verdicts of 1" in found.left_out[1]
     assert "How it was decided is shown of 1 verdict of 3" in found.left_out[0]
     assert not any("blocks" in verdict for one in details for verdict in one["verdicts"])
-
-
-def test_history_ends_with_this_run() -> None:
-    report = replace(fake.report(), judgements=(fake.sklearn_judgement(),))
-    run = report.judgements[0].run
-    stored = [StoredRun(run=replace(run, started_at="2026-03-01"), figures=report.judgements[0].figures)]
-    _, (detail,), _ = embedded(report, {(run.test, run.label): stored})
-    latency = detail["history"][0]
-
-    assert {"metric": "latency p50", "u": "ms"}.items() <= latency.items()
-    assert ["2026-03-01", run.started_at] == [point[0] for point in latency["points"]]
-    assert [6.31, 6.2, 6.45] == latency["points"][-1][2:]
 
 
 def test_scenarios_of_a_test_are_compared_by_what_all_have() -> None:
