@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep, time
@@ -58,8 +58,8 @@ def project(folder: Path) -> Path:
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[str]:
-    """Run a server of SSH on loopback; yield what hosts.toml says of three addresses of it."""
+def server(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
+    """Run a server of SSH on loopback, with an environment; yield what hosts.toml says of three addresses of it."""
     sshd = shutil.which("sshd") or "/usr/sbin/sshd"
     if not Path(sshd).exists() or not shutil.which("ssh-keygen"):
         raise SystemExit("skipped: sshd or ssh-keygen is not there; Debian has them in openssh-server")
@@ -73,8 +73,10 @@ def server(folder: Path) -> Iterator[str]:
     (folder / "known").write_text(",".join(f"[{one}]:{port}" for one in addresses) + f" {key}", encoding="utf-8")
     listen = "".join(f"ListenAddress {one}:{port}\n" for one in addresses)
     rules = "PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nPidFile none\nStrictModes no\n"
+    variables = "".join(f" {name}={value}" for name, value in environment.items())
+    given = f"SetEnv{variables}\n" if variables else ""
     (folder / "config").write_text(
-        f"{listen}HostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n{rules}", encoding="utf-8"
+        f"{listen}{given}HostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n{rules}", encoding="utf-8"
     )
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
@@ -164,7 +166,7 @@ def main() -> None:
             run_all(made, folder / "hosts.toml", hosts, options, cases)
             return
         (folder / "ssh").mkdir()
-        with server(folder / "ssh") as hosts:
+        with server(folder / "ssh", {}) as hosts:
             run_all(made, folder / "hosts.toml", hosts, options, cases)
 
 

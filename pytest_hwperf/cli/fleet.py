@@ -19,10 +19,10 @@ from pytest_hwperf.core.merging import is_failed
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.shards import MOST_KINDS, MOST_SHARDS
-from pytest_hwperf.fleet.dask_cluster import check_tools, clustered
 from pytest_hwperf.fleet.dispatch import Dispatch, Outcome
 from pytest_hwperf.fleet.hosts import LOCAL, Entry, read_hosts
 from pytest_hwperf.fleet.orders import arguments_of, installed_by, project_of
+from pytest_hwperf.fleet.reaching import check_tools, clustered
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.html.assets import check_installed
@@ -81,7 +81,8 @@ def run(options: argparse.Namespace) -> int:
     entries = read_hosts(options.hosts) if options.hosts else [_here()]
     with workdir() as place:
         project = project_of(Path.cwd(), options.handed_on, place)
-        with clustered(entries, options.scheduler, encrypted=not options.unencrypted) as cluster:
+        encrypted, silence_s = not options.unencrypted, options.silence
+        with clustered(entries, options.scheduler, place, encrypted=encrypted, silence_s=silence_s) as cluster:
             tasks = _tasks(cluster.kinds, options.shards)
             share = f"/{len(cluster.kinds)}" if options.split_alpha and len(cluster.kinds) > 1 else ""
             cluster.load(

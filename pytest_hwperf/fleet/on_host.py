@@ -45,7 +45,7 @@ def answer(order: Order, parcel: bytes, line: Line) -> Answer:
     try:
         with workdir() as folder:
             return _Gate(order, folder, line).run(parcel)
-    except (HwperfError, OSError) as error:
+    except (HwperfError, OSError, ValueError) as error:
         return Answer(problem=str(error))
 
 
@@ -86,7 +86,9 @@ class _Gate:
 
     def _step(self, command: Sequence[str], directory: Path, name: str) -> int:
         """Run a command to its end, with a sign of life every now and then; it is ended if nobody waits for it."""
-        given = _environment(own=self._order.install is not None)
+        temporary = self._folder / "temporary"  # of what is killed with the gate, and cannot remove its own
+        temporary.mkdir(exist_ok=True)
+        given = {**_environment(own=self._order.install is not None), "TMPDIR": str(temporary)}
         with started(command, self._log, directory=directory, environment=given) as launched:
             while True:
                 try:
