@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from pytest_hwperf.core.errors import UsageProblem
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _ASKED = 100  # times
 _CONNECT_S = 10.0
 _TIDY_S = 10.0  # until hosts have removed what is left there
+_PAUSE_S = 0.5  # before a look at which workers have come
 _MOST = 300  # characters of what dask says
 _START = f'start it with --nthreads 1 --resources "{RESOURCE}.KIND=1"'
 
@@ -37,6 +39,7 @@ def at_scheduler(address: str, *, encrypted: bool) -> Iterator[DaskCluster]:
         UsageProblem: it cannot be reached, or only without encryption, or has no workers; says what to type.
     """
     check_encrypted(address if "://" in address else f"tcp://{address}", encrypted=encrypted)
+    _check_certificates(address)
     refuse_pickles()
     with closing(_client_of(address)) as client:
         cluster = of_scheduler(client)
@@ -58,6 +61,25 @@ def _client_of(address: str) -> "Client":
             f"--scheduler={address} cannot be reached ({said}): give the address that `dask scheduler` has printed, "
             "tls://… if it was started with certificates, which distributed.comm.tls of dask has to name here too"
         ) from error
+
+
+def _check_certificates(address: str) -> None:
+    """Refuse to begin without what TLS needs here: a client of dask that fails would hold the end of this program.
+
+    Raises:
+        UsageProblem: says which files dask needs, and by which names.
+    """
+    from distributed.security import Security
+
+    try:
+        context, problem = Security().get_connection_args("client").get("ssl_context"), ""
+    except (OSError, ValueError, TypeError) as error:  # a file that cannot be read, or is no certificate
+        context, problem = None, f" ({visible(str(error))[:_MOST]})"
+    if problem or (context is None and address.startswith("tls://")):
+        raise UsageProblem(
+            f"TLS of dask is not configured for this program{problem}: give the files distributed.comm.tls.ca-file, "
+            "client.cert and client.key, such as DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT=cert.pem"
+        )
 
 
 def check_encrypted(address: str, *, encrypted: bool) -> None:
@@ -124,8 +146,11 @@ def tidy(client: "Client", machines: set[str]) -> None:
     """
     from distributed import wait
 
-    if not machines:
-        return
-    there = [address for address, one in workers_of(client).items() if machine_of(str(one["host"])) in machines]
+    until, there = monotonic() + _TIDY_S, dict[str, str]()  # address → machine
+    while not machines <= {*there.values()} and monotonic() < until:
+        sleep(_PAUSE_S)
+        found = {address: machine_of(str(one["host"])) for address, one in workers_of(client).items()}
+        there = {address: machine for address, machine in found.items() if machine in machines}
     if there:
-        wait([client.submit(sweep, workers=[one], pure=False, retries=0) for one in there], timeout=_TIDY_S)
+        with client.as_current():
+            wait([client.submit(sweep, workers=[one], pure=False, retries=0) for one in there], timeout=_TIDY_S)
