@@ -3,18 +3,20 @@
 import os
 import signal
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 
 import psutil
 
 _MARK = "HWPERF_FLEET_LIVE"  # in the environment of everything that is started
 _LONGEST_S = 120.0  # until a fleet has ended
 _AGAIN_S = 0.7  # from one signal to the next
+_STARTING, _AT_WORK = "while hosts are started", "while a gate runs"
+_FIRST = 3  # processes that are there before the first host is started
+YOUNG_S = 4.0  # a gate has not begun with its pairs
 _LATE_S = 5.0  # in which guards end what the killed have left
 
 
@@ -22,7 +24,7 @@ _LATE_S = 5.0  # in which guards end what the killed have left
 class Ending:
     """When a fleet is sent what."""
 
-    stage: str  # starting: nothing runs yet; gate: the pairs of a gate run; closing: the first signal has been taken
+    stage: str
     signals: tuple[signal.Signals, ...]
     to_all: bool  # to its process group, as a terminal does
 
@@ -32,15 +34,30 @@ class Ending:
 
 
 ENDINGS = (
-    Ending(stage="while a gate runs", signals=(signal.SIGINT,), to_all=True),
-    Ending(stage="while a gate runs", signals=(signal.SIGINT,), to_all=False),
-    Ending(stage="while a gate runs", signals=(signal.SIGINT, signal.SIGINT), to_all=True),
-    Ending(stage="while a gate runs", signals=(signal.SIGTERM,), to_all=False),
-    Ending(stage="while a gate runs", signals=(signal.SIGTERM, signal.SIGTERM), to_all=True),
-    Ending(stage="while a gate runs", signals=(signal.SIGKILL,), to_all=False),
-    Ending(stage="while hosts are started", signals=(signal.SIGINT,), to_all=True),
-    Ending(stage="while hosts are started", signals=(signal.SIGTERM, signal.SIGINT), to_all=False),
+    Ending(stage=_AT_WORK, signals=(signal.SIGINT,), to_all=True),
+    Ending(stage=_AT_WORK, signals=(signal.SIGINT,), to_all=False),
+    Ending(stage=_AT_WORK, signals=(signal.SIGINT, signal.SIGINT), to_all=True),
+    Ending(stage=_AT_WORK, signals=(signal.SIGTERM,), to_all=False),
+    Ending(stage=_AT_WORK, signals=(signal.SIGTERM, signal.SIGTERM), to_all=True),
+    Ending(stage=_AT_WORK, signals=(signal.SIGKILL,), to_all=False),
+    Ending(stage=_STARTING, signals=(signal.SIGINT,), to_all=True),
+    Ending(stage=_STARTING, signals=(signal.SIGTERM, signal.SIGINT), to_all=False),
 )
+
+
+def gates() -> list[psutil.Process]:
+    """Return the processes of pytest that a fleet has started on its hosts."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if "pytest" in words and any(word.startswith("--hwperf-machine-kind=") for word in words):
+            found.append(process)
+    return found
+
+
+def age_of(process: psutil.Process) -> float:
+    """Return how long a process has lived, in s."""
+    return time() - float(process.create_time())
 
 
 def marked(token: str) -> list[psutil.Process]:
@@ -64,9 +81,12 @@ def environment(place: Path) -> dict[str, str]:
 def interrupted(command: Sequence[str], project: Path, place: Path, ending: Ending) -> str:
     """Run a fleet, interrupt it, and return what is left in a line."""
     given = {**os.environ, **environment(place)}
-    with (place.parent / "output").open("w+b") as output, subprocess.Popen(
-        command, cwd=project, stdout=output, stderr=output, env=given, start_new_session=True
-    ) as fleet:
+    with (
+        tempfile.TemporaryFile() as output,
+        subprocess.Popen(
+            command, cwd=project, stdout=output, stderr=output, env=given, start_new_session=True
+        ) as fleet,
+    ):
         _wait_for(ending.stage, fleet, place.name)
         began = monotonic()
         for number in ending.signals:
@@ -77,31 +97,28 @@ def interrupted(command: Sequence[str], project: Path, place: Path, ending: Endi
             fleet.wait(_LONGEST_S)
         except subprocess.TimeoutExpired:
             fleet.kill()
-            print("it had to be killed", flush=True)
         took = monotonic() - began
         output.seek(0)
         said = output.read().decode()
-    until = monotonic() + _LATE_S
-    while (left := marked(place.name)) and monotonic() < until:
-        sleep(0.2)
-    folders = sorted(f"{one.relative_to(place)}" for one in place.glob("*/*"))
-    names = [f"{one.pid} {' '.join(one.cmdline())[:150]}" for one in left]
+    left, folders = _left(place)
     if "Traceback" in said or left or folders:
-        print(said)
-    return f"exit code {fleet.returncode} after {took:.0f} s; {len(left)} processes left {names or ''}; {folders or 'no folder'} left"
+        print(said, *left, *folders, sep="\n")
+    return f"exit code {fleet.returncode} after {took:.0f} s; {len(left)} processes and {len(folders)} folders left"
+
+
+def _left(place: Path) -> tuple[list[str], list[str]]:
+    """Return the processes and folders that are left, after the time in which guards end what the killed have left."""
+    until = monotonic() + _LATE_S
+    while (there := marked(place.name)) and monotonic() < until:
+        sleep(0.2)
+    return [" ".join(one.cmdline()) for one in there], sorted(str(one.relative_to(place)) for one in place.glob("*/*"))
 
 
 def _wait_for(stage: str, fleet: "subprocess.Popen[bytes]", token: str) -> None:
-    began = monotonic()
-    while fleet.poll() is None:
-        if "started" in stage:
-            if len(marked(token)) > 3 :
-                return
-        else:
-            from benchmarks.fleet_live import age_of, gates
-
-            if any(age_of(one) > 4 for one in gates() if one in marked(token)):
-                return
-        if monotonic() - began > _LONGEST_S:
+    until = monotonic() + _LONGEST_S
+    while fleet.poll() is None and monotonic() < until:
+        if stage == _STARTING and len(marked(token)) > _FIRST:
+            return
+        if stage == _AT_WORK and any(age_of(one) > YOUNG_S for one in gates()):
             return
         sleep(0.1)

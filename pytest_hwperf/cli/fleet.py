@@ -12,7 +12,7 @@ from pytest_hwperf.cli.merge import FAILED, OK, OPEN
 from pytest_hwperf.cli.output import complain, say, width
 from pytest_hwperf.cli.report import show_report
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.fleet import ENDED, Host, Order, Task
+from pytest_hwperf.core.fleet import ENDED, Host, Order, Task, last_lines
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.kinds import merge_kinds, why_open
 from pytest_hwperf.core.merging import is_failed
@@ -30,7 +30,7 @@ from pytest_hwperf.reports.wrapping import wrapped
 
 USAGE = 4
 _MOST_S = 24 * 3600
-_LAST = 8  # lines of a log
+_LEAST_SILENCE_S = 5  # hosts give a sign of life each second, and may be busy
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -43,8 +43,26 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "test failed; 3: a kind is missing or did not end, or nothing was decided; 4: usage, here or of pytest.",
         usage="%(prog)s [option ...] -- [PYTEST_ARGUMENT ...]",
     )
+    _add_hosts(parser)
+    _add_gates(parser)
+    _add_output(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_hosts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hosts", metavar="FILE.toml", help="hosts and their kinds; default: this machine alone")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="of dask, whose workers are the hosts")
+    parser.add_argument(
+        "--silence",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="without a sign of life, then a host is given up",
+    )
+    parser.add_argument("--unencrypted", action="store_true", help="reach hosts over a network without the TLS of dask")
+
+
+def _add_gates(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shards", type=int, default=1, metavar="N", help="gates that the tests of a kind are divided into"
     )
@@ -57,22 +75,16 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     parser.add_argument("--no-install", action="store_true", help="run with the python of the host as it is")
     parser.add_argument(
-        "--silence",
-        type=float,
-        default=120.0,
-        metavar="SECONDS",
-        help="without a sign of life, then a host is given up",
-    )
-    parser.add_argument(
         "--longest", type=float, default=7200.0, metavar="SECONDS", help="of one gate with its installation"
     )
-    parser.add_argument("--unencrypted", action="store_true", help="reach hosts over a network without the TLS of dask")
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--annotations", action="store_true", help="print annotations for GitHub's runner instead")
     parser.add_argument("--html", metavar="FILE", help="write one HTML file with charts; needs the extra report")
     parser.add_argument("--markdown", metavar="FILE", help="write a summary for pull requests as Markdown")
     add_shared(parser, "--json")
     parser.add_argument("--indent", action="store_true", help="indent what --json writes")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -113,9 +125,9 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageProblem("--install is for the environment that --no-install does without: give one of them")
     if not 1 <= options.shards <= MOST_SHARDS:
         raise UsageProblem(f"--shards={options.shards}: a whole number from 1 to {MOST_SHARDS}")
-    for name, seconds in (("silence", options.silence), ("longest", options.longest)):
-        if not 0 < seconds <= _MOST_S:
-            raise UsageProblem(f"--{name}={seconds:g}: a number of seconds above 0 up to {_MOST_S}")
+    for name, seconds, least in (("silence", options.silence, _LEAST_SILENCE_S), ("longest", options.longest, 1)):
+        if not least <= seconds <= _MOST_S:
+            raise UsageProblem(f"--{name}={seconds:g}: a number of seconds from {least} to {_MOST_S}")
     if options.indent and not options.json:
         raise UsageProblem("--indent says how --json writes: add --json=FILE")
     check_files(html=options.html, json=options.json, markdown=options.markdown)
@@ -170,5 +182,5 @@ def _troubles(outcomes: Sequence[Outcome]) -> Iterator[str]:
         if one.trouble:
             yield f"{one.task} was {then}: {'; '.join(map(visible, one.trouble))}"
         if one.answer and one.answer.exit_code not in ENDED:
-            last = "; ".join(visible(line.strip()) for line in one.answer.log.splitlines()[-_LAST:] if line.strip())
-            yield f"{one.task} on {one.host}: pytest's exit code was {one.answer.exit_code}: {last}"
+            said = last_lines(one.answer.log)
+            yield f"{one.task} on {one.host}: pytest's exit code was {one.answer.exit_code}: {said}"

@@ -11,7 +11,7 @@ from pytest_hwperf.core.foreign_text import visible
 _MOST = 300  # characters of what a host says
 
 
-class Scheduler(ssh.Scheduler):
+class Scheduler(ssh.Scheduler):  # type: ignore[misc]  # dask is not typed
     """The scheduler, without which there is no fleet."""
 
     def __init__(self, *, within_s: float, **given: Any) -> None:
@@ -30,7 +30,7 @@ class Scheduler(ssh.Scheduler):
             raise OSError(f"{host}: the scheduler {problem}; put another host first")
 
 
-class Worker(ssh.Worker):
+class Worker(ssh.Worker):  # type: ignore[misc]
     """A worker, without which the others go on."""
 
     def __init__(self, scheduler: str, *, within_s: float, **given: Any) -> None:
