@@ -21,8 +21,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
-import psutil
-
 from benchmarks.fleet_endings import ENDINGS, YOUNG_S, age_of, environment, gates, interrupted
 from benchmarks.fleet_scheduler import certificate, scheduler
 

@@ -76,17 +76,20 @@ def why_useless(answer: Answer, task: Task) -> str:
     """
     if answer.problem:
         return answer.problem
-    if answer.exit_code is None:
-        return "pytest was not started, and it does not say why"
-    if answer.exit_code < 0:
-        return f"pytest was killed by signal {-answer.exit_code}{_OUT_OF_MEMORY if answer.exit_code == _KILL else ''}"
+    if answer.exit_code is None or answer.exit_code < 0:
+        return _why_killed(answer.exit_code)
     try:
         report = answer.read()
     except SerialisationError as error:
         return f"what it sent as a report {error}"
-    if report is None and answer.exit_code not in _SAME_EVERYWHERE:
-        return f"pytest ended with code {answer.exit_code} and without a report: {last_lines(answer.log) or 'no word'}"
     if report is None:
-        return ""
+        without = f"pytest ended with code {answer.exit_code} and without a report: {last_lines(answer.log) or 'no word'}"
+        return "" if answer.exit_code in _SAME_EVERYWHERE else without
     shards = [(one.kind, one.number, one.of) for one in report.shards]
     return "" if shards == [(task.kind, task.number, task.of)] else "it sent the report of something else"
+
+
+def _why_killed(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "pytest was not started, and it does not say why"
+    return f"pytest was killed by signal {-exit_code}{_OUT_OF_MEMORY if exit_code == _KILL else ''}"

@@ -17,7 +17,7 @@ _GRACE_S = 20.0  # to end by itself after SIGTERM
 
 
 def main() -> None:
-    """Run a module as a program, until it ends or the standard input is closed; dask writes to a folder that goes too."""
+    """Run a module as a program until the standard input is closed; what dask writes goes with it."""
     _, module, *arguments = sys.argv[1:]
     sys.argv = [module, *arguments]
     with workdir() as folder:

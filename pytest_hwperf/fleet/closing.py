@@ -1,12 +1,13 @@
 """An end for what dask has started, also if a signal comes meanwhile, or the other side says nothing any more."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol, TypeVar
 
 from pytest_hwperf.host.interruption import uninterrupted
 
 _CLOSE_S = 10.0
+_OF_DASK = (TimeoutError, OSError, RuntimeError, AssertionError)  # what its own close raises of a half-closed one
 
 
 class Closable(Protocol):
@@ -28,8 +29,5 @@ def closing(what: Closed) -> Iterator[Closed]:
     try:
         yield what
     finally:
-        with uninterrupted():
-            try:
-                what.close(timeout=_CLOSE_S)
-            except (TimeoutError, OSError, RuntimeError, AssertionError):  # the last: dask's own, of a half-closed one
-                pass
+        with uninterrupted(), suppress(*_OF_DASK):
+            what.close(timeout=_CLOSE_S)
