@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -21,7 +22,7 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.shards import MOST_KINDS, MOST_SHARDS
 from pytest_hwperf.fleet.dispatch import Dispatch, Outcome
 from pytest_hwperf.fleet.hosts import LOCAL, Entry, read_hosts
-from pytest_hwperf.fleet.orders import arguments_of, installed_by, project_of
+from pytest_hwperf.fleet.orders import Project, arguments_of, installed_by, project_of
 from pytest_hwperf.fleet.reaching import check_tools, clustered
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.reports.headline import headline_of
@@ -93,29 +94,36 @@ def run(options: argparse.Namespace) -> int:
     entries = read_hosts(options.hosts) if options.hosts else [_here()]
     with workdir() as place:
         project = project_of(Path.cwd(), options.handed_on, place)
+        install = installed_by(project.root, options.install, none=options.no_install)
         encrypted, silence_s = not options.unencrypted, options.silence
         with clustered(entries, options.scheduler, place, encrypted=encrypted, silence_s=silence_s) as cluster:
             tasks = _tasks(cluster.kinds, options.shards)
             share = f"/{len(cluster.kinds)}" if options.split_alpha and len(cluster.kinds) > 1 else ""
-            cluster.load(
-                project.parcel,
-                lambda job, task: Order(
-                    version=__version__,
-                    job=job,
-                    arguments=arguments_of(project, task, share),
-                    folder=project.folder,
-                    candidate=project.candidate,
-                    snapshot=project.snapshot,
-                    install=installed_by(project.root, options.install, none=options.no_install),
-                    limit_s=options.longest,
-                ),
-            )
+            cluster.load(project.parcel, partial(_order, project, install, share, options.longest))
             lines = HostLines()
             try:
-                outcomes = Dispatch(cluster, tasks, silence_s=options.silence, now=monotonic, show=lines.show).run()
+                outcomes = Dispatch(cluster, tasks, silence_s=silence_s, now=monotonic, show=lines.show).run()
             finally:
                 lines.close()
-            return _shown(outcomes, cluster.unreached, options)
+            code = _shown(outcomes, cluster.unreached, options)
+        for line in cluster.left:
+            complain(line)
+        return code
+
+
+def _order(
+    project: Project, install: tuple[str, ...] | None, share: str, limit_s: float, job: str, task: Task
+) -> Order:
+    return Order(
+        version=__version__,
+        job=job,
+        arguments=arguments_of(project, task, share),
+        folder=project.folder,
+        candidate=project.candidate,
+        snapshot=project.snapshot,
+        install=install,
+        limit_s=limit_s,
+    )
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -83,7 +83,9 @@ def why_useless(answer: Answer, task: Task) -> str:
     except SerialisationError as error:
         return f"what it sent as a report {error}"
     if report is None:
-        without = f"pytest ended with code {answer.exit_code} and without a report: {last_lines(answer.log) or 'no word'}"
+        without = (
+            f"pytest ended with code {answer.exit_code} and without a report: {last_lines(answer.log) or 'no word'}"
+        )
         return "" if answer.exit_code in _SAME_EVERYWHERE else without
     shards = [(one.kind, one.number, one.of) for one in report.shards]
     return "" if shards == [(task.kind, task.number, task.of)] else "it sent the report of something else"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 RESOURCE = "hwperf"  # of a worker, of which a gate takes all; of others' workers "hwperf.KIND"
+STAYS = "what its gate has left stays until the next gate there"
 _EVERY_S = 2.0  # between looks at which workers are there
 _ANSWER_S = 10.0  # for a scheduler to say so
 _UNREACHED_S = 60.0  # of a scheduler, until its hosts count as lost
@@ -66,6 +67,7 @@ class DaskCluster:
         self._futures: dict[str, Any] = {}
         self._addresses: dict[str, str] = {}  # job → address of the worker that may speak of it
         self._names: dict[str, str] = {}  # job → name of its host
+        self.left: list[str] = []  # hosts on which something of a gate stays, each with the reason
         self.unanswered: set[str] = set()  # names of hosts that may not have removed what their gate has made
         self._looked_s = self._reached_s = monotonic()
         client.subscribe_topic(self._topic, self._receive)

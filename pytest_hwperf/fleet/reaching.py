@@ -68,15 +68,15 @@ def clustered(
         within_s = min(_LOOK_S, silence_s)
         reached, unreached = looked_at(entries, encrypted=encrypted, within_s=within_s)
         kinds = tuple(dict.fromkeys(one.host.kind for one in entries))
-        unanswered: set[str] = set()
+        made: DaskCluster | None = None
         try:
             with _started(reached, place, within_s) as cluster, closing(_client_of(cluster)) as client:
-                made = _with_workers(client, cluster, reached, unreached, within_s)
-                made.kinds, unanswered = kinds, made.unanswered
+                made = _with_workers(client, cluster, reached, kinds, unreached, within_s)
                 yield made
         finally:
-            with uninterrupted():
-                _tidied([one for one in reached if one.host.name in unanswered])
+            if made is not None:
+                with uninterrupted():
+                    made.left += _tidied([one for one in reached if one.host.name in made.unanswered])
 
 
 def looked_at(entries: Sequence[Entry], *, encrypted: bool, within_s: float) -> tuple[Sequence[Entry], Sequence[str]]:
@@ -144,7 +144,12 @@ def _client_of(cluster: Any) -> "Client":
 
 
 def _with_workers(
-    client: "Client", cluster: Any, entries: Sequence[Entry], unreached: Sequence[str], within_s: float
+    client: "Client",
+    cluster: Any,
+    entries: Sequence[Entry],
+    kinds: Sequence[str],
+    unreached: Sequence[str],
+    within_s: float,
 ) -> DaskCluster:
     """Take the workers that have come.
 
@@ -164,7 +169,7 @@ def _with_workers(
     unreached = [*unreached, *missing]
     found = [one.host for one in entries if names[one.host.name] in there]
     _check_any(found, unreached)
-    return DaskCluster(client, {one.name: there[names[one.name]] for one in found}, found, (), unreached)
+    return DaskCluster(client, {one.name: there[names[one.name]] for one in found}, found, kinds, unreached)
 
 
 def _name(number: int, entry: Entry) -> str:
@@ -172,9 +177,9 @@ def _name(number: int, entry: Entry) -> str:
     return str(number) if entry.is_local else entry.host.name
 
 
-def _tidied(entries: Sequence[Entry]) -> None:
-    """Remove what gates have left on hosts that did not answer, where they still can be reached."""
+def _tidied(entries: Sequence[Entry]) -> list[str]:
+    """Remove what gates have left on hosts that did not answer; return where it stays, each with the reason."""
     if entries and entries[0].is_local:
         sweep()
-    elif entries:
-        tidy(entries)
+        return []
+    return tidy(entries) if entries else []

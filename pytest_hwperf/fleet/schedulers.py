@@ -1,7 +1,7 @@
 """A scheduler of dask that is there already: how it is reached, and which of its workers are hosts."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from pytest_hwperf.core.fleet import Host
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.shards import parse_kind
 from pytest_hwperf.fleet.closing import closing
-from pytest_hwperf.fleet.dask_cluster import RESOURCE, DaskCluster, asked
+from pytest_hwperf.fleet.dask_cluster import RESOURCE, STAYS, DaskCluster, asked
 from pytest_hwperf.fleet.hosts import LOCAL, machine_of
 from pytest_hwperf.fleet.plain_data import refuse_pickles
 from pytest_hwperf.host.interruption import uninterrupted
@@ -46,8 +46,8 @@ def at_scheduler(address: str, *, encrypted: bool) -> Iterator[DaskCluster]:
         try:
             yield cluster
         finally:
-            with uninterrupted(), suppress(OSError, TimeoutError):
-                tidy(client, {one.machine for one in cluster.hosts if one.name in cluster.unanswered})
+            with uninterrupted():
+                cluster.left += _tidied(client, [one for one in cluster.hosts if one.name in cluster.unanswered])
 
 
 def _client_of(address: str) -> "Client":
@@ -138,8 +138,19 @@ def of_scheduler(client: "Client") -> DaskCluster:
     return DaskCluster(client, workers, hosts, kinds_of_all, resource=f"{RESOURCE}.{{}}")
 
 
-def tidy(client: "Client", machines: set[str]) -> None:
+def _tidied(client: "Client", hosts: Sequence[Host]) -> list[str]:
+    try:
+        done = tidy(client, {one.machine for one in hosts})
+    except (OSError, TimeoutError) as error:
+        return [f"{one.name}: {STAYS} ({visible(str(error))[:_MOST]})" for one in hosts]
+    return [f"{one.name}: {STAYS}: its machine has no worker any more" for one in hosts if one.machine not in done]
+
+
+def tidy(client: "Client", machines: set[str]) -> set[str]:
     """Let the workers of machines remove what a killed gate has left there: a nanny has started another one meanwhile.
+
+    Returns:
+        The machines that have a worker.
 
     Raises:
         OSError, TimeoutError: they, or the scheduler, do not answer in time.
@@ -154,3 +165,4 @@ def tidy(client: "Client", machines: set[str]) -> None:
     if there:
         with client.as_current():
             wait([client.submit(sweep, workers=[one], pure=False, retries=0) for one in there], timeout=_TIDY_S)
+    return {*there.values()}

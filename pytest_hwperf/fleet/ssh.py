@@ -2,7 +2,9 @@
 
 import json
 import shlex
+import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +12,7 @@ from pytest_hwperf import __version__
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.fleet.closing import closing
+from pytest_hwperf.fleet.dask_cluster import STAYS
 from pytest_hwperf.fleet.hosts import SSH_PORT, Entry
 
 _TIDY_S = 10.0  # until a host has removed what is left there
@@ -48,7 +51,7 @@ def tidy(entries: Sequence[Entry]) -> list[str]:
     """
     problems = _of_all(entries, lambda entry: _asked(entry, _TIDY, _TIDY_S))
     return [
-        f"{one.host.name}: what its gate has left stays until the next gate there: {found}"
+        f"{one.host.name}: {STAYS}: {found}"
         for one, found in zip(entries, problems, strict=True)
         if isinstance(found, str)
     ]
@@ -57,12 +60,22 @@ def tidy(entries: Sequence[Entry]) -> list[str]:
 def _of_all(
     entries: Sequence[Entry], ask: Callable[[Entry], Coroutine[Any, Any, str | tuple[str, str]]]
 ) -> list[str | tuple[str, str]]:
+    """Ask all hosts at once, in a thread, where Ctrl-C does not reach into the loop: it ends the wait for it."""
     import asyncio
+
+    future = Future[list[str | tuple[str, str]]]()
 
     async def ask_all() -> list[str | tuple[str, str]]:
         return list(await asyncio.gather(*map(ask, entries)))
 
-    return asyncio.run(ask_all())
+    def run() -> None:
+        try:
+            future.set_result(asyncio.run(ask_all()))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future.result()
 
 
 async def _why_not(entry: Entry, within_s: float) -> str:

@@ -62,6 +62,7 @@ class Client:
         yield
 
     def wait_for_workers(self, number: int, timeout: float) -> None:
+        assert timeout > 0
         if number > len(self.workers):
             raise TimeoutError
 

@@ -1,6 +1,5 @@
 """Hosts of SSH that never were: a module that stands for asyncssh, which hangs, fails or answers as it is told."""
 
-import asyncio
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -45,6 +44,8 @@ class Hanging:
     """A host that takes the connection, and says nothing."""
 
     async def __aenter__(self) -> None:
+        import asyncio
+
         await asyncio.Event().wait()
 
     async def __aexit__(self, *_: object) -> None:

@@ -22,9 +22,9 @@ def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 def test_when_its_input_is_closed_it_is_told_and_then_ended(pipe: int, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[object] = []
-    monkeypatch.setattr(attached.os, "kill", lambda pid, number: done.append((pid, number)))
+    monkeypatch.setattr(os, "kill", lambda pid, number: done.append((pid, number)))
     monkeypatch.setattr(attached, "sleep", done.append)
-    monkeypatch.setattr(attached.os, "_exit", done.append)
+    monkeypatch.setattr(os, "_exit", done.append)
     os.write(pipe, b"whatever comes is not looked at")
     os.close(pipe)
     attached.end_with(sys.stdin.fileno())
@@ -43,7 +43,9 @@ def test_a_module_runs_as_a_program_in_a_folder_that_goes_with_it(
     monkeypatch.setattr(attached, "end_with", watched.append)
     monkeypatch.syspath_prepend(tmp_path)
     said = tmp_path / "said"
-    text = f"import os, pathlib, sys\nfolder = os.environ['DASK_TEMPORARY_DIRECTORY']\nlines = [__name__, *sys.argv[1:]]\n"
+    text = (
+        "import os, pathlib, sys\nfolder = os.environ['DASK_TEMPORARY_DIRECTORY']\nlines = [__name__, *sys.argv[1:]]\n"
+    )
     text += f"pathlib.Path({str(said)!r}).write_text(' '.join([*lines, folder, str(os.path.isdir(folder))]))\n"
     (tmp_path / "program.py").write_text(text, encoding="utf-8")
     attached.main()

@@ -12,9 +12,7 @@ from pytest_hwperf.fleet.mail import Mail
 from pytest_hwperf.fleet.on_host import Line
 
 distributed = pytest.importorskip("distributed", reason="the extra fleet is not installed")
-ORDER = Order(
-    version="1", job="j", arguments=(), folder=".", candidate="", snapshot="", install=None, limit_s=9.0
-)
+ORDER = Order(version="1", job="j", arguments=(), folder=".", candidate="", snapshot="", install=None, limit_s=9.0)
 
 
 class Worker:

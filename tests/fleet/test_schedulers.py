@@ -132,21 +132,32 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> Client:
     client = Client(a1={**ONE, "host": "10.0.0.1"})
     monkeypatch.setattr(schedulers, "_client_of", lambda _: client)
     monkeypatch.setattr(schedulers, "refuse_pickles", lambda: None)
-    monkeypatch.setattr(schedulers, "check_encrypted", lambda _, encrypted: None)
+    monkeypatch.setattr(schedulers, "check_encrypted", lambda _, **__: None)
     monkeypatch.setattr(schedulers, "_check_certificates", lambda _: None)
     return client
 
 
-@pytest.mark.parametrize("error", [None, TimeoutError])
+STAYS = "a1: what its gate has left stays until the next gate there"
+
+
+@pytest.mark.parametrize(
+    ("done", "left"),
+    [
+        ({"10.0.0.1"}, []),
+        (set(), [f"{STAYS}: its machine has no worker any more"]),
+        (TimeoutError("late"), [f"{STAYS} (late)"]),
+    ],
+)
 def test_hosts_that_did_not_answer_are_tidied_and_the_client_is_closed(
-    reached: Client, monkeypatch: pytest.MonkeyPatch, error: type[Exception] | None
+    reached: Client, monkeypatch: pytest.MonkeyPatch, done: set[str] | Exception, left: list[str]
 ) -> None:
     tidied: list[set[str]] = []
 
-    def tidy(_: Client, machines: set[str]) -> None:
+    def tidy(_: Client, machines: set[str]) -> set[str]:
         tidied.append(machines)
-        if error:
-            raise error
+        if isinstance(done, Exception):
+            raise done
+        return done
 
     monkeypatch.setattr(schedulers, "tidy", tidy)
     with at_scheduler("a", encrypted=True) as cluster:
@@ -154,17 +165,19 @@ def test_hosts_that_did_not_answer_are_tidied_and_the_client_is_closed(
         cluster.start("j", cluster.hosts[0], Task(kind="arm"))
 
     assert [{"10.0.0.1"}] == tidied
+    assert left == cluster.left
     assert 0 < reached.closed_within_s <= 10
 
 
 def test_the_worker_that_a_nanny_has_started_again_removes_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed", reason="the extra fleet is not installed")
     waited: list[int] = []
-    monkeypatch.setattr(distributed, "wait", lambda futures, timeout: waited.append(len(futures)))
+    monkeypatch.setattr(distributed, "wait", lambda futures, **_: waited.append(len(futures)))
     client = Client(a1={"host": "10.0.0.1"}, x1={"host": "10.0.0.2"})
     clock = _clock(monkeypatch, lambda: client.workers.update(new={"name": "new", "host": "10.0.0.3"}))
-    tidy(client, {"10.0.0.2", "10.0.0.3"})
+    done = tidy(client, {"10.0.0.2", "10.0.0.3"})
 
+    assert {"10.0.0.2", "10.0.0.3"} == done
     assert [["tcp://x1"], ["new"]] == [one["workers"] for one in client.submitted]
     assert [2] == waited
     assert clock.time_s < 10
@@ -176,7 +189,7 @@ def test_a_machine_without_a_worker_is_not_waited_for_long(monkeypatch: pytest.M
     pytest.importorskip("distributed", reason="the extra fleet is not installed")
     client = Client(a1={"host": "10.0.0.1"})
     clock = _clock(monkeypatch, lambda: None)
-    tidy(client, {"10.0.0.9"})
+    assert set() == tidy(client, {"10.0.0.9"})
 
     assert 10 <= clock.time_s < 11
     assert [] == client.submitted

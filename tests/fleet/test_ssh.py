@@ -1,7 +1,6 @@
 """Hosts over SSH: whatever is wrong with one is said in its name, with what to type; none is waited for too long."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,7 +41,7 @@ def install(monkeypatch: pytest.MonkeyPatch, **hosts: Any) -> Ssh:
         (answering(GOOD.replace(__version__, "0.0")), "it has pytest-hwperf and distributed ['0.0', "),
         (
             answering("", "Traceback\nModuleNotFoundError: No module named 'distributed'\n"),
-            "python3 has no pytest-hwperf[fleet] there (ModuleNotFoundError: No module named 'distributed'): install it",
+            "python3 has no pytest-hwperf[fleet] there (ModuleNotFoundError: No module named 'distributed'): inst",
         ),
         (answering("", "bash: python3: command not found"), "python3 has no pytest-hwperf[fleet] there (bash: python3"),
         (
@@ -76,7 +75,7 @@ def test_a_host_that_writes_without_end_is_read_no_further(monkeypatch: pytest.M
     assert host.stdout.read_bytes == host.stderr.read_bytes == 10_000
 
 
-def test_the_look_finds_what_is_there(tmp_path: Path) -> None:
+def test_the_look_finds_what_is_there() -> None:
     """The program that hosts are asked by, on this machine."""
     import json
     import subprocess
