@@ -13,24 +13,24 @@ _REQUEST = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-sub
 
 
 def certificate(folder: Path) -> dict[str, str]:
-    """Make a certificate of its own authority; return the variables by which all processes of dask find it."""
+    """Make a certificate of its own authority; return the variable by which all processes of dask find it."""
     key, cert = folder / "key.pem", folder / "cert.pem"
     command = ["openssl", *_REQUEST, "-keyout", str(key), "-out", str(cert)]
     subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-    given = {"CA_FILE": cert}
-    for role in ("SCHEDULER", "WORKER", "CLIENT"):
-        given |= {f"{role}__CERT": cert, f"{role}__KEY": key}
-    return {f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(value) for name, value in given.items()}
+    roles = "".join(f"      {role}: {{cert: {cert}, key: {key}}}\n" for role in ("scheduler", "worker", "client"))
+    text = f"distributed:\n  comm:\n    tls:\n      ca-file: {cert}\n{roles}"
+    (folder / "tls.yaml").write_text(text, encoding="utf-8")
+    return {"DASK_CONFIG": str(folder / "tls.yaml")}
 
 
 @contextmanager
 def scheduler(folder: Path, kinds: Sequence[str], variables: Mapping[str, str]) -> Iterator[str]:
     """Start a scheduler and a worker of each kind, as one does by hand; yield the address of the scheduler."""
     given = {**os.environ, **variables}
-    protocol = "tls" if any("TLS" in name for name in variables) else "tcp"
+    protocol = "tls" if "DASK_CONFIG" in variables else "tcp"
     log = folder / "scheduler.log"
     with ExitStack() as stack:
-        words = ["scheduler", "--host", f"{protocol}://127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"]
+        words = ["scheduler", "--host", f"{protocol}://127.0.0.1", "--port", "0", "--no-dashboard"]
         _start(stack, words, log, given)
         address = _said(log, "Scheduler at:").split("Scheduler at:")[1].strip()
         for number, kind in enumerate(kinds, 1):
@@ -43,7 +43,7 @@ def scheduler(folder: Path, kinds: Sequence[str], variables: Mapping[str, str]) 
 
 
 def _start(stack: ExitStack, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
-    command = [sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:]]
+    command = [str(Path(sys.executable).with_name("dask")), *words]
     with log.open("wb") as output:
         process = stack.enter_context(subprocess.Popen(command, stdout=output, stderr=output, env=environment))
     stack.callback(process.terminate)
