@@ -92,6 +92,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the gates, show what they have found, and return the exit code."""
     _check(options)
     entries = read_hosts(options.hosts) if options.hosts else [_here()]
+    check_tools(ssh=not entries[0].is_local)
     with workdir() as place:
         project = project_of(Path.cwd(), options.handed_on, place)
         install = installed_by(project.root, options.install, none=options.no_install)
@@ -141,7 +142,6 @@ def _check(options: argparse.Namespace) -> None:
     check_files(html=options.html, json=options.json, markdown=options.markdown)
     if options.html:
         check_installed()
-    check_tools(ssh=bool(options.hosts))
 
 
 def _here() -> Entry:

@@ -130,7 +130,7 @@ def _why_other(output: str, errors: str, entry: Entry) -> str:
     own = [__version__, distributed.__version__]
     try:
         *versions, has_git = json.loads((output.strip().splitlines() or [""])[-1])  # a login may greet before it
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         said = visible((errors.strip().splitlines() or ["it said nothing"])[-1])[:_MOST]
         if any(one in said for one in _NO_SUCH):
             return (

@@ -50,6 +50,7 @@ def install(monkeypatch: pytest.MonkeyPatch, **hosts: Any) -> Ssh:
         ),
         (answering("", ""), f"python3 cannot be used there (it said nothing): {TRY}"),
         (answering("3"), "python3 cannot be used there (it said nothing)"),
+        (answering("[" * 9_999), "python3 cannot be used there (it said nothing)"),
         (answering("[]"), "python3 cannot be used there (it said nothing)"),
         (Connection(Stream(endless=True), Stream()), "python3 cannot be used there"),
         (ConnectionResetError(), f"SSH cannot reach it (ConnectionResetError): {TRY}"),
