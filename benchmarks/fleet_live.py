@@ -43,6 +43,7 @@ def test_work(hwperf, rounds):
 """
 SLOWER = WORK.replace("range(rounds)", "range(rounds * 110 // 100)")
 KINDS = ("big", "small", "small")
+_FOR_PIP = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")  # an account on a host would have its own
 PORT_OF_TESTS = 0  # whichever is free
 GIT = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
 CASES = (("equal code", WORK, False), ("equal code, a host killed", WORK, True), ("+10 %, a host killed", SLOWER, True))
@@ -145,7 +146,8 @@ def fleet(folder: Path, options: Sequence[str], *, kill: bool) -> str:
 @contextmanager
 def reached(how: str, folder: Path, place: Path) -> Iterator[list[str]]:
     """Yield the options by which a fleet reaches its hosts, whose temporary files lie in `place`."""
-    file, variables = folder / "hosts.toml", environment(place)
+    passed = {name: os.environ[name] for name in _FOR_PIP if name in os.environ}
+    file, variables = folder / "hosts.toml", environment(place) | passed
     with ExitStack() as stack:
         own = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
         if how in ("scheduler", "tls"):

@@ -31,7 +31,10 @@ def asked(client: "Client") -> Mapping[str, int]:
     Raises:
         OSError, TimeoutError: the scheduler does not answer.
     """
-    found: Mapping[str, int] = client.sync(client.scheduler.ncores, callback_timeout=_ANSWER_S)
+    scheduler = client.scheduler
+    if scheduler is None:
+        raise OSError("dask has given the scheduler up")
+    found: Mapping[str, int] = client.sync(scheduler.ncores, callback_timeout=_ANSWER_S)
     return found
 
 
@@ -81,24 +84,29 @@ class DaskCluster:
         address = self._workers[host.name]
         self._addresses[job], self._names[job] = address, host.name
         self.unanswered.add(host.name)
-        future = self._client.submit(
-            carry_out,
-            to_json(self._order_for(job, task)),
-            self._parcel,
-            self._topic,
-            key=f"{self._topic}-{secrets.token_hex(4)}",
-            workers=[address],
-            resources={self._resource.format(host.kind): 1},
-            pure=False,
-            retries=0,
-        )
+        order = to_json(self._order_for(job, task))
+        try:
+            future = self._client.submit(
+                carry_out,
+                order,
+                self._parcel,
+                self._topic,
+                key=f"{self._topic}-{secrets.token_hex(4)}",
+                workers=[address],
+                resources={self._resource.format(host.kind): 1},
+                pure=False,
+                retries=0,
+            )
+        except (OSError, RuntimeError) as error:  # dask has given the scheduler up
+            self._news.put(News(job=job, died=f"it cannot be given its task ({error})"))
+            return
         self._futures[job] = future
         future.add_done_callback(lambda done: self._done(job, done.status))
 
     def stop(self, job: str) -> None:
         """Take the task back: the host notices within a second."""
         if future := self._futures.get(job):
-            with suppress(OSError):
+            with suppress(OSError, RuntimeError):
                 future.cancel(force=True)
 
     def wait(self, seconds: float) -> list[News]:

@@ -14,7 +14,7 @@ from pytest_hwperf.fleet.dask_cluster import RESOURCE, DaskCluster
 from pytest_hwperf.fleet.hosts import Entry
 from pytest_hwperf.fleet.local_worker import deaf
 from pytest_hwperf.fleet.plain_data import refuse_pickles
-from pytest_hwperf.fleet.schedulers import at_scheduler, check_encrypted, workers_of
+from pytest_hwperf.fleet.schedulers import at_scheduler, check_encrypted, known_workers
 from pytest_hwperf.fleet.ssh import reachable, ssh_cluster, tidy
 from pytest_hwperf.host.interruption import uninterrupted
 from pytest_hwperf.host.workdirs import sweep
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _LOOK_S = 60.0  # until all hosts have answered, and all workers have come, if a silence may last as long
+_SILENT = ("distributed", "distributed.client", "asyncssh", "tornado", "tornado.application")  # loggers
 _MOST = 300  # characters of what dask says
 _PAGES = "127.0.0.1:0"  # where dask shows its pages: nobody else's
 _WORKER: Mapping[str, Any] = {"nthreads": 1, "memory_limit": 0, "death_timeout": 60, "dashboard_address": _PAGES}
@@ -58,7 +59,7 @@ def clustered(
     import dask
     import distributed  # noqa: F401 - before its levels are set, since it sets them itself
 
-    for name in ("distributed", "asyncssh", "tornado"):
+    for name in _SILENT:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
         if scheduler:
@@ -159,7 +160,7 @@ def _with_workers(
     problems = {name: getattr(one, "problem", "") for name, one in cluster.workers.items()}
     with suppress(TimeoutError):
         client.wait_for_workers(max(sum(not one for one in problems.values()), 1), timeout=within_s)
-    there = {str(one["name"]): address for address, one in workers_of(client).items()}
+    there = {str(one["name"]): address for address, one in known_workers(client).items()}
     names = {one.host.name: _name(number, one) for number, one in enumerate(entries)}
     missing = [
         f"{one}: its worker {problems.get(name) or f'has not come within {within_s:g} s'}"

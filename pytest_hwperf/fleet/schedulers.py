@@ -115,6 +115,21 @@ def workers_of(client: "Client") -> Mapping[str, Any]:
     return {}
 
 
+def known_workers(client: "Client") -> Mapping[str, Any]:
+    """Return what is known of each worker when a fleet begins.
+
+    Raises:
+        UsageProblem: the scheduler does not say.
+    """
+    try:
+        return workers_of(client)
+    except (OSError, TimeoutError) as error:
+        said = visible(str(error))[:_MOST]
+        raise UsageProblem(
+            f"the scheduler of dask does not say which workers it has ({said}): start it again"
+        ) from error
+
+
 def of_scheduler(client: "Client") -> DaskCluster:
     """Take the workers of a scheduler that say of which kind of machine they are.
 
@@ -122,7 +137,7 @@ def of_scheduler(client: "Client") -> DaskCluster:
         UsageProblem: there are none, or one with several threads or kinds.
     """
     hosts, workers = list[Host](), dict[str, str]()
-    for address, one in sorted(workers_of(client).items()):
+    for address, one in sorted(known_workers(client).items()):
         kinds = [name.partition(".")[2] for name in one["resources"] if name.partition(".")[0] == RESOURCE]
         if not kinds:
             continue

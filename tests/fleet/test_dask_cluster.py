@@ -1,5 +1,7 @@
 """Gates on the workers of dask, with a client that is none."""
 
+from typing import Any
+
 import pytest
 from fakes.dask_clients import Client
 
@@ -84,6 +86,24 @@ def test_a_worker_that_is_gone_and_a_scheduler_that_is(
     assert [] == cluster.wait(0.01)  # it may be busy
     monkeypatch.setattr(dask_cluster, "_UNREACHED_S", -1.0)
     assert ["the scheduler cannot be reached"] == [one.died for one in cluster.wait(0.01)]
+
+
+def test_a_scheduler_that_dask_has_given_up_is_no_mistake_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(Client):
+        scheduler = None  # type: ignore[assignment]
+
+        def submit(self, *_: Any, **__: Any) -> Any:
+            raise RuntimeError("closed")
+
+    cluster = cluster_of(Closed(a1={}))
+    monkeypatch.setattr(dask_cluster, "_EVERY_S", -1.0)
+    monkeypatch.setattr(dask_cluster, "_UNREACHED_S", -1.0)
+    cluster.start("j", HOST, TASK)
+    cluster.stop("j")
+
+    assert ["it cannot be given its task (closed)", "the scheduler cannot be reached"] == [
+        one.died for one in cluster.wait(0.01)
+    ]
 
 
 def test_a_gate_is_taken_back(started: tuple[Client, DaskCluster]) -> None:

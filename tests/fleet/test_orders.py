@@ -93,7 +93,7 @@ def test_a_disk_that_is_full_here_is_said(root: Path, monkeypatch: pytest.Monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pytest_hwperf.fleet.parcel.pack", full)
-    with pytest.raises(WorkerError, match="the project cannot be packed in .*place: .*No space left on device"):
+    with pytest.raises(WorkerError, match=r"the project cannot be packed in .*place: .*No space left on device"):
         project(root)
 
 

@@ -64,6 +64,11 @@ def test_two_workers_on_a_machine_share_it() -> None:
     assert ["10.0.0.1"] * 2 == [one.machine for one in cluster.hosts]
 
 
+def test_a_scheduler_that_does_not_say_which_workers_it_has_is_named() -> None:
+    with pytest.raises(UsageProblem, match="does not say which workers it has"):
+        of_scheduler(Client())
+
+
 def test_workers_that_the_scheduler_never_describes_are_none() -> None:
     client = Client(a1=ONE)
     client.scheduler_info = lambda: {"workers": {}}  # type: ignore[method-assign]
