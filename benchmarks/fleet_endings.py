@@ -5,6 +5,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep, time
@@ -16,7 +17,7 @@ _LONGEST_S = 120.0  # until a fleet has ended
 _AGAIN_S = 0.7  # from one signal to the next
 _STARTING, _AT_WORK = "while hosts are started", "while a gate runs"
 _FIRST = 3  # processes that are there before the first host is started
-YOUNG_S = 4.0  # a gate has not begun with its pairs
+_YOUNG_S = 4.0  # a gate has not begun with its pairs
 _LATE_S = 5.0  # in which guards end what the killed have left
 
 
@@ -45,27 +46,24 @@ ENDINGS = (
 )
 
 
-def gates() -> list[psutil.Process]:
-    """Return the processes of pytest that a fleet has started on its hosts."""
+def gates(place: Path, kind: str = "") -> list[psutil.Process]:
+    """Return the processes of pytest that a fleet has started on its hosts, and whose pairs have begun."""
     found = []
-    for process in psutil.process_iter(["cmdline"]):
-        words = process.info["cmdline"] or []
-        if "pytest" in words and any(word.startswith("--hwperf-machine-kind=") for word in words):
-            found.append(process)
+    for process in marked(place):
+        with suppress(psutil.Error):
+            words = process.cmdline()
+            is_gate = "pytest" in words and any(word.startswith(f"--hwperf-machine-kind={kind}") for word in words)
+            if is_gate and time() - float(process.create_time()) > _YOUNG_S:
+                found.append(process)
     return found
 
 
-def age_of(process: psutil.Process) -> float:
-    """Return how long a process has lived, in s."""
-    return time() - float(process.create_time())
-
-
-def marked(token: str) -> list[psutil.Process]:
-    """Return the processes that have been started with this mark."""
+def marked(place: Path) -> list[psutil.Process]:
+    """Return the processes whose temporary files lie there."""
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(_MARK) == token and process.status() != psutil.STATUS_ZOMBIE:
+            if process.environ().get(_MARK) == str(place) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except psutil.Error:
             continue
@@ -75,7 +73,7 @@ def marked(token: str) -> list[psutil.Process]:
 def environment(place: Path) -> dict[str, str]:
     """Return what marks everything that a fleet starts, and keeps its temporary files together."""
     place.mkdir(exist_ok=True)
-    return {_MARK: place.name, "TMPDIR": str(place)}
+    return {_MARK: str(place), "TMPDIR": str(place)}
 
 
 def interrupted(command: Sequence[str], project: Path, place: Path, ending: Ending) -> str:
@@ -87,7 +85,7 @@ def interrupted(command: Sequence[str], project: Path, place: Path, ending: Endi
             command, cwd=project, stdout=output, stderr=output, env=given, start_new_session=True
         ) as fleet,
     ):
-        _wait_for(ending.stage, fleet, place.name)
+        _wait_for(ending.stage, fleet, place)
         began = monotonic()
         for number in ending.signals:
             if fleet.poll() is None:
@@ -100,25 +98,25 @@ def interrupted(command: Sequence[str], project: Path, place: Path, ending: Endi
         took = monotonic() - began
         output.seek(0)
         said = output.read().decode()
-    left, folders = _left(place)
+    left, folders = left_in(place)
     if "Traceback" in said or left or folders:
         print(said, *left, *folders, sep="\n")
     return f"exit code {fleet.returncode} after {took:.0f} s; {len(left)} processes and {len(folders)} folders left"
 
 
-def _left(place: Path) -> tuple[list[str], list[str]]:
+def left_in(place: Path) -> tuple[list[str], list[str]]:
     """Return the processes and folders that are left, after the time in which guards end what the killed have left."""
     until = monotonic() + _LATE_S
-    while (there := marked(place.name)) and monotonic() < until:
+    while (there := marked(place)) and monotonic() < until:
         sleep(0.2)
     return [" ".join(one.cmdline()) for one in there], sorted(str(one.relative_to(place)) for one in place.glob("*/*"))
 
 
-def _wait_for(stage: str, fleet: "subprocess.Popen[bytes]", token: str) -> None:
+def _wait_for(stage: str, fleet: "subprocess.Popen[bytes]", place: Path) -> None:
     until = monotonic() + _LONGEST_S
     while fleet.poll() is None and monotonic() < until:
-        if stage == _STARTING and len(marked(token)) > _FIRST:
+        if stage == _STARTING and len(marked(place)) > _FIRST:
             return
-        if stage == _AT_WORK and any(age_of(one) > YOUNG_S for one in gates()):
+        if stage == _AT_WORK and gates(place):
             return
         sleep(0.1)

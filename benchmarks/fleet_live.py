@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
-from benchmarks.fleet_endings import ENDINGS, YOUNG_S, age_of, environment, gates, interrupted
+from benchmarks.fleet_endings import ENDINGS, environment, gates, interrupted
 from benchmarks.fleet_scheduler import certificate, scheduler
 
 WORK = """import math
@@ -100,12 +100,11 @@ def server(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
             process.terminate()
 
 
-def kill_worker(of: str, fleet: "subprocess.Popen[str]") -> str:
+def kill_worker(of: str, fleet: "subprocess.Popen[str]", place: Path) -> str:
     """Kill the worker whose gate is of this kind, once its pairs have begun; return what was killed."""
     while fleet.poll() is None:
-        for process in gates():
-            if f"--hwperf-machine-kind={of}" in process.cmdline() and age_of(process) > YOUNG_S:
-                worker = process.parent()
+        for process in gates(place, of):
+            if worker := process.parent():
                 worker.send_signal(signal.SIGKILL)
                 return f"process {worker.pid}"
         sleep(0.1)
@@ -118,22 +117,23 @@ def command_of(options: Sequence[str]) -> list[str]:
     return [*own, "--hwperf-against=HEAD", "--hwperf-margin=5%", "--hwperf-energy=off", "-pno:cacheprovider"]
 
 
-def fleet(folder: Path, options: Sequence[str], *, kill: bool) -> str:
+def fleet(folder: Path, place: Path, options: Sequence[str], *, kill: bool) -> str:
     """Run a fleet; return what came of it in a line."""
     began = monotonic()
     with subprocess.Popen(
         command_of(options),
         cwd=folder,
+        env={**os.environ, **environment(place)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        killed = kill_worker("small", process) if kill else "nothing"
+        killed = kill_worker("small", process, place) if kill else "nothing"
         output = process.communicate()[0]
     took = monotonic() - began
     again = re.search(r"small was run again on [^:\n]+", output.replace("\n  ", " "))
     counts = re.search(r"^comparisons: .*$", output, re.MULTILINE)
-    left = len(gates())
+    left = len(gates(place))
     said = again[0] if again else "nothing was run again"
     if not counts or "missing" in output:
         print(output)
@@ -184,7 +184,7 @@ def one(asked: argparse.Namespace, made: Path, number: int) -> str:
             return f"{ending}: {interrupted(command_of(options), made, place, ending)}"
         case, text, kill = CASES[number]
         (made / "work.py").write_text(text, encoding="utf-8")
-        return f"{case}: {fleet(made, options, kill=kill)}"
+        return f"{case}: {fleet(made, place, options, kill=kill)}"
 
 
 if __name__ == "__main__":
