@@ -1,8 +1,10 @@
 """A fleet for real: three hosts of two kinds gate equal code and a slowdown, and one host is killed meanwhile.
 
-`python -m benchmarks.fleet_live local|ssh|install [CASE ...]` prints what came of it: hosts are processes of this
-machine, or reached by a server of SSH that is started on loopback with keys of its own; `install` is as `ssh`, with an
-environment of its own for each gate. It needs the extra `fleet`, and for SSH the programs sshd and ssh-keygen.
+`python -m benchmarks.fleet_live HOW [CASE ...]` prints what came of it. Hosts are processes of this machine (`local`),
+reached by a server of SSH that is started on loopback with keys of its own (`ssh`; `install`, with an environment of
+its own for each gate), or the workers of a scheduler of dask (`scheduler`; `tls`, with certificates). With
+`--interrupt` the cases are signals at several stages, and what they leave. It needs the extra `fleet`, for SSH the
+programs sshd and ssh-keygen, for TLS openssl.
 """
 
 import argparse
@@ -14,12 +16,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from time import monotonic, sleep, time
+from time import monotonic, sleep
 
-import psutil
+from benchmarks.fleet_endings import ENDINGS, environment, gates, interrupted
+from benchmarks.fleet_scheduler import certificate, scheduler
 
 WORK = """import math
 
@@ -40,8 +43,8 @@ def test_work(hwperf, rounds):
 """
 SLOWER = WORK.replace("range(rounds)", "range(rounds * 110 // 100)")
 KINDS = ("big", "small", "small")
+_FOR_PIP = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")  # an account on a host would have its own
 PORT_OF_TESTS = 0  # whichever is free
-YOUNG_S = 4.0  # a gate has not begun with its pairs
 GIT = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
 CASES = (("equal code", WORK, False), ("equal code, a host killed", WORK, True), ("+10 %, a host killed", SLOWER, True))
 
@@ -58,8 +61,8 @@ def project(folder: Path) -> Path:
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[str]:
-    """Run a server of SSH on loopback; yield what hosts.toml says of three addresses of it."""
+def server(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
+    """Run a server of SSH on loopback, with an environment; yield what hosts.toml says of three addresses of it."""
     sshd = shutil.which("sshd") or "/usr/sbin/sshd"
     if not Path(sshd).exists() or not shutil.which("ssh-keygen"):
         raise SystemExit("skipped: sshd or ssh-keygen is not there; Debian has them in openssh-server")
@@ -73,8 +76,10 @@ def server(folder: Path) -> Iterator[str]:
     (folder / "known").write_text(",".join(f"[{one}]:{port}" for one in addresses) + f" {key}", encoding="utf-8")
     listen = "".join(f"ListenAddress {one}:{port}\n" for one in addresses)
     rules = "PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nPidFile none\nStrictModes no\n"
+    variables = "".join(f" {name}={value}" for name, value in environment.items())
+    given = f"SetEnv{variables}\n" if variables else ""
     (folder / "config").write_text(
-        f"{listen}HostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n{rules}", encoding="utf-8"
+        f"{listen}{given}HostKey {folder}/host\nAuthorizedKeysFile {folder}/authorized\n{rules}", encoding="utf-8"
     )
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
@@ -95,50 +100,40 @@ def server(folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-def gates() -> list[psutil.Process]:
-    """Return the processes of pytest that a fleet has started on its hosts."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        words = process.info["cmdline"] or []
-        if "pytest" in words and any(word.startswith("--hwperf-machine-kind=") for word in words):
-            found.append(process)
-    return found
-
-
-def kill_worker(of: str, fleet: "subprocess.Popen[str]") -> str:
+def kill_worker(of: str, fleet: "subprocess.Popen[str]", place: Path) -> str:
     """Kill the worker whose gate is of this kind, once its pairs have begun; return what was killed."""
     while fleet.poll() is None:
-        for process in gates():
-            if f"--hwperf-machine-kind={of}" in process.cmdline() and age_of(process) > YOUNG_S:
-                worker = process.parent()
+        for process in gates(place, of):
+            if worker := process.parent():
                 worker.send_signal(signal.SIGKILL)
                 return f"process {worker.pid}"
         sleep(0.1)
     return "nothing"
 
 
-def age_of(process: psutil.Process) -> float:
-    """Return how long a process has lived, in s."""
-    return time() - float(process.create_time())
+def command_of(options: Sequence[str]) -> list[str]:
+    """Return the command line of a fleet."""
+    own = [sys.executable, "-m", "pytest_hwperf.cli", "fleet", *options, "--"]
+    return [*own, "--hwperf-against=HEAD", "--hwperf-margin=5%", "--hwperf-energy=off", "-pno:cacheprovider"]
 
 
-def fleet(folder: Path, hosts: Path, options: Sequence[str], *, kill: bool) -> str:
+def fleet(folder: Path, place: Path, options: Sequence[str], *, kill: bool) -> str:
     """Run a fleet; return what came of it in a line."""
-    command = [sys.executable, "-m", "pytest_hwperf.cli", "fleet", f"--hosts={hosts}", *options, "--"]
     began = monotonic()
     with subprocess.Popen(
-        [*command, "--hwperf-against=HEAD", "--hwperf-margin=5%", "--hwperf-energy=off", "-pno:cacheprovider"],
+        command_of(options),
         cwd=folder,
+        env={**os.environ, **environment(place)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        killed = kill_worker("small", process) if kill else "nothing"
+        killed = kill_worker("small", process, place) if kill else "nothing"
         output = process.communicate()[0]
     took = monotonic() - began
     again = re.search(r"small was run again on [^:\n]+", output.replace("\n  ", " "))
     counts = re.search(r"^comparisons: .*$", output, re.MULTILINE)
-    left = len(gates())
+    left = len(gates(place))
     said = again[0] if again else "nothing was run again"
     if not counts or "missing" in output:
         print(output)
@@ -148,32 +143,48 @@ def fleet(folder: Path, hosts: Path, options: Sequence[str], *, kill: bool) -> s
     )
 
 
+@contextmanager
+def reached(how: str, folder: Path, place: Path) -> Iterator[list[str]]:
+    """Yield the options by which a fleet reaches its hosts, whose temporary files lie in `place`."""
+    passed = {name: os.environ[name] for name in _FOR_PIP if name in os.environ}
+    file, variables = folder / "hosts.toml", environment(place) | passed
+    with ExitStack() as stack:
+        own = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
+        if how in ("scheduler", "tls"):
+            given = certificate(own) if how == "tls" else {}
+            os.environ.update(given)
+            yield [f"--scheduler={stack.enter_context(scheduler(own, KINDS, variables | given))}", "--no-install"]
+            return
+        local = "".join(f'[[host]]\naddress = "local"\nkind = "{kind}"\n' for kind in KINDS)
+        hosts = local if how == "local" else stack.enter_context(server(own, variables))
+        file.write_text(hosts, encoding="utf-8")
+        yield [f"--hosts={file}", *([] if how == "install" else ["--no-install"])]
+
+
 def main() -> None:
     """Run the cases of these numbers, from 1, or every case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("how", choices=["local", "ssh", "install"])
-    parser.add_argument("cases", nargs="*", type=int, help=f"from 1 to {len(CASES)}; default: all")
+    parser.add_argument("how", choices=["local", "ssh", "install", "scheduler", "tls"])
+    parser.add_argument("cases", nargs="*", type=int, help=f"from 1 to {len(CASES)}, of signals {len(ENDINGS)}")
+    parser.add_argument("--interrupt", action="store_true", help="what signals leave, instead")
     asked = parser.parse_args()
-    how, cases = asked.how, asked.cases
-    options = [] if how == "install" else ["--no-install"]
+    known = range(1, len(ENDINGS if asked.interrupt else CASES) + 1)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        made = project(folder / "project")
-        if how == "local":
-            hosts = "".join(f'[[host]]\naddress = "local"\nkind = "{kind}"\n' for kind in KINDS)
-            run_all(made, folder / "hosts.toml", hosts, options, cases)
-            return
-        (folder / "ssh").mkdir()
-        with server(folder / "ssh") as hosts:
-            run_all(made, folder / "hosts.toml", hosts, options, cases)
+        made = project(Path(name) / "project")
+        for number in asked.cases or known:
+            print(f"{number}. {one(asked, made, number - 1)}", flush=True)
 
 
-def run_all(made: Path, file: Path, hosts: str, options: Sequence[str], cases: Sequence[int]) -> None:
-    """Run cases, and print a line for each."""
-    file.write_text(hosts, encoding="utf-8")
-    for case, text, kill in [CASES[number - 1] for number in cases] or CASES:
+def one(asked: argparse.Namespace, made: Path, number: int) -> str:
+    """Run one case; return what came of it."""
+    place = made.parent / f"temporary{number}"
+    with reached(asked.how, made.parent, place) as options:
+        if asked.interrupt:
+            ending = ENDINGS[number]
+            return f"{ending}: {interrupted(command_of(options), made, place, ending)}"
+        case, text, kill = CASES[number]
         (made / "work.py").write_text(text, encoding="utf-8")
-        print(f"{case}: {fleet(made, file, options, kill=kill)}", flush=True)
+        return f"{case}: {fleet(made, place, options, kill=kill)}"
 
 
 if __name__ == "__main__":

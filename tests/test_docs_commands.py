@@ -19,8 +19,10 @@ PAGES = [ROOT / "README.md", ROOT / "example_project" / "README.md", *sorted((RO
 # What is not this package's own: programs whose arguments nobody here can read.
 OTHERS = (
     "cd ",
+    "dask ",
     "git ",
     "mkdir ",
+    "openssl ",
     "pg_dump ",
     "pip install ",
     "python -c ",

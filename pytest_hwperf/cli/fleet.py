@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -12,17 +13,17 @@ from pytest_hwperf.cli.merge import FAILED, OK, OPEN
 from pytest_hwperf.cli.output import complain, say, width
 from pytest_hwperf.cli.report import show_report
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.fleet import ENDED, Host, Order, Task
+from pytest_hwperf.core.fleet import ENDED, Host, Order, Task, last_lines
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.kinds import merge_kinds, why_open
 from pytest_hwperf.core.merging import is_failed
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.shards import MOST_KINDS, MOST_SHARDS
-from pytest_hwperf.fleet.dask_cluster import check_tools, clustered
 from pytest_hwperf.fleet.dispatch import Dispatch, Outcome
 from pytest_hwperf.fleet.hosts import LOCAL, Entry, read_hosts
-from pytest_hwperf.fleet.orders import arguments_of, installed_by, project_of
+from pytest_hwperf.fleet.orders import Project, arguments_of, installed_by, project_of
+from pytest_hwperf.fleet.reaching import check_tools, clustered
 from pytest_hwperf.host.workdirs import workdir
 from pytest_hwperf.reports.headline import headline_of
 from pytest_hwperf.reports.html.assets import check_installed
@@ -30,7 +31,7 @@ from pytest_hwperf.reports.wrapping import wrapped
 
 USAGE = 4
 _MOST_S = 24 * 3600
-_LAST = 8  # lines of a log
+_LEAST_SILENCE_S = 5  # hosts give a sign of life each second, and may be busy
 
 
 def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -43,8 +44,26 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "test failed; 3: a kind is missing or did not end, or nothing was decided; 4: usage, here or of pytest.",
         usage="%(prog)s [option ...] -- [PYTEST_ARGUMENT ...]",
     )
+    _add_hosts(parser)
+    _add_gates(parser)
+    _add_output(parser)
+    parser.set_defaults(run=run)
+
+
+def _add_hosts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hosts", metavar="FILE.toml", help="hosts and their kinds; default: this machine alone")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="of dask, whose workers are the hosts")
+    parser.add_argument(
+        "--silence",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="without a sign of life, then a host is given up",
+    )
+    parser.add_argument("--unencrypted", action="store_true", help="reach hosts over a network without the TLS of dask")
+
+
+def _add_gates(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shards", type=int, default=1, metavar="N", help="gates that the tests of a kind are divided into"
     )
@@ -57,52 +76,55 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     parser.add_argument("--no-install", action="store_true", help="run with the python of the host as it is")
     parser.add_argument(
-        "--silence",
-        type=float,
-        default=120.0,
-        metavar="SECONDS",
-        help="without a sign of life, then a host is given up",
-    )
-    parser.add_argument(
         "--longest", type=float, default=7200.0, metavar="SECONDS", help="of one gate with its installation"
     )
-    parser.add_argument("--unencrypted", action="store_true", help="reach hosts over a network without the TLS of dask")
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--annotations", action="store_true", help="print annotations for GitHub's runner instead")
     parser.add_argument("--html", metavar="FILE", help="write one HTML file with charts; needs the extra report")
     parser.add_argument("--markdown", metavar="FILE", help="write a summary for pull requests as Markdown")
     add_shared(parser, "--json")
     parser.add_argument("--indent", action="store_true", help="indent what --json writes")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the gates, show what they have found, and return the exit code."""
     _check(options)
     entries = read_hosts(options.hosts) if options.hosts else [_here()]
+    check_tools(ssh=not entries[0].is_local)
     with workdir() as place:
         project = project_of(Path.cwd(), options.handed_on, place)
-        with clustered(entries, options.scheduler, encrypted=not options.unencrypted) as cluster:
+        install = installed_by(project.root, options.install, none=options.no_install)
+        encrypted, silence_s = not options.unencrypted, options.silence
+        with clustered(entries, options.scheduler, place, encrypted=encrypted, silence_s=silence_s) as cluster:
             tasks = _tasks(cluster.kinds, options.shards)
             share = f"/{len(cluster.kinds)}" if options.split_alpha and len(cluster.kinds) > 1 else ""
-            cluster.load(
-                project.parcel,
-                lambda job, task: Order(
-                    version=__version__,
-                    job=job,
-                    arguments=arguments_of(project, task, share),
-                    folder=project.folder,
-                    candidate=project.candidate,
-                    snapshot=project.snapshot,
-                    install=installed_by(project.root, options.install, none=options.no_install),
-                    limit_s=options.longest,
-                ),
-            )
+            cluster.load(project.parcel, partial(_order, project, install, share, options.longest))
             lines = HostLines()
             try:
-                outcomes = Dispatch(cluster, tasks, silence_s=options.silence, now=monotonic, show=lines.show).run()
+                outcomes = Dispatch(cluster, tasks, silence_s=silence_s, now=monotonic, show=lines.show).run()
             finally:
                 lines.close()
-            return _shown(outcomes, cluster.unreached, options)
+            code = _shown(outcomes, cluster.unreached, options)
+        for line in cluster.left:
+            complain(line)
+        return code
+
+
+def _order(
+    project: Project, install: tuple[str, ...] | None, share: str, limit_s: float, job: str, task: Task
+) -> Order:
+    return Order(
+        version=__version__,
+        job=job,
+        arguments=arguments_of(project, task, share),
+        folder=project.folder,
+        candidate=project.candidate,
+        snapshot=project.snapshot,
+        install=install,
+        limit_s=limit_s,
+    )
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -112,15 +134,14 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageProblem("--install is for the environment that --no-install does without: give one of them")
     if not 1 <= options.shards <= MOST_SHARDS:
         raise UsageProblem(f"--shards={options.shards}: a whole number from 1 to {MOST_SHARDS}")
-    for name, seconds in (("silence", options.silence), ("longest", options.longest)):
-        if not 0 < seconds <= _MOST_S:
-            raise UsageProblem(f"--{name}={seconds:g}: a number of seconds above 0 up to {_MOST_S}")
+    for name, seconds, least in (("silence", options.silence, _LEAST_SILENCE_S), ("longest", options.longest, 1)):
+        if not least <= seconds <= _MOST_S:
+            raise UsageProblem(f"--{name}={seconds:g}: a number of seconds from {least} to {_MOST_S}")
     if options.indent and not options.json:
         raise UsageProblem("--indent says how --json writes: add --json=FILE")
     check_files(html=options.html, json=options.json, markdown=options.markdown)
     if options.html:
         check_installed()
-    check_tools(ssh=bool(options.hosts))
 
 
 def _here() -> Entry:
@@ -169,5 +190,5 @@ def _troubles(outcomes: Sequence[Outcome]) -> Iterator[str]:
         if one.trouble:
             yield f"{one.task} was {then}: {'; '.join(map(visible, one.trouble))}"
         if one.answer and one.answer.exit_code not in ENDED:
-            last = "; ".join(visible(line.strip()) for line in one.answer.log.splitlines()[-_LAST:] if line.strip())
-            yield f"{one.task} on {one.host}: pytest's exit code was {one.answer.exit_code}: {last}"
+            said = last_lines(one.answer.log)
+            yield f"{one.task} on {one.host}: pytest's exit code was {one.answer.exit_code}: {said}"

@@ -8,7 +8,7 @@ from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.gate.progress import fit
 
 _UP, _CLEAR = "\033[{}A", "\r\033[J"  # lines up; all that is below
-_TOLD = ("starting", "ended", "lost", "has not")  # what is worth a line where nothing can be written over
+_TOLD = ("starting", "ending", "ended", "lost", "has not")  # what is worth a line where nothing can be written over
 
 
 class HostLines:

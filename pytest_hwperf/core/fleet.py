@@ -1,11 +1,15 @@
 """What a fleet and its hosts exchange: an order to run one gate, and the answer, both as JSON."""
 
 from pytest_hwperf.core.errors import SerialisationError
+from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.core.serialisation import from_file
 from pytest_hwperf.core.structs import Count, Record, Size
 
 ENDED = (0, 1)  # exit codes of a pytest that has come to its end
+_SAME_EVERYWHERE = (2, 4, 5)  # no report, but an answer: it could not collect tests, was used wrongly, found none
+_KILL, _OUT_OF_MEMORY = -9, ", as by a system that runs out of memory"
+_LAST = 8  # lines of a log
 
 
 class Host(Record, frozen=True, kw_only=True):
@@ -60,20 +64,34 @@ class Answer(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hw
         return from_file(ReportFile, self.report.encode(), other=again, older=again).report
 
 
+def last_lines(log: str) -> str:
+    """Return the end of a log in one line."""
+    return "; ".join(visible(line.strip()) for line in log.splitlines()[-_LAST:] if line.strip())
+
+
 def why_useless(answer: Answer, task: Task) -> str:
     """Say why an answer tells nothing of its task, so that another host is asked; "" where it does.
 
-    A usage error of pytest is an answer: it is the same everywhere.
+    A usage error of pytest is an answer, as is a file that it cannot collect: it is the same everywhere.
     """
     if answer.problem:
         return answer.problem
     if answer.exit_code is None or answer.exit_code < 0:
-        return f"pytest was killed by signal {-(answer.exit_code or 0)}"
+        return _why_killed(answer.exit_code)
     try:
         report = answer.read()
     except SerialisationError as error:
         return f"what it sent as a report {error}"
     if report is None:
-        return "pytest has written no report" if answer.exit_code in ENDED else ""
+        without = (
+            f"pytest ended with code {answer.exit_code} and without a report: {last_lines(answer.log) or 'no word'}"
+        )
+        return "" if answer.exit_code in _SAME_EVERYWHERE else without
     shards = [(one.kind, one.number, one.of) for one in report.shards]
     return "" if shards == [(task.kind, task.number, task.of)] else "it sent the report of something else"
+
+
+def _why_killed(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "pytest was not started, and it does not say why"
+    return f"pytest was killed by signal {-exit_code}{_OUT_OF_MEMORY if exit_code == _KILL else ''}"

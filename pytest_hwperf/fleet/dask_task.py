@@ -6,6 +6,7 @@ from pytest_hwperf.core.fleet import Answer, Order
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.fleet.on_host import Line, answer
 
+_AT_WORK = ("running", "paused")  # states of a worker that is not being closed
 PART = 1 << 22  # bytes of an answer in one message
 
 
@@ -23,9 +24,9 @@ def carry_out(order: bytes, parcel: bytes, topic: str) -> None:
     key = worker.get_current_task()
 
     def is_wanted() -> bool:
-        """Whether the task has not been cancelled, nor its client gone: dask forgets it then, or says so."""
+        """Whether the task has not been cancelled, nor its client or the scheduler gone: dask forgets it, or closes."""
         known = worker.state.tasks.get(key)
-        return known is not None and known.state == "executing"
+        return known is not None and known.state == "executing" and worker.status.name in _AT_WORK
 
     line = Line(tell=lambda text: worker.log_event(topic, {"job": given.job, "sign": text}), is_wanted=is_wanted)
     for part in parts_of(answer(given, parcel, line)):

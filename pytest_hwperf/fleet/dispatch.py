@@ -8,6 +8,7 @@ from pytest_hwperf.core.errors import SerialisationError
 from pytest_hwperf.core.fleet import Answer, Host, Task, why_useless
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.serialisation import from_json
+from pytest_hwperf.host.interruption import uninterrupted
 
 _ATTEMPTS = 3  # of a task: what ends three hosts is the task itself
 _PAUSE_S = 1.0  # longest wait for news: how late a silence is noticed
@@ -103,7 +104,8 @@ class Dispatch:
                     self._take_news()
                     self._notice_silence()
         finally:
-            self._end_all()
+            with uninterrupted():
+                self._end_all()
         return [*self._outcomes.values()]
 
     def _start_what_can(self) -> None:
@@ -165,7 +167,7 @@ class Dispatch:
         for job, running in [*self._running.items()]:
             if self._now() - running.seen_s > self._silence_s:
                 self._cluster.stop(job)
-                self._lose(job, f"no sign of life for {self._silence_s:g} s")
+                self._lose(job, f"no sign of life for {self._silence_s:g} s, after: {running.text}")
 
     def _lose(self, job: str, why: str) -> None:
         """Ask a host no more, and give its task to another one."""
@@ -181,13 +183,16 @@ class Dispatch:
             self._show(self._states)
 
     def _end_all(self) -> None:
-        """Tell hosts to end what still runs, and wait until they have, or for a while."""
-        for job in self._running:
+        """Tell hosts to end what still runs, and wait until they have, or for a while; another Ctrl-C waits as well."""
+        if not self._running:
+            return
+        for job, running in self._running.items():
+            self._tell(running.host, f"{running.task}: ending, within {_GRACE_S:g} s")
             self._cluster.stop(job)
         until = self._now() + _GRACE_S
         while self._running and self._now() < until:
             for news in self._cluster.wait(_PAUSE_S):
-                if news.answer is not None or news.died:
-                    self._running.pop(news.job, None)
+                if (news.answer is not None or news.died) and (ended := self._running.pop(news.job, None)):
+                    self._tell(ended.host, f"{ended.task}: ended, since the fleet was interrupted")
         for running in self._running.values():
             self._tell(running.host, f"{running.task}: has not said that it has ended")

@@ -17,7 +17,8 @@ from pytest_hwperf.core.shards import parse_kind
 LOCAL = "local"  # address of this machine, without SSH
 _MOST = 1000  # hosts
 _LARGEST = 1 << 20  # bytes of the file
-_PORTS, _SSH = 65535, 22
+SSH_PORT = 22
+_PORTS = 65535
 _HIGHEST_PRICE = 1e6
 _TEXTS = ("address", "kind", "user", "key", "known_hosts", "python")
 _KEYS = (*_TEXTS, "port", "price_per_hour")
@@ -31,7 +32,7 @@ class Entry:
     host: Host
     address: str
     user: str = ""
-    port: int = _SSH
+    port: int = SSH_PORT
     key: str = ""  # file of the private key; "": what SSH takes by itself
     known_hosts: str = ""  # file of the keys of hosts; "": the user's own
     python: str = "python3"  # which has pytest-hwperf[fleet]
@@ -101,12 +102,12 @@ def _entry(table: Mapping[str, Any], where: str, taken: list[str], folder: Path)
     kind = _kind(table["kind"], where)
     if "/" in table["kind"]:
         raise UsageProblem(f"{where}: kind is a name without /N; divide the rate with hwperf fleet --split-alpha")
-    price, port = table.get("price_per_hour"), table.get("port", _SSH)
+    price, port = table.get("price_per_hour"), table.get("port", SSH_PORT)
     if price is not None and (type(price) not in (int, float) or not 0 < price <= _HIGHEST_PRICE):
         raise UsageProblem(f"{where}: price_per_hour is a number above 0, such as 0.35")
     if type(port) is not int or not 1 <= port <= _PORTS:
         raise UsageProblem(f"{where}: port is a whole number from 1 to {_PORTS}, such as 22")
-    name = address if port == _SSH else f"{address}:{port}"
+    name = address if port == SSH_PORT else f"{address}:{port}"
     again = sum(one == name or one.startswith(f"{name} #") for one in taken)
     files = {key: str(folder / Path(table[key]).expanduser()) for key in ("key", "known_hosts") if key in table}
     texts = {key: table[key] for key in ("user", "python") if key in table}

@@ -12,7 +12,7 @@ from time import monotonic
 
 from pytest_hwperf import __version__
 from pytest_hwperf.core.errors import HwperfError, WorkerError
-from pytest_hwperf.core.fleet import Answer, Order
+from pytest_hwperf.core.fleet import Answer, Order, last_lines
 from pytest_hwperf.fleet.parcel import BUNDLE, SHARED, unpack
 from pytest_hwperf.host.launch import started
 from pytest_hwperf.host.workdirs import workdir
@@ -45,7 +45,7 @@ def answer(order: Order, parcel: bytes, line: Line) -> Answer:
     try:
         with workdir() as folder:
             return _Gate(order, folder, line).run(parcel)
-    except (HwperfError, OSError) as error:
+    except (HwperfError, OSError, ValueError) as error:
         return Answer(problem=str(error))
 
 
@@ -81,12 +81,14 @@ class _Gate:
         pip = [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
         for command in ([*make, str(place)], [*pip, str(wheel), *install]):
             if code := self._step(command, self._project, "installing"):
-                raise WorkerError(f"`{' '.join(command[:3])} …` ended with code {code}. {self._said()}")
+                raise WorkerError(f"`{' '.join(command[:3])} …` ended with code {code}: {last_lines(self._said())}")
         return python
 
     def _step(self, command: Sequence[str], directory: Path, name: str) -> int:
         """Run a command to its end, with a sign of life every now and then; it is ended if nobody waits for it."""
-        given = _environment(own=self._order.install is not None)
+        temporary = self._folder / "temporary"  # of what is killed with the gate, and cannot remove its own
+        temporary.mkdir(exist_ok=True)
+        given = {**_environment(own=self._order.install is not None), "TMPDIR": str(temporary)}
         with started(command, self._log, directory=directory, environment=given) as launched:
             while True:
                 try:
@@ -96,7 +98,10 @@ class _Gate:
                 if not self._line.is_wanted():
                     raise NotWantedError("nobody waits for it any more")
                 if monotonic() > self._until:
-                    raise WorkerError(f"{name} has not ended within {self._order.limit_s:g} s")
+                    raise WorkerError(
+                        f"{name} has not ended within {self._order.limit_s:g} s: hwperf fleet --longest=SECONDS gives "
+                        f"it more; its last line: {last_line(self._log) or 'none'}"
+                    )
                 self._line.tell(f"{name}: {last_line(self._log)}")
 
     def _said(self) -> str:

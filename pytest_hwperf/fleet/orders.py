@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.errors import UsageProblem, WorkerError
 from pytest_hwperf.core.fleet import Task
 from pytest_hwperf.fleet import parcel
 from pytest_hwperf.trees import bundle
@@ -44,14 +44,18 @@ def project_of(here: Path, arguments: Sequence[str], place: Path) -> Project:
     root = top_of(here)
     given, against = _with_commit(root, arguments)
     shared = [value for value in _values(given, _SHARE) if value not in ("auto", "none")]
-    packed = bundle.pack(root, (against,) if against else (), place)
+    try:
+        packed = bundle.pack(root, (against,) if against else (), place)
+        content = parcel.pack(packed.file, root, parcel.shared_files(root, shared))
+    except OSError as error:
+        raise WorkerError(f"the project cannot be packed in {place}: {error}") from error
     return Project(
         root=root,
         folder=here.resolve().relative_to(root).as_posix(),
         arguments=tuple(given),
         candidate=packed.candidate,
         snapshot=packed.snapshot,
-        parcel=parcel.pack(packed.file, root, parcel.shared_files(root, shared)),
+        parcel=content,
     )
 
 

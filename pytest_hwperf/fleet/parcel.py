@@ -60,7 +60,10 @@ def unpack(parcel: bytes, folder: Path) -> Path:
             archive.extractall(folder, filter="data")
     except (tarfile.TarError, OSError, EOFError) as error:
         raise WorkerError(f"the parcel cannot be unpacked: {error}") from error
-    return next(folder.glob(f"{_NAME}-*.whl"))
+    wheel = next(folder.glob(f"{_NAME}-*.whl"), None)
+    if wheel is None:
+        raise WorkerError("the parcel cannot be unpacked: there is no plugin in it")
+    return wheel
 
 
 def shared_files(root: Path, globs: Sequence[str]) -> list[str]:

@@ -2,104 +2,187 @@
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
 from pytest_hwperf import __version__
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.foreign_text import visible
-from pytest_hwperf.fleet.hosts import Entry
+from pytest_hwperf.fleet.closing import closing
+from pytest_hwperf.fleet.dask_cluster import STAYS
+from pytest_hwperf.fleet.hosts import SSH_PORT, Entry
 
-_LONGEST_S = 60.0  # until a host has answered
-_ASK = "import json, distributed, pytest_hwperf as p; print(json.dumps([p.__version__, distributed.__version__]))"
+_TIDY_S = 10.0  # until a host has removed what is left there
+_ASK = (
+    "import json, shutil, tempfile, distributed, pytest_hwperf as p; "
+    "tempfile.TemporaryFile(buffering=0).write(bytes(1 << 20)); "
+    "print(json.dumps([p.__version__, distributed.__version__, bool(shutil.which('git'))]))"
+)
+_TIDY = "from pytest_hwperf.host.workdirs import sweep; sweep()"
+_ATTACHED = "-m pytest_hwperf.fleet.attached"
 _MOST = 300  # characters of what a host says
 _MOST_OUTPUT = 10_000
+_NO_SUCH = ("No module named", "not found", "No such file", "cannot import")  # errors that an installation mends
 
 
-def reachable(entries: Sequence[Entry]) -> tuple[list[Entry], list[str]]:
-    """Ask every host which versions it has.
+def reachable(entries: Sequence[Entry], within_s: float) -> tuple[list[Entry], list[str]]:
+    """Ask every host which versions it has, and whether it has git and room for files.
+
+    Args:
+        entries: the hosts.
+        within_s: until all have answered.
 
     Returns:
         Those that can be used, and of the others why not.
     """
-    import asyncio
-
-    async def ask_all() -> list[str]:
-        return list(await asyncio.gather(*map(_why_not, entries)))
-
-    problems = asyncio.run(ask_all())
+    problems = _of_all(entries, lambda entry: _why_not(entry, within_s))
     found = list(zip(entries, problems, strict=True))
     return [one for one, why in found if not why], [f"{one.host.name}: {why}" for one, why in found if why]
 
 
-async def _why_not(entry: Entry) -> str:
+def tidy(entries: Sequence[Entry]) -> list[str]:
+    """Let hosts remove what a killed gate has left there.
+
+    Returns:
+        Of those that cannot be reached any more why not.
+    """
+    problems = _of_all(entries, lambda entry: _asked(entry, _TIDY, _TIDY_S))
+    return [
+        f"{one.host.name}: {STAYS}: {found}"
+        for one, found in zip(entries, problems, strict=True)
+        if isinstance(found, str)
+    ]
+
+
+def _of_all(
+    entries: Sequence[Entry], ask: Callable[[Entry], Coroutine[Any, Any, str | tuple[str, str]]]
+) -> list[str | tuple[str, str]]:
+    """Ask all hosts at once, in a thread, where Ctrl-C does not reach into the loop: it ends the wait for it."""
+    import asyncio
+
+    future = Future[list[str | tuple[str, str]]]()
+
+    async def ask_all() -> list[str | tuple[str, str]]:
+        return list(await asyncio.gather(*map(ask, entries)))
+
+    def run() -> None:
+        try:
+            future.set_result(asyncio.run(ask_all()))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future.result()
+
+
+async def _why_not(entry: Entry, within_s: float) -> str:
     """Say why a host cannot be used, "" where it can."""
+    found = await _asked(entry, _ASK, within_s)
+    return found if isinstance(found, str) else _why_other(*found, entry)
+
+
+async def _asked(entry: Entry, program: str, within_s: float) -> str | tuple[str, str]:
+    """Return what a program of Python has written on a host, and its errors; a text says why it cannot be run there."""
     import asyncio
 
     import asyncssh
 
-    command = f"{shlex.quote(entry.python)} -c {shlex.quote(_ASK)}"
+    command = f"{shlex.quote(entry.python)} -c {shlex.quote(program)}"
     try:
-        async with asyncio.timeout(_LONGEST_S), asyncssh.connect(entry.address, **_connection(entry)) as connection:
-            done = await connection.run(command, check=False)
+        async with (
+            asyncio.timeout(within_s),
+            asyncssh.connect(entry.address, **_connection(entry)) as connection,
+            connection.create_process(command) as process,
+        ):
+            output, errors = await asyncio.gather(_read(process.stdout), _read(process.stderr))
+            return output, errors
     except TimeoutError:
-        return f"it has not answered within {_LONGEST_S:g} s"
+        return f"it has not answered within {within_s:g} s: try {_by_hand(entry)}"
     except (OSError, asyncssh.Error, ValueError) as error:
-        return f"SSH cannot reach it: {visible(str(error))[:_MOST]}"
-    return _why_other(str(done.stdout or ""), str(done.stderr or ""), entry)
+        said = visible(str(error) or type(error).__name__)[:_MOST]
+        return f"SSH cannot reach it ({said}): try {_by_hand(entry)}"
+
+
+async def _read(stream: Any) -> str:
+    """Return what a host writes, and no more than it should."""
+    found = ""
+    while len(found) < _MOST_OUTPUT and (part := await stream.read(_MOST_OUTPUT)):
+        found += part
+    return found
+
+
+def _by_hand(entry: Entry) -> str:
+    """Return the command by which its user sees what SSH sees."""
+    options = {"-p": "" if entry.port == SSH_PORT else str(entry.port), "-i": entry.key}
+    words = [word for option, value in options.items() if value for word in (option, value)]
+    known = [f"-oUserKnownHostsFile={entry.known_hosts}"] if entry.known_hosts else []
+    address = f"{entry.user}@{entry.address}" if entry.user else entry.address
+    return f"`{shlex.join(['ssh', *words, *known, address, entry.python, '--version'])}`"
 
 
 def _why_other(output: str, errors: str, entry: Entry) -> str:
-    """Say in what the versions of a host differ from those here."""
+    """Say in what a host differs from this machine."""
     import distributed
 
     own = [__version__, distributed.__version__]
     try:
-        versions = json.loads(output[:_MOST_OUTPUT])
-    except ValueError:
-        said = visible((errors.strip().splitlines() or ["nothing"])[-1])[:_MOST]
-        return f"{entry.python} has no pytest-hwperf[fleet] there ({said}): install it, or name another with python ="
-    if versions == own:
-        return ""
-    return (
-        f"it has pytest-hwperf and distributed {visible(str(versions))[:_MOST]}, and here are {own}: install the same"
-    )
+        *versions, has_git = json.loads((output.strip().splitlines() or [""])[-1])  # a login may greet before it
+    except (ValueError, TypeError, RecursionError):
+        said = visible((errors.strip().splitlines() or ["it said nothing"])[-1])[:_MOST]
+        if any(one in said for one in _NO_SUCH):
+            return (
+                f"{entry.python} has no pytest-hwperf[fleet] there ({said}): "
+                "install it, or name another with python = in the list of hosts"
+            )
+        return f"{entry.python} cannot be used there ({said}): try {_by_hand(entry)}"
+    if versions != own:
+        there = visible(str(versions))[:_MOST]
+        return f"it has pytest-hwperf and distributed {there}, and here are {own}: install the same"
+    return "" if has_git is True else "it has no git, which unpacks the project: install it there"
 
 
 @contextmanager
-def ssh_cluster(entries: Sequence[Entry], worker: Mapping[str, Any], *, loopback: bool) -> Iterator[Any]:
+def ssh_cluster(
+    entries: Sequence[Entry], worker: Mapping[str, Any], *, loopback: bool, within_s: float
+) -> Iterator[Any]:
     """Start a scheduler on the first host and a worker on each; end them all with it.
 
     Args:
         entries: hosts that answer.
         worker: options of a worker, as JSON takes them.
         loopback: whether nothing of it may be reached from other machines.
+        within_s: until each of them has started.
 
     Raises:
-        UsageProblem: one cannot be started.
+        UsageProblem: the scheduler cannot be started.
     """
     from distributed import SpecCluster
-    from distributed.deploy import ssh
+
+    from pytest_hwperf.fleet import dask_ssh
 
     place = {"host": "127.0.0.1"} if loopback else {}
-    first = {"cls": ssh.Scheduler, "options": {**_process(entries[0]), "kwargs": _scheduler(place)}}
+    scheduler = {**_process(entries[0]), "kwargs": _scheduler(place), "within_s": within_s}
     workers = {
         one.host.name: {
-            "cls": ssh.Worker,
+            "cls": dask_ssh.Worker,
             "options": {
                 **_process(one),
                 "kwargs": {**worker, "name": one.host.name, **place},
                 "worker_class": "distributed.Worker",  # without a nanny: what has died stays so
+                "within_s": within_s,
             },
         }
         for one in entries
     }
+    first = {"cls": dask_ssh.Scheduler, "options": scheduler}
     try:
         cluster = SpecCluster(workers, first, name="hwperf", silence_logs=False)
     except Exception as error:  # dask and asyncssh raise whatever a host makes of it
-        raise UsageProblem(f"the workers of dask cannot be started over SSH: {visible(str(error))[:_MOST]}") from error
-    with cluster:
+        raise UsageProblem(f"no fleet can be started over SSH: {visible(str(error))[:_MOST]}") from error
+    with closing(cluster):
         yield cluster
 
 
@@ -112,7 +195,7 @@ def _scheduler(place: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _process(entry: Entry) -> dict[str, Any]:
-    python = shlex.quote(entry.python)
+    python = f"{shlex.quote(entry.python)} {_ATTACHED}"
     return {"address": entry.address, "connect_options": _connection(entry), "remote_python": python}
 
 

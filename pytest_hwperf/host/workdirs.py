@@ -36,8 +36,7 @@ def workdir(note: str = "") -> Iterator[Path]:
         WorkerError: the folder that holds all temporary ones is not private.
     """
     with interruptible() as interruption:
-        for _ in leftovers(noted=False):
-            pass
+        sweep()
         interruption.held += 1
         try:
             folder, lock = _new(note)
@@ -57,8 +56,7 @@ def folder_of_process() -> Path:
     Raises:
         WorkerError: the folder that holds all temporary ones is not private.
     """
-    for _ in leftovers(noted=False):
-        pass
+    sweep()
     folder, lock = _new("")
     atexit.register(_end_of_process, os.getpid(), folder, lock)
     return folder
@@ -90,6 +88,12 @@ def goes_with_a_run(path: Path) -> bool:
     """Whether it lies in a temporary folder of a run, which removes it; a side of the gate has another TMPDIR."""
     real = path.resolve()
     return any(one.name.startswith(PREFIX) and (one / _LOCK).is_file() for one in (real, *real.parents))
+
+
+def sweep() -> None:
+    """Remove what killed runs have left, save that for which more is to be done than to remove it."""
+    for _ in leftovers(noted=False):
+        pass
 
 
 def leftovers(*, noted: bool = True) -> Iterator[tuple[Path, str]]:

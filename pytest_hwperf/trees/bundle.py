@@ -35,6 +35,29 @@ def pack(root: Path, commits: tuple[str, ...], place: Path) -> Bundle:
         UsageProblem: no git, no commit yet, or a clone without its history.
         WorkerError: git cannot write it.
     """
+    head = _head(root)
+    own = ("--git-dir", str(place / "repository"), "--work-tree", str(root))
+    _done(git(place, "init", "--quiet", "--bare", str(place / "repository")))
+    _borrow(root, place / "repository")
+    _done(git(root, *own, "add", "--all", "--", ".", timeout_s=_LONGEST_S))
+    tree = _done(git(root, *own, "write-tree"))
+    snapshot = head
+    if tree != _done(git(root, "rev-parse", f"{head}^{{tree}}")):
+        text = "the files as they lie there"
+        snapshot = _done(git(root, *own, *_AUTHOR, "commit-tree", tree, "-p", head, "-m", text))
+    for number, commit in enumerate(dict.fromkeys((head, snapshot, *commits))):
+        _done(git(root, *own, "update-ref", f"{_REFS}/{number}", commit))
+    file = place / "project.bundle"
+    _done(git(root, *own, "bundle", "create", "--quiet", str(file), "--all", timeout_s=_LONGEST_S))
+    return Bundle(file=file, candidate=head, snapshot=snapshot)
+
+
+def _head(root: Path) -> str:
+    """Return the present commit of a work tree.
+
+    Raises:
+        UsageProblem: there is none, or not all of its history.
+    """
     if in_repository(root, git(root, "rev-parse", "--is-shallow-repository")) == "true":
         raise UsageProblem(
             f"{root} is a shallow clone, of which no bundle can be made: get its history with `git fetch --unshallow`, "
@@ -43,21 +66,7 @@ def pack(root: Path, commits: tuple[str, ...], place: Path) -> Bundle:
     head = revision_of(root)
     if not head.commit:
         raise UsageProblem(f"{root} has no commit to send to hosts{f': {head.refused}' if head.refused else ''}")
-    own = ("--git-dir", str(place / "repository"), "--work-tree", str(root))
-    _done(git(place, "init", "--quiet", "--bare", str(place / "repository")))
-    _borrow(root, place / "repository")
-    _done(git(root, *own, "add", "--all", "--", ".", timeout_s=_LONGEST_S))
-    tree = _done(git(root, *own, "write-tree"))
-    same = tree == _done(git(root, "rev-parse", f"{head.commit}^{{tree}}"))
-    text = "the files as they lie there"
-    snapshot = (
-        head.commit if same else _done(git(root, *own, *_AUTHOR, "commit-tree", tree, "-p", head.commit, "-m", text))
-    )
-    for number, commit in enumerate(dict.fromkeys((head.commit, snapshot, *commits))):
-        _done(git(root, *own, "update-ref", f"{_REFS}/{number}", commit))
-    file = place / "project.bundle"
-    _done(git(root, *own, "bundle", "create", "--quiet", str(file), "--all", timeout_s=_LONGEST_S))
-    return Bundle(file=file, candidate=head.commit, snapshot=snapshot)
+    return head.commit
 
 
 def unpack(bundle: Path, candidate: str, snapshot: str, target: Path) -> None:

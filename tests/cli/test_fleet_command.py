@@ -28,6 +28,7 @@ class Loaded(FakeCluster):
 
     kinds: tuple[str, ...] = ("arm", "x86")
     unreached: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     orders: list[Order] = field(default_factory=list)
     order_for: Any = None
 
@@ -96,12 +97,13 @@ def test_a_regression_on_one_kind_fails_the_build(run: Fleet) -> None:
 def test_a_host_that_was_lost_is_in_the_report(run: Fleet) -> None:
     run.cluster.hosts = [host("a0", "arm"), ARM, X86]
     run.cluster.scripts["a0"] = dying
-    run.cluster.unreached = ("a9: SSH cannot reach it",)
-    code, said, _ = run()
+    run.cluster.unreached, run.cluster.left = ("a9: SSH cannot reach it",), ("a0: something stays",)
+    code, said, lines = run()
 
     assert OK == code
     assert "warning: arm was run again on a1: a0: its worker is gone" in said
     assert "warning: a9: SSH cannot reach it" in said
+    assert "hwperf: a0: something stays" in lines
 
 
 def test_a_kind_that_no_host_has_answered_for_is_missing(run: Fleet) -> None:
@@ -148,7 +150,9 @@ def test_ctrl_c_ends_the_hosts_and_the_command(run: Fleet) -> None:
         (["--hosts=h.toml", "--scheduler=tcp://a"], "give one of them"),
         (["--install=.", "--no-install"], "give one of them"),
         (["--shards=0"], "--shards=0: a whole number from 1 to 256"),
-        (["--silence=0"], "--silence=0: a number of seconds above 0"),
+        (["--silence=4"], "--silence=4: a number of seconds from 5 to 86400"),
+        (["--silence=nan"], "--silence=nan: a number of seconds"),
+        (["--longest=0"], "--longest=0: a number of seconds from 1"),
         (["--longest=1e9"], "--longest=1e+09: a number of seconds"),
         (["--indent"], "add --json=FILE"),
         (["--hosts=none.toml"], "none.toml cannot be read"),

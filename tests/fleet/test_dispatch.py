@@ -1,5 +1,6 @@
 """The gates of a fleet on hosts that die, hang, lie or are told to stop; the clock is a fake."""
 
+import signal
 from collections.abc import Mapping
 
 import pytest
@@ -8,6 +9,7 @@ from fakes.fleets import FakeCluster, Script, answer, dying, good, hanging, host
 from pytest_hwperf.core.fleet import Answer, Task
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.fleet.dispatch import Dispatch, News, Outcome
+from pytest_hwperf.host.interruption import interruptible
 
 ARM, X86 = Task(kind="arm"), Task(kind="x86")
 HOSTS = [host("a1", "arm"), host("a2", "arm"), host("x1", "x86")]
@@ -55,11 +57,11 @@ def test_every_kind_has_one_gate_and_all_hosts_are_shown() -> None:
     ("script", "why", "after_s"),
     [
         (dying, "its worker is gone", 20),
-        (hanging, "no sign of life for 60 s", 80),
+        (hanging, "no sign of life for 60 s, after: pytest: rehearsal", 80),
         (says(problem="no space left"), "no space left", 15),
         (says(exit_code=-9), "pytest was killed by signal 9", 15),
         (says(report="{}"), "what it sent as a report holds no pytest-hwperf report", 15),
-        (says(report=""), "pytest has written no report", 15),
+        (says(report=""), "pytest ended with code 0 and without a report: no word", 15),
         (lambda job, _: [(1.0, News(job=job, answer=b"\x80pickled"))], "it sent no answer", 15),
         (
             lambda job, _: [(1.0, News(job=job, answer=to_json(answer(X86))))],
@@ -138,8 +140,30 @@ def test_ctrl_c_ends_all_gates_and_waits_for_them(mute: bool) -> None:
     with pytest.raises(KeyboardInterrupt):
         dispatch.run()
     assert ["a1", "x1"] == cluster.stopped
-    assert ("arm: has not said that it has ended" == shown[-1]["a1"]) == mute
+    assert "arm: ending, within 20 s" in {states["a1"] for states in shown}
+    last = "arm: has not said that it has ended" if mute else "arm: ended, since the fleet was interrupted"
+    assert last == shown[-1]["a1"]
     assert cluster.time_s < (30 if mute else 10)
+
+
+def test_another_ctrl_c_leaves_no_gate_behind() -> None:
+    """It waits until hosts have ended theirs."""
+
+    class Impatient(FakeCluster):
+        def stop(self, job: str) -> None:
+            signal.raise_signal(signal.SIGINT)
+            super().stop(job)
+
+    cluster = Impatient(HOSTS, {"a1": hanging, "x1": hanging}, interrupt_s=5.0)
+    shown: list[dict[str, str]] = []
+    with pytest.raises(KeyboardInterrupt), interruptible():
+        Dispatch(
+            cluster, (ARM, X86), silence_s=60.0, now=cluster.now, show=lambda states: shown.append(dict(states))
+        ).run()
+
+    assert ["a1", "x1"] == cluster.stopped
+    assert {"arm: ended, since the fleet was interrupted"} == {shown[-1]["a1"]}
+    assert "x86: ended, since the fleet was interrupted" == shown[-1]["x1"]
 
 
 def test_late_news_of_a_lost_host_are_not_heard() -> None:

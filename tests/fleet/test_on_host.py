@@ -1,6 +1,8 @@
 """One gate on a host: in a private folder, with signs of life, ended and removed when nobody wants it any more."""
 
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,8 @@ from fakes.repositories import repository_with
 from pytest_hwperf import __version__
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.fleet import Answer, Order
-from pytest_hwperf.fleet import on_host
+from pytest_hwperf.core.serialisation import to_json
+from pytest_hwperf.fleet import on_host, ssh
 from pytest_hwperf.fleet.on_host import Line, NotWantedError, answer, last_line
 from pytest_hwperf.fleet.orders import Project, project_of
 
@@ -61,6 +64,55 @@ def test_a_gate_is_run_and_nothing_of_it_stays(
     assert [] == [*tmp_path.rglob("hwperf-base-*")]
 
 
+KILLED = """import os, signal, sys
+from pytest_hwperf.core.fleet import Order
+from pytest_hwperf.core.serialisation import from_json
+from pytest_hwperf.fleet.on_host import Line, answer
+line = Line(tell=lambda _: os.kill(os.getpid(), signal.SIGKILL), is_wanted=lambda: True)
+answer(from_json(Order, sys.argv[1].encode()), b"", line)
+"""
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("by", ["the next gate", "the end of the fleet"])
+def test_what_a_killed_worker_has_left_is_removed(
+    by: str, project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    killed = subprocess.run([sys.executable, "-c", KILLED, to_json(order(project)).decode()], check=False)
+    left = [*tmp_path.rglob("hwperf-base-*")]
+    if by == "the next gate":
+        answer(order(project), b"", quiet())
+    else:
+        subprocess.run([sys.executable, "-c", ssh._TIDY], check=True)
+
+    assert (-signal.SIGKILL, 1) == (killed.returncode, len(left))
+    assert [] == [*tmp_path.rglob("hwperf-base-*")]
+
+
+def test_what_a_gate_writes_beside_its_project_goes_with_it(project: Project, tmp_path: Path) -> None:
+    """It is killed with its programs, which cannot remove theirs."""
+    program = "import os, pathlib, tempfile; pathlib.Path('said').write_text(tempfile.mkdtemp())"
+    gate(project, tmp_path, quiet())._step([sys.executable, "-c", program], tmp_path, "pytest")
+
+    assert Path((tmp_path / "said").read_text(encoding="utf-8")).parent == tmp_path / "temporary"
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), WorkerError("git is not installed"), ValueError("no UTF-8")]
+)
+def test_whatever_fails_on_a_host_is_its_answer(
+    error: Exception, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(on_host, "unpack", fail)
+
+    assert str(error) == answer(order(project), b"", quiet()).problem
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -93,7 +145,7 @@ def test_what_nobody_wants_or_takes_too_long_is_ended_with_what_it_has_started(
     with pytest.raises(NotWantedError, match="nobody waits"):
         gate(project, tmp_path, Line(tell=signs.append, is_wanted=is_wanted))._step(SLEEP, tmp_path, "pytest")
     assert "pytest: at work" == signs[-1]
-    with pytest.raises(WorkerError, match=r"pytest has not ended within 0.001 s"):
+    with pytest.raises(WorkerError, match=r"pytest has not ended within 0.001 s: .*--longest=SECONDS"):
         gate(project, tmp_path, quiet(), 0.001)._step(SLEEP, tmp_path, "pytest")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from fakes.repositories import commit, git, repository_with
 
-from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.errors import UsageProblem, WorkerError
 from pytest_hwperf.core.fleet import Task
 from pytest_hwperf.fleet.orders import Project, arguments_of, installed_by, project_of
 
@@ -86,6 +86,15 @@ def test_a_project_is_installed_by_what_it_has(
         (tmp_path / name).write_text(text, encoding="utf-8")
 
     assert installed == installed_by(tmp_path, given, none=none)
+
+
+def test_a_disk_that_is_full_here_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pytest_hwperf.fleet.parcel.pack", full)
+    with pytest.raises(WorkerError, match=r"the project cannot be packed in .*place: .*No space left on device"):
+        project(root)
 
 
 def test_a_damaged_project_file_is_named(tmp_path: Path) -> None:

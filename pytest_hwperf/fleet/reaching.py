@@ -1,0 +1,186 @@
+"""How a fleet reaches its hosts: as processes of this machine, by SSH, or by a scheduler that is there already."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_hwperf.core.errors import UsageProblem
+from pytest_hwperf.core.foreign_text import visible
+from pytest_hwperf.fleet.closing import closing
+from pytest_hwperf.fleet.dask_cluster import RESOURCE, DaskCluster
+from pytest_hwperf.fleet.hosts import Entry
+from pytest_hwperf.fleet.local_worker import deaf
+from pytest_hwperf.fleet.plain_data import refuse_pickles
+from pytest_hwperf.fleet.schedulers import at_scheduler, check_encrypted, known_workers
+from pytest_hwperf.fleet.ssh import reachable, ssh_cluster, tidy
+from pytest_hwperf.host.interruption import uninterrupted
+from pytest_hwperf.host.workdirs import sweep
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_LOOK_S = 60.0  # until all hosts have answered, and all workers have come, if a silence may last as long
+_SILENT = ("distributed", "distributed.client", "asyncssh", "tornado", "tornado.application")  # loggers
+_MOST = 300  # characters of what dask says
+_PAGES = "127.0.0.1:0"  # where dask shows its pages: nobody else's
+_WORKER: Mapping[str, Any] = {"nthreads": 1, "memory_limit": 0, "death_timeout": 60, "dashboard_address": _PAGES}
+
+
+def check_tools(*, ssh: bool) -> None:
+    """Refuse what needs a package that is not there.
+
+    Raises:
+        UsageProblem: says what to install.
+    """
+    for name in ("distributed", *(["asyncssh"] if ssh else [])):
+        if find_spec(name) is None:
+            raise UsageProblem(f"a fleet needs {name}: install it with pip install 'pytest-hwperf[fleet]'")
+
+
+@contextmanager
+def clustered(
+    entries: Sequence[Entry], scheduler: str | None, place: Path, *, encrypted: bool, silence_s: float
+) -> Iterator[DaskCluster]:
+    """Reach the hosts of a fleet; at the end let go of them, and remove what killed gates have left where it can be.
+
+    Args:
+        entries: hosts, unless a scheduler is given.
+        scheduler: address of one that is there already.
+        place: a folder of this machine, for what dask writes.
+        encrypted: whether what leaves this machine has to be.
+        silence_s: the longest time that a host may take to answer.
+
+    Raises:
+        UsageProblem: hosts cannot be reached, or only without encryption; says what to type.
+    """
+    import dask
+    import distributed  # noqa: F401 - before its levels are set, since it sets them itself
+
+    for name in _SILENT:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+        if scheduler:
+            with at_scheduler(scheduler, encrypted=encrypted) as cluster:
+                yield cluster
+            return
+        within_s = min(_LOOK_S, silence_s)
+        reached, unreached = looked_at(entries, encrypted=encrypted, within_s=within_s)
+        kinds = tuple(dict.fromkeys(one.host.kind for one in entries))
+        made: DaskCluster | None = None
+        try:
+            with _started(reached, place, within_s) as cluster, closing(_client_of(cluster)) as client:
+                made = _with_workers(client, cluster, reached, kinds, unreached, within_s)
+                yield made
+        finally:
+            if made is not None:
+                with uninterrupted():
+                    made.left += _tidied([one for one in reached if one.host.name in made.unanswered])
+
+
+def looked_at(entries: Sequence[Entry], *, encrypted: bool, within_s: float) -> tuple[Sequence[Entry], Sequence[str]]:
+    """Return the hosts that can be used, and of the others why not.
+
+    Raises:
+        UsageProblem: there is none, or what they are sent would not be encrypted.
+    """
+    if entries[0].is_local:
+        return entries, ()
+    if not all(one.is_loopback for one in entries):
+        check_encrypted("", encrypted=encrypted)
+    reached, unreached = reachable(entries, within_s)
+    _check_any(reached, unreached)
+    return reached, unreached
+
+
+def _check_any(reached: Sequence[object], unreached: Sequence[str]) -> None:
+    if not reached:
+        raise UsageProblem("\n".join(["no host can be used:", *(f"  {one}" for one in unreached)]))
+
+
+@contextmanager
+def _started(entries: Sequence[Entry], place: Path, within_s: float) -> Iterator[Any]:
+    """Start a worker on each host."""
+    if entries[0].is_local:
+        import dask
+
+        with dask.config.set({"temporary-directory": str(place)}), ExitStack() as stack:
+            with uninterrupted():  # else some of them may be left
+                cluster = stack.enter_context(closing(_local_cluster(len(entries))))
+            yield cluster
+        return
+    refuse_pickles()
+    alone = all(one.is_loopback for one in entries)
+    given = {**_WORKER, "resources": {RESOURCE: 1}}
+    with ssh_cluster(entries, given, loopback=alone, within_s=within_s) as cluster:
+        yield cluster
+
+
+def _local_cluster(workers: int) -> Any:
+    from distributed import LocalCluster
+
+    with deaf():
+        return LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=0,
+            host="127.0.0.1",
+            dashboard_address=_PAGES,
+            worker_dashboard_address=_PAGES,
+            silence_logs=logging.CRITICAL,
+            resources={RESOURCE: 1},
+            preload=["pytest_hwperf.fleet.local_worker"],
+        )
+
+
+def _client_of(cluster: Any) -> "Client":
+    from distributed import Client
+
+    try:
+        return Client(cluster, timeout=_LOOK_S, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise UsageProblem(f"the scheduler of dask cannot be reached ({visible(str(error))[:_MOST]})") from error
+
+
+def _with_workers(
+    client: "Client",
+    cluster: Any,
+    entries: Sequence[Entry],
+    kinds: Sequence[str],
+    unreached: Sequence[str],
+    within_s: float,
+) -> DaskCluster:
+    """Take the workers that have come.
+
+    Raises:
+        UsageProblem: none has.
+    """
+    problems = {name: getattr(one, "problem", "") for name, one in cluster.workers.items()}
+    with suppress(TimeoutError):
+        client.wait_for_workers(max(sum(not one for one in problems.values()), 1), timeout=within_s)
+    there = {str(one["name"]): address for address, one in known_workers(client).items()}
+    names = {one.host.name: _name(number, one) for number, one in enumerate(entries)}
+    missing = [
+        f"{one}: its worker {problems.get(name) or f'has not come within {within_s:g} s'}"
+        for one, name in names.items()
+        if name not in there
+    ]
+    unreached = [*unreached, *missing]
+    found = [one.host for one in entries if names[one.host.name] in there]
+    _check_any(found, unreached)
+    return DaskCluster(client, {one.name: there[names[one.name]] for one in found}, found, kinds, unreached)
+
+
+def _name(number: int, entry: Entry) -> str:
+    """Return how dask calls the worker of a host: local ones it counts."""
+    return str(number) if entry.is_local else entry.host.name
+
+
+def _tidied(entries: Sequence[Entry]) -> list[str]:
+    """Remove what gates have left on hosts that did not answer; return where it stays, each with the reason."""
+    if entries and entries[0].is_local:
+        sweep()
+        return []
+    return tidy(entries) if entries else []
