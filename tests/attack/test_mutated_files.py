@@ -116,6 +116,7 @@ def small_report() -> Any:
     return plain
 
 
+@pytest.mark.simulation
 def test_a_report_is_refused_or_computed_again() -> None:
     """Nothing but our own errors rises, which the command line puts into one sentence."""
     seen = Counter[str]()
@@ -130,6 +131,7 @@ def test_a_report_is_refused_or_computed_again() -> None:
     assert seen["refused"] > FILES / 2
 
 
+@pytest.mark.simulation
 def test_a_baseline_is_refused_or_compared_with() -> None:
     """Whatever a stored run says, the report of the session that is compared with it is made, shown and written."""
     new = new_run()

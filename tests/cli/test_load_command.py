@@ -69,6 +69,7 @@ def test_budgets_decide_the_exit_code_and_the_report_is_written(limit: str, code
     assert judgement["verdicts"]
 
 
+@pytest.mark.live
 def test_the_highest_rate_is_searched_and_confirmed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,6 +50,7 @@ def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     return "m.onnx"
 
 
+@pytest.mark.live
 def test_a_file_is_swept_and_written(capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--batch-size=1,8", "--latency-p95-ms=1e6", "--json=s.json", *QUICK]
 
@@ -64,6 +65,7 @@ def test_a_file_is_swept_and_written(capsys: pytest.CaptureFixture[str]) -> None
     assert "pytest-hwperf sweep" == json.loads(Path("s.json").read_bytes())["what"]
 
 
+@pytest.mark.live
 def test_a_function_is_swept_with_its_energy(capsys: pytest.CaptureFixture[str]) -> None:
     given = ["--data=rows.npz", "--batch-size=16", "--time=0.012", "--energy=estimate", "--goal=energy"]
 
@@ -71,10 +73,12 @@ def test_a_function_is_swept_with_its_energy(capsys: pytest.CaptureFixture[str])
     assert "lowest energy: batch_size 16, threads 1: energy mean " in capsys.readouterr().out
 
 
+@pytest.mark.live
 def test_every_miss_gives_1() -> None:
     assert MISSED == main(["sweep", "m.onnx", "--data=rows.npz", "--batch-size=1,8", "--latency-p50-ms=1e-9", *QUICK])
 
 
+@pytest.mark.live
 def test_the_memory_is_that_of_fresh_processes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,6 +167,7 @@ def test_a_point_that_is_left_out_is_no_doubt() -> None:
     assert MISSED == exit_code(sweep_of("m", rows), "latency")
 
 
+@pytest.mark.live
 @pytest.mark.runtime
 def test_a_picture_is_written() -> None:
     pytest.importorskip("matplotlib", reason="pictures need pytest-hwperf[plot]")

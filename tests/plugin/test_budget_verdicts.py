@@ -395,6 +395,7 @@ def test_without_the_plugin_markers_are_unknown(pytester: pytest.Pytester) -> No
     assert "hwbudget" not in run_without.stdout.str()
 
 
+@pytest.mark.live
 def test_under_xdist_results_are_whole_and_neighbours_are_named(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

@@ -71,6 +71,7 @@ def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
     return pytester.runpytest_inprocess(*QUICK, *options)
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(("wanted", "opened"), [("auto", 1), ("perf", 2), ("off", 0), ("callgrind", 0)])
 def test_the_counter_is_opened_where_it_is_asked_for(
     pytester: pytest.Pytester, counters: list[Counter], wanted: str, opened: int, monkeypatch: pytest.MonkeyPatch

@@ -197,6 +197,7 @@ def test_an_ini_value_holds_where_the_command_line_is_silent(pytester: pytest.Py
     assert pytester.runpytest_inprocess("--hwperf-undecided=fail").ret == 0
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("marker", ["hwbudget(latncy_p95_ms=1)", 'hwscenarios("onnx_fp23")'])
 def test_a_bad_marker_in_a_worker_keeps_its_text_and_exit_code(pytester: pytest.Pytester, marker: str) -> None:
     """Raised in an xdist worker, a usage error would lose its text; a failed collection report does not."""

@@ -58,6 +58,7 @@ def run(project: Project, *options: str) -> pytest.RunResult:
     return project.pytester.runpytest_inprocess(*arguments)
 
 
+@pytest.mark.live
 def test_a_scenario_that_was_stored_and_is_skipped_now_fails(project: Project) -> None:
     run(project, "--hwperf-save").assert_outcomes(passed=3)
     project.write({"work.py": WORK.format(name="Own")})
@@ -68,6 +69,7 @@ def test_a_scenario_that_was_stored_and_is_skipped_now_fails(project: Project) -
     result.stdout.fnmatch_lines([f"*{expected}"])
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("mark", ["", BUDGET])
 def test_a_scenario_that_never_ran_or_has_no_budget_is_skipped(project: Project, mark: str) -> None:
     project.write({"test_model.py": TESTS.format(mark=mark)})

@@ -146,6 +146,7 @@ def test_an_empty_shard_passes_with_a_report(pytester: pytest.Pytester) -> None:
     assert pytest.ExitCode.NO_TESTS_COLLECTED == run(pytester, 1, "-k", "nothing")[0].ret
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("select", ["one", "nothing"])
 def test_an_empty_shard_passes_under_xdist_too(pytester: pytest.Pytester, select: str) -> None:
     """Its workers alone collect, and tell what they have found; a selection without tests is one as ever."""

@@ -300,6 +300,7 @@ def test_what_was_not_given_is_skipped(contract: type[Linear], check: str) -> No
         getattr(contract(), check)()
 
 
+@pytest.mark.live
 def test_threads_that_were_not_asked_for_are_found() -> None:
     """Each of two threads has half of the work."""
     import threading

@@ -88,6 +88,7 @@ def test_roles_may_no_more_than_they_need(server: postgres.Server, schema: str, 
         one.close()
 
 
+@pytest.mark.live
 def test_a_restart_in_the_middle_is_waited_for(server: postgres.Server, store: SqlStore) -> None:
     """By a writer and by a reader whose connections are gone, also after a crash of the server."""
     store.save("main", [fake.session(median_s=1.0)])
@@ -131,6 +132,7 @@ def test_a_wrong_password_is_named_and_not_shown(
     assert "hush" not in str(raised.value)
 
 
+@pytest.mark.live
 def test_a_writer_that_never_ends_is_named(server: postgres.Server, schema: str, store: SqlStore) -> None:
     store.save("main", [fake.session(median_s=1.0)])
     other = SqlStore(server.url(schema=schema), patience_s=1.0)
