@@ -16,6 +16,7 @@ from pytest_hwperf.core.units import counted
 OK, NOTHING = 0, 1  # the second also where a run could not be copied
 
 _LIMITS = "a folder of JSON files keeps the newest 20 of a test, and values of single examples up to 50 MB"
+_SUPERSEDED = "the database has them, and a run that was accepted later has taken their place"
 _BATCH = 500  # runs that are copied at once
 
 Key = tuple[str, str, str]  # test, label, fingerprint of the machine
@@ -45,7 +46,7 @@ def copy_runs(options: argparse.Namespace) -> int:
     if notes:
         say(f"{counted(notes, 'note')} copied to {place}")
     if not any(count for count, _ in copied) and not notes:
-        complain(f"nothing is stored in {options.source}")
+        complain(f"{options.source} has no accepted or held run, and no note")
         return NOTHING
     return NOTHING if any(failed for _, failed in copied) else OK
 
@@ -74,7 +75,8 @@ def _copy(source: Store, target: Store, name: str, place: str, *, held: bool) ->
         what, there = "failed run" if held else "run", len(sent & found)
         say(f"baseline {name}: {counted(there, what)} in {place}")
         if lost := len(sent) - there - failed:
-            say(f"  {counted(lost, 'older run')} left out: {_LIMITS}")
+            why = _SUPERSEDED if hasattr(target, "upgrade") else _LIMITS
+            say(f"  {counted(lost, 'older run')} left out: {why}")
     return len(sent), failed
 
 

@@ -223,8 +223,10 @@ def _compare_exact(run: Run, kept: StoredRun, margin: Margin, criteria: Criteria
 
 
 def _differences(run: Run, figure: Figure, kept: StoredRun, old: Figure) -> tuple[Difference, ...]:
-    """Return what makes the stored figure another quantity than that of the run: its conditions or its source."""
+    """Return what makes the stored figure another quantity than that of the run: conditions, kind or source."""
     conditions = differing(kept.run.conditions, run.conditions)
+    if kept.run.kind and run.kind and kept.run.kind != run.kind:
+        conditions = (*conditions, Difference(name="machine kind", baseline=kept.run.kind, candidate=run.kind))
     if old.source == figure.source:
         return conditions
     return (*conditions, Difference(name="source", baseline=old.source, candidate=figure.source))

@@ -122,7 +122,7 @@ class Run(Record, frozen=True, kw_only=True, dict=True, gc=True):
     directions: Mapping[str, Better] = {}  # the user's own metrics → what is better
     roofline: Roofline | None = None  # work of a call and what limits it; None where it was not asked
     operators: OperatorProfile | None = None  # where the time of a call goes; None where it was not asked
-    kind: str = ""  # of the machine, as its user calls it; runs of different kinds are never compared
+    kind: str = ""  # of the machine, as its user calls it; "": not said; runs of two kinds are never compared
 
     @property
     def result(self) -> Any:

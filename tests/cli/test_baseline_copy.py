@@ -79,6 +79,23 @@ def test_what_a_folder_does_not_keep_is_counted(here: Path, capsys: pytest.Captu
     assert [runs(20, "other"), runs(25)[5:]] == [[*one] for one in found]
 
 
+def test_what_a_database_has_superseded_is_counted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It does not become the baseline again."""
+    JsonStore(here / ".hwperf").save("main", runs(2))
+    assert OK == main(TO_SQL)
+    database = SqlStore(f"sqlite:///{here}/team.db")
+    database.hold("main", [later := fake.session(median_s=9.0)])
+    database.accept("main", fake.TEST)
+    capsys.readouterr()
+
+    assert OK == main(TO_SQL)
+    assert [
+        f"baseline main: 0 runs in sqlite:///{here}/team.db",
+        "  2 older runs left out: the database has them, and a run that was accepted later has taken their place",
+    ] == capsys.readouterr().out.splitlines()
+    assert [(later,)] == content(database, held=False)
+
+
 def test_a_damaged_target_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     SqlStore(f"sqlite:///{here}/team.db").save("main", runs(1))
     (stored,) = JsonStore(here / "back").save("main", runs(1, "other"))
@@ -118,7 +135,7 @@ def test_only_the_named_baseline_is_copied(here: Path) -> None:
 @pytest.mark.usefixtures("here")
 def test_nothing_to_copy_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert NOTHING == main(TO_SQL)
-    assert "hwperf: nothing is stored in json:.hwperf\n" == capsys.readouterr().err
+    assert "hwperf: json:.hwperf has no accepted or held run, and no note\n" == capsys.readouterr().err
 
 
 def test_a_database_gets_its_tables(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

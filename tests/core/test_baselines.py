@@ -96,6 +96,24 @@ def test_other_conditions_are_not_comparable() -> None:
     assert found.reason == "batch_size: 32, 1; threads: 1, absent (baseline, now): save a new baseline"
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "reason"),
+    [
+        ("arm", "x86", "machine kind: arm, x86 (baseline, now): save a new baseline"),
+        ("arm", "arm", ""),
+        ("", "arm", ""),
+        ("arm", "", ""),
+    ],
+)
+def test_another_kind_of_machine_is_not_comparable(before: str, now: str, reason: str) -> None:
+    """Even where the machines cannot be told apart; a run that does not say its kind is compared as before."""
+    kept = stored(*[replace(latency(0.006), kind=before)] * 2)
+    found = compared(replace(latency(0.006), kind=now), kept, Criteria(margins=[LATENCY]))
+
+    assert (found.outcome == "not comparable") == bool(reason)
+    assert found.reason == reason or not reason
+
+
 def test_another_source_is_not_comparable() -> None:
     now, before = (measured(sample("energy", [0.1] * 5, source=source)) for source in ("rapl:package-0", "rapl:psys"))
     found = compared(now, stored(before), Criteria(margins=[ENERGY]))

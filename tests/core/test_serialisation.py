@@ -6,7 +6,8 @@ import json
 import math
 import re
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, cast, get_args, get_origin, get_type_hints
 
@@ -23,6 +24,7 @@ from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.serialisation import from_file, from_foreign, from_json, to_json, to_short_json
 from pytest_hwperf.core.structs import LARGEST, ForeignRecord, Record, Size
 
+STORED_RUN = Path(__file__).parents[1] / "golden" / "stored_run"
 RECORDS = sorted(
     {
         value
@@ -124,6 +126,13 @@ def test_short_json_has_the_same_words_in_a_version_with_more_fields() -> None:
     assert to_short_json(later) == to_short_json(run)
     assert to_short_json(replace(later, weather="fine")) != to_short_json(run)
     assert to_json(later) != to_json(run)
+
+
+def test_what_is_left_out_of_a_stored_run_is_read_as_it_was(golden: Callable[[str, bytes], None]) -> None:
+    """Another default would change all runs of a database: `whole_run.json` may only get further fields."""
+    golden("stored_run/short_run.json", to_short_json(fake.session()))
+    short = (STORED_RUN / "short_run.json").read_bytes()
+    golden("stored_run/whole_run.json", to_json(from_json(records.StoredRun, short)))
 
 
 def test_realistic_report_comes_back() -> None:
