@@ -1,6 +1,7 @@
 """`hwperf history`: the values of a test over time, and since when they are others."""
 
 import argparse
+import shlex
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,7 +106,8 @@ def _why_none(store: HistoryStore, options: argparse.Namespace) -> str:
         )
     return visible(
         f"no run matches {options.test!r} in baseline {options.baseline} of {options.store}."
-        f"{nearest(options.test, tests)} It has {counted(len(tests), 'test')}: list them with hwperf baseline list"
+        f"{nearest(options.test, tests)} It has {counted(len(tests), 'test')}: list them with hwperf baseline list "
+        f"--store={shlex.quote(options.store)}"
     )
 
 
