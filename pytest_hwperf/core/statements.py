@@ -51,7 +51,7 @@ Doubt = Literal[
     "unexplained", "moved with", "calls unmoved", "not profiled", "explained enough", "no time to explain",
     "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
-    "degrades", "leaks", "apart",
+    "degrades", "leaks", "apart", "workers",
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
@@ -265,6 +265,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "few calls": "{calls:count call} cannot show a steady state, {needed} can: let the load take longer (seconds=), or "
     "give it more calls",
     "degrades": "latency rose by {rise:s} over {seconds:s} of the load, where its median is {middle:s}",
+    "workers": "{workers:.0f} test workers shared the processors, which disturbs timings: measure with -n0",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
     "steal": "the host took {share:%} of the CPU time for others (steal)",

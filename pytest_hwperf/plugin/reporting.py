@@ -18,10 +18,12 @@ from pytest_hwperf.core.records import Comparison, Judgement, Policy, StoredRun
 from pytest_hwperf.core.report import Report, ReportPart
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.shards import Shard
+from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.stored_timings import machine_drift
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.core.verdicts import baseline_failed, pairs_failed
 from pytest_hwperf.plugin.garbage import without_collection
+from pytest_hwperf.plugin.inherited_options import published
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.plugin.suspects import named
 from pytest_hwperf.plugin.sweeps import sweeps_of
@@ -66,6 +68,7 @@ def report_of(
         policy=Policy(undecided=settings.undecided, strict=settings.strict),
         sweeps=sweeps_of(parts, workers=bool(getattr(config.option, "tx", None))),
         gates=gates,
+        options=published(config),
     )
     return assigned(report, settings.machine_kind[0]) if settings.machine_kind else report
 
@@ -76,6 +79,7 @@ def _warnings(judgements: Sequence[Judgement], comparisons: Sequence[Comparison]
     yield _nothing_compared(comparisons)
     yield from _not_run(judgements)
     yield _slower_int8(judgements)
+    yield _beside_workers(judgements)
 
 
 def _advice(config: pytest.Config, judgements: Sequence[Judgement], parts: Sequence[ReportPart]) -> list[str]:
@@ -110,6 +114,12 @@ def _slower_int8(judgements: Sequence[Judgement]) -> str:
     slower = [str(one) for family in families(judgements, ()) for one in slower_than_fp32(family.judgements)]
     more = f"; and {counted(len(slower) - _NAMED, 'other')}" if len(slower) > _NAMED else ""
     return f"INT8 is slower than FP32, median of a call: {'; '.join(slower[:_NAMED])}{more}" if slower else ""
+
+
+def _beside_workers(judgements: Sequence[Judgement]) -> str | None:
+    """Return the warning that test workers shared the processors, where any did."""
+    doubts = (one for judgement in judgements for sample in judgement.run.samples for one in sample.warnings)
+    return next((str(one) for one in doubts if isinstance(one, Statement) and one.kind == "workers"), None)
 
 
 def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Notices:

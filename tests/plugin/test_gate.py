@@ -677,7 +677,9 @@ def test_a_comparison_of_no_test_at_all_is_an_error(project: pytest.Pytester, op
 
     assert code == result.ret
     if code:
-        result.stderr.fnmatch_lines(["ERROR: --hwperf-against=HEAD: no measured test was selected, *"])
+        result.stderr.fnmatch_lines(
+            ["ERROR: --hwperf-against=HEAD: nothing to compare: 1 test selected, none of them measured: *"]
+        )
 
 
 def test_large_files_are_shared_on_request(project: pytest.Pytester, git: Git) -> None:
