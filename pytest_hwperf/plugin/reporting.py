@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.reports.table import Detail
 
 _NAMED = 3  # tests in a warning
+_MOST_TURNS = 0.5  # of a comparison, interrupted: then nothing else helps it
 _OFFERED = 5  # commands that accept one test each
 _LAST_LINE, _ROWS, _ALL_FIGURES = -2, 1, 2  # verbosity: the counts alone with -qq, every row with -v, all with -vv
 
@@ -80,6 +81,7 @@ def _warnings(judgements: Sequence[Judgement], comparisons: Sequence[Comparison]
     yield from _not_run(judgements)
     yield _slower_int8(judgements)
     yield _beside_workers(judgements)
+    yield _interrupted(comparisons)
 
 
 def _advice(config: pytest.Config, judgements: Sequence[Judgement], parts: Sequence[ReportPart]) -> list[str]:
@@ -120,6 +122,14 @@ def _beside_workers(judgements: Sequence[Judgement]) -> str | None:
     """Return the warning that test workers shared the processors, where any did."""
     doubts = (one for judgement in judgements for sample in judgement.run.samples for one in sample.warnings)
     return next((str(one) for one in doubts if isinstance(one, Statement) and one.kind == "workers"), None)
+
+
+def _interrupted(comparisons: Sequence[Comparison]) -> str:
+    """Say what helps where other work has left comparisons undecided, "" elsewhere."""
+    undecided = [one for one in comparisons if one.outcome == "inconclusive"]
+    most = sum((one.interference or 0.0) > _MOST_TURNS for one in undecided)
+    told = f"other work interrupted most turns of {counted(most, 'undecided comparison')}"
+    return f"{told}: stop it, or run on a machine with a free processor" if most else ""
 
 
 def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Notices:
