@@ -43,7 +43,8 @@ def rerun(session: pytest.Session) -> None:
         if not against:
             return
         shown = ProgressLine(config)
-        result = run_gate(_request(config, undecided.first(config, items), against, name, shown))
+        with shown.kept_alive():
+            result = run_gate(_request(config, undecided.first(config, items), against, name, shown))
     except UsageProblem as error:
         stored = "" if session_of(config).settings.reruns else "; --hwperf-rerun=never compares with what is stored"
         raise pytest.UsageError(f"hwperf: {error}{stored}") from error
