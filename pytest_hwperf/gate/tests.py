@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.core.completeness import Completeness, completeness, more_time, seconds_needed
+from pytest_hwperf.core.completeness import Completeness, completeness, more_time, rounded_up, seconds_needed
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
 from pytest_hwperf.core.hypotheses import (
@@ -281,6 +281,7 @@ def _measured(
         fixed_samples=samples,
         until_equivalent=request.prove_equal,
     )
+    explain_s = _for_explanation(request, trace)
     if asked.hypotheses:
         left_s = max(0.0, until - monotonic())
         conductor.at_once, why = pairs_at_once(
@@ -290,8 +291,9 @@ def _measured(
             asked.hypotheses, trace, request.alpha, conductor.plan, left_s, at_once=conductor.at_once
         )
         asked = replace(asked, screen_pairs=schedule.screening.pairs)
-        request.say(f"{schedule.said}; one pair at a time, since {why}" if why else schedule.said)
-    return conducted(conductor.conduct, asked, until, late, kept_s=_for_explanation(request, trace))
+        explain = f"explaining a regression takes about {rounded_up(explain_s)} s more" if explain_s else ""
+        request.say("; ".join(filter(None, [schedule.said, explain, why and f"one pair at a time, since {why}"])))
+    return conducted(conductor.conduct, asked, until, late, kept_s=explain_s)
 
 
 def conducted(

@@ -82,6 +82,7 @@ def _warnings(judgements: Sequence[Judgement], comparisons: Sequence[Comparison]
     yield _slower_int8(judgements)
     yield _beside_workers(judgements)
     yield _interrupted(comparisons)
+    yield from _shared_causes(judgements)
 
 
 def _advice(config: pytest.Config, judgements: Sequence[Judgement], parts: Sequence[ReportPart]) -> list[str]:
@@ -122,6 +123,19 @@ def _beside_workers(judgements: Sequence[Judgement]) -> str | None:
     """Return the warning that test workers shared the processors, where any did."""
     doubts = (one for judgement in judgements for sample in judgement.run.samples for one in sample.warnings)
     return next((str(one) for one in doubts if isinstance(one, Statement) and one.kind == "workers"), None)
+
+
+def _shared_causes(judgements: Sequence[Judgement]) -> Iterator[str]:
+    """Say once what several tests regressed by: each of their failures shows its own part of it."""
+    tests = dict[str, set[str]]()
+    for judgement in judgements:
+        for one in judgement.comparisons:
+            if one.outcome == "regressed" and one.moved and {"name", "where"} <= one.moved.texts.keys():
+                cause = f"{one.moved.texts['name']} ({one.moved.texts['where']})"
+                tests.setdefault(cause, set()).add(judgement.run.test)
+    yield from (
+        f"{len(found)} tests regressed by one cause: {cause}" for cause, found in tests.items() if len(found) > 1
+    )
 
 
 def _interrupted(comparisons: Sequence[Comparison]) -> str:
