@@ -15,6 +15,7 @@ MOST_OF_IT = 0.5  # of a change: what operators hold of it is not looked for in 
 _MOST_MOVERS = 10  # that are kept
 _COVERED = (0.8, 1.25)  # share of the change, within which movers add up to it
 _SLOW = 0.5  # overhead of a profiler from which on it is said
+_DISTORTING = 10.0  # from which on nothing that it found is
 _SAME_CALLS = 0.01  # relative: counts that are no further apart are the same
 
 
@@ -126,10 +127,14 @@ def explain_functions(
     """Explain a latency by the functions of Python, from a profile of each repeat and side."""
     baseline_s, candidate_s = _figures(comparison)
     tree = joined(baseline, candidate, baseline_s, candidate_s)
-    movers = movers_of(tree, baseline, candidate, candidate_s - baseline_s) if has_changed(comparison) else ()
-    found = _explanation(hypothesis, comparison, movers, kind="function", repeats=len(baseline))
     stacks, overhead = stacks_of(tree), overhead_of((*baseline, *candidate))
     slow = (state("profiler slows", overhead=overhead),) if overhead is not None and overhead > _SLOW else ()
+    distorts = overhead is not None and overhead > _DISTORTING and has_changed(comparison)
+    told = has_changed(comparison) and not distorts
+    movers = movers_of(tree, baseline, candidate, candidate_s - baseline_s) if told else ()
+    found = _explanation(hypothesis, comparison, movers, kind="function", repeats=len(baseline))
+    if distorts:
+        found, slow = replace(found, withheld=state("profiler distorts", times=1 + (overhead or 0.0))), ()
     return replace(
         found,
         remarks=(*found.remarks, *slow),
