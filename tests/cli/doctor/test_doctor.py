@@ -149,10 +149,7 @@ def test_memory_that_cannot_be_measured_fails_the_requirement(tmp_path: Path) ->
         ("enrgy", r"--require=enrgy: unknown ability 'enrgy'\. Did you mean 'energy'\?"),
         ("", "unknown ability ''"),
         ("memory,", "unknown ability ''"),
-        (
-            "rapl;perf",
-            r"unknown ability 'rapl;perf'\. Did you mean 'rapl[^']*'\?|unknown ability 'rapl;perf'\. Did you mean 'perf'\?",
-        ),
+        ("rapl;perf", r"unknown ability 'rapl;perf'\. Did you mean "),
     ],
 )
 def test_a_requirement_that_nobody_knows_is_refused(given: str, complaint: str) -> None:
