@@ -21,8 +21,9 @@ from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_pat
 from pytest_hwperf.trees.opened import check_opened, temporary_places
 from pytest_hwperf.trees.overlay import candidate_ini, lay_over, share
 from pytest_hwperf.trees.revision import resolve, top_of
+from pytest_hwperf.trees.submodules import fill_submodules
 from pytest_hwperf.trees.translation import Translation, spellings
-from pytest_hwperf.trees.worktree import copy_of, lfs_pointers, update_submodules, worktree
+from pytest_hwperf.trees.worktree import copy_of, lfs_pointers, worktree
 
 _UNSEEN = "what these test files do themselves is not compared"
 _NO_CODE = (
@@ -81,7 +82,7 @@ def both_trees(
         commit, top = resolve(here, against), top_of(here)
         tree = worktree(top, commit)
     with tree as baseline:
-        warnings = [*update_submodules(baseline)] if commit else []
+        warnings = fill_submodules(top, baseline) if commit else []
         shared = share(globs, top, baseline) if globs else {}
         if pointers := lfs_pointers(baseline):
             warnings.append(f"not there in the baseline, only a git-LFS pointer: {', '.join(pointers)}")
