@@ -25,8 +25,8 @@ _SETTINGS = (
     *("-c", "safe.bareRepository=explicit"),
     *("-c", "submodule.recurse=false"),
 )
-# No host is asked for what a clone lacks, nor a person for a password.
-_CLOSED = {"GIT_ALLOW_PROTOCOL": "file", "GIT_TERMINAL_PROMPT": "0"}
+# No host is asked for what a clone lacks, nor a person for a password; a commit is what its name says.
+_CLOSED = {"GIT_ALLOW_PROTOCOL": "file", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_TERMINAL_PROMPT": "0"}
 _ABSENT = 127  # exit code of a shell for a command that is not there
 _LATE = 124  # exit code of timeout(1)
 
