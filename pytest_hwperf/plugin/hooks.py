@@ -328,6 +328,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         from pytest_hwperf.plugin.judging import plain_result
 
         report.hwperf = plain_result(item, [])  # type: ignore[attr-defined] # the same
+    if report.when == "teardown" and report.passed and test.counted:
+        report.hwperf_counted = test.counted  # type: ignore[attr-defined] # the same
     if session_of(item.config).gate is not None:
         from pytest_hwperf.plugin.unjudged import note_xfail
 

@@ -65,6 +65,8 @@ def judge_test(item: pytest.Item) -> str:
     for judgement in judgements:
         item.user_properties.extend(properties(judgement))
     note_miss(item, judgements)
+    if any(one.is_of_other_data for judgement in judgements for one in judgement.comparisons):
+        test.counted = "not comparable"
     test.result = plain_result(item, judgements)
     failed = failures(judgements)
     sites = lines_of_sites(item, judgements)

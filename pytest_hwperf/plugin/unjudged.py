@@ -24,14 +24,13 @@ ADDED = "xfail added"  # how pytest's last line counts tests whose failure a new
 def note_xfail(item: pytest.Item, report: pytest.TestReport) -> None:
     """Mark an expected failure by verdicts whose `xfail` the candidate has added; --hwperf-strict fails it."""
     test, gate = test_of(item), session_of(item.config).gate
-    if report.when == "teardown" and test.is_hidden and report.passed:
-        report.hwperf_counted = ADDED  # type: ignore[attr-defined] # pytest lets plugins add to a report
     if report.when != "call" or not test.failure or not hasattr(report, "wasxfail"):
         return
     if gate is None or not _is_new(item.config, gate, item.nodeid):
         return
     if not session_of(item.config).settings.strict:
-        test.is_hidden = report.hwperf_hidden = True  # type: ignore[attr-defined] # the same
+        test.counted = ADDED
+        report.hwperf_hidden = True  # type: ignore[attr-defined] # pytest lets plugins add to a report
         return
     del report.wasxfail
     _fail(report, f"{test.failure}\nthe xfail of this test is new, and hides nothing with --hwperf-strict")

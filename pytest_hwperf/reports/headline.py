@@ -168,6 +168,7 @@ def _open(report: Report, found: _Outcomes) -> Iterator[str]:
     if unmeasured := found.budgets.get("unmeasured"):
         yield f"{counted(unmeasured, 'budget')} unmeasured"
     if found.unmade and found.unmade < sum(found.comparisons.values()):
+        yield from _other_data(report)
         yield f"{counted(found.unmade, 'comparison')} not made"
     unreached = sorted({visible(test) for gate in report.gates for test in gate.evidence.unreached_tests})
     if unreached:
@@ -179,6 +180,16 @@ def _open(report: Report, found: _Outcomes) -> Iterator[str]:
     if report.partial:
         yield "interrupted, so that tests are missing"
     yield from _shards(report)
+
+
+def _other_data(report: Report) -> Iterator[str]:
+    """Yield how many tests measure something else than their baseline, and what is compared of them all the same."""
+    tests = _tests(report, lambda one: one.is_of_other_data)
+    if tests:
+        still = _tests(report, lambda one: one.outcome not in _NOT_MADE) & tests
+        partly = f" ({len(still)} in part)" if still else ""
+        named = some_of(sorted(map(visible, tests)))
+        yield f"{counted(len(tests), 'test')} not comparable{partly}, data or conditions changed: {named}"
 
 
 def _shards(report: Report) -> Iterator[str]:
