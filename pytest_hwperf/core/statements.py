@@ -31,7 +31,7 @@ Incomparable = Literal[
     "test ended", "reciprocal", "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell",
     "values not kept",
     "other versions", "processes disagree", "not at once", "untouched",
-    "short screen", "not reached",
+    "short screen", "not reached", "interrupted",
 ]  # fmt: skip
 # How a change was found.
 Method = Literal[
@@ -128,6 +128,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "out of time": "the time of {limit:.6g} s was up",
     "out of part": "the part of the time that fresh processes have, {limit:.6g} s, was up",
     "not reached": "not compared: the time of {limit:.6g} s was up before it",
+    "interrupted": "the run was interrupted",
     "short screen": "{pairs} pairs only, since the time was short for so many tests",
     "pairs lost": "{lost} pairs in a row were lost, the last one as {why}",
     "lost": "{why}",

@@ -54,6 +54,8 @@ def rerun(session: pytest.Session) -> None:
         shown.say(f"hwperf: {line}")
     session_of(config).gate = result
     undecided.keep(config, items, result.completeness.unfinished)
+    if result.is_interrupted:
+        raise KeyboardInterrupt
 
 
 def check_against(config: pytest.Config) -> None:

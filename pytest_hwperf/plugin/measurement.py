@@ -132,9 +132,14 @@ def run_of_one_call(item: pytest.Item, subject: Subject, label: str, first: Firs
 
 def empty_run(item: pytest.Item, label: str = "") -> Run:
     """Return a run without samples: what a test's own metrics are recorded in where nothing was measured."""
-    shared = session_of(item.config)
+    return unmeasured(item.config, item.nodeid, label)
+
+
+def unmeasured(config: pytest.Config, test: str, label: str) -> Run:
+    """Return a run of a test of which nothing was measured, or nothing is known."""
+    shared = session_of(config)
     return Run(
-        test=item.nodeid,
+        test=test,
         label=label,
         scenario="",
         machine=shared.machine,

@@ -29,6 +29,7 @@ from pytest_hwperf.plugin.suspects import named
 from pytest_hwperf.plugin.sweeps import sweeps_of
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
+from pytest_hwperf.reports.headline import hidden_by_xfails
 from pytest_hwperf.reports.order import families
 
 if TYPE_CHECKING:
@@ -45,7 +46,12 @@ Notices = tuple[list[str], list[str]]  # what was done, and what went wrong
 
 
 def report_of(
-    config: pytest.Config, results: Mapping[str, str], *, partial: bool, shards: tuple[Shard, ...] = ()
+    config: pytest.Config,
+    results: Mapping[str, str],
+    *,
+    partial: bool,
+    hidden: tuple[str, ...] = (),
+    shards: tuple[Shard, ...] = (),
 ) -> Report:
     """Make the report of everything that was judged, in the order in which it ran."""
     shared = session_of(config)
@@ -54,7 +60,7 @@ def report_of(
     judgements = [judgement for part in parts for judgement in part.judgements]
     comparisons = [comparison for judgement in judgements for comparison in judgement.comparisons]
     gates = tuple([shared.gate.gate] if shared.gate else []) + tuple(gate for part in parts for gate in part.gates)
-    remarks = [*_warnings(judgements, comparisons), *named(config, judgements, gates)]
+    remarks = [hidden_by_xfails(hidden), *_warnings(judgements, comparisons), *named(config, judgements, gates)]
     report = Report(
         machine=shared.machine,
         revision=shared.revision.commit,
@@ -65,6 +71,7 @@ def report_of(
         skips=tuple(skip for part in parts for skip in part.skips),
         warnings=tuple(filter(None, [*remarks, *_advice(config, judgements, parts)])),
         partial=partial,
+        hidden=hidden,
         shards=shards,
         policy=Policy(undecided=settings.undecided, strict=settings.strict),
         sweeps=sweeps_of(parts, workers=bool(getattr(config.option, "tx", None))),

@@ -223,6 +223,7 @@ class TestState:
     fixtures: "FixtureValues | None" = None  # that its body is called with, where --hwperf-all measures it
     short_s: float = 0.0  # of its call, where that is too short to be compared
     has_failed: bool = False  # whether its body has, where that raises nothing: it is not judged then
+    counted: str = ""  # as what pytest's last line counts it beside its outcome
     is_over: bool = False  # whether it has been judged, or cannot be any more
 
     @property

@@ -225,6 +225,7 @@ class PairWorker:
             facts = Facts(
                 conditions=dict(subject.conditions),
                 scenario=subject.scenario,
+                shapes=subject.shapes,
                 parts=first.parts,
                 has_operators=subject.profile is not None,
                 short_s=test.short_s,

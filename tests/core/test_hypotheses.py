@@ -230,6 +230,22 @@ def test_another_quantity_is_not_compared(then: Facts, now: Facts, why: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("then", "now", "alike"),
+    [("f4 (4,)", "f4 (4,)", True), ("f4 (4,)", "f4 (5,)", False), ("", "", False)],
+)
+def test_the_times_of_calls_are_compared_on_other_data_of_the_same_shape(then: str, now: str, alike: bool) -> None:
+    """What examples show is not."""
+    facts = {
+        "baseline": Facts(conditions={"data": "a1"}, shapes=then),
+        "candidate": Facts(conditions={"data": "b2"}, shapes=now),
+    }
+    found = asked(asking(LATENCY, ACCURACY), rehearsal(facts=facts))
+
+    assert ([LATENCY] if alike else []) == [one.margin for one in found.hypotheses]
+    assert "not comparable" == found.parts[HERE, "accuracy", "mean"][0]
+
+
+@pytest.mark.parametrize(
     ("collected", "errors", "why"),
     [
         (

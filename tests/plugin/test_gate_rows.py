@@ -257,3 +257,44 @@ def test_predictions_that_differ_between_processes_are_inconclusive(project: Pro
     result.assert_outcomes(passed=1)
     assert "inconclusive" == accuracy.outcome
     assert accuracy.reason.startswith("predictions differ between processes of the candidate, ")
+
+
+OTHER_DATA = """
+import numpy as np
+import work
+
+
+def predict(rows):
+    work.call()
+    return np.ones(len(rows), dtype=int)
+
+
+def test_alike(hwperf):
+    hwperf(predict, work.X, y_true=work.Y, batch_size=10)
+
+
+def test_wider(hwperf):
+    hwperf(predict, np.zeros((20, work.WIDTH)), y_true=np.ones(20), batch_size=10)
+
+
+def test_same(hwperf):
+    hwperf(work.call)
+"""
+
+
+@pytest.mark.parametrize(
+    "rows", ["np.ones((20, 2)), np.ones(20)", "np.zeros((30, 2)), np.ones(30)", "np.zeros((20, 2)), np.zeros(20)"]
+)
+def test_other_data_is_counted_and_the_times_of_calls_on_it_are_compared(project: Project, rows: str) -> None:
+    """Other values, more rows, or other labels: the inputs of a call have one shape, except where rows are wider."""
+    data = f"import numpy as np\n{WORK}\n\nX, Y = np.zeros((20, 2)), np.ones(20)\nWIDTH = 2\n"
+    project.commit({"work.py": data, "test_data.py": OTHER_DATA})
+    project.write({"work.py": data.replace("np.zeros((20, 2)), np.ones(20)", rows).replace("WIDTH = 2", "WIDTH = 3")})
+    result = project.run(REHEARSED, "--hwperf-markdown=report.md")
+
+    assert "equivalent" == project.compared("test_alike").outcome
+    assert "not comparable" == project.compared("test_alike", "accuracy", "mean").outcome
+    assert "not comparable" == project.compared("test_wider").outcome
+    assert "3 passed, 2 not comparable in " in result.stdout.lines[-1]
+    said = "2 tests not comparable (1 in part), data or conditions changed: test\\_data.py::test\\_alike, "
+    assert said in (project.path / "report.md").read_text(encoding="utf-8")
