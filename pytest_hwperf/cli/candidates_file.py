@@ -8,13 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from pytest_hwperf.cli.report_file import read_report
-from pytest_hwperf.core.candidates import candidates_of, distinct, rows_of_call, without_parameters
+from pytest_hwperf.core.candidates import candidates_of, distinct, rows_of_call
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Estimate, Judgement, Key
+from pytest_hwperf.core.records import Estimate, Key
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.rivals import Candidate, without_parameters
 from pytest_hwperf.core.structs import LARGEST
-from pytest_hwperf.core.tradeoffs import Candidate
 from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
 
 _LARGEST_FILE = 1 << 24  # bytes
@@ -25,17 +25,15 @@ _ENDINGS = ("_ci_low", "_ci_high")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Candidates, and the measurements that they were made of."""
+    """Candidates of each test."""
 
-    candidates: Mapping[str, Sequence[Candidate]]  # of each test
-    judgements: Sequence[Judgement] = ()  # none of a CSV
+    candidates: Mapping[str, Sequence[Candidate]]
     partial: bool = False  # the run has not come to its end
 
 
 def measured_in(report: Report) -> Measured:
     """Take the candidates of each test from a report."""
-    found = candidates_of(report.judgements)
-    return Measured(candidates=found, judgements=report.judgements, partial=report.partial)
+    return Measured(candidates=candidates_of(report.judgements), partial=report.partial)
 
 
 def read_candidates(file: str) -> Measured:

@@ -12,11 +12,12 @@ from pytest_hwperf.cli.requirements_file import read_requirements
 from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile, TradeoffTable, table_of
 from pytest_hwperf.cli.tradeoffs_text import Choice, lines_of
 from pytest_hwperf.core.budgets import nearest
-from pytest_hwperf.core.candidates import USUAL_REFERENCE, by_test, is_called
+from pytest_hwperf.core.candidates import USUAL_REFERENCE, is_called
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.operating_points import CONDITIONS, described, lies_at, parse_point, points_of
-from pytest_hwperf.core.records import Budget, Judgement
-from pytest_hwperf.core.tradeoffs import DIMENSIONS, Answer, Candidate, answers, meets, parse_weights
+from pytest_hwperf.core.records import Budget
+from pytest_hwperf.core.rivals import DIMENSIONS, Candidate
+from pytest_hwperf.core.tradeoffs import Answer, answers, meets, parse_weights
 from pytest_hwperf.fleet.hosts import prices_of, read_hosts
 
 OK, NONE_MEETS, UNDECIDED = 0, 1, 3
@@ -69,12 +70,11 @@ def run(options: argparse.Namespace) -> int:
         raise UsageProblem(f"--test={options.test}: no such test.{nearest(options.test, measured.candidates)}")
     for candidates in chosen.values():
         _check_reference(options.reference, candidates)
-    chosen, judgements = _at(chosen, at), by_test(measured.judgements)
+    chosen = _at(chosen, at)
     codes, tables = list[int](), list[TradeoffTable]()
     for test, candidates in chosen.items():
         found = {one.name: answers(one, budgets) for one in candidates}
-        of_test = [one for one in judgements.get(test, ()) if lies_at(one.run.conditions, at)]
-        for without_prices in _choices(test, candidates, of_test, found, options, weights):
+        for without_prices in _choices(test, candidates, found, options, weights):
             choice = replace(without_prices, prices=prices)
             tables.append(table_of(choice))
             for line in lines_of(choice):
@@ -131,14 +131,12 @@ def _at(tests: Mapping[str, Sequence[Candidate]], at: Mapping[str, str]) -> dict
 def _choices(
     test: str,
     candidates: Sequence[Candidate],
-    judgements: Sequence[Judgement],
     found: Mapping[str, Sequence[Answer]],
     options: argparse.Namespace,
     weights: Mapping[str, float],
 ) -> Iterator[Choice]:
     """Yield a choice for each operating point of a test, in their order."""
     points = points_of([one.conditions for one in candidates])
-    of_judgements = points_of([one.run.conditions for one in judgements])
     for point in dict.fromkeys(points):
         here = [one for one, its in zip(candidates, points, strict=True) if its == point]
         yield Choice(
@@ -149,7 +147,6 @@ def _choices(
             reference=_reference(options.reference, here),
             weights=weights,
             rank_by=options.rank_by,
-            judgements=[one for one, its in zip(judgements, of_judgements, strict=True) if its == point],
         )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pytest_hwperf.cli.tradeoffs_text import Choice, Ranked, ranked, why_unranked
 from pytest_hwperf.core.hardware import OnHardware, on_hardware
 from pytest_hwperf.core.records import SCHEMA, BudgetOutcome, Estimate
+from pytest_hwperf.core.rivals import Candidate, per_row
 from pytest_hwperf.core.structs import Number, Record
-from pytest_hwperf.core.tradeoffs import Answer, Candidate, Score, dimensions_of, meets, pareto, per_row, weights_of
+from pytest_hwperf.core.tradeoffs import Answer, Score, dimensions_of, meets, pareto, weights_of
 
 
 class Requirement(Record, frozen=True, kw_only=True):
@@ -32,7 +33,7 @@ class RankedCandidate(Record, frozen=True, kw_only=True):
     rank: int | None = None  # from 1; None: it is not ranked
     score: Score | None = None
     composite: Number | None = None
-    is_tied: bool | None = None  # for the highest score
+    is_undecided: bool | None = None  # whether its score is not shown to be below the highest
     hardware: OnHardware | None = None  # None: no kind of machine is named
 
 
@@ -91,7 +92,7 @@ def _candidate(
         rank=rank,
         score=found and found.score,
         composite=found and found.composite,
-        is_tied=found and found.tied,
+        is_undecided=found and found.undecided,
         hardware=next(iter(on_hardware([one], choice.prices)), None),
     )
 

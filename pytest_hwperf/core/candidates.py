@@ -3,10 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from shlex import join
 
+from pytest_hwperf.core.metrics import ACCURACY
 from pytest_hwperf.core.operating_points import described, points_of
-from pytest_hwperf.core.records import Judgement
-from pytest_hwperf.core.tradeoffs import Candidate
+from pytest_hwperf.core.records import AS_TRAINED, Judgement
+from pytest_hwperf.core.rivals import Candidate, without_parameters
+from pytest_hwperf.core.tradeoffs import dimensions_of, pareto
 
 USUAL_REFERENCE = "onnx_fp32"
 
@@ -27,6 +30,12 @@ class Measured:
     def reference(self) -> Candidate:
         """What scores are relative to: ONNX Runtime in FP32, else the first."""
         return next((one for one in self.candidates if is_called(one, USUAL_REFERENCE)), self.candidates[0])
+
+    @property
+    def front(self) -> list[Candidate]:
+        """The Pareto set over the dimensions that all candidates have."""
+        dimensions, _ = dimensions_of(self.candidates)
+        return pareto(self.candidates, [*dimensions.values()]) if dimensions else []
 
 
 def measured_together(judgements: Sequence[Judgement]) -> list[Measured]:
@@ -88,30 +97,33 @@ def _of_judgements(judgements: Sequence[Judgement]) -> list[Candidate]:
         for name in dict.fromkeys(name for one in judgements for name in one.run.conditions)
         if name in _CALLED and len({one.run.conditions.get(name) for one in judgements}) > 1
     ]
-    return [_of_judgement(one, differing) for one in judgements]
+    return [candidate_of(one, differing) for one in judgements]
 
 
-def _of_judgement(judgement: Judgement, differing: Iterable[str]) -> Candidate:
+def candidate_of(judgement: Judgement, differing: Iterable[str] = ()) -> Candidate:
+    """Return one measurement, named by its scenario and by those conditions."""
     run = judgement.run
     told = [f"{_CALLED[name]} {run.conditions[name]}" for name in differing if name in run.conditions]
-    rows = run.conditions.get("batch_size", "")
+    rows, labelled = run.conditions.get("batch_size", ""), run.sample(ACCURACY)
     name = ", ".join(part for part in [run.scenario or run.test, run.label, *told] if part)
     return Candidate(
         name=f"{name} on {run.kind}" if run.kind else name,
+        test=run.test,
+        scenario=run.scenario,
         kind=run.kind,
         values={figure.key: figure.estimate for figure in judgement.figures if not figure.estimated},
+        guesses={figure.key: figure.estimate for figure in judgement.figures if figure.estimated},
+        right=labelled and labelled.values,
+        as_trained=run.context.items() >= AS_TRAINED.items(),
         rows=rows_of_call(rows),
         conditions=run.conditions,
         unmeasured={metric: str(why) for metric, why in run.unmeasured.items()},
     )
 
 
-def without_parameters(test: str) -> str:
-    """Return the id of a test without its parameters, which may hold brackets themselves: `test_x[a[0]]` → `test_x`."""
-    file, colons, name = test.partition("::")
-    if not colons:
-        file, name = "", test
-    return f"{file}{colons}{name.partition('[')[0]}" if name.endswith("]") else test
+def pairs_of(tests: Iterable[str]) -> str:
+    """Return the command that compares the scenarios of these tests in pairs."""
+    return f"hwperf tradeoffs --pairs -- {join(dict.fromkeys(map(without_parameters, tests)))}"
 
 
 def rows_of_call(text: str) -> int:

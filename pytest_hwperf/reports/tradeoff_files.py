@@ -19,20 +19,15 @@ from pytest_hwperf.core.headroom import tightest
 from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, METRICS
 from pytest_hwperf.core.records import Judgement, Key, Run, figure_of
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.rivals import ACCURACY, DIMENSIONS, MEMORY, per_row
 from pytest_hwperf.core.tradeoffs import (
-    ACCURACY,
-    DIMENSIONS,
-    MEMORY,
     WEIGHTS,
-    Candidate,
     Score,
     best_by,
     composite,
     dimensions_of,
-    pareto,
-    per_row,
+    not_below,
     score,
-    ties,
     weights_of,
 )
 from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
@@ -53,6 +48,7 @@ _OUTCOMES = (
     *("regressed", "failed", "inconclusive", "unmeasured", "not comparable", "no baseline"),
     *("improved", "equivalent", "passed"),
 )
+_NOBODY: Mapping[str, Any] = {"names": None, "undecided": None, "value": None, "unit": None}
 _LOWEST = {"latency": "lowest_latency", "memory": "lowest_memory", "energy": "lowest_energy"}
 
 
@@ -106,7 +102,7 @@ def _figures(judgement: Judgement) -> Iterator[Cell]:
 
 def _tradeoff_rows(measured: Measured) -> Iterator[Row]:
     dimensions, lacking = dimensions_of(measured.candidates)
-    front = pareto(measured.candidates, [*dimensions.values()]) if dimensions else []
+    front = measured.front
     weights = weights_of(WEIGHTS, dimensions)
     left_out = "; ".join(f"{name} is left out: not measured for every scenario" for name in lacking)
     for candidate, judgement in zip(measured.candidates, measured.judgements, strict=True):
@@ -170,7 +166,7 @@ def _compared(measured: Measured) -> dict[str, Any]:
         "reference": measured.reference.name,
         "weights": weights or None,
         "left_out": {name: {"not_measured_for": names} for name, names in lacking.items()},
-        "pareto": [one.name for one in pareto(measured.candidates, [*dimensions.values()])] if dimensions else None,
+        "pareto": [one.name for one in measured.front] if dimensions else None,
         "ranking": [{"name": name, **_score(known[name])} for name in ranked] or None,
         "reason": None if ranked else _unscored(weights),
     }
@@ -181,18 +177,19 @@ def _score(found: Score) -> dict[str, float | None]:
 
 
 def _best(measured: Measured) -> dict[str, Any]:
-    """Say who is best by composite, latency, memory and energy, with those that are as good within the noise."""
+    """Say who is best by composite, latency, memory and energy, with those that are shown to be as good."""
     dimensions, _ = dimensions_of(measured.candidates)
     found: dict[str, Any] = {"test": measured.test, "operating_point": measured.point or None}
     found["best_composite"] = _best_composite(measured, weights_of(WEIGHTS, dimensions))
     for name, field in _LOWEST.items():
         if name not in dimensions:
-            found[field] = {"names": None, "value": None, "unit": None, "reason": "not measured for every scenario"}
+            found[field] = {**_NOBODY, "reason": "not measured for every scenario"}
             continue
-        best, *tied = best_by(measured.candidates, DIMENSIONS[name])
+        best, as_good, undecided = best_by(measured.candidates, DIMENSIONS[name])
         unit, factor = EXPORT_UNITS[METRICS[DIMENSIONS[name][0]].unit]
         found[field] = {
-            "names": [best.name, *(one.name for one in tied)],
+            "names": [best.name, *(one.name for one in as_good)],
+            "undecided": [one.name for one in undecided],
             "value": per_row(best, DIMENSIONS[name]).value * factor,
             "unit": f"{unit} per row" if name == "latency" else unit,
             "reason": None,
@@ -202,8 +199,7 @@ def _best(measured: Measured) -> dict[str, Any]:
 
 def _best_composite(measured: Measured, weights: Mapping[str, float]) -> dict[str, Any]:
     if not weights:
-        return {"names": None, "value": None, "unit": None, "reason": _unscored(weights)}
+        return {**_NOBODY, "reason": _unscored(weights)}
     best = max(measured.candidates, key=lambda one: composite(one, weights))
-    tied: list[Candidate] = ties(measured.candidates, best, weights)
-    names = [best.name, *(one.name for one in tied)]
-    return {"names": names, "value": composite(best, weights), "unit": None, "reason": None}
+    undecided = [one.name for one in not_below(measured.candidates, best, weights)]
+    return {**_NOBODY, "names": [best.name], "undecided": undecided, "value": composite(best, weights), "reason": None}

@@ -4,8 +4,9 @@ import pytest
 from fakes import records as fake
 
 from pytest_hwperf.core import candidates
-from pytest_hwperf.core.candidates import measured_together, without_parameters
+from pytest_hwperf.core.candidates import measured_together
 from pytest_hwperf.core.records import Judgement, replace
+from pytest_hwperf.core.rivals import without_parameters
 
 
 @pytest.mark.parametrize(
