@@ -4,12 +4,13 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pytest_hwperf.cli.arguments import add_shared, check_files, write_record
+from pytest_hwperf.cli.arguments import add_shared, check_files, check_time, write_record
 from pytest_hwperf.cli.candidates_file import Measured, measured_in, read_candidates
 from pytest_hwperf.cli.output import say, say_lines
 from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.cli.requirements_file import read_requirements
 from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile, TradeoffTable, table_of
+from pytest_hwperf.cli.tradeoffs_pairs import in_pairs
 from pytest_hwperf.cli.tradeoffs_text import Choice, lines_of
 from pytest_hwperf.core.budgets import nearest
 from pytest_hwperf.core.candidates import USUAL_REFERENCE, is_called
@@ -21,6 +22,7 @@ from pytest_hwperf.core.tradeoffs import Answer, answers, meets, parse_weights
 from pytest_hwperf.fleet.hosts import prices_of, read_hosts
 
 OK, NONE_MEETS, UNDECIDED = 0, 1, 3
+_A_DAY_S = 86_400
 _TO_ITS_END = (0, 1)  # exit codes of pytest: all passed, some failed
 
 
@@ -54,6 +56,10 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "--weight", action="append", default=[], metavar="DIMENSION=NUMBER", help=f"of {', '.join(DIMENSIONS)}"
     )
     parser.add_argument("--hosts", metavar="FILE.toml", help="of a fleet: prices per hour of kinds of machine")
+    parser.add_argument(
+        "--pairs", action="store_true", help="compare latencies in pairs of fresh processes; needs -- TEST"
+    )
+    parser.add_argument("--time", type=float, default=600.0, metavar="SECONDS", help="for all pairs; default: 600")
     add_shared(parser, "--json", help="write the tables as JSON")
     parser.set_defaults(run=run)
 
@@ -61,6 +67,9 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def run(options: argparse.Namespace) -> int:
     """Print what is known of each test, and return the exit code."""
     check_files(json=options.json)
+    check_time(options.time, _A_DAY_S, "600")
+    if options.pairs and not options.handed_on:
+        raise UsageProblem("--pairs runs tests: hwperf tradeoffs --pairs -- tests/test_models.py")
     budgets = read_requirements(options.requirements) if options.requirements else ()
     weights, at = parse_weights(options.weight), parse_point(options.at)
     prices = prices_of(read_hosts(options.hosts)) if options.hosts else {}
@@ -71,15 +80,18 @@ def run(options: argparse.Namespace) -> int:
     for candidates in chosen.values():
         _check_reference(options.reference, candidates)
     chosen = _at(chosen, at)
-    codes, tables = list[int](), list[TradeoffTable]()
-    for test, candidates in chosen.items():
-        found = {one.name: answers(one, budgets) for one in candidates}
-        for without_prices in _choices(test, candidates, found, options, weights):
-            choice = replace(without_prices, prices=prices)
-            tables.append(table_of(choice))
-            for line in lines_of(choice):
-                say_lines(line)
-        codes.append(_code(found, budgets))
+    found = {test: {one.name: answers(one, budgets) for one in candidates} for test, candidates in chosen.items()}
+    choices = [
+        replace(choice, prices=prices)
+        for test, candidates in chosen.items()
+        for choice in _choices(test, candidates, found[test], options, weights)
+    ]
+    tables = list[TradeoffTable]()
+    for choice in in_pairs(choices, options.handed_on, options.time) if options.pairs else choices:
+        tables.append(table_of(choice))
+        for line in lines_of(choice):
+            say_lines(line)
+    codes = [_code(of_test, budgets) for of_test in found.values()]
     if options.json:
         write_record(options.json, TradeoffsFile(tables=tuple(tables)))
     if measured.partial:

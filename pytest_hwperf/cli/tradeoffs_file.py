@@ -3,9 +3,10 @@
 import math
 from collections.abc import Mapping
 
-from pytest_hwperf.cli.tradeoffs_text import Choice, Ranked, ranked, why_unranked
+from pytest_hwperf.cli.tradeoffs_text import Choice, Ranked, ranked, why_unranked, worths
+from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.hardware import OnHardware, on_hardware
-from pytest_hwperf.core.records import SCHEMA, BudgetOutcome, Estimate
+from pytest_hwperf.core.records import SCHEMA, BudgetOutcome, Comparison, Estimate
 from pytest_hwperf.core.rivals import Candidate, per_row
 from pytest_hwperf.core.structs import Number, Record
 from pytest_hwperf.core.tradeoffs import Answer, Score, dimensions_of, meets, pareto, weights_of
@@ -28,6 +29,8 @@ class RankedCandidate(Record, frozen=True, kw_only=True):
     conditions: Mapping[str, str]
     meets: bool  # no value misses its limit; what is unmeasured bars nothing
     requirements: tuple[Requirement, ...]
+    pairs: Mapping[str, tuple[Comparison, ...]] = {}  # name of another candidate, the baseline → what pairs have shown
+    quantisation: str | None = None  # "worthwhile", "not worthwhile" or "undecided"; None: it is no INT8 form
     dimensions: Mapping[str, Estimate]  # that all candidates have, base units, latency per row
     is_pareto: bool | None  # None: there is no dimension that all candidates have
     rank: int | None = None  # from 1; None: it is not ranked
@@ -47,6 +50,7 @@ class TradeoffTable(Record, frozen=True, kw_only=True):
     left_out: Mapping[str, tuple[str, ...]]  # dimension → candidates that lack it
     unranked: str  # why there is no ranking, "" where there is one
     candidates: tuple[RankedCandidate, ...]
+    gates: tuple[Gate, ...] = ()  # what `pairs` of the candidates rest on
 
 
 class TradeoffsFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf tradeoffs"):
@@ -75,6 +79,7 @@ def table_of(choice: Choice) -> TradeoffTable:
         left_out={name: tuple(names) for name, names in lacking.items()},
         unranked=why,
         candidates=tuple(map(of, choice.candidates)),
+        gates=tuple(choice.gates),
     )
 
 
@@ -87,6 +92,8 @@ def _candidate(
         conditions=one.conditions,
         meets=meets(answers),
         requirements=tuple(map(_requirement, answers)),
+        pairs={name: tuple(found.values()) for name, found in one.pairs.items()},
+        quantisation=next((found.outcome for quantised, _, found in worths(choice) if quantised is one), None),
         dimensions={name: per_row(one, key) for name, key in dimensions.items()},
         is_pareto=is_pareto,
         rank=rank,

@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pytest_hwperf.core.candidates import pairs_of
+from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.hardware import as_cheap, on_hardware
-from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS, metric_of
+from pytest_hwperf.core.metrics import METRICS, metric_of
 from pytest_hwperf.core.quantisation import LEAST_GAIN, Worth, quantised_pairs, worth_of
 from pytest_hwperf.core.recommendations import Advice, bottlenecks, matrix
-from pytest_hwperf.core.records import Estimate, Key
+from pytest_hwperf.core.records import Comparison, Estimate, Key
 from pytest_hwperf.core.rivals import (
     DIMENSIONS,
     MOST_LOSS,
     Candidate,
     between_processes,
-    in_pairs,
     is_of_one_process,
     per_row,
 )
@@ -34,7 +34,7 @@ from pytest_hwperf.core.tradeoffs import (
     score,
     weights_of,
 )
-from pytest_hwperf.core.units import counted, show, show_interval, show_limit, show_number, show_share
+from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit, show_number, show_share
 
 _WIDTH = 100
 _ADVICE: Mapping[Advice, str] = {
@@ -76,6 +76,7 @@ class Choice:
     weights: Mapping[str, float]  # dimension → weight
     rank_by: str  # "score", "composite" or a dimension
     prices: Mapping[str, float] = field(default_factory=dict)  # kind of machine → price per hour
+    gates: Sequence[Gate] = ()  # what pairs of the candidates have observed
 
     @property
     def left(self) -> list[Candidate]:
@@ -104,6 +105,7 @@ def _facts(choice: Choice) -> Iterator[Line]:
         yield Line("pareto set", "; ".join(one.name for one in pareto(choice.candidates, list(dimensions.values()))))
         yield from _ranking(choice, dimensions)
         yield from _best(choice.left, dimensions)
+    yield from _pairs(choice)
     yield from _hardware(choice)
     yield from _quantisation(choice)
     yield from _undecided(choice, dimensions)
@@ -281,6 +283,25 @@ def _quantisation(choice: Choice) -> Iterator[Line]:
         yield Line("quantisation", f"{called}: {found.outcome}: {_gain(found)}; {_loss(found)}")
 
 
+def _pairs(choice: Choice) -> Iterator[Line]:
+    """Yield what pairs of fresh processes have shown of the median latency."""
+    for one in choice.candidates:
+        for name, found in one.pairs.items():
+            for comparison in found.values():
+                yield Line("pairs", f"{one.name} against {name}: {_comparison(comparison)}")
+
+
+def _comparison(found: Comparison) -> str:
+    if found.change is None:
+        return f"{found.outcome}: {found.reason}"
+    ends = (
+        "not known" if end is None else show_change(end, "relative") for end in (found.change.low, found.change.high)
+    )
+    why = f": {found.reason}" if found.reason else ""
+    told = f"latency {show_change(found.change.value, 'relative')} ({' .. '.join(ends)})"
+    return f"{told}, {counted(found.pairs, 'fresh pair')}, {found.outcome}{why}"
+
+
 def _undecided(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
     """Yield which answers need pairs of fresh processes, and the command that measures them."""
     timed = {name: key for name, key in dimensions.items() if is_of_one_process(key[0])}
@@ -295,7 +316,7 @@ def _undecided(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
     ]
     if not names:
         return
-    if any(in_pairs(one, other, MEDIAN_LATENCY) for one in choice.candidates for other in choice.candidates):
+    if any(one.pairs for one in choice.candidates):
         yield Line("undecided", f"{'; '.join(names)}: give the pairs more time with --time")
         return
     test = choice.candidates[0].test

@@ -109,11 +109,12 @@ def candidate_of(judgement: Judgement, differing: Iterable[str] = ()) -> Candida
     return Candidate(
         name=f"{name} on {run.kind}" if run.kind else name,
         test=run.test,
+        label=run.label,
         scenario=run.scenario,
         kind=run.kind,
         values={figure.key: figure.estimate for figure in judgement.figures if not figure.estimated},
         guesses={figure.key: figure.estimate for figure in judgement.figures if figure.estimated},
-        right=labelled and labelled.values,
+        right=labelled.values if labelled else None,
         as_trained=run.context.items() >= AS_TRAINED.items(),
         rows=rows_of_call(rows),
         conditions=run.conditions,

@@ -26,6 +26,7 @@ DIMENSIONS: Mapping[str, Key] = {  # what candidates are compared by, latency pe
 MOST_LOSS = 0.01  # of accuracy: 1 point is within the margin
 ALPHA = 0.01  # one-sided, of each answer
 
+_DECIDED = ("regressed", "improved", "equivalent")
 _MIRRORED: Mapping[ComparisonOutcome, ComparisonOutcome] = {"regressed": "improved", "improved": "regressed"}
 
 
@@ -36,6 +37,7 @@ class Candidate:
     name: str
     values: Mapping[Key, Estimate]  # metric and statistic → estimate, base units
     test: str = ""  # node id of its measurement; "" where it comes from elsewhere
+    label: str = ""  # of its measurement within the test
     scenario: str = ""
     rows: int = 1  # of a call
     conditions: Mapping[str, str] = field(default_factory=dict)
@@ -90,7 +92,7 @@ def change_of(one: Candidate, other: Candidate, key: Key) -> Change:
     A value without an interval counts as it is; of a timing, what processes differ by is added all the same.
     """
     mine, its = per_row(one, key), per_row(other, key)
-    if (paired := in_pairs(one, other, key)) and paired.change is not None:
+    if (paired := in_pairs(one, other, key)) and paired.change:
         return _logs(paired.change, 1.0)
     if key == ACCURACY and (paired := _by_example(one, other, 0.0)) and paired.change and its.value > 0:
         return _logs(paired.change, its.value)
@@ -100,14 +102,14 @@ def change_of(one: Candidate, other: Candidate, key: Key) -> Change:
 
 
 def in_pairs(one: Candidate, other: Candidate, key: Key) -> Comparison | None:
-    """Return what pairs of fresh processes have shown of both; None where they were not run, or have shown nothing."""
+    """Return what pairs of fresh processes have decided of both; None where they were not run, or are undecided."""
     found = one.pairs.get(other.name, {}).get(key)
     if found is None and (found := other.pairs.get(one.name, {}).get(key)) and found.change:
         ends = (None if end is None else 1 / (1 + end) - 1 for end in (found.change.high, found.change.low))
         low, high = ends
         turned = replace(found.change, value=1 / (1 + found.change.value) - 1, low=low, high=high)
         found = replace(found, change=turned, outcome=_MIRRORED.get(found.outcome, found.outcome))
-    return found if found is not None and found.change is not None else None
+    return found if found is not None and found.outcome in _DECIDED else None
 
 
 @lru_cache

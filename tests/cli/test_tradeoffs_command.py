@@ -9,12 +9,16 @@ from typing import Literal
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.cli import USAGE, main, tradeoffs
+from pytest_hwperf.cli import USAGE, main, tradeoffs, tradeoffs_pairs
 from pytest_hwperf.cli.pytest_session import Session
 from pytest_hwperf.cli.tradeoffs import NONE_MEETS, OK, UNDECIDED
 from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile
-from pytest_hwperf.core.records import Judgement, Key, replace
+from pytest_hwperf.core.budgets import DEFAULT_MARGINS
+from pytest_hwperf.core.evidence import Evidence, Gate, Measurement
+from pytest_hwperf.core.records import Comparison, Judgement, Key, replace, uncompared
 from pytest_hwperf.core.serialisation import from_file
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.gate.rivals import RivalSettings
 from pytest_hwperf.reports.json_file import render
 
 TEST = "a.py::test_model"
@@ -329,6 +333,37 @@ def test_a_run_that_measured_nothing_is_a_usage_error(
 
     assert USAGE == main(["tradeoffs", "--", "tests"])
     assert complaint in capsys.readouterr().err
+
+
+def test_pairs_of_every_two_share_the_rate_and_the_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of three candidates there are three comparisons; time that one leaves goes to the others."""
+    asked = list[RivalSettings]()
+
+    def compared(baseline: Measurement, _: Measurement, settings: RivalSettings) -> tuple[Comparison, Gate]:
+        asked.append(settings)
+        late = uncompared(DEFAULT_MARGINS["latency_p50"], "inconclusive", state("out of time", limit=1.0))
+        evidence = Evidence(alpha=settings.alpha, hypotheses=(), pairs=())
+        return late, Gate(against=baseline.test, revision="", seed=1, evidence=evidence, shared={}, seconds={})
+
+    near_it = scenario("onnx_int8", 15, form="MatMul", precision="int8 static")
+    report = replace(fake.report(), judgements=(*SCENARIOS[:2], near_it))
+    monkeypatch.setattr(tradeoffs, "run_pytest", Played(Session(code=0, report=report, output="")))
+    monkeypatch.setattr(tradeoffs_pairs, "compare_rivals", compared)
+    main(["tradeoffs", "--pairs", "--time=60", "--", "tests"])
+    said = " ".join(capsys.readouterr().out.split())
+
+    assert [pytest.approx(0.01 / 3)] * 3 == [one.alpha for one in asked]
+    assert pytest.approx([20, 30, 60], rel=0.05) == [one.time_s for one in asked]
+    assert "onnx_fp32 against sklearn_fp32: inconclusive: the time of 1 s was up" in said
+    assert "give the pairs more time with --time" in said
+
+
+@pytest.mark.parametrize("arguments", [["report.json", "--pairs"], ["--pairs", "--time=0", "--", "tests"]])
+def test_pairs_need_tests_and_time(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert USAGE == main(["tradeoffs", *arguments])
+    assert "--pairs runs tests: hwperf" in (said := capsys.readouterr().err) or "--time=0" in said
 
 
 @pytest.mark.parametrize("arguments", [[], ["report.json", "--", "tests"]])

@@ -155,5 +155,6 @@ def test_one_process_each_does_not_decide_what_pairs_do(us: float) -> None:
         for one, pairs in ((quantised, {FP32.name: {found.key: found}}), (reference, {}))
     )
 
+    assert None is worth_of(judged("onnx_int8", "int8 static", None), reference).gain
     assert ("undecided", "worthwhile") == (alone.outcome, worth_of(paired, fp32).outcome)
     assert pytest.approx(0.31) == (worth_of(paired, fp32).gain or change).value

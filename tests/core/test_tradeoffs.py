@@ -171,7 +171,7 @@ def against(one: Candidate, other: Candidate, change: Estimate, outcome: Compari
     [
         (fake.estimate(-0.1, -0.12, -0.08, 12), "improved", "regressed"),
         (fake.estimate(0.001, -0.01, 0.011, 12), "equivalent", "equivalent"),
-        (fake.estimate(0.01, None, 0.05, 12), "inconclusive", "inconclusive"),
+        (fake.estimate(0.1, 0.08, None, 12), "regressed", "improved"),
     ],
 )
 def test_pairs_decide_whatever_single_processes_say(
@@ -185,7 +185,18 @@ def test_pairs_decide_whatever_single_processes_say(
     assert pytest.approx(math.log1p(change.value)) == change_of(one, other, MEDIAN_LATENCY).value
     assert pytest.approx(-math.log1p(change.value)) == change_of(other, one, MEDIAN_LATENCY).value
     assert (one if outcome == "improved" else other) == best_by([one, other], MEDIAN_LATENCY).first
-    assert (["a"] if outcome == "improved" else ["a", "b"]) == named(pareto([one, other], [MEDIAN_LATENCY]))
+    front = {"improved": ["a"], "regressed": ["b"], "equivalent": ["a", "b"]}
+    assert front[outcome] == named(pareto([one, other], [MEDIAN_LATENCY]))
+
+
+def test_undecided_pairs_leave_it_to_single_processes() -> None:
+    other = candidate("b", latency_ms=1.0)
+    slow, near_it = (
+        against(candidate("a", latency_ms=ms), other, fake.estimate(0.1, -0.1, 0.3, 3), "inconclusive")
+        for ms in (5.0, 1.1)
+    )
+
+    assert ["regressed", "inconclusive"] == [versus(one, other, MEDIAN_LATENCY) for one in (slow, near_it)]
 
 
 def answering(name: str, right: Sequence[int], **conditions: str) -> Candidate:
