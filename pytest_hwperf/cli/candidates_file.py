@@ -8,12 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from pytest_hwperf.cli.report_file import read_report
-from pytest_hwperf.core.candidates import candidates_of, distinct, rows_of_call
+from pytest_hwperf.core.candidates import by_test, candidates_of, distinct, rows_of_call
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.records import Estimate, Key
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.rivals import Candidate, without_parameters
+from pytest_hwperf.core.rivals import Candidate
 from pytest_hwperf.core.structs import LARGEST
 from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
 
@@ -58,10 +58,7 @@ def _of_rows(file: str) -> dict[str, list[Candidate]]:
             f"{file} has no row, or no column of a metric: name columns as stat_benchmark_summary.csv does, such as "
             "scenario, latency_p50_ms, accuracy_mean, memory_p50_mb"
         )
-    found: dict[str, list[Candidate]] = {}
-    for number, row in enumerate(rows, 2):
-        found.setdefault(without_parameters(row.get("test") or ""), []).append(_of_row(file, number, row, known))
-    return found
+    return by_test([_of_row(file, number, row, known) for number, row in enumerate(rows, 2)], lambda one: one)
 
 
 def _rows(file: str) -> list[dict[str, str | None]]:
@@ -111,6 +108,9 @@ def _of_row(file: str, number: int, row: Mapping[str, str | None], known: Iterab
     name = name or f"row {number}"
     return Candidate(
         name=f"{name} on {kind}" if kind and not name.endswith(f" on {kind}") else name,
+        test=row.get("test") or "",
+        label=row.get("label") or "",
+        scenario=row.get("scenario") or "",
         kind=kind,
         price_per_hour=price,
         values=values,

@@ -19,6 +19,7 @@ class Requirement(Record, frozen=True, kw_only=True):
     limit: Number  # base units
     outcome: BudgetOutcome
     estimate: Estimate | None = None  # base units; None: unmeasured
+    estimated: bool = False  # whether the value was estimated, and not measured
     excess: Number | None = None  # share of the limit by which it is missed; None: it is kept, or 0
 
 
@@ -111,5 +112,6 @@ def _requirement(answer: Answer) -> Requirement:
         limit=answer.budget.limit,
         outcome=answer.outcome,
         estimate=answer.estimate,
+        estimated=answer.guessed,
         excess=excess,
     )

@@ -161,6 +161,7 @@ def _requirements(found: Mapping[str, Sequence[Answer]]) -> Iterator[Line]:
     for name, of in sorted(found.items(), key=lambda one: sum(answer.excess for answer in one[1])):
         missed = [_missed(answer) for answer in of if answer.excess]
         doubts = [_doubt(answer) for answer in of if not answer.excess and answer.outcome != "passed"]
+        doubts += [f"{one.budget.keyword} is kept by an estimate" for one in of if one.guessed and not one.excess]
         met = f"{name} misses {missed[0]}" if missed else f"{name} misses none" if doubts else f"{name} meets all"
         yield Line("requirements", "; ".join([met, *missed[1:], *doubts]))
 
@@ -170,6 +171,7 @@ def _missed(answer: Answer) -> str:
     value = show(answer.estimate.value, unit) if answer.estimate else ""
     by = f" by {show_share(answer.excess)}" if math.isfinite(answer.excess) else ""
     doubt = ", inconclusive" if answer.outcome == "inconclusive" else ""
+    value = f"{value} estimated" if answer.guessed else value
     return f"{answer.budget.keyword}{by} ({value}, limit {show_limit(answer.budget.limit, unit, better)}{doubt})"
 
 

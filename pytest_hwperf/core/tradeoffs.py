@@ -40,6 +40,7 @@ class Answer:
     budget: Budget
     estimate: Estimate | None  # None: unmeasured
     outcome: BudgetOutcome
+    guessed: bool = False  # whether the value was estimated, and not measured: it counts as for the marker
     excess: float = 0.0  # share of the limit by which its value misses it; 0 where it keeps it
 
 
@@ -58,7 +59,7 @@ def answers(candidate: Candidate, budgets: Sequence[Budget]) -> tuple[Answer, ..
 
 
 def _answer(candidate: Candidate, budget: Budget) -> Answer:
-    estimate = candidate.values.get(budget.key)
+    estimate = candidate.values.get(budget.key) or candidate.guesses.get(budget.key)
     if estimate is None:
         return Answer(budget=budget, estimate=None, outcome="unmeasured")
     better = metric_of(budget.metric).better
@@ -67,6 +68,7 @@ def _answer(candidate: Candidate, budget: Budget) -> Answer:
     return Answer(
         budget=budget,
         estimate=estimate,
+        guessed=budget.key not in candidate.values,
         outcome="inconclusive" if clear is None else "passed" if clear else "failed",
         excess=max(0.0, beyond) / budget.limit if budget.limit else math.inf if beyond > 0 else 0.0,
     )
@@ -171,7 +173,7 @@ def not_below(candidates: Sequence[Candidate], best: Candidate, weights: Mapping
 
 
 def parse_weights(texts: Sequence[str]) -> dict[str, float]:
-    """Turn `accuracy=0.5` into weights that are 1 in all; without any, the usual ones.
+    """Turn `accuracy=0.5` into weights that are 1 in all; of what is not named, the usual ones.
 
     Raises:
         UsageProblem: an unknown dimension, or no number above 0.
@@ -188,7 +190,7 @@ def parse_weights(texts: Sequence[str]) -> dict[str, float]:
             found[name] = math.nan
         if not 0 <= found[name] <= 1e6:  # noqa: PLR2004 - far beyond any weight
             raise UsageProblem(f"--weight={text}: a number of at least 0, such as {name}=0.4")
-    return _normalised(found or dict(WEIGHTS))
+    return _normalised({**WEIGHTS, **found})
 
 
 def weights_of(weights: Mapping[str, float], dimensions: Mapping[str, Key]) -> dict[str, float]:

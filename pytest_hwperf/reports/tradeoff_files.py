@@ -61,17 +61,17 @@ def render(report: Report) -> dict[str, bytes]:
             (*_MEASUREMENT, "name", *figures, *_RANKED, "conditions"),
             (row for measured in together for row in _tradeoff_rows(measured)),
         ),
-        "hardware_tradeoffs_summary.json": _json(_compared(measured) for measured in together),
+        "hardware_tradeoffs_summary.json": _json("hardware tradeoffs", map(_compared, together)),
         "benchmark_dashboard.csv": file_of(
             (*_MEASUREMENT, *figures, *_BUDGET, *_CHANGE, *map(_counted, _OUTCOMES), "worst", "conditions"),
             map(_dashboard_row, report.judgements),
         ),
-        "benchmark_summary.json": _json(_best(measured) for measured in together),
+        "benchmark_summary.json": _json("best candidates", map(_best, together)),
     }
 
 
-def _json(tests: Iterator[Mapping[str, Any]]) -> bytes:
-    whole = {"what": "pytest-hwperf tradeoffs", "schema": 1, "tests": [*tests]}
+def _json(what: str, tests: Iterator[Mapping[str, Any]]) -> bytes:
+    whole = {"what": f"pytest-hwperf {what}", "schema": 2, "tests": [*tests]}
     return visible_json(json.dumps(whole, indent=1, allow_nan=False).encode()) + b"\n"
 
 

@@ -310,7 +310,10 @@ def test_an_unknown_band_is_undecided() -> None:
 
 
 def test_weights_are_normalised() -> None:
-    assert {"accuracy": 0.75, "latency": 0.25} == parse_weights(["accuracy=3", "latency=1"])
+    """What is not named has its usual weight."""
+    found = parse_weights(["accuracy=0.7", "energy=0"])
+
+    assert {"accuracy": 0.7 / 1.1, "latency": 0.2 / 1.1, "memory": 0.2 / 1.1, "energy": 0.0} == pytest.approx(found)
     assert WEIGHTS == pytest.approx(parse_weights([]))
 
 
@@ -320,9 +323,22 @@ def test_weights_are_normalised() -> None:
         ("acuracy=1", "unknown dimension. Did you mean 'accuracy'"),
         ("accuracy", "a number of at least 0"),
         ("accuracy=-1", "a number of at least 0"),
-        ("accuracy=0", "at least one weight above 0"),
     ],
 )
 def test_weights_that_cannot_be_meant(text: str, complaint: str) -> None:
     with pytest.raises(UsageProblem, match=complaint):
         parse_weights([text])
+
+
+def test_weights_of_nothing_cannot_be_meant() -> None:
+    with pytest.raises(UsageProblem, match="at least one weight above 0"):
+        parse_weights([f"{name}=0" for name in DIMENSIONS])
+
+
+def test_an_estimate_answers_a_requirement_as_it_does_for_the_marker() -> None:
+    """It is measured nowhere: as a dimension it is left out all the same."""
+    guess = Candidate(name="a", values={}, guesses={DIMENSIONS["energy"]: near(1e-3, 0.1)})
+    (found,) = answers(guess, parse_budgets({"energy_budget_mj": 2}))
+
+    assert ("passed", True) == (found.outcome, found.guessed)
+    assert {} == dimensions_of([guess])[0]

@@ -202,6 +202,31 @@ def test_a_picture_is_drawn_where_there_is_a_choice() -> None:
     assert tradeoff_plot.render(CHOICE).startswith(b"\x89PNG")
 
 
+@pytest.mark.runtime
+def test_the_picture_fills_what_the_table_calls_pareto(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second is dominated on the plane that is drawn, and better in memory, which is not."""
+    figure = pytest.importorskip("matplotlib.figure", reason="pictures need pytest-hwperf[plot]").Figure
+    drawn: list[Any] = []
+    monkeypatch.setattr(figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    small = judgement("sklearn_fp32", latency=0.004, accuracy=0.80, memory=10e6)
+    tradeoff_plot.render(report(FAST, small, DOMINATED))
+    filled = {
+        line.get_xdata()[0]: line.get_mfc() != "white" for line in drawn[0].axes[0].lines[::1] if line.get_ms() == 7
+    }
+
+    assert {0.001: True, 0.004: True, 0.008: False} == filled
+    assert ["yes", "yes", "no"] == [row["pareto"] for row in table(report(FAST, small, DOMINATED), TRADEOFFS)]
+
+
+def test_each_file_says_what_it_is() -> None:
+    """A reader of one would not understand the other."""
+    files = tradeoff_files.render(CHOICE)
+
+    assert ["pytest-hwperf hardware tradeoffs", "pytest-hwperf best candidates"] == [
+        json.loads(files[name])["what"] for name in (COMPARED, BEST)
+    ]
+
+
 def test_alone_there_is_nothing_to_draw() -> None:
     assert tradeoff_plot.is_drawn(CHOICE)
     assert not tradeoff_plot.is_drawn(report(FAST))
