@@ -16,7 +16,7 @@ from typing import Any
 from pytest_hwperf.core.candidates import Measured, measured_together
 from pytest_hwperf.core.foreign_text import visible_json
 from pytest_hwperf.core.headroom import tightest
-from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, METRICS
+from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, MEMORY_PRESSURE, METRICS
 from pytest_hwperf.core.records import Judgement, Key, Run, figure_of
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.rivals import ACCURACY, DIMENSIONS, MEMORY, per_row
@@ -36,7 +36,7 @@ from pytest_hwperf.reports.csv_files import Cell, Row, as_written, conditions_of
 
 _FIGURES: Sequence[Key] = (
     *(ACCURACY, MEDIAN_LATENCY, ("latency", "p95"), ("throughput", "mean")),
-    *(MEMORY, ("model_size", "p50"), (ENERGY, "mean")),
+    *(MEMORY, (MEMORY_PRESSURE, "p50"), ("model_size", "p50"), (ENERGY, "mean")),
 )
 _ENDINGS = ("", "_ci_low", "_ci_high", "_reason")
 _MEASUREMENT = ("test", "label", "scenario", "machine", "cpu_model", "batch_size", "threads", "load")
