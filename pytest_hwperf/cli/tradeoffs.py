@@ -74,6 +74,8 @@ def run(options: argparse.Namespace) -> int:
     weights, at = parse_weights(options.weight), parse_point(options.at)
     prices = prices_of(read_hosts(options.hosts)) if options.hosts else {}
     measured = _measured(options)
+    for remark in measured.remarks:
+        say(remark)
     chosen = {test: found for test, found in measured.candidates.items() if not options.test or options.test in test}
     if not chosen:
         raise UsageProblem(f"--test={options.test}: no such test.{nearest(options.test, measured.candidates)}")

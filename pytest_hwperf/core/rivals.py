@@ -71,8 +71,13 @@ def per_row(candidate: Candidate, key: Key) -> Estimate:
     estimate = candidate.values[key]
     if key != MEDIAN_LATENCY or candidate.rows == 1:
         return estimate
-    low, high = (None if end is None else end / candidate.rows for end in (estimate.low, estimate.high))
-    return replace(estimate, value=estimate.value / candidate.rows, low=low, high=high)
+    return scaled(estimate, 1 / candidate.rows)
+
+
+def scaled(estimate: Estimate, factor: float) -> Estimate:
+    """Return a multiple of an estimate, with its interval."""
+    low, high = (None if end is None else end * factor for end in (estimate.low, estimate.high))
+    return replace(estimate, value=estimate.value * factor, low=low, high=high)
 
 
 def versus(one: Candidate, other: Candidate, key: Key) -> ComparisonOutcome:

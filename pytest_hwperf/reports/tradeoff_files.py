@@ -16,7 +16,9 @@ from typing import Any
 from pytest_hwperf.core.candidates import Measured, measured_together
 from pytest_hwperf.core.foreign_text import visible_json
 from pytest_hwperf.core.headroom import tightest
-from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, MEMORY_PRESSURE, METRICS
+from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, MEMORY_PRESSURE, METRICS, stage_metric
+from pytest_hwperf.core.metrics import metric_of as known_metric
+from pytest_hwperf.core.recommendations import STAGES
 from pytest_hwperf.core.records import Judgement, Key, Run, figure_of
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.rivals import ACCURACY, DIMENSIONS, MEMORY, per_row
@@ -37,10 +39,13 @@ from pytest_hwperf.reports.csv_files import Cell, Row, as_written, conditions_of
 _FIGURES: Sequence[Key] = (
     *(ACCURACY, MEDIAN_LATENCY, ("latency", "p95"), ("throughput", "mean")),
     *(MEMORY, (MEMORY_PRESSURE, "p50"), ("model_size", "p50"), (ENERGY, "mean")),
+    ("cpu_utilisation", "mean"),
+    *((stage_metric(name), "p50") for name in STAGES),
 )
 _ENDINGS = ("", "_ci_low", "_ci_high", "_reason")
-_MEASUREMENT = ("test", "label", "scenario", "machine", "cpu_model", "batch_size", "threads", "load")
+_MEASUREMENT = ("test", "label", "scenario", "machine", "cpu_model", "batch_size", "threads", "load", "precision")
 _RANKED = ("reference", "score", "score_low", "score_high", "composite", "pareto", "rank_reason")
+_BANDWIDTH = ("memory_bandwidth_gb_per_s", "memory_bandwidth_reason")
 _BUDGET = ("tightest_budget", "tightest_limit", "tightest_headroom", "tightest_reason")
 _CHANGE = ("latency_p50_change", "latency_p50_change_ci_low", "latency_p50_change_ci_high", "latency_p50_change_reason")
 # Worst first; what has no answer stands before what is well.
@@ -58,7 +63,7 @@ def render(report: Report) -> dict[str, bytes]:
     figures = [f"{_column(key)}{ending}" for key in _FIGURES for ending in _ENDINGS]
     return {
         "hardware_tradeoffs.csv": file_of(
-            (*_MEASUREMENT, "name", *figures, *_RANKED, "conditions"),
+            (*_MEASUREMENT, "name", *figures, *_BANDWIDTH, *_RANKED, "conditions"),
             (row for measured in together for row in _tradeoff_rows(measured)),
         ),
         "hardware_tradeoffs_summary.json": _json("hardware tradeoffs", map(_compared, together)),
@@ -76,7 +81,7 @@ def _json(what: str, tests: Iterator[Mapping[str, Any]]) -> bytes:
 
 
 def _column(key: Key) -> str:
-    return exported_name("_".join(key), METRICS[key[0]].unit)
+    return exported_name("_".join(key), known_metric(key[0]).unit)
 
 
 def _counted(outcome: str) -> str:
@@ -86,7 +91,7 @@ def _counted(outcome: str) -> str:
 def _measurement(run: Run) -> Iterator[Cell]:
     """Yield the cells in the order of `_MEASUREMENT`; a condition that is not declared is empty."""
     yield from (run.test, run.label, run.scenario, run.machine.fingerprint, run.machine.cpu_model)
-    yield from (run.conditions.get(name) for name in ("batch_size", "threads", "load"))
+    yield from (run.conditions.get(name) for name in ("batch_size", "threads", "load", "precision"))
 
 
 def _figures(judgement: Judgement) -> Iterator[Cell]:
@@ -98,6 +103,13 @@ def _figures(judgement: Judgement) -> Iterator[Cell]:
             continue
         value, low, high, *_, reason = figure_cells(judgement.run, key, figure)
         yield from (value, low, high, reason)
+
+
+def _bandwidth(run: Run) -> tuple[Cell, Cell]:
+    """Return the estimate of the memory bandwidth, or why there is none."""
+    if run.roofline is None:
+        return None, "counted with --hwperf-operators"
+    return run.roofline.bytes_per_s / 1e9, ""
 
 
 def _tradeoff_rows(measured: Measured) -> Iterator[Row]:
@@ -116,7 +128,7 @@ def _tradeoff_rows(measured: Measured) -> Iterator[Row]:
             ("yes" if candidate in front else "no") if dimensions else None,
             left_out if found else "; ".join(filter(None, [_unscored(weights), left_out])),
         ]
-        whole = [*_measurement(judgement.run), candidate.name, *_figures(judgement), *cells]
+        whole = [*_measurement(judgement.run), candidate.name, *_figures(judgement), *_bandwidth(judgement.run), *cells]
         yield [*as_written(whole), conditions_of(judgement.run)]
 
 

@@ -150,6 +150,9 @@ def test_an_interval_that_holds_the_limit(asked: Asked) -> None:
         ("2001-02-30: 1\n", "unknown keyword '2001-02-30'"),
         ("a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "unknown keyword 'a'"),
         ("latency_p95_ms: 1\n" + "#" * 70_000, "or too many"),
+        ("requirements:\n  latency_p95: 1\n", "Did you mean 'latency_p95_ms'?"),
+        ("requirements:\n  latency_p95_ms: 1\naccuracy_min: 0.8\n", "a name stands beside requirements"),
+        ("requirements: 1\n", "has no limits, or too many"),
     ],
 )
 def test_requirements_that_cannot_be_meant(asked: Asked, requirements: str, complaint: str) -> None:
@@ -392,6 +395,34 @@ def test_a_table_of_others(asked: Asked) -> None:
     assert "few resources not known" in said
 
 
+OF_OTHERS = """\
+scenario,latency_ms_per_sample_mean,accuracy,memory_mb,throughput_samples_per_sec,energy_mj_proxy,cpu_utilization,latncy_p95_ms
+a,0.5,0.9,10,2000,0.5,0.9,1
+b,2.0,0.9,10,500,3,0.9,1
+"""
+
+
+def test_columns_of_others_are_read(asked: Asked) -> None:
+    """A proxy of the energy answers a requirement, and is no dimension; a misspelt column is named."""
+    code, said = asked("requirements:\n  memory_max_mb: 20\n  energy_budget_mj: 2\n", table=OF_OTHERS)
+
+    assert UNDECIDED == code  # of values without an interval
+    assert "the column 'latncy_p95_ms' is not read. Did you mean 'latency_p95_ms'?" in said
+    assert "energy_budget_mj is kept by an estimate" in said
+    assert "b misses energy_budget_mj by 50 % (3.00 mJ estimated, limit <= 2 mJ, inconclusive)" in said
+    assert "best latency a: 500 µs a row" in said
+    assert "left out energy, not measured for any" in said
+
+
+def test_a_latency_per_sample_is_that_of_a_row(asked: Asked) -> None:
+    table = "scenario,latency_ms_per_sample_mean,conditions\na,0.5,batch_size=32\n"
+    code, said = asked("latency_p50_ms: 17\n", table=table)
+
+    assert UNDECIDED == code
+    assert "a misses none; latency_p50_ms is inconclusive" in said
+    assert "best latency a: 500 µs a row" in said
+
+
 def test_a_byte_order_mark_takes_no_column(asked: Asked) -> None:
     assert "\ufeff" not in asked(table="\ufefflatency_p50_ms,scenario\n1,a\n")[1]
     assert "best latency a: 1.00 ms" in asked(table="\ufefflatency_p50_ms,scenario\n1,a\n")[1]
@@ -413,6 +444,8 @@ def test_candidates_of_one_name_are_numbered(asked: Asked) -> None:
     ("table", "complaint"),
     [
         ("scenario,latency\na,1\n", "no column of a metric"),
+        ("scenario,latency_p50\na,1\n", "'latency_p50': Did you mean 'latency_p50_ms'?"),
+        ("scenario,cpu_utilization\na,95\n", "cpu_utilization=95 is a share between 0 and 1"),
         ("scenario,latency_p50_ms\n", "has no row"),
         ("scenario,latency_p50_ms\na,fast\n", "line 2: latency_p50_ms=fast is no number of at least 0"),
         ("scenario,latency_p50_ms\na,inf\n", "line 2: latency_p50_ms=inf is no number of at least 0"),
