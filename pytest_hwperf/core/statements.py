@@ -43,7 +43,8 @@ Method = Literal[
 Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
-    "could have caught", "could have caught points", "slower than fp32", "waited for gpu",
+    "could have caught", "could have caught points", "slower than fp32",
+    "may be slower than fp32", "waited for gpu",
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
     "function moved", "function called", "function called otherwise", "allocation moved", "nothing moved",
@@ -190,6 +191,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "could have caught": "smallest detectable change {change:size}",
     "could have caught points": "smallest detectable change {change:size points}",
     "slower than fp32": "{test}: {scenario} takes {now:s}, {reference} {then:s} ({change:change})",
+    "may be slower than fp32": "{test}: {scenario} takes {now:s}, {reference} {then:s} ({change:change})",
     "stages miss": "stages take {sum:s} together, the whole call {whole:s}",
     "stages apart": "stages were timed in calls of their own, which took {whole:s} where those of latency took "
     "{latency:s}",

@@ -196,8 +196,11 @@ class Markers:
         return self.point.limits if self.point else self.budgets
 
     def ask_for(self, metric: str) -> bool:
-        """Whether there is a budget for `metric`, or a margin that the user named."""
-        return metric in {*(budget.metric for budget in self.limits), *(margin.metric for margin in self.named)}
+        """Whether there is a budget for `metric`, or for what is made of it, or a margin that the user named."""
+        from pytest_hwperf.core.metrics import METRICS
+
+        limited = [one for budget in self.limits for one in (budget.metric, *METRICS[budget.metric].made_of)]
+        return metric in {*limited, *(margin.metric for margin in self.named)}
 
 
 @dataclass(slots=True, kw_only=True)
