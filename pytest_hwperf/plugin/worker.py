@@ -232,6 +232,8 @@ class PairWorker:
             )
             here = Ready(node=item.nodeid, index=index, label=label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)
+            if opened := item.config.stash.get(OPENED, None):
+                opened.look()  # what is measured is still open
         return run_of_one_call(item, subject, label, first)
 
 

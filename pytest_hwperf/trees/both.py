@@ -2,9 +2,10 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +19,7 @@ from pytest_hwperf.trees.differences import changes_between, code_of_tree, joine
 from pytest_hwperf.trees.ignored import is_compiled
 from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_path, translated
-from pytest_hwperf.trees.opened import check_opened, temporary_places
+from pytest_hwperf.trees.opened import check_opened
 from pytest_hwperf.trees.overlay import candidate_ini, lay_over, share
 from pytest_hwperf.trees.revision import resolve, top_of
 from pytest_hwperf.trees.translation import Translation, spellings
@@ -44,6 +45,7 @@ class Trees:
     warnings: tuple[str, ...]
     changes: Changes | None = None  # between both, where they were asked for
     origin: Path | None = None  # folder that the baseline is a copy of, without what git ignores there
+    since: float = field(default_factory=time.time)  # instant at which they were there, in seconds since 1970
 
 
 class Seen(Protocol):
@@ -140,7 +142,7 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
 
     Raises:
         WorkerError: names the file, or the folder from which both sides have imported the package under test.
-        UsageProblem: a file leads from one side to the other.
+        UsageProblem: one side uses what the other has made.
     """
     if not trace.files:
         return []
@@ -155,7 +157,7 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
     )
     if own_interpreter:
         check_compiled(trace.files, trees.candidate, trees.baseline, PREFIXES)
-    opened = check_opened(trace.opened, trees.candidate, trees.baseline, PREFIXES, temporary_places())
+    opened = check_opened(trace.opened, trees.candidate, trees.baseline, PREFIXES, trees.since)
     return [*([] if seen else [_NO_CODE]), *opened, *filter(None, [same_code(trees, trace.files)])]
 
 
