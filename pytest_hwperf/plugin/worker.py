@@ -244,6 +244,8 @@ class PairWorker:
             )
             here = Ready(node=self._called(item), index=index, label="" if alone else label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)
+            if opened := item.config.stash.get(OPENED, None):
+                opened.look()  # what is measured is still open
         return run_of_one_call(item, subject, label, first)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from pytest_hwperf.trees.git import git
 from pytest_hwperf.trees.ignored import is_compiled, named
 from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.isolation import check_isolation, is_of_tests, own_paths, python_path, translated
-from pytest_hwperf.trees.opened import check_opened, temporary_places
+from pytest_hwperf.trees.opened import check_opened
 from pytest_hwperf.trees.overlay import candidate_ini, lay_over, remove_gone, share
 from pytest_hwperf.trees.revision import resolve, revision_of, top_of
 from pytest_hwperf.trees.submodules import fill_submodules
@@ -51,6 +52,7 @@ class Trees:
     changes: Changes | None = None  # between both, where they were asked for
     xfails: Mapping[Path, frozenset[str]] = field(default_factory=dict)  # test file → what has an `xfail` that is new
     origin: Path | None = None  # folder that the baseline is a copy of, without what git ignores there
+    since: float = field(default_factory=time.time)  # instant at which they were there, in seconds since 1970
 
 
 class Seen(Protocol):
@@ -153,7 +155,7 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
 
     Raises:
         WorkerError: names the file, or the folder from which both sides have imported the package under test.
-        UsageProblem: a file leads from one side to the other.
+        UsageProblem: one side uses what the other has made.
     """
     if not trace.files:
         return []
@@ -168,7 +170,7 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
     )
     if own_interpreter:
         check_compiled(trace.files, trees.candidate, trees.baseline, PREFIXES)
-    opened = check_opened(trace.opened, trees.candidate, trees.baseline, PREFIXES, temporary_places())
+    opened = check_opened(trace.opened, trees.candidate, trees.baseline, PREFIXES, trees.since)
     named_files = filter(None, [_own_helpers(trees, trace.files["candidate"]), same_code(trees, trace.files)])
     return [*([] if seen or own_interpreter else [_NO_CODE]), *opened, *named_files]
 
