@@ -274,15 +274,9 @@ def _ask(
 
 
 def _reciprocal(margin: Margin, named: Collection[Key]) -> str:
-    """Return the metric that already answers for this one: of calls in a row, throughput is one over latency."""
-    asked = margin.key
-    for rate in (metric for metric in METRICS.values() if metric.reciprocal):
-        key, median = (rate.name, rate.statistics[0]), (rate.reciprocal, "p50")
-        if asked == median and key in named and median not in named:
-            return rate.called(key[1])
-        if asked == key and median in named:
-            return METRICS[rate.reciprocal].called("p50")
-    return ""
+    """Return the metric that already answers for this one: of calls in a row, throughput is one over mean latency."""
+    other = METRICS[margin.metric].reciprocal
+    return METRICS[other].called("mean") if (other, "mean") in named else ""
 
 
 def _ask_energy(found: Questions, hypothesis: Hypothesis, energy: EnergySource | None) -> None:

@@ -257,7 +257,7 @@ def _reduced(here: Measurement, taken: _Taken, program: Program) -> Interleaving
 
 def _values(processes: Sequence[Sequence[Block]], metric: str, statistic: str) -> Values:
     """Return a value of each process; of a percentile or a mean, which takes many calls, one of all its calls."""
-    if metric_of(metric).in_turns == "seconds" and statistic != "p50":
+    if metric_of(metric).in_turns in ("seconds", "rate") and statistic != "p50":
         return values_of([*chain(*processes)], metric, statistic)
     found = (values_of(blocks, metric, statistic) for blocks in processes)
     return array("d", (median(values) for values in found if values))
