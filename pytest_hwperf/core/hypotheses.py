@@ -305,13 +305,12 @@ def _ask_recorded(found: Questions, node: str, rehearsal: Rehearsal) -> None:
 
 def _fixed_sample(hypothesis: Hypothesis, exact: Mapping[Side, Sequence[Sample]]) -> Iterator[FixedSample]:
     metric = hypothesis.margin.metric
-    values = {
-        side: sample.values for side in exact for sample in exact[side] if sample.metric == metric and sample.values
-    }
-    if len(values) == len(SIDES):
+    samples = {side: sample for side in exact for sample in exact[side] if sample.metric == metric and sample.values}
+    if len(samples) == len(SIDES):
         yield FixedSample(
             hypothesis=hypothesis,
             per=_FIXED[METRICS[metric].taken],
-            baseline=values["baseline"],
-            candidate=values["candidate"],
+            baseline=samples["baseline"].values,
+            candidate=samples["candidate"].values,
+            warnings=tuple(f"{side}: {text}" for side in SIDES for text in samples[side].warnings),
         )

@@ -135,14 +135,14 @@ class Apart:
             return
         self.program.watch(here)
         line = Interleaver({side: endpoint}, self.program.plan, self.toss, statistics, None, self.program.also)
-        if self.program.exact:
-            samples: dict[Side, Sequence[Sample]] = self.trace.exact.setdefault(here, {})
-            samples.update(line.exact())
         warm = line.warm_up(side)
         taken = self._taken.get(here)
         if taken is None:
             taken = self._taken[here] = _Taken(shape=self._shape(line, warm), statistics=statistics)
         self._take(line, side, warm, taken)
+        if self.program.exact:
+            samples: dict[Side, Sequence[Sample]] = self.trace.exact.setdefault(here, {})
+            samples.update(line.exact())
 
     def _take(self, line: Interleaver, side: Side, warm: Warm, taken: _Taken) -> None:
         """Let a process that has warmed up time its blocks, and fill a window of energy where one is asked for."""
