@@ -102,6 +102,7 @@ class FixedSample(Record, frozen=True, kw_only=True):
     per: Literal["file", "fresh process", "example"]
     baseline: Values  # base units
     candidate: Values  # the same examples, or processes in the order in which they were paired
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a side without values."""

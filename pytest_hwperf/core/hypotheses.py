@@ -281,15 +281,9 @@ def _are_inputs_alike(differences: Sequence[Difference], facts: Sequence[Facts])
 
 
 def _reciprocal(margin: Margin, named: Collection[Key]) -> str:
-    """Return the metric that already answers for this one: of calls in a row, throughput is one over latency."""
-    asked = margin.key
-    for rate in (metric for metric in METRICS.values() if metric.reciprocal):
-        key, median = (rate.name, rate.statistics[0]), (rate.reciprocal, "p50")
-        if asked == median and key in named and median not in named:
-            return rate.called(key[1])
-        if asked == key and median in named:
-            return METRICS[rate.reciprocal].called("p50")
-    return ""
+    """Return the metric that already answers for this one: of calls in a row, throughput is one over mean latency."""
+    other = METRICS[margin.metric].reciprocal
+    return METRICS[other].called("mean") if (other, "mean") in named else ""
 
 
 def _ask_energy(found: Questions, hypothesis: Hypothesis, energy: EnergySource | None) -> None:
@@ -318,13 +312,12 @@ def _ask_recorded(found: Questions, node: str, rehearsal: Rehearsal) -> None:
 
 def _fixed_sample(hypothesis: Hypothesis, exact: Mapping[Side, Sequence[Sample]]) -> Iterator[FixedSample]:
     metric = hypothesis.margin.metric
-    values = {
-        side: sample.values for side in exact for sample in exact[side] if sample.metric == metric and sample.values
-    }
-    if len(values) == len(SIDES):
+    samples = {side: sample for side in exact for sample in exact[side] if sample.metric == metric and sample.values}
+    if len(samples) == len(SIDES):
         yield FixedSample(
             hypothesis=hypothesis,
             per=_FIXED[METRICS[metric].taken],
-            baseline=values["baseline"],
-            candidate=values["candidate"],
+            baseline=samples["baseline"].values,
+            candidate=samples["candidate"].values,
+            warnings=tuple(f"{side}: {text}" for side in SIDES for text in samples[side].warnings),
         )

@@ -51,7 +51,7 @@ Doubt = Literal[
     "nothing to explain", "movers miss", "profiler slows", "profiler distorts", "not sampled", "awaited",
     "profiled under load", "unexplained", "moved with", "calls unmoved", "not profiled", "explained enough",
     "no time to explain", "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
-    "profiles unlike pairs",
+    "profiles unlike pairs", "answers change", "processes apart",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
     "degrades", "leaks", "apart", "workers",
 ]  # fmt: skip
@@ -146,6 +146,10 @@ _SENTENCES: Mapping[Kind, str] = {
     "no value": "gave no value in {pairs} pairs in a row: {why}",
     "pairs cannot tell": "the pairs cannot tell",
     "values not kept": "the stored run that fits holds no values of it: save a new baseline",
+    "answers change": "{changed} of the first call's {rows} answers were others after the last call: the model keeps "
+    "state or draws at random; the worse accuracy counts",
+    "processes apart": "{what} between processes; the candidate is worse in each of its {count} than the baseline in "
+    "any",
     "processes disagree": "{what} between processes of the {side}, so that one of each tells nothing about the code: "
     "train the model with a fixed seed, such as random_state=0, or load a trained one",
     "not at once": "both sides cannot be alive at once: next to the other one, the {side} {how}, and alone it passed: "

@@ -185,9 +185,9 @@ class Pairing:
             return
         program.watch(measurement)
         interleaver = Interleaver(self.connections, program.plan, self.toss, statistics, program.draw(), program.also)
-        if program.exact:
-            self.trace.exact[measurement] = interleaver.exact()
         self.trace.interleavings[measurement] = interleaver.measure(measurement)
+        if program.exact:  # after the calls: what they change in a model counts
+            self.trace.exact[measurement] = interleaver.exact()
 
     def _receive(self, side: Side) -> Message:
         try:

@@ -178,7 +178,8 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             compiles=loaded.compiles,
         )
         counted = loaded.rounds is not None and loaded.rounds.rounds is not None
-        sampler = (RoundSampler if counted else Sampler)(stream := loaded.stream(), limits, tell=shown.tell)
+        chosen, stream = RoundSampler if counted else Sampler, loaded.stream()
+        sampler = chosen(stream, limits, tell=shown.tell, answers=loaded.answers)
         meters, apart = meters_around(stream, meters)
         under = UnderLoad.of(item, subject, stream, label, shown.announce)
         if under is None:
@@ -195,7 +196,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         samples, unmeasured = under.samples(samples, unmeasured, rows)
     net, withheld = idle.taken_off(measured, samples, rows)
     stages = stage_samples(staged, median(measured.latency_s), warnings) if staged else []
-    exact, missing = exact_samples(subject, predicted)
+    exact, missing = exact_samples(subject, predicted, measured.answers)
     # coverage.py observes the first call, so that what it runs counts as covered.
     unobserved = {_ONCE: state("traced", by=traced["traced_by"])} if traced else {}
     run = replace(
@@ -255,7 +256,8 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Seq
     with loaded.scope():
         first = loaded.stream().first()
         refuse_nan(first.value)
-        exact, missing = exact_samples(subject, loaded.predictions() if loaded.predictions else None)
+        opening = loaded.answers(first.value)
+        exact, missing = exact_samples(subject, loaded.predictions() if loaded.predictions else None, opening)
     ways: tuple[Taken, ...] = ("calls", "windows", *(("parts",) if first.items else ()))
     judged = [metric for metric in taken_by(*ways) if METRICS[metric].budgets]
     cause = state("traced", by=", ".join(seen))

@@ -239,7 +239,7 @@ X, Y = np.zeros((200, 1), dtype=np.float32), np.ones(200, dtype=int)
 
 
 def test_labels(hwperf):
-    right = 200 if BASE else random.randrange(100, 180)  # as by a model that is trained in each process
+    right = {right}  # as by a model that is trained in each process
 
     def predict(rows):
         work.call()
@@ -247,16 +247,47 @@ def test_labels(hwperf):
 
     hwperf(predict, X, y_true=Y)
 """
+KEEPS_STATE = """
+import os
+from itertools import count
+import numpy as np
+import work
+
+BASE = 'hwperf-base-' in os.getcwd()
+X, Y, CALLS = np.zeros((200, 1), dtype=np.float32), np.ones(200, dtype=int), count()
 
 
-def test_predictions_that_differ_between_processes_are_inconclusive(project: Project) -> None:
-    project.commit({"test_labels.py": UNSEEDED})
+def predict(rows):
+    work.call()
+    return np.full(len(rows), BASE or next(CALLS) < 20)
+
+
+def test_labels(hwperf):
+    hwperf(predict, X, y_true=Y, batch_size={size})
+"""
+
+
+def test_a_model_without_a_seed_that_is_worse_in_every_process_is_regressed(project: Project) -> None:
+    right = "random.randrange(190, 201) if BASE else random.randrange(100, 170)"
+    project.commit({"test_labels.py": UNSEEDED.replace("{right}", right)})
     result = project.run(REHEARSED)
     accuracy = project.compared("test_labels", "accuracy", "mean")
 
-    result.assert_outcomes(passed=1)
-    assert "inconclusive" == accuracy.outcome
-    assert accuracy.reason.startswith("predictions differ between processes of the candidate, ")
+    result.assert_outcomes(failed=1)
+    assert "regressed" == accuracy.outcome
+    assert "worse in each of its 5 than the baseline in any" in accuracy.warnings[0]
+
+
+@pytest.mark.parametrize("size", [200, 50])
+def test_answers_that_get_worse_from_call_to_call_are_those_of_the_last(project: Project, size: int) -> None:
+    project.commit({"test_labels.py": KEEPS_STATE.replace("{size}", str(size))})
+    result = project.run(REHEARSED)
+    accuracy = project.compared("test_labels", "accuracy", "mean")
+
+    result.assert_outcomes(failed=1)
+    assert "regressed" == accuracy.outcome
+    note = f"candidate: {size} of the first call's {size} answers were others after the last call"
+    assert accuracy.warnings[0].startswith(note)
 
 
 OTHER_DATA = """
