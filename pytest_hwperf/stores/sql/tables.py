@@ -48,6 +48,8 @@ _COLUMNS = {
     "version": "version_num",
 }
 
+NAMES = frozenset({VERSION_TABLE, *_COLUMNS} - {"version"})  # as the database calls them
+
 
 @cache
 def tables() -> Tables:
