@@ -58,14 +58,18 @@ def read_file(path: Path, largest: int) -> bytes:
     Raises:
         OSError: it cannot be read, is no regular file, or has more than `largest` bytes.
     """
-    if not stat.S_ISREG(path.stat().st_mode):
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", str(path))
+    too_large = OSError(errno.EFBIG, f"larger than {largest / 1e6:g} MB", str(path))
+    if found.st_size > largest:
+        raise too_large
     with os.fdopen(
         os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb"
     ) as file:
         content = file.read(largest + 1)
     if len(content) > largest:
-        raise OSError(errno.EFBIG, f"larger than {largest / 1e6:g} MB", str(path))
+        raise too_large
     return content
 
 

@@ -40,8 +40,8 @@ def rerun(session: pytest.Session) -> None:
         against, name = _against(config, items)
         if not against:
             return
-        shown = ProgressLine(config)
-        result = run_gate(_request(config, undecided.first(config, items), against, name, shown))
+        with ProgressLine(config) as shown:
+            result = run_gate(_request(config, undecided.first(config, items), against, name, shown))
     except UsageProblem as error:
         stored = "" if session_of(config).settings.reruns else "; --hwperf-rerun=never compares with what is stored"
         raise pytest.UsageError(f"hwperf: {error}{stored}") from error

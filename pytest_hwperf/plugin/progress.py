@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Self
 
 import pytest
 
@@ -46,6 +47,14 @@ class ProgressLine:
         if config.get_verbosity() < -1:
             self._terminal = None
         self._last: tuple[str, int] = ("", 0)
+
+    def __enter__(self) -> Self:
+        """Show nothing yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the line, however the block has ended."""
+        self.clear()
 
     def show(self, progress: Progress) -> None:
         """Show `progress`; without a terminal only when another pair has begun."""
@@ -102,7 +111,7 @@ class ProgressLine:
 
     def clear(self) -> None:
         """Remove the line; what stands without a terminal stays."""
-        if self._terminal is not None and self._terminal.isatty:
+        if self._terminal is not None and self._terminal.isatty and self._last != ("", 0):
             with self._uncaptured():
                 self._terminal.rewrite("", erase=True)
                 self._terminal.rewrite("")  # back to the first column

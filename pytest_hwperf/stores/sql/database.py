@@ -11,6 +11,7 @@ from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.stores.sql import migrating, problems
 from pytest_hwperf.stores.sql.postgres import Postgres
 from pytest_hwperf.stores.sql.sqlite_file import SqliteFile
+from pytest_hwperf.stores.sql.tables import Damaged
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -113,6 +114,8 @@ class Database:
             except (SQLAlchemyError, sqlite3.Error) as error:
                 if not (self._was_reached and waited_s < self._patience_s and problems.is_gone(error)):
                     raise problems.explained(error, self.name, self._kind.remedies) from error
+            except (Damaged, OverflowError) as error:
+                raise StoreError(f"{self.name} is damaged ({error}): {self._kind.remedies.damaged}") from error
             except OSError as error:
                 raise StoreError(
                     f"{self.name} cannot be written to ({error.strerror}): choose another place for baselines with "

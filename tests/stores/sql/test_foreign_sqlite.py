@@ -1,6 +1,7 @@
 """A file of SQLite that someone else has made: commands refuse what could do harm before SQLite opens it to write."""
 
 import os
+import re
 import sqlite3
 import struct
 from collections.abc import Callable
@@ -14,6 +15,7 @@ pytest.importorskip("alembic", reason="SQLAlchemy and Alembic are not installed"
 from fakes import records as fake
 
 from pytest_hwperf.cli import USAGE, main
+from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.stores.sql import sqlite_file
 from pytest_hwperf.stores.sql.store import SqlStore
 
@@ -127,6 +129,34 @@ def test_a_file_that_could_do_harm_is_refused_untouched(
         assert everything(folder) == before
         assert code == USAGE
         assert named in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE hwperf_schema SET version_num = x'31'",
+        "UPDATE hwperf_schema SET version_num = 'abc'",
+        "DELETE FROM hwperf_schema",
+        "UPDATE test SET name = x'00ff'",
+        "UPDATE baseline SET name = CAST('main' AS BLOB)",
+        "UPDATE run SET id = 9223372036854775807",
+        "UPDATE run SET record = 'text'",
+        "UPDATE estimate SET n = 'many'",
+        "DELETE FROM machine",
+    ],
+)
+def test_rows_of_another_type_are_damage(folder: Path, capsys: pytest.CaptureFixture[str], statement: str) -> None:
+    """Some command says so; none ends by a mistake of its own."""
+    execute(folder / "team.db", "PRAGMA foreign_keys = OFF", statement)
+    codes = [ran(command) for command in ("list", "history", "upgrade", "accept")]
+    said = capsys.readouterr().err
+    try:
+        SqlStore(f"sqlite:///{folder}/team.db").save("main", [fake.session(test="new", median_s=2.0)])
+    except StoreError as error:
+        said += str(error)
+
+    assert {*codes} <= {0, 1, USAGE}
+    assert re.search("damaged|valid run", said)
 
 
 @pytest.mark.parametrize("command", ["list", "history"])
