@@ -79,6 +79,16 @@ def leads_out(path: Path, root: Path) -> bool:
     return below and not path.resolve().is_relative_to(root.resolve())
 
 
+def same_place(paths: Mapping[str, Path]) -> tuple[str, str] | None:
+    """Return the names of two paths that are one file or folder, None where each is another."""
+    known = dict[str, str]()
+    for name, path in paths.items():
+        other = known.setdefault(os.path.normcase(os.path.realpath(path)), name)
+        if other != name:
+            return other, name
+    return None
+
+
 def create_file(path: Path, mode: int = 0o666) -> int:
     """Create the new file `path` and return its descriptor."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

@@ -104,6 +104,21 @@ def test_what_is_no_regular_file_is_not_read(
     assert "not a regular file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reported"),
+    [
+        (["report", "r.json", "--json=a", "--html=./a"], "--html and --json name one file: give each its own"),
+        (["report", "r.json", "--markdown=a", "--html=b/../a"], "--html and --markdown name one file"),
+        (["baseline", "list", "--store=sql:sqlite:///:memory:"], "would be gone with this process"),
+    ],
+)
+def test_an_output_that_would_be_lost_is_a_usage_error(
+    arguments: list[str], reported: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert USAGE == main(arguments)
+    assert reported in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [["--no-such"], ["compare"], ["compare", "a", "b", "--data=x", "--threads=many"]])
 def test_unknown_arguments_are_a_usage_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
