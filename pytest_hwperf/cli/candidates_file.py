@@ -1,6 +1,7 @@
 """Candidates of `hwperf tradeoffs`: measurements of a report, or rows of a CSV that others have written."""
 
 import csv
+import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.rivals import ACCURACY, MEMORY, Candidate, scaled
 from pytest_hwperf.core.structs import LARGEST
 from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
+from pytest_hwperf.host.files import read_file
 
 _LARGEST_FILE = 1 << 24  # bytes
 _MOST_ROWS = 2000  # each is compared with each
@@ -93,13 +95,11 @@ def _rows(file: str) -> list[dict[str, str | None]]:
         UsageProblem: it cannot be read, has a column twice, or a row with more cells than there are columns.
     """
     try:
-        if Path(file).stat().st_size > _LARGEST_FILE:
-            raise UsageProblem(f"{file} has over {_LARGEST_FILE / 1e6:.0f} MB, more than any table of candidates")
-        with Path(file).open(encoding="utf-8-sig", newline="") as text:
-            reader = csv.DictReader(text)
-            columns, rows = reader.fieldnames or (), list(reader)
+        text = read_file(Path(file), _LARGEST_FILE).decode("utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""))
+        columns, rows = reader.fieldnames or (), list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageProblem(f"{file} cannot be read as CSV ({error})") from error
+        raise UsageProblem(f"{file} cannot be read as CSV ({getattr(error, 'strerror', error)})") from error
     if len({*columns}) < len(columns):
         raise UsageProblem(f"{file}: a column stands there twice; give each once")
     longer = next((number for number, row in enumerate(rows, 2) if None in row), 0)

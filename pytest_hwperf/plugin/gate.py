@@ -42,8 +42,7 @@ def rerun(session: pytest.Session) -> None:
         against, name = _against(config, items)
         if not against:
             return
-        shown = ProgressLine(config)
-        with shown.kept_alive():
+        with ProgressLine(config) as shown, shown.kept_alive():
             result = run_gate(_request(config, undecided.first(config, items), against, name, shown))
     except UsageProblem as error:
         stored = "" if session_of(config).settings.reruns else "; --hwperf-rerun=never compares with what is stored"

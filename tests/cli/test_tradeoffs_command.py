@@ -139,9 +139,9 @@ def test_an_interval_that_holds_the_limit(asked: Asked) -> None:
     [
         ("latency_p95: 100\n", "unknown keyword 'latency_p95'. Did you mean 'latency_p95_ms'?"),
         ("accuracy_min: 85\n", "this limit is a share between 0 and 1"),
-        ("- 1\n", "has no limits, or too many: give a line for each"),
+        ("- 1\n", "has no limits: give a line for each"),
         ("a: [\n", "is no YAML"),
-        ("[" * 100_000, "is no YAML"),
+        ("[" * 60_000, "is no YAML"),
         ("a: !!python/object/apply:os.system [x]\n", "unknown keyword 'a'"),
         ("latency_p95_ms: 1\nlatency_p95_ms: 9\n", "a name stands there twice"),
         ("latency_p95_ms: 2001-02-30\n", "a limit is a finite number"),
@@ -149,10 +149,10 @@ def test_an_interval_that_holds_the_limit(asked: Asked) -> None:
         ("latency_p95_ms: .nan\n", "a limit is a finite number"),
         ("2001-02-30: 1\n", "unknown keyword '2001-02-30'"),
         ("a: &a [x]\nb: &b [*a, *a]\nc: [*b, *b]\n", "unknown keyword 'a'"),
-        ("latency_p95_ms: 1\n" + "#" * 70_000, "or too many"),
+        ("latency_p95_ms: 1\n" + "#" * 70_000, "larger than"),
         ("requirements:\n  latency_p95: 1\n", "Did you mean 'latency_p95_ms'?"),
         ("requirements:\n  latency_p95_ms: 1\naccuracy_min: 0.8\n", "a name stands beside requirements"),
-        ("requirements: 1\n", "has no limits, or too many"),
+        ("requirements: 1\n", "has no limits"),
     ],
 )
 def test_requirements_that_cannot_be_meant(asked: Asked, requirements: str, complaint: str) -> None:
