@@ -28,6 +28,7 @@ def read_requirements(file: str) -> tuple[Budget, ...]:
         raise UsageProblem(f"--requirements={file} cannot be read ({error}): give {_EXAMPLE}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageProblem(f"--requirements={file} is no YAML ({error}): give {_EXAMPLE}") from error
+    node = _below_requirements(file, node)
     if len(content) > _LARGEST or not isinstance(node, yaml.MappingNode) or not node.value:
         raise UsageProblem(f"--requirements={file} has no limits, or too many: give {_EXAMPLE}")
     if not all(isinstance(name, yaml.ScalarNode) for name, _ in node.value):  # whose text could be exponentially long
@@ -40,6 +41,17 @@ def read_requirements(file: str) -> tuple[Budget, ...]:
     except UsageProblem as problem:
         told = str(problem).replace("hwbudget(", "(")
         raise UsageProblem(f"--requirements={file}:\n{told}") from problem
+
+
+def _below_requirements(file: str, node: Any) -> Any:
+    """Return what stands below a key `requirements:`, which tables of others begin with; else the node itself."""
+    import yaml
+
+    entries = node.value if isinstance(node, yaml.MappingNode) else []
+    below = [of for name, of in entries if name.value == "requirements"]
+    if below and len(entries) > 1:
+        raise UsageProblem(f"--requirements={file}: a name stands beside requirements: put every limit below it")
+    return below[0] if below else node
 
 
 def _pairs(node: Any) -> Iterator[tuple[str, object]]:
