@@ -26,6 +26,7 @@ from pytest_hwperf.core.hypotheses import (
     questions_of,
 )
 from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.seen import seen_beside
 from pytest_hwperf.core.sequence import check_alpha, decide
 from pytest_hwperf.core.statements import Statement, reasons, state
 from pytest_hwperf.core.units import counted
@@ -152,6 +153,7 @@ def run_gate(request: GateRequest) -> GateResult:
         if evidence.stopped == _INTERRUPTED:
             raise KeyboardInterrupt
         raise UsageProblem(_why_none(request, evidence, questions, conductor.seconds, trace.wall_s))
+    seen = seen_beside(evidence, answers.comparisons)
     gate = Gate(
         against=request.name,
         revision=trees.revision,
@@ -167,7 +169,15 @@ def run_gate(request: GateRequest) -> GateResult:
             *ready.notes,
             *sharer.notes(),
             *unseen,
-            *filter(None, [_why_all(untouched), rehearser.said, _planted(request.plant)]),
+            *filter(
+                None,
+                [
+                    seen,
+                    _why_all(untouched),
+                    rehearser.said,
+                    _planted(request.plant),
+                ],
+            ),
             *profiler.lost,
         ),
     )

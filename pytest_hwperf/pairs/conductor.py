@@ -269,6 +269,7 @@ class Conductor:
                     recorded(trace, evidence.hypotheses, measurements),
                 )
             ),
+            seen=tuple(trace.seen),
             lost=trace.lost,
         )
         return pair, trace

@@ -233,11 +233,8 @@ def test_another_quantity_is_not_compared(then: Facts, now: Facts, why: str) -> 
 )
 def test_the_times_of_calls_are_compared_on_other_data_of_the_same_shape(then: str, now: str, alike: bool) -> None:
     """What examples show is not."""
-    facts = {
-        "baseline": Facts(conditions={"data": "a1"}, shapes=then),
-        "candidate": Facts(conditions={"data": "b2"}, shapes=now),
-    }
-    found = asked(asking(LATENCY, ACCURACY), rehearsal(facts=facts))
+    sides = Facts(conditions={"data": "a1"}, shapes=then), Facts(conditions={"data": "b2"}, shapes=now)
+    found = asked(asking(LATENCY, ACCURACY), rehearsal(facts={"baseline": sides[0], "candidate": sides[1]}))
 
     assert ([LATENCY] if alike else []) == [one.margin for one in found.hypotheses]
     assert "not comparable" == found.parts[HERE, "accuracy", "mean"][0]

@@ -327,5 +327,22 @@ def test_other_data_is_counted_and_the_times_of_calls_on_it_are_compared(project
     assert "not comparable" == project.compared("test_alike", "accuracy", "mean").outcome
     assert "not comparable" == project.compared("test_wider").outcome
     assert "3 passed, 2 not comparable in " in result.stdout.lines[-1]
-    said = "2 tests not comparable (1 in part), data or conditions changed: test\\_data.py::test\\_alike, "
+    said = "2 tests not comparable (1 in part), data or conditions changed: "
     assert said in (project.path / "report.md").read_text(encoding="utf-8")
+
+
+def test_what_the_pairs_see_beside_is_said_on_every_surface_and_fails_nothing(project: Project) -> None:
+    """40 MB and a second more at import, and several times the CPU time of a call that takes as long as before."""
+    work = f"HELD = b''\n{WORK}    return sum(range({{}}))\n"
+    project.commit({"work.py": work.format(1000), "test_beside.py": measured("beside", "work.call")})
+    heavier = "import time\n" + work.replace("b''", "b'x' * 40_000_000\ntime.sleep(2)")
+    project.write({"work.py": heavier.format(100_000)})
+    result = project.run(REPEATED, "--hwperf-strict", "--hwperf-html=report.html", "--hwperf-markdown=report.md")
+
+    result.assert_outcomes(passed=1)
+    expected = ["*seen, not judged: peak memory * → * MB *start * → * s *CPU time of *test_beside * → *cpu_time=*"]
+    result.stdout.fnmatch_lines(expected)
+    assert pytest.ExitCode.OK == result.ret
+    assert any("seen, not judged" in warning for warning in project.gate().warnings)
+    for name in ("report.html", "report.md"):
+        assert "seen, not judged: peak memory" in (project.path / name).read_text(encoding="utf-8")
