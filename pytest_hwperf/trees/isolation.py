@@ -4,7 +4,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
 from urllib.parse import unquote, urlsplit
@@ -70,6 +71,26 @@ def _resolved(files: Iterable[str]) -> list[str]:
     paths = [Path(file) for file in files]
     real = {folder: _real(folder) for folder in {path.parent for path in paths}}
     return sorted({str(_real(path) if path.is_symlink() else real[path.parent] / path.name) for path in paths})
+
+
+def own_code(root: Path) -> Callable[[str], bool]:
+    """Return what tells by its file whether a module is code under test.
+
+    It is, unless it is installed or of the standard library; what was installed from this tree is code under test too.
+    """
+    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    sites = [Path(entry) for entry in sys.path if Path(entry).name in SITES]
+    own = {*_offered(root), *_offered(top), *(name for site in sites for name, _ in _from_tree(site, top))}
+    library = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib")})
+
+    def is_own(file: str) -> bool:
+        parts = PurePath(file).parts
+        site = next((place for place, part in enumerate(parts) if part in SITES), None)
+        if site is None:
+            return not file.startswith(library)
+        return parts[site + 1].partition(".")[0] in own
+
+    return is_own
 
 
 def is_of_tests(folder: PurePath) -> bool:
