@@ -1,15 +1,15 @@
 """What a process does for the code under test from its first module on, apart from everything else that it does."""
 
-import os
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from time import perf_counter_ns
 from types import ModuleType
 from typing import Literal, Protocol
+
+from pytest_hwperf.host.source_files import is_of_this_package
 
 # Parts of what a test takes. What is nobody's part, as the work of pytest, of its plugins and of this package, is "".
 Part = Literal["", "third-party imports", "own imports", "fixtures", "load", "first call", "later calls"]
@@ -19,8 +19,6 @@ FIXTURES: Part = "fixtures"  # and the body of the test, up to its measurement
 LOAD: Part = "load"
 FIRST: Part = "first call"
 LATER: Part = "later calls"
-
-_PACKAGE = f"{Path(__file__).parent.parent}{os.sep}"
 
 
 class Parted(Protocol):
@@ -92,7 +90,7 @@ class Startup:
         return [*self._own_before, *(name for name in imports if name in self._before)]
 
     def _owner(self, file: str) -> Part:
-        if file.startswith(_PACKAGE):
+        if is_of_this_package(file):
             return ""
         return OWN if self._is_own(file) else THIRD_PARTY
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
 from time import perf_counter
 from types import FunctionType, ModuleType
 
@@ -10,6 +11,7 @@ import pytest
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.units import show
 from pytest_hwperf.host.imports import watch_imports
+from pytest_hwperf.host.source_files import is_own
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT, decode_task
 from pytest_hwperf.measure.startup import FIXTURES, Startup
 from pytest_hwperf.plugin.session import session_of
@@ -56,7 +58,7 @@ class _Parts:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
-        if fixturedef.func.__module__.startswith("pytest_hwperf."):
+        if str(getattr(fixturedef.func, "__module__", "")).startswith("pytest_hwperf."):
             with self.startup.part(""):
                 return (yield)
         began = perf_counter()
@@ -80,8 +82,8 @@ def say_what_trains(item: pytest.Item, processes: int) -> None:
     trained = session_of(item.config).trained
     for name in trained.keys() & {*getattr(item, "fixturenames", ())}:
         ProgressLine(item.config).say(
-            f"hwperf: {item.nodeid}: the fixture {name} trained for {show(trained.pop(name), 's')}, and trains again in "
-            f"each of {processes} fresh processes: {REMEDY}"
+            f"hwperf: {item.nodeid}: the fixture {name} trained for {show(trained.pop(name), 's')}, and trains again "
+            f"in each of {processes} fresh processes: {REMEDY}"
         )
 
 
@@ -100,6 +102,7 @@ def trained_by(items: Sequence[pytest.Item]) -> list[str]:
 def trains(function: Callable[..., object], deepest: int = _DEEPEST) -> bool:
     """Whether a function trains a model, by the names that it and the functions below it use."""
     plain = inspect.unwrap(function)
+    plain = getattr(plain, "__func__", plain)  # of a fixture in a class
     if not isinstance(plain, FunctionType):
         return False
     names = plain.__code__.co_names
@@ -109,9 +112,14 @@ def trains(function: Callable[..., object], deepest: int = _DEEPEST) -> bool:
 
 
 def _named(function: FunctionType) -> Iterator[FunctionType]:
-    """Yield the functions that a function names, its own module's and those of other modules that are no packages'."""
+    """Yield the user's functions that a function names, by themselves or in a module that it names."""
     names = function.__code__.co_names
     found = [function.__globals__[name] for name in names if name in function.__globals__]
     for one in found:
         inside = [vars(one).get(name) for name in names] if isinstance(one, ModuleType) else [one]
-        yield from (target for target in inside if isinstance(target, FunctionType))
+        yield from (target for target in inside if isinstance(target, FunctionType) and _is_own(target))
+
+
+def _is_own(function: FunctionType) -> bool:
+    file = Path(function.__code__.co_filename)
+    return is_own(str(file), Path(file.anchor))

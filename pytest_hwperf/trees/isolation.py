@@ -4,13 +4,13 @@ import json
 import os
 import re
 import sys
-import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
 from urllib.parse import unquote, urlsplit
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.host.source_files import is_own
 
 _SHARED_LIBRARY = re.compile(r"\.so(\.\d+)*$")
 _FINDER = re.compile(r"__editable___.+_finder")  # the module that setuptools writes for an editable install
@@ -81,16 +81,15 @@ def own_code(root: Path) -> Callable[[str], bool]:
     top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
     sites = [Path(entry) for entry in sys.path if Path(entry).name in SITES]
     own = {*_offered(root), *_offered(top), *(name for site in sites for name, _ in _from_tree(site, top))}
-    library = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib")})
 
-    def is_own(file: str) -> bool:
+    def is_of_tree(file: str) -> bool:
         parts = PurePath(file).parts
         site = next((place for place, part in enumerate(parts) if part in SITES), None)
         if site is None:
-            return not file.startswith(library)
+            return is_own(file, Path(Path(file).anchor))
         return parts[site + 1].partition(".")[0] in own
 
-    return is_own
+    return is_of_tree
 
 
 def is_of_tests(folder: PurePath) -> bool:

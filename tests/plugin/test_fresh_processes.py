@@ -111,7 +111,7 @@ def test_a_cold_start_begins_before_the_first_own_import(pytester: pytest.Pytest
     result, found = report(pytester)
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["hwperf: *::test_it: the fixture model trained for 1.* s, and trains again in each of 5 *"])
+    result.stdout.fnmatch_lines(["hwperf: *: the fixture model trained for 1.* s, and trains again in each of 5 *"])
     least = {"cold_start": 1.5, "cold_own_import": 0.3, "cold_fixtures": 1.0, "cold_first_call": 0.2}
     assert [5] * len(least) == [len(values(found, metric)) for metric in least]
     assert all(min(values(found, metric)) >= seconds for metric, seconds in least.items())
