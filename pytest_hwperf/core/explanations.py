@@ -7,8 +7,16 @@ from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.movers import HeldMemory, Mover, MoverKind, SampledCalls, mover_between
 from pytest_hwperf.core.operators import moved_most, moved_operators, pooled, profile_of
 from pytest_hwperf.core.records import Comparison, replace
-from pytest_hwperf.core.sampled_calls import joined, movers_of, overhead_of, stacks_of
-from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.sampled_calls import (
+    changed_frames,
+    joined,
+    movers_of,
+    overhead_of,
+    places_of,
+    seen_apart,
+    stacks_of,
+)
+from pytest_hwperf.core.statements import Kind, Statement, state
 from pytest_hwperf.core.units import relative
 
 MOST_OF_IT = 0.5  # of a change: what operators hold of it is not looked for in functions
@@ -100,7 +108,7 @@ def _figures(comparison: Comparison) -> tuple[float, float]:
 def sentence_of(mover: Mover, repeats: int) -> Statement:
     """Say what has moved, by how much, and how often it is called where that has changed."""
     facts: dict[str, str | float] = {
-        "name": mover.name,
+        "name": f"{mover.holds}, changed, within {mover.name}" if mover.holds else mover.name,
         "where": f"{mover.where}, most of it in {mover.within}" if mover.within else mover.where,
         "moved": mover.moved,
         "share": mover.share,
@@ -126,8 +134,14 @@ def explain_functions(
     """Explain a latency by the functions of Python, from a profile of each repeat and side."""
     baseline_s, candidate_s = _figures(comparison)
     tree = joined(baseline, candidate, baseline_s, candidate_s)
-    movers = movers_of(tree, baseline, candidate, candidate_s - baseline_s) if has_changed(comparison) else ()
+    clear = movers_of(tree, baseline, candidate, candidate_s - baseline_s) if has_changed(comparison) else ()
+    movers = seen_apart(clear, baseline, candidate)
     found = _explanation(hypothesis, comparison, movers, kind="function", repeats=len(baseline))
+    if has_changed(comparison) and not movers:
+        ran = places_of(changed_frames(baseline, candidate), baseline, candidate)
+        kind: Kind = "profiles unlike pairs" if clear else "nothing moved"
+        names = f"; changed functions that it runs: {ran}" if ran else ""
+        found = replace(found, withheld=state(kind, what="function", repeats=len(baseline), changed=names))
     stacks, overhead = stacks_of(tree), overhead_of((*baseline, *candidate))
     slow = (state("profiler slows", overhead=overhead),) if overhead is not None and overhead > _SLOW else ()
     return replace(
@@ -213,7 +227,7 @@ def _explanation(
     if not has_changed(comparison):
         withheld = state("nothing to explain")
     elif not movers:
-        withheld = state("nothing moved", what=kind, repeats=repeats)
+        withheld = state("nothing moved", what=kind, repeats=repeats, changed="")
     apart = movers and not _COVERED[0] <= covered <= _COVERED[1]
     return Explanation(
         measurement=hypothesis.measurement,

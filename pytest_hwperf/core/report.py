@@ -32,6 +32,7 @@ class Report(Record, frozen=True, kw_only=True):
     gates: tuple[Gate, ...] = ()  # how the paired comparisons were decided; none where no pairs ran
     sweeps: tuple[Sweep, ...] = ()
     shards: tuple[Shard, ...] = ()  # that it is made of; none where the build was not divided
+    options: tuple[str, ...] = ()  # of this plugin, as typed, by which a test is measured and compared
     missing_kinds: tuple[str, ...] = ()  # of machines that are not in it; "" where the name of one is not known
 
     @property

@@ -48,11 +48,12 @@ Doubt = Literal[
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
     "function moved", "function called", "function called otherwise", "allocation moved", "nothing moved",
+    "profiles unlike pairs",
     "nothing to explain", "movers miss", "profiler slows", "not sampled", "awaited", "profiled under load",
     "unexplained", "moved with", "calls unmoved", "not profiled", "explained enough", "no time to explain",
     "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
-    "degrades", "leaks", "apart",
+    "degrades", "leaks", "apart", "workers",
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
@@ -83,7 +84,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "few windows": "{windows:count window} of {shortest_s:s} or more fitted, {needed} needed: raise --hwperf-max-time",
     "no idle power": "no idle power: {why}",
     "idle power moved": "the idle machine drew {least} and {most} W before and after: more than 5 % apart",
-    "too short": "a call of {call_s:s} is shorter than the {least_s:s} that --hwperf-all takes (--hwperf-shortest)",
+    "too short": "a call takes {call_s:s}, and --hwperf-all measures calls of {least_s:s} or more: add "
+    "--hwperf-shortest={call_s:bare}",
     "not repeatable": "its body cannot be measured: {why}",
     "memory of children": "the test starts processes, whose memory is not counted: let its own process do their work",
     "elsewhere": "requests are answered by another process: measure it there",
@@ -205,7 +207,9 @@ _SENTENCES: Mapping[Kind, str] = {
     "n={repeats}), called {times:2} × as often",
     "allocation moved": "{name} ({where}) holds {moved:+B} at the peak: {share:%} of the change",
     "nothing moved": "no {what} has clearly moved in {repeats:count repeat}: it is spread over many, or less than they "
-    "vary",
+    "vary{changed}",
+    "profiles unlike pairs": "{repeats:count profile} of each side did not show the change that the pairs have found: "
+    "measure on a quieter machine to see which {what} moved{changed}",
     "nothing to explain": "the pairs have found no change to explain",
     "movers miss": "what moved adds up to {covered:%} of the change",
     "profiler slows": "calls took {overhead:%} longer under the profiler, those of many short functions most of all",
@@ -267,6 +271,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "few calls": "{calls:count call} cannot show a steady state, {needed} can: let the load take longer (seconds=), or "
     "give it more calls",
     "degrades": "latency rose by {rise:s} over {seconds:s} of the load, where its median is {middle:s}",
+    "workers": "{workers:.0f} test workers shared the processors, which disturbs timings: measure with -n0",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
     "steal": "the host took {share:%} of the CPU time for others (steal)",
@@ -414,6 +419,11 @@ class _Range:
         return f"{low if unit == other else least} .. {most.removeprefix('+')}"
 
 
+def _bare(seconds: float) -> str:
+    """Write the seconds of an option that lets in what takes as long, with room for a call that is faster."""
+    return f"{seconds / 2:.0e}"
+
+
 def _turns(percent: float) -> str:
     return "every turn was" if round(percent) == _EVERY else f"{percent:.0f} % of turns were"
 
@@ -426,6 +436,7 @@ _WRITERS: Mapping[str, Callable[[float], str]] = {
     "%": show_share,
     "2%": lambda number: show_share(number, 2),
     "turns": _turns,
+    "bare": _bare,
 }
 
 

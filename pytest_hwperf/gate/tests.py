@@ -1,17 +1,18 @@
 """Comparison of two revisions of a test suite in pairs of fresh processes: rehearsed, measured, decided."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.core.completeness import Completeness, completeness, more_time, seconds_needed
+from pytest_hwperf.core.completeness import Completeness, completeness, more_time, rounded_up, seconds_needed
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
 from pytest_hwperf.core.hypotheses import (
     COMMIT_DIGITS,
+    SIDES,
     PairedAnswers,
     Questions,
     Reason,
@@ -19,11 +20,11 @@ from pytest_hwperf.core.hypotheses import (
 )
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.sequence import check_alpha, decide
-from pytest_hwperf.core.statements import reasons, state
+from pytest_hwperf.core.statements import Statement, reasons, state
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.answers import answers_of
-from pytest_hwperf.gate.explaining import REPEATS, Explainer
+from pytest_hwperf.gate.explaining import PROFILE_S, REPEATS, Explainer
 from pytest_hwperf.gate.preparing import prepared, sharer_of
 from pytest_hwperf.gate.processes import ProcessSampler, time_limit
 from pytest_hwperf.gate.profiles import SideProfiler
@@ -45,6 +46,7 @@ from pytest_hwperf.trees.ignored import check_ignored
 from pytest_hwperf.trees.own_folders import own_folders
 
 _UNTOUCHED: Reason = ("equivalent", state("untouched"))
+_KEPT = 0.2  # of the gate's time, at the most, for an explanation
 _SHORT_S = 0.05  # what takes less is not listed
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
 
@@ -279,6 +281,7 @@ def _measured(
         fixed_samples=samples,
         until_equivalent=request.prove_equal,
     )
+    explain_s = _for_explanation(request, trace)
     if asked.hypotheses:
         left_s = max(0.0, until - monotonic())
         conductor.at_once, why = pairs_at_once(
@@ -288,8 +291,31 @@ def _measured(
             asked.hypotheses, trace, request.alpha, conductor.plan, left_s, at_once=conductor.at_once
         )
         asked = replace(asked, screen_pairs=schedule.screening.pairs)
-        request.say(f"{schedule.said}; one pair at a time, since {why}" if why else schedule.said)
-    return conductor.conduct(asked, until, late)
+        explain = f"explaining a regression takes about {rounded_up(explain_s)} s more" if explain_s else ""
+        request.say("; ".join(filter(None, [schedule.said, explain, why and f"one pair at a time, since {why}"])))
+    return conducted(conductor.conduct, asked, until, late, kept_s=explain_s)
+
+
+def conducted(
+    conduct: Callable[[Evidence, float, Statement], Evidence],
+    asked: Evidence,
+    until: float,
+    late: Statement,
+    *,
+    kept_s: float,
+) -> Evidence:
+    """Run pairs until all is decided; where something has regressed, `kept_s` at the end are left to explain it."""
+    evidence = conduct(asked, until - kept_s, late)
+    if evidence.stopped != late or any(one.outcome == "regressed" for one in decide(evidence).values()):
+        return evidence
+    return conduct(replace(evidence, stopped=None), until, late)
+
+
+def _for_explanation(request: GateRequest, trace: PairTrace) -> float:
+    """Return about how many seconds the explanation of one comparison takes, and never most of a short gate."""
+    if request.explain == "never":
+        return 0.0
+    return min(len(SIDES) * REPEATS * ((trace.start_s or 0.0) + PROFILE_S), _KEPT * request.time_s)
 
 
 def _why_all(untouched: Untouched) -> str:

@@ -1,5 +1,6 @@
 """Judgement of a test whose body has passed: budgets on its figures, and its runs against the baseline."""
 
+import os
 import shlex
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
@@ -32,6 +33,7 @@ from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.core.stored_timings import needs_repeats
 from pytest_hwperf.core.verdicts import answers_markers, failure_lines, judge
 from pytest_hwperf.plugin.failure import LOOK_FURTHER
+from pytest_hwperf.plugin.inherited_options import repeated
 from pytest_hwperf.plugin.measurement import empty_run, repeat_runs
 from pytest_hwperf.plugin.missed_memory import lines_of_sites
 from pytest_hwperf.plugin.retries import Retries
@@ -224,9 +226,8 @@ def _failures(judgements: Sequence[Judgement]) -> list[str]:
 
 
 def _look_further(item: pytest.Item) -> str:
-    """Return the command that shows everything about one test."""
-    settings = session_of(item.config).settings
-    compared = [f"--hwperf-against={settings.against}"] if settings.against else []
-    compared += [f"--hwperf-base-with={one}" for one in settings.base_with]
-    stored = ["--hwperf-compare"] if settings.compare else []
-    return f"{LOOK_FURTHER}pytest {shlex.join([visible_pattern(item.nodeid), '-vv', *compared, *stored])}"
+    """Return the command that shows everything about one test, from the folder in which this one was typed."""
+    file, *inside = item.nodeid.split("::")
+    here = os.path.relpath(item.config.rootpath / file, item.config.invocation_params.dir)
+    test = visible_pattern("::".join([here, *inside]))
+    return f"{LOOK_FURTHER}pytest {visible(shlex.join([test, '-vv', *repeated(item.config)]))}"

@@ -225,7 +225,8 @@ def _sampled(item: pytest.Item, sampler: Sampler, meters: Sequence[Meter], rows:
 def _known_doubts(shared: SessionState, subject: Subject) -> list[Remark]:
     """Return what makes every timing of a subject say less, whatever happens meanwhile."""
     crowd = oversubscription(subject.conditions.get("threads"), shared.machine.cores, workers=shared.workers)
-    return list(filter(None, [subject.context.get("warning"), subject.doubt, shared.neighbours, crowd]))
+    beside = state("workers", workers=shared.workers) if shared.workers > 1 else None
+    return list(filter(None, [subject.context.get("warning"), subject.doubt, beside, crowd]))
 
 
 def _time_stages(subject: Subject, loaded: LoadedSubject, limits: SamplingLimits) -> StageTimes | None:

@@ -18,10 +18,12 @@ from pytest_hwperf.core.records import Comparison, Judgement, Policy, StoredRun
 from pytest_hwperf.core.report import Report, ReportPart
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.shards import Shard
+from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.stored_timings import machine_drift
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.core.verdicts import baseline_failed, pairs_failed
 from pytest_hwperf.plugin.garbage import without_collection
+from pytest_hwperf.plugin.inherited_options import published
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.plugin.suspects import named
 from pytest_hwperf.plugin.sweeps import sweeps_of
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.reports.table import Detail
 
 _NAMED = 3  # tests in a warning
+_MOST_TURNS = 0.5  # of a comparison, interrupted: then nothing else helps it
 _OFFERED = 5  # commands that accept one test each
 _LAST_LINE, _ROWS, _ALL_FIGURES = -2, 1, 2  # verbosity: the counts alone with -qq, every row with -v, all with -vv
 
@@ -66,6 +69,7 @@ def report_of(
         policy=Policy(undecided=settings.undecided, strict=settings.strict),
         sweeps=sweeps_of(parts, workers=bool(getattr(config.option, "tx", None))),
         gates=gates,
+        options=published(config),
     )
     return assigned(report, settings.machine_kind[0]) if settings.machine_kind else report
 
@@ -76,6 +80,9 @@ def _warnings(judgements: Sequence[Judgement], comparisons: Sequence[Comparison]
     yield _nothing_compared(comparisons)
     yield from _not_run(judgements)
     yield _slower_int8(judgements)
+    yield _beside_workers(judgements)
+    yield _interrupted(comparisons)
+    yield from _shared_causes(judgements)
 
 
 def _advice(config: pytest.Config, judgements: Sequence[Judgement], parts: Sequence[ReportPart]) -> list[str]:
@@ -110,6 +117,33 @@ def _slower_int8(judgements: Sequence[Judgement]) -> str:
     slower = [str(one) for family in families(judgements, ()) for one in slower_than_fp32(family.judgements)]
     more = f"; and {counted(len(slower) - _NAMED, 'other')}" if len(slower) > _NAMED else ""
     return f"INT8 is slower than FP32, median of a call: {'; '.join(slower[:_NAMED])}{more}" if slower else ""
+
+
+def _beside_workers(judgements: Sequence[Judgement]) -> str | None:
+    """Return the warning that test workers shared the processors, where any did."""
+    doubts = (one for judgement in judgements for sample in judgement.run.samples for one in sample.warnings)
+    return next((str(one) for one in doubts if isinstance(one, Statement) and one.kind == "workers"), None)
+
+
+def _shared_causes(judgements: Sequence[Judgement]) -> Iterator[str]:
+    """Say once what several tests regressed by: each of their failures shows its own part of it."""
+    tests = dict[str, set[str]]()
+    for judgement in judgements:
+        for one in judgement.comparisons:
+            if one.outcome == "regressed" and one.moved and {"name", "where"} <= one.moved.texts.keys():
+                cause = f"{one.moved.texts['name']} ({one.moved.texts['where']})"
+                tests.setdefault(cause, set()).add(judgement.run.test)
+    yield from (
+        f"{len(found)} tests regressed by one cause: {cause}" for cause, found in tests.items() if len(found) > 1
+    )
+
+
+def _interrupted(comparisons: Sequence[Comparison]) -> str:
+    """Say what helps where other work has left comparisons undecided, "" elsewhere."""
+    undecided = [one for one in comparisons if one.outcome == "inconclusive"]
+    most = sum((one.interference or 0.0) > _MOST_TURNS for one in undecided)
+    told = f"other work interrupted most turns of {counted(most, 'undecided comparison')}"
+    return f"{told}: stop it, or run on a machine with a free processor" if most else ""
 
 
 def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Notices:

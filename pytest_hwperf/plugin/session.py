@@ -170,12 +170,6 @@ class SessionState:
         return {"energy_watts": str(self.energy.watts)} if isinstance(self.energy, EstimateMeter) else {}
 
     @property
-    def neighbours(self) -> str:
-        """A warning when other test workers disturb the timings; "" when there are none."""
-        count = self.workers
-        return f"{count} test workers ran side by side: neighbours disturb timings" if count > 1 else ""
-
-    @property
     def workers(self) -> int:
         """Test workers that run side by side, this one included."""
         return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))

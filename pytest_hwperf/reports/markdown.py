@@ -225,5 +225,5 @@ def _repeated(report: Report, groups: Groups) -> list[str]:
     tests = list(dict.fromkeys(row.judgement.run.test for row in wanted))
     usable = [one for one in tests if one == visible(one) and one[:1] != "-" and len(one) <= _LONGEST_ID]
     usable = usable if len(tests) <= _MOST_REPEATED else []  # else the whole suite is shorter
-    command = shlex.join(["python", "-m", "pytest", *options, *usable])
+    command = shlex.join(["python", "-m", "pytest", *options, *report.options, *usable])
     return ["**Repeat it**", fenced(visible(command))]

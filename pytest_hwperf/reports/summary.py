@@ -282,4 +282,6 @@ def _to_save(report: Report) -> list[str]:
     if not unsaved:
         return []
     have = "has" if len(unsaved) == 1 else "have"
-    return [f"{counted(len(unsaved), 'test')} {have} no baseline to compare with: save one with pytest --hwperf-save"]
+    without = f"{counted(len(unsaved), 'test')} {have} no baseline to compare with"
+    failing = "" if report.policy.strict else "; --hwperf-strict fails them"
+    return [f"{without}: save one with pytest --hwperf-save{failing}"]

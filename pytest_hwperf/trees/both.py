@@ -26,8 +26,8 @@ from pytest_hwperf.trees.worktree import copy_of, lfs_pointers, update_submodule
 
 _UNSEEN = "what these test files do themselves is not compared"
 _NO_CODE = (
-    "no code of either tree was loaded besides the tests, which are the same on both sides: only files that they read "
-    "can make a difference"
+    "nothing to compare: your tests import no code of this repository, so that only files that they read can differ; "
+    "import the code, or install it with pip install -e"
 )
 PREFIXES = tuple(dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix)))
 
@@ -156,7 +156,7 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
     if own_interpreter:
         check_compiled(trace.files, trees.candidate, trees.baseline, PREFIXES)
     opened = check_opened(trace.opened, trees.candidate, trees.baseline, PREFIXES, temporary_places())
-    return [*([] if seen else [_NO_CODE]), *opened, *filter(None, [same_code(trees, trace.files)])]
+    return [*([] if seen or own_interpreter else [_NO_CODE]), *opened, *filter(None, [same_code(trees, trace.files)])]
 
 
 def same_code(trees: Trees, loaded: Mapping[Side, Sequence[str]]) -> str:

@@ -73,7 +73,9 @@ def test_what_is_too_short_on_both_sides_is_not_compared() -> None:
     assert [] == found.hypotheses
     outcome, why = found.parts[HERE, "", ""]
     assert "not comparable" == outcome
-    assert "a call of 2.00 µs is shorter than the 100 µs that --hwperf-all takes (--hwperf-shortest)" == str(why)
+    assert (
+        "a call takes 2.00 µs, and --hwperf-all measures calls of 100 µs or more: add --hwperf-shortest=1e-06"
+    ) == str(why)
     assert 1 == len(asked(asking(LATENCY), rehearsal(facts={"baseline": short, "candidate": Facts()})).hypotheses)
 
 

@@ -1,10 +1,13 @@
 """Warnings of a whole session: what its measurements say together."""
 
+from typing import Any
+
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.records import Judgement, replace
-from pytest_hwperf.plugin.reporting import _slower_int8
+from pytest_hwperf.core.records import ComparisonOutcome, Judgement, replace
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.plugin.reporting import _interrupted, _shared_causes, _slower_int8
 
 
 def judged(test: str, scenario: str, precision: str, seconds: float, label: str = "") -> Judgement:
@@ -47,3 +50,26 @@ def test_scenarios_told_apart_by_label_belong_together(seconds: float, *, named:
     ]
 
     assert named == ("t.py::t: onnx_int8 takes 15.0 µs" in _slower_int8(judgements))
+
+
+def test_what_several_tests_have_in_common_is_said_once() -> None:
+    """A cause that several regressions share, and that other work has kept most comparisons from an answer."""
+    moved = state(
+        "function moved", name="weigh", where="core.py:1", moved=1e-4, share=1.0, low=0.9, high=1.1, repeats=3
+    )
+
+    def ended(test: str, outcome: ComparisonOutcome, **known: Any) -> Judgement:
+        verdict = fake.comparison_verdict("latency", "p50", outcome, (0.3, 0.2, 0.4))
+        verdict = replace(verdict, subject=replace(verdict.subject, **known))
+        return Judgement(run=fake.run(test=test), figures=(), verdicts=(verdict,))
+
+    slower = [ended(f"t.py::{name}", "regressed", moved=moved, interference=0.9) for name in "abcdef"]
+    unclear = [ended(f"t.py::{name}", "inconclusive", interference=0.6) for name in "gh"]
+    judgements = [*slower, *unclear, ended("t.py::i", "inconclusive", interference=0.4)]
+    comparisons = [one for judgement in judgements for one in judgement.comparisons]
+
+    assert ["6 tests regressed by one cause: weigh (core.py:1)"] == [*_shared_causes(judgements)]
+    assert [] == [*_shared_causes(slower[:1])]
+    most = "other work interrupted most turns of 2 undecided comparisons"
+    assert f"{most}: stop it, or run on a machine with a free processor" == _interrupted(comparisons)
+    assert "" == _interrupted(comparisons[:6])
