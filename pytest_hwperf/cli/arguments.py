@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.foreign_text import visible_json
+from pytest_hwperf.core.loads import LONGEST_S
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.gate.targets import check_target
@@ -46,6 +47,16 @@ def check_time(seconds: float, most: int, usual: str) -> None:
     """
     if not 0 < seconds <= most:
         raise UsageProblem(f"--time={seconds:g}: a number of seconds above 0 up to {most}, such as {usual}")
+
+
+def check_timeout(seconds: float) -> None:
+    """Refuse a time of a request that no answer can keep, and one without end.
+
+    Raises:
+        UsageProblem: says what is allowed.
+    """
+    if not 0 < seconds <= LONGEST_S:
+        raise UsageProblem(f"--timeout={seconds:g}: a number of seconds above 0 up to {LONGEST_S:g}, such as 10")
 
 
 def check_files(**files: str | None) -> None:

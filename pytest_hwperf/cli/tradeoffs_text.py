@@ -28,7 +28,7 @@ from pytest_hwperf.core.tradeoffs import (
     ties,
     weights_of,
 )
-from pytest_hwperf.core.units import counted, show, show_interval, show_limit, show_number, show_share
+from pytest_hwperf.core.units import counted, show, show_excess, show_interval, show_limit, show_number, show_share
 
 _WIDTH = 100
 _ADVICE: Mapping[Advice, str] = {
@@ -154,7 +154,7 @@ def _requirements(found: Mapping[str, Sequence[Answer]]) -> Iterator[Line]:
 def _missed(answer: Answer) -> str:
     unit, better = METRICS[answer.budget.metric].unit, METRICS[answer.budget.metric].better
     value = show(answer.estimate.value, unit) if answer.estimate else ""
-    by = f" by {show_share(answer.excess)}" if math.isfinite(answer.excess) else ""
+    by = f" by {show_excess(answer.excess)}" if math.isfinite(answer.excess) else ""
     doubt = ", inconclusive" if answer.outcome == "inconclusive" else ""
     return f"{answer.budget.keyword}{by} ({value}, limit {show_limit(answer.budget.limit, unit, better)}{doubt})"
 

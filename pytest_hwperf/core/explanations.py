@@ -23,6 +23,7 @@ MOST_OF_IT = 0.5  # of a change: what operators hold of it is not looked for in 
 _MOST_MOVERS = 10  # that are kept
 _COVERED = (0.8, 1.25)  # share of the change, within which movers add up to it
 _SLOW = 0.5  # overhead of a profiler from which on it is said
+_DISTORTING = 10.0  # from which on nothing that it found is
 _SAME_CALLS = 0.01  # relative: counts that are no further apart are the same
 
 
@@ -134,16 +135,17 @@ def explain_functions(
     """Explain a latency by the functions of Python, from a profile of each repeat and side."""
     baseline_s, candidate_s = _figures(comparison)
     tree = joined(baseline, candidate, baseline_s, candidate_s)
+    stacks, overhead = stacks_of(tree), overhead_of((*baseline, *candidate))
+    distorts = overhead is not None and overhead > _DISTORTING
     clear = movers_of(tree, baseline, candidate, candidate_s - baseline_s) if has_changed(comparison) else ()
-    movers = seen_apart(clear, baseline, candidate)
+    movers = () if distorts else seen_apart(clear, baseline, candidate)
     found = _explanation(hypothesis, comparison, movers, kind="function", repeats=len(baseline))
     if has_changed(comparison) and not movers:
         ran = places_of(changed_frames(baseline, candidate), baseline, candidate)
-        kind: Kind = "profiles unlike pairs" if clear else "nothing moved"
-        names = f"; changed functions that it runs: {ran}" if ran else ""
-        found = replace(found, withheld=state(kind, what="function", repeats=len(baseline), changed=names))
-    stacks, overhead = stacks_of(tree), overhead_of((*baseline, *candidate))
-    slow = (state("profiler slows", overhead=overhead),) if overhead is not None and overhead > _SLOW else ()
+        facts = {"what": "function", "changed": f"; changed functions that it runs: {ran}" if ran else ""}
+        kind: Kind = "profiler distorts" if distorts else "profiles unlike pairs" if clear else "nothing moved"
+        found = replace(found, withheld=state(kind, repeats=len(baseline), times=1 + (overhead or 0.0), **facts))
+    slow = (state("profiler slows", overhead=overhead),) if overhead and _SLOW < overhead <= _DISTORTING else ()
     return replace(
         found,
         remarks=(*found.remarks, *slow),

@@ -36,9 +36,9 @@ Incomparable = Literal[
 ]  # fmt: skip
 # How a change was found.
 Method = Literal[
-    "stored, equal", "stored, spread", "mcnemar", "tango", "signed-rank", "signed-rank, apart", "sign-flip", "screen",
-    "unconfirmed screen", "equal pairs", "equal fresh pairs", "equal values", "equal processes", "screened values",
-    "historical", "historical limit", "historical repeats",
+    "stored, equal", "stored, spread", "mcnemar", "tango", "equal examples", "signed-rank", "signed-rank, apart",
+    "sign-flip", "screen", "unconfirmed screen", "equal pairs", "equal fresh pairs", "equal values",
+    "equal processes", "screened values", "historical", "historical limit", "historical repeats",
 ]  # fmt: skip
 # What else has to be known of a value.
 Doubt = Literal[
@@ -48,10 +48,10 @@ Doubt = Literal[
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
     "function moved", "function called", "function called otherwise", "allocation moved", "nothing moved",
+    "nothing to explain", "movers miss", "profiler slows", "profiler distorts", "not sampled", "awaited",
+    "profiled under load", "unexplained", "moved with", "calls unmoved", "not profiled", "explained enough",
+    "no time to explain", "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
     "profiles unlike pairs",
-    "nothing to explain", "movers miss", "profiler slows", "not sampled", "awaited", "profiled under load",
-    "unexplained", "moved with", "calls unmoved", "not profiled", "explained enough", "no time to explain",
-    "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
     "degrades", "leaks", "apart", "workers",
 ]  # fmt: skip
@@ -155,6 +155,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "stored, spread": "{baseline} stored and {candidate} new values, all of one side against all of the other, "
     "no p-value",
     "mcnemar": "McNemar exact, paired on {examples} examples",
+    "equal examples": "equal on {examples} of {examples} examples",
     "tango": "Tango score bounds, paired on {examples} examples",
     "signed-rank": "{pairs:count fresh pair}, exact signed-rank, interleaved",
     "signed-rank, apart": "{pairs:count fresh pair}, exact signed-rank, each of four processes one after the other",
@@ -190,7 +191,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "could have caught": "smallest detectable change {change:size}",
     "could have caught points": "smallest detectable change {change:size points}",
     "slower than fp32": "{test}: {scenario} takes {now:s}, {reference} {then:s} ({change:change})",
-    "stages miss": "stages sum to {sum:s} of {whole:s}",
+    "stages miss": "stages take {sum:s} together, the whole call {whole:s}",
     "stages apart": "stages were timed in calls of their own, which took {whole:s} where those of latency took "
     "{latency:s}",
     "stage after": "{stage} follows the timed call and is no part of latency",
@@ -212,6 +213,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "measure on a quieter machine to see which {what} moved{changed}",
     "nothing to explain": "the pairs have found no change to explain",
     "movers miss": "what moved adds up to {covered:%} of the change",
+    "profiler distorts": "not explained: calls took ×{times:2} as long under the profiler, too long to trust it"
+    "{changed}",
     "profiler slows": "calls took {overhead:%} longer under the profiler, those of many short functions most of all",
     "not sampled": "no call of a function was seen: what the test measures is no Python",
     "awaited": "awaited calls wait in the event loop, where a profiler of functions cannot tell whose time it is",

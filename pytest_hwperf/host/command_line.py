@@ -31,7 +31,8 @@ class Command:
         if self.module == "pytest":  # the asking session's own cache and temporary folders must not be cleared under it
             cache = ["-o", f"cache_dir={place / 'cache'}"] if self.keeps_cache else []
             own = [*cache, f"--basetemp={place / 'tmp'}"]
-        safely = [] if self.module == "pytest" else ["-P"]  # its folder may hold a numpy.py that nobody asked for
+        # The folder may hold a numpy.py that nobody asked for; of pytest, the user says whether it is on the path.
+        safely = ["-P"] if self.module != "pytest" or sys.flags.safe_path else []
         return [*self.under, self.interpreter, *safely, "-m", self.module, *self.arguments, *own]
 
 

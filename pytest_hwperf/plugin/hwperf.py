@@ -304,6 +304,8 @@ class Hwperf:
         if (load is not None and load.url) or is_address(target):
             _refuse_more(kwargs, data["y_true"])
             subject = subject_of_requests(target, args, load, data["batch_size"] or 1, loop)
+        elif load is not None and load.headers:
+            raise UsageProblem("hwload: headers= are of requests: give url=, or hwperf('http://…', X)")
         else:
             subject = _subject(target, args, kwargs, loop, **data)
         how = {"load": str(load)} if load else {}

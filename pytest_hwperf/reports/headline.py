@@ -73,7 +73,7 @@ def _of_one(report: Report) -> Headline:
     parts = [*_compared(report, found), *_budgets(found), *_open(report, found)]
     if not found.comparisons and not found.budgets:
         measured = counted(len({judgement.run.test for judgement in report.judgements}), "test")
-        parts = [f"{measured} measured, with nothing to judge them by", *parts]
+        parts = [f"{measured} measured only, no budget or baseline", *parts]
     return Headline(sentence="; ".join(parts), state=_state(report, found))
 
 
@@ -156,7 +156,7 @@ def _budgets(found: _Outcomes) -> Iterator[str]:
 def _open(report: Report, found: _Outcomes) -> Iterator[str]:
     """Yield what was left open, and why not everything is there."""
     if found.undecided:
-        yield f"{found.undecided} undecided"
+        yield f"{found.undecided} inconclusive"
     if found.comparisons.get("regressed") and (improved := found.comparisons.get("improved")):
         yield f"{improved} improved"
     if unmeasured := found.budgets.get("unmeasured"):

@@ -124,7 +124,7 @@ def _undecided(groups: Groups) -> Table:
         for r in groups.undecided
     )
     rows = list(map(row, cells))
-    return Table(heading="Undecided", columns=columns, rows=rows, most=MOST_ROWS // 2, elsewhere=_BELOW)
+    return Table(heading="Inconclusive", columns=columns, rows=rows, most=MOST_ROWS // 2, elsewhere=_BELOW)
 
 
 def _named(r: VerdictRow) -> str:

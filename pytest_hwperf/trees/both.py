@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Protocol
 
 from pytest_hwperf.core.affected import Changes
@@ -14,15 +14,16 @@ from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.host.command_line import Command, PytestCommand, without_coverage
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.trees.compiled import check_compiled
-from pytest_hwperf.trees.differences import changes_between, code_of_tree, joined, laid_over
-from pytest_hwperf.trees.ignored import is_compiled
+from pytest_hwperf.trees.differences import changes_between, code_of_tree, is_same, joined, laid_over
+from pytest_hwperf.trees.ignored import is_compiled, named
 from pytest_hwperf.trees.interpreter import Interpreter
-from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_path, translated
+from pytest_hwperf.trees.isolation import check_isolation, is_of_tests, own_paths, python_path, translated
 from pytest_hwperf.trees.opened import check_opened, temporary_places
-from pytest_hwperf.trees.overlay import candidate_ini, lay_over, share
+from pytest_hwperf.trees.overlay import candidate_ini, lay_over, remove_gone, share
 from pytest_hwperf.trees.revision import resolve, top_of
+from pytest_hwperf.trees.submodules import fill_submodules
 from pytest_hwperf.trees.translation import Translation, spellings
-from pytest_hwperf.trees.worktree import copy_of, lfs_pointers, update_submodules, worktree
+from pytest_hwperf.trees.worktree import copy_of, lfs_pointers, worktree
 
 _UNSEEN = "what these test files do themselves is not compared"
 _NO_CODE = (
@@ -81,7 +82,7 @@ def both_trees(
         commit, top = resolve(here, against), top_of(here)
         tree = worktree(top, commit)
     with tree as baseline:
-        warnings = [*update_submodules(baseline)] if commit else []
+        warnings = fill_submodules(top, baseline) if commit else []
         shared = share(globs, top, baseline) if globs else {}
         if pointers := lfs_pointers(baseline):
             warnings.append(f"not there in the baseline, only a git-LFS pointer: {', '.join(pointers)}")
@@ -89,6 +90,9 @@ def both_trees(
         if changed:
             names = ", ".join(sorted(os.path.relpath(file, here) for file in changed))
             warnings.append(f"changed since the baseline, and run on both sides as now, so that {_UNSEEN}: {names}")
+        if gone := remove_gone(top, baseline, files):
+            changed |= {top / file for file in gone}
+            warnings.append(f"not in your tree any more, and removed from the baseline's: {named(gone)}")
         found = changes_between(top, baseline) if compares else None
         laid = lay_over(top, baseline, files)
         yield Trees(
@@ -120,7 +124,7 @@ def commands(
     paths = own_paths(sys.path, trees.candidate, PREFIXES)
     inipath = None if given.inipath is None else given.inipath.parent.resolve() / given.inipath.name
     ini = [] if inipath is None else ["-c", str(inipath)]
-    theirs = [] if inipath is None else candidate_ini(inipath, trees.candidate, trees.baseline)
+    theirs = candidate_ini(inipath, trees.candidate, trees.baseline)
     moved = [str(_moved(file, trees.candidate, trees.baseline)) for file in files]
     candidate = _command(given, trees, trees.candidate, [*map(str, files), *ini, *given.neutral_with(None)], paths)
     own = [*moved, *theirs, *given.neutral_with(base_python.plugins if base_python else None)]
@@ -156,7 +160,16 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
     if own_interpreter:
         check_compiled(trace.files, trees.candidate, trees.baseline, PREFIXES)
     opened = check_opened(trace.opened, trees.candidate, trees.baseline, PREFIXES, temporary_places())
-    return [*([] if seen or own_interpreter else [_NO_CODE]), *opened, *filter(None, [same_code(trees, trace.files)])]
+    named_files = filter(None, [_own_helpers(trees, trace.files["candidate"]), same_code(trees, trace.files)])
+    return [*([] if seen or own_interpreter else [_NO_CODE]), *opened, *named_files]
+
+
+def _own_helpers(trees: Trees, loaded: Sequence[str]) -> str:
+    """Return a warning about modules beside the tests that differ, "" where none does: the rest of them is mirrored."""
+    helpers = filter(lambda file: is_of_tests(PurePath(file).parent), code_of_tree(loaded, trees.candidate, PREFIXES))
+    if files := [file for file in helpers if not is_same(trees.candidate / file, trees.baseline / file)]:
+        return f"changed since the baseline, and each side runs its own: {named(files)}"
+    return ""
 
 
 def same_code(trees: Trees, loaded: Mapping[Side, Sequence[str]]) -> str:

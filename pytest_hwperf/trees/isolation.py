@@ -17,6 +17,7 @@ _FINDER = re.compile(r"__editable___.+_finder")  # the module that setuptools wr
 SITES = frozenset({"site-packages", "dist-packages"})
 SOURCES = ("src", "lib", "python")  # folders that hold a tree's packages, besides its top
 _TESTS = re.compile(r"(.+_)?(tests?|bench|benchmarks?)(_.+)?")  # names of folders that hold no code under test
+_PLAIN = frozenset({"test", "tests", "bench", "benchmark", "benchmarks"})
 _OWN_PYTHON = (
     "give --hwperf-base-python=PATH, the Python of an environment with the baseline installed, or have one built with "
     "--hwperf-base-env=build"
@@ -95,6 +96,15 @@ def own_code(root: Path) -> Callable[[str], bool]:
 def is_of_tests(folder: PurePath) -> bool:
     """Whether a folder, relative to the root, holds tests and no code under test, by its name or that of a parent."""
     return any(_TESTS.fullmatch(part) for part in folder.parts)
+
+
+def top_of_tests(folder: PurePath) -> PurePath | None:
+    """Return the folder that holds all tests of a part of the tree, relative to the root; None outside of any.
+
+    It has a plain name, such as `tests`; a package called `load_test` with tests further below holds code.
+    """
+    named = [one for one in (folder, *folder.parents) if _TESTS.fullmatch(one.name)]
+    return next((one for one in reversed(named) if one.name in _PLAIN), named[0] if named else None)
 
 
 def check_isolation(  # noqa: PLR0913 - two sides, each with its root and files

@@ -53,6 +53,22 @@ def test_an_unforeseen_error_is_no_answer(
     assert "this is a mistake of pytest-hwperf and no answer" in error
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["comapre", "a", "b"], "hwperf: unknown command 'comapre'. Did you mean 'compare'?; see hwperf --help\n"),
+        (["baseline", "lst"], "unknown command 'lst'. Did you mean 'list'? Allowed: list, show, remove, accept, "),
+        (["zzz"], "unknown command 'zzz'. Allowed: baseline, recompute, "),
+    ],
+)
+def test_an_unknown_command_names_the_nearest(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+
+    assert USAGE == caught.value.code
+    assert said in capsys.readouterr().err
+
+
 LONG = "x" * 300
 
 

@@ -313,6 +313,19 @@ def test_the_cost_of_the_profiler_is_said_where_it_is_large(comparison: Comparis
     assert overhead_of([]) is None
 
 
+@pytest.mark.parametrize(("plain", "told"), [(0.1, True), (0.09, False), (0.02, False)])
+def test_a_profiler_that_makes_calls_ten_times_longer_explains_nothing(
+    comparison: Comparison, plain: float, told: bool
+) -> None:
+    """It says why: the shares are of calls that nobody makes."""
+    then, now = ([sampled({"predict>embed": ms}, plain_ms=plain * ms)] * 3 for ms in (8, 12))
+    found = explained_by(comparison, then, now)
+
+    assert told == bool(found.movers)
+    if not told:
+        assert str(found.withheld).startswith("not explained: calls took ×")
+
+
 def test_a_call_too_short_to_be_timed_has_no_known_cost(comparison: Comparison) -> None:
     then = [sampled({"predict>embed": 5}, plain_ms=0), sampled({"predict>embed": 5}, plain_ms=0)]
 

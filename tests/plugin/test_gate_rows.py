@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fakes.processes import ends
 from fakes.repositories import repository_with
-from fakes.reruns import COMPARED, INI, REHEARSED, WORK, Project, measured, repository
+from fakes.reruns import COMPARED, INI, REHEARSED, REPEATED, WORK, Project, measured, repository
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 
@@ -125,10 +125,8 @@ def test_hard_ends_take_their_own_tests_along_and_leave_nothing(
     assert [] == [pid for pid in map(int, children) if not ends(pid)]
 
 
-def test_what_the_baseline_cannot_have_is_reported_and_has_no_baseline(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A git-LFS pointer, a file that git ignores, and a submodule that cannot be fetched, until it can."""
+def test_what_the_baseline_cannot_have_is_reported_and_has_no_baseline(project: Project, tmp_path: Path) -> None:
+    """A git-LFS pointer, a file that git ignores, and a submodule that is not filled, until it is."""
     read = "lambda: work.spend(int(pathlib.Path({!r}).read_text()))"
     repository_with(tmp_path / "inner", weights="3000")
     project.git("submodule", "add", str(tmp_path / "inner"), "vendored")
@@ -143,13 +141,14 @@ def test_what_the_baseline_cannot_have_is_reported_and_has_no_baseline(
         }
     )
     project.write({"weights.bin": "3000", "cached.bin": "3000"})
-    (tmp_path / "inner").rename(tmp_path / "away")
+    project.git("submodule", "deinit", "--force", "vendored")
+    project.write({"vendored/weights": "3000"})
     result = project.run(REHEARSED, "--hwperf-share=none")
 
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(
         [
-            "hwperf: submodules of the baseline are missing: fatal: *",
+            "hwperf: submodules of the baseline are missing: vendored: your tree has not filled it either: *",
             "hwperf: not there in the baseline, only a git-LFS pointer: weights.bin",
         ]
     )
@@ -157,11 +156,48 @@ def test_what_the_baseline_cannot_have_is_reported_and_has_no_baseline(
         assert "no baseline" == project.compared(f"test_{test}").outcome
         assert f"failed in HEAD: {why}: " in project.compared(f"test_{test}").reason
 
-    (tmp_path / "away").rename(tmp_path / "inner")
-    for name, value in (("COUNT", "1"), ("KEY_0", "protocol.file.allow"), ("VALUE_0", "always")):
-        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    (project.path / "vendored" / "weights").unlink()
+    project.git("submodule", "update", "--init", "vendored")
     project.run(REHEARSED, "-k", "submodule").stdout.no_fnmatch_line("*submodules*missing*")
     assert COMPARED == project.compared("test_submodule").reason
+
+
+def test_what_the_candidates_tests_have_lost_slows_no_baseline(project: Project) -> None:
+    """Each doubled the baseline's time, so that candidates slower by a third were called improved."""
+    work = (
+        "from fakes.simulated_time import spend\n\nSLOW = set()\n\n\ndef call(n):\n    spend({} + 300 * (n in SLOW))\n"
+    )
+    names = {"conftest": "tests/conftest.py", "package": "tests/__init__.py", "helper": "tests/helper.py"}
+    tests = "import work\n\ntry:\n    from {} import helper\nexcept ImportError:\n    pass\n"
+    each = "\n\ndef test_{0}(hwperf):\n    hwperf(lambda: work.call({0!r}))\n"
+    project.commit(
+        {
+            "work.py": work.format(300),
+            "pytest.ini": "[pytest]\nusefixtures = slow\n",
+            "conftest.py": "import pytest, work\n\n\n@pytest.fixture\ndef slow():\n    work.SLOW.add('ini')\n",
+            **{file: f"import work\n\nwork.SLOW.add({name!r})\n" for name, file in names.items()},
+        }
+    )
+    for file in (*names.values(), "pytest.ini"):
+        (project.path / file).unlink()
+    texts = (tests.format("tests"), *(each.format(name) for name in (*names, "ini")))
+    project.write({"work.py": work.format(400), "tests/test_work.py": "".join(texts)})
+    result = project.run(REPEATED)
+
+    assert ["regressed"] * 4 == [project.compared(f"test_{name}").outcome for name in (*names, "ini")]
+    gone = "tests/__init__.py, tests/conftest.py, tests/helper.py"
+    result.stdout.fnmatch_lines([f"hwperf: not in your tree any more, and removed from the baseline's: {gone}"])
+
+
+def test_a_helper_that_differs_is_named_and_each_side_runs_its_own(project: Project) -> None:
+    project.commit({"tests/helper.py": "NUMBER = 1\n"})
+    project.write(
+        {"tests/helper.py": "NUMBER = 2\n", "tests/test_a.py": f"import helper\n{measured('a', 'work.call')}"}
+    )
+    result = project.run(REHEARSED)
+
+    assert COMPARED == project.compared("test_a").reason
+    result.stdout.fnmatch_lines(["hwperf: changed since the baseline, and each side runs its own: tests/helper.py"])
 
 
 def test_a_folder_that_the_baseline_lacks_is_no_place_to_start_in(

@@ -8,7 +8,7 @@ USAGE = pytest.ExitCode.USAGE_ERROR
 @pytest.mark.parametrize(
     ("marker", "reported"),
     [
-        ("hwbudget(latncy_p95_ms=1)", "unknown keyword 'latncy_p95_ms'. Did you mean 'latency_p95_ms'? Allowed: "),
+        ("hwbudget(latncy_p95_ms=1)", "unknown keyword 'latncy_p95_ms'. Did you mean 'latency_p95_ms'?"),
         ("hwbudget(latency_p95_ms=-1)", "a limit is never negative"),
         ("hwbudget(latency_p95_ms='1')", "a limit is a finite number, such as 100 or 0.85"),
         ("hwbudget(accuracy_min=85)", "a share between 0 and 1"),
@@ -33,7 +33,7 @@ def test_a_bad_marker_is_a_usage_error(pytester: pytest.Pytester, marker: str, r
 @pytest.mark.parametrize(
     ("marker", "reported"),
     [
-        ('hwscenarios("onnx_fp23")', "unknown scenario 'onnx_fp23'. Did you mean 'onnx_fp32'? Allowed: "),
+        ('hwscenarios("onnx_fp23")', "unknown scenario 'onnx_fp23'. Did you mean 'onnx_fp32'?"),
         ("hwscenarios()", "give names of scenarios"),
         ("hwscenarios(5)", "give names of scenarios"),
         ('hwscenarios("onnx_fp32", "onnx_fp32")', "a scenario is named twice"),

@@ -95,13 +95,13 @@ def test_tests_that_are_left_out_are_counted_by_themselves(verdicts: list[Verdic
     [
         (
             report([*each("regressed", "regressed", "equivalent", "improved", "inconclusive")], gate()),
-            f"2 of 5 tests regressed {RATE}; 1 undecided; 1 improved",
+            f"2 of 5 tests regressed {RATE}; 1 inconclusive; 1 improved",
         ),
         (
             report([*each("regressed", "equivalent"), judged("b", PASSED, MISSED)], gate()),
             f"1 of 2 tests regressed {RATE}; 1 of 2 budgets missed",
         ),
-        (report([judged("a", PASSED, OPEN, ABSENT)]), "1 of 3 budgets kept; 1 undecided; 1 budget unmeasured"),
+        (report([judged("a", PASSED, OPEN, ABSENT)]), "1 of 3 budgets kept; 1 inconclusive; 1 budget unmeasured"),
     ],
 )
 def test_what_fails(made: Report, said: str) -> None:
@@ -113,9 +113,9 @@ def test_what_fails(made: Report, said: str) -> None:
     [
         (
             report(each("equivalent", "improved", "inconclusive", "not comparable"), gate()),
-            f"No regression found in 3 tests: 1 equivalent, 1 improved {RATE}; 1 undecided; 1 comparison not made",
+            f"No regression found in 3 tests: 1 equivalent, 1 improved {RATE}; 1 inconclusive; 1 comparison not made",
         ),
-        (report(each("inconclusive", "inconclusive"), gate()), "Nothing was decided in 2 tests; 2 undecided"),
+        (report(each("inconclusive", "inconclusive"), gate()), "Nothing was decided in 2 tests; 2 inconclusive"),
         (
             report([judged("a", NO_BASELINE), judged("b", NO_BASELINE)]),
             "Nothing was compared: no baseline: save one (2 tests)",
@@ -133,7 +133,7 @@ def test_what_is_open(made: Report, said: str) -> None:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (report([judged("a"), judged("b")]), "2 tests measured, with nothing to judge them by"),
+        (report([judged("a"), judged("b")]), "2 tests measured only, no budget or baseline"),
         (report([]), "Nothing was measured"),
     ],
 )
