@@ -24,6 +24,7 @@ from pytest_hwperf.gate.load import carrier_of, run_load
 from pytest_hwperf.gate.load_processes import asked_share, check_processes, command_again, reply_share, run_by_processes
 from pytest_hwperf.gate.load_target import headers_of, requests_of, subject_of_target, warmed_up
 from pytest_hwperf.gate.peak import PeakSearch, Try
+from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.worker_protocol import WorkerTask, reply
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.samples import doubts_of, load_samples
@@ -33,6 +34,7 @@ from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import Subject
 
 _PERCENTILE = 0.95  # of a peak rate
+_LARGEST_BODY = 100_000_000  # bytes of a request
 _FIRST_QPS = 100.0
 
 
@@ -137,7 +139,7 @@ def _body(text: str | None) -> Any:
     if text is None or not text.startswith("@"):
         return text
     try:
-        return Path(text[1:]).read_bytes()
+        return read_file(Path(text[1:]), _LARGEST_BODY)
     except OSError as error:
         raise UsageProblem(f"--body={text}: {error.strerror}") from error
 

@@ -35,6 +35,7 @@ R = TypeVar("R", bound=Record)
 AS_TRAINED: Mapping[str, str] = {"form": "as trained"}
 OF_A_LOAD = "call of a load"  # a unit of replication: percentiles of such values have bounds by early stopping
 
+_OTHERWISE = frozenset({"other data", "other conditions", "stored otherwise"})  # kinds of causes
 _SAME = 1e-9  # relative: apart from rounding
 
 
@@ -272,6 +273,11 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
         named = {"examples": "example", "sessions": "stored run", "candidate": "value"}
         known = (per for number, per in named.items() if number in self.method.numbers)
         return self.method.texts.get("per") or next(known, "pair")
+
+    @property
+    def is_of_other_data(self) -> bool:
+        """Whether it could not be made since the data, its labels or the conditions of the calls are others."""
+        return self.outcome == "not comparable" and self.cause is not None and self.cause.kind in _OTHERWISE
 
     @property
     def is_left_out(self) -> bool:

@@ -32,7 +32,7 @@ Incomparable = Literal[
     "test ended", "reciprocal", "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell",
     "values not kept",
     "other versions", "processes disagree", "not at once", "untouched",
-    "short screen", "not reached",
+    "short screen", "not reached", "interrupted",
 ]  # fmt: skip
 # How a change was found.
 Method = Literal[
@@ -44,14 +44,15 @@ Method = Literal[
 Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
-    "could have caught", "could have caught points", "slower than fp32", "waited for gpu",
+    "could have caught", "could have caught points", "slower than fp32",
+    "may be slower than fp32", "waited for gpu",
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
     "function moved", "function called", "function called otherwise", "allocation moved", "nothing moved",
     "nothing to explain", "movers miss", "profiler slows", "profiler distorts", "not sampled", "awaited",
     "profiled under load", "unexplained", "moved with", "calls unmoved", "not profiled", "explained enough",
     "no time to explain", "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
-    "profiles unlike pairs",
+    "profiles unlike pairs", "answers change", "processes apart",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
     "degrades", "leaks", "apart", "workers",
 ]  # fmt: skip
@@ -130,6 +131,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "out of time": "the time of {limit:.6g} s was up",
     "out of part": "the part of the time that fresh processes have, {limit:.6g} s, was up",
     "not reached": "not compared: the time of {limit:.6g} s was up before it",
+    "interrupted": "the run was interrupted",
     "short screen": "{pairs} pairs only, since the time was short for so many tests",
     "pairs lost": "{lost} pairs in a row were lost, the last one as {why}",
     "lost": "{why}",
@@ -146,6 +148,10 @@ _SENTENCES: Mapping[Kind, str] = {
     "no value": "gave no value in {pairs} pairs in a row: {why}",
     "pairs cannot tell": "the pairs cannot tell",
     "values not kept": "the stored run that fits holds no values of it: save a new baseline",
+    "answers change": "{changed} of the first call's {rows} answers were others after the last call: the model keeps "
+    "state or draws at random; the worse accuracy counts",
+    "processes apart": "{what} between processes; the candidate is worse in each of its {count} than the baseline in "
+    "any",
     "processes disagree": "{what} between processes of the {side}, so that one of each tells nothing about the code: "
     "train the model with a fixed seed, such as random_state=0, or load a trained one",
     "not at once": "both sides cannot be alive at once: next to the other one, the {side} {how}, and alone it passed: "
@@ -191,6 +197,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "could have caught": "smallest detectable change {change:size}",
     "could have caught points": "smallest detectable change {change:size points}",
     "slower than fp32": "{test}: {scenario} takes {now:s}, {reference} {then:s} ({change:change})",
+    "may be slower than fp32": "{test}: {scenario} takes {now:s}, {reference} {then:s} ({change:change})",
     "stages miss": "stages take {sum:s} together, the whole call {whole:s}",
     "stages apart": "stages were timed in calls of their own, which took {whole:s} where those of latency took "
     "{latency:s}",

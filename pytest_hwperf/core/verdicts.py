@@ -87,7 +87,8 @@ def judge_budget(
     metric = run.metric(budget.metric)
     limit = show_limit(budget.limit, metric.unit, metric.better).removeprefix("<= ")
     if figure is None:
-        cause = run.unmeasured.get(budget.metric) or state("not given", remedy=metric.remedy)
+        known = (run.unmeasured.get(one) for one in (budget.metric, *metric.made_of))
+        cause = next(filter(None, known), None) or state("not given", remedy=metric.remedy)
         line = f"{metric.called(budget.statistic)} unmeasured, limit {limit}: {cause}"
         fails = policy.undecided != "pass" and not budget.default
         return Verdict(subject=budget, outcome="unmeasured", reason=line, cause=cause, fails=fails)

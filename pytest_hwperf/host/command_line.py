@@ -23,6 +23,7 @@ class Command:
     keeps_cache: bool = True  # whether pytest's cache plugin is on: without it, its option is unknown
     module: str = "pytest"
     model: ModelSpec | None = None  # what that module measures, where it is no pytest
+    only: Mapping[str, str] = field(default_factory=dict)  # node, label and name of the one measurement of its task
     under: Sequence[str] = ()  # the program that runs the interpreter, with its options: valgrind
 
     def line(self, place: Path) -> list[str]:

@@ -43,10 +43,9 @@ def rerun(session: pytest.Session) -> None:
         against, name = _against(config, items)
         if not against:
             return
-        shown = ProgressLine(config)
-        if trained := ", ".join(trained_by(items)):
-            shown.say(f"hwperf: every process of the comparison trains again in the fixture {trained}: {REMEDY}")
-        with shown.kept_alive():
+        with ProgressLine(config) as shown, shown.kept_alive():
+            if trained := ", ".join(trained_by(items)):
+                shown.say(f"hwperf: every process of the comparison trains again in the fixture {trained}: {REMEDY}")
             result = run_gate(_request(config, undecided.first(config, items), against, name, shown))
     except UsageProblem as error:
         stored = "" if session_of(config).settings.reruns else "; --hwperf-rerun=never compares with what is stored"
@@ -57,6 +56,8 @@ def rerun(session: pytest.Session) -> None:
         shown.say(f"hwperf: {line}")
     session_of(config).gate = result
     undecided.keep(config, items, result.completeness.unfinished)
+    if result.is_interrupted:
+        raise KeyboardInterrupt
 
 
 def check_against(config: pytest.Config) -> None:

@@ -266,20 +266,19 @@ class Hwperf:
         run = empty_run(self._item, checked_label(label) or label_of_models(new_name, old_name))
         if run.label in self._test.labels:
             raise UsageProblem(f"hwperf.compare: the label {run.label!r} is used twice; give each its own label=")
-        margins, session, shown = self._test.markers.margins, self._session.settings, ProgressLine(self._item.config)
-        settings = CompareSettings(
-            margins=tuple(margin for margin in margins if METRICS[margin.metric].between_models),
-            alpha=session.alpha,
-            batch_size=batch_size,
-            threads=threads,
-            time_s=session.gate_time_s,
-            hold_collector=session.gc == "off",
-            measurement=Measurement(test=self._item.nodeid, label=run.label),
-            progress=shown.show,
-        )
-        with timeout_paused(self._item):
+        margins, session = self._test.markers.margins, self._session.settings
+        with ProgressLine(self._item.config) as shown, timeout_paused(self._item):
+            settings = CompareSettings(
+                margins=tuple(margin for margin in margins if METRICS[margin.metric].between_models),
+                alpha=session.alpha,
+                batch_size=batch_size,
+                threads=threads,
+                time_s=session.gate_time_s,
+                hold_collector=session.gc == "off",
+                measurement=Measurement(test=self._item.nodeid, label=run.label),
+                progress=shown.show,
+            )
             comparisons, gate = compare_models(old, new, X, y_true, settings)
-        shown.clear()
         conditions = {
             "baseline": old,
             "candidate": new,

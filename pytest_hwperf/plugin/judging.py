@@ -67,11 +67,13 @@ def judge_test(item: pytest.Item) -> str:
     for judgement in judgements:
         item.user_properties.extend(properties(judgement))
     note_miss(item, judgements)
+    if any(one.is_of_other_data for judgement in judgements for one in judgement.comparisons):
+        test.counted = "not comparable"
     test.result = plain_result(item, judgements)
-    failures = _failures(judgements)
+    failed = failures(judgements)
     sites = lines_of_sites(item, judgements)
-    lines = [*failures, *dict.fromkeys(errors), *gone_scenarios(item, test.skips), *sites]
-    return "\n".join([*lines, *([_look_further(item)] if failures else [])])
+    lines = [*failed, *dict.fromkeys(errors), *gone_scenarios(item, test.skips), *sites]
+    return "\n".join([*lines, *([_look_further(item)] if failed else [])])
 
 
 def gone_scenarios(item: pytest.Item, skips: Sequence[Skip]) -> list[str]:
@@ -210,7 +212,7 @@ def _criteria(item: pytest.Item, run: Run) -> Criteria:
     )
 
 
-def _failures(judgements: Sequence[Judgement]) -> list[str]:
+def failures(judgements: Sequence[Judgement]) -> list[str]:
     """Write what fails a test, the worst first: a line for each verdict, and below it what is known of its cause."""
     found = [
         (verdict.outcome not in ("regressed", "failed"), judgement.run.label, verdict)

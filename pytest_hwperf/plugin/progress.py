@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from time import monotonic
+from typing import Self
 
 import pytest
 
@@ -50,6 +51,14 @@ class ProgressLine:
             self._terminal = None
         self._last: tuple[str, int] = ("", 0)
         self._said = ("", monotonic(), monotonic())  # the last text, since when it has stood, and when it was written
+
+    def __enter__(self) -> Self:
+        """Show nothing yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the line, however the block has ended."""
+        self.clear()
 
     def show(self, progress: Progress) -> None:
         """Show `progress`; without a terminal only when another pair has begun."""
@@ -141,7 +150,7 @@ class ProgressLine:
 
     def clear(self) -> None:
         """Remove the line; what stands without a terminal stays."""
-        if self._terminal is not None and self._terminal.isatty:
+        if self._terminal is not None and self._terminal.isatty and self._last != ("", 0):
             with self._uncaptured():
                 self._terminal.rewrite("", erase=True)
                 self._terminal.rewrite("")  # back to the first column

@@ -8,6 +8,7 @@ import pytest
 
 from pytest_hwperf.core.advice import advice
 from pytest_hwperf.core.baselines import stored_run_of
+from pytest_hwperf.core.candidates import candidate_of, pairs_of
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import visible_pattern
 from pytest_hwperf.core.history import ReportStore
@@ -29,6 +30,7 @@ from pytest_hwperf.plugin.suspects import named
 from pytest_hwperf.plugin.sweeps import sweeps_of
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
+from pytest_hwperf.reports.headline import hidden_by_xfails
 from pytest_hwperf.reports.order import families
 
 if TYPE_CHECKING:
@@ -45,7 +47,12 @@ Notices = tuple[list[str], list[str]]  # what was done, and what went wrong
 
 
 def report_of(
-    config: pytest.Config, results: Mapping[str, str], *, partial: bool, shards: tuple[Shard, ...] = ()
+    config: pytest.Config,
+    results: Mapping[str, str],
+    *,
+    partial: bool,
+    hidden: tuple[str, ...] = (),
+    shards: tuple[Shard, ...] = (),
 ) -> Report:
     """Make the report of everything that was judged, in the order in which it ran."""
     shared = session_of(config)
@@ -54,7 +61,7 @@ def report_of(
     judgements = [judgement for part in parts for judgement in part.judgements]
     comparisons = [comparison for judgement in judgements for comparison in judgement.comparisons]
     gates = tuple([shared.gate.gate] if shared.gate else []) + tuple(gate for part in parts for gate in part.gates)
-    remarks = [*_warnings(judgements, comparisons), *named(config, judgements, gates)]
+    remarks = [hidden_by_xfails(hidden), *_warnings(judgements, comparisons), *named(config, judgements, gates)]
     report = Report(
         machine=shared.machine,
         revision=shared.revision.commit,
@@ -65,6 +72,7 @@ def report_of(
         skips=tuple(skip for part in parts for skip in part.skips),
         warnings=tuple(filter(None, [*remarks, *_advice(config, judgements, parts)])),
         partial=partial,
+        hidden=hidden,
         shards=shards,
         policy=Policy(undecided=settings.undecided, strict=settings.strict),
         sweeps=sweeps_of(parts, workers=bool(getattr(config.option, "tx", None))),
@@ -79,7 +87,7 @@ def _warnings(judgements: Sequence[Judgement], comparisons: Sequence[Comparison]
     yield machine_drift(comparisons)
     yield _nothing_compared(comparisons)
     yield from _not_run(judgements)
-    yield _slower_int8(judgements)
+    yield from _slower_int8(judgements)
     yield _beside_workers(judgements)
     yield _interrupted(comparisons)
     yield from _shared_causes(judgements)
@@ -112,11 +120,17 @@ def _not_run(judgements: Sequence[Judgement]) -> Iterator[str]:
             yield f"{tests} not compared, since {who} could not run them; --hwperf-strict fails them: {named}{more}"
 
 
-def _slower_int8(judgements: Sequence[Judgement]) -> str:
-    """Return a warning that names the tests in which INT8 is slower than FP32; "" where it is in none."""
-    slower = [str(one) for family in families(judgements, ()) for one in slower_than_fp32(family.judgements)]
-    more = f"; and {counted(len(slower) - _NAMED, 'other')}" if len(slower) > _NAMED else ""
-    return f"INT8 is slower than FP32, median of a call: {'; '.join(slower[:_NAMED])}{more}" if slower else ""
+def _slower_int8(judgements: Sequence[Judgement]) -> Iterator[str]:
+    """Yield warnings that name the tests in which INT8 is slower than FP32, and those in which it may be."""
+    measured = [list(map(candidate_of, family.judgements)) for family in families(judgements, ())]
+    found = [one for candidates in measured for one in slower_than_fp32(candidates)]
+    for kind, verb in (("slower than fp32", "is"), ("may be slower than fp32", "may be")):
+        slower = [one for one in found if one.kind == kind]
+        more = f"; and {counted(len(slower) - _NAMED, 'other')}" if len(slower) > _NAMED else ""
+        named = "; ".join(map(str, slower[:_NAMED]))
+        pairs = f". Measure in pairs: {pairs_of(one.texts['test'] for one in slower)}" if verb == "may be" else ""
+        if slower:
+            yield f"INT8 {verb} slower than FP32, median of a call: {named}{more}{pairs}"
 
 
 def _beside_workers(judgements: Sequence[Judgement]) -> str | None:

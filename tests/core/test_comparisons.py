@@ -17,8 +17,8 @@ from pytest_hwperf.core.comparisons import (
     tango_score,
 )
 from pytest_hwperf.core.metrics import METRICS, Better, Metric
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin
-from pytest_hwperf.core.verdicts import Policy, judge_comparison
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, Policy
+from pytest_hwperf.core.verdicts import judge_comparison
 
 MIRROR: dict[ComparisonOutcome, ComparisonOutcome] = {"regressed": "improved", "improved": "regressed"}
 MEMORY = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6)

@@ -70,6 +70,27 @@ def test_a_line_of_a_terminal_is_cut_to_its_width_and_removed(
     assert after[1].startswith(".")  # and what follows begins in the first column
 
 
+def test_the_line_is_removed_when_a_comparison_ends_by_an_error(pytester: pytest.Pytester) -> None:
+    """What is written next, as the error, would stand behind it."""
+    failing = """
+from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.gate import models
+from pytest_hwperf.pairs.conductor import Progress
+
+def fail(old, new, X, y, settings):
+    settings.progress(Progress(stage="screen", pair=1, of=6, test="test_it"))
+    raise WorkerError("the process was killed")
+
+models.compare_models = fail
+"""
+    pytester.makeconftest(failing + TERMINAL)
+    pytester.makepyfile("def test_it(hwperf):\n    hwperf.compare({'old': 'm:f', 'new': 'm:g'}, [[1]])")
+    lines = pytester.runpytest_subprocess().outlines
+
+    (shown,) = [place for place, line in enumerate(lines) if "screen pair 1" in line]
+    assert not lines[shown + 1].strip()
+
+
 @pytest.mark.parametrize(
     ("role", "total", "answers", "seconds", "text"),
     [

@@ -10,7 +10,7 @@ from fakes import records as fake
 from pytest_hwperf.core.evidence import Evidence, Gate
 from pytest_hwperf.core.records import ComparisonOutcome, Judgement, Verdict, replace
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.core.statements import differing, state
 from pytest_hwperf.reports.headline import Headline, headline_of
 
 
@@ -46,12 +46,15 @@ def each(*outcomes: ComparisonOutcome) -> list[Judgement]:
     return [judged(f"t.py::t{place}", compared(outcome)) for place, outcome in enumerate(outcomes)]
 
 
+_OTHER = state("other data", differing({"data": "a"}, {"data": "b"}))
+OTHER_DATA = replace(compared("not comparable"), subject=replace(compared("not comparable").subject, cause=_OTHER))
 PASSED = fake.budget_verdict("latency_p95_ms", "latency", "p95", 0.1, "passed")
 MISSED = fake.budget_verdict("latency_p95_ms", "latency", "p95", 0.1, "failed")
 OPEN = fake.budget_verdict("latency_p99_ms", "latency", "p99", 0.1, "inconclusive")
 ABSENT = fake.budget_verdict("energy_budget_mj", "energy", "mean", 0.1, "unmeasured")
 
 
+BY_DATA = "2 tests not comparable (1 in part), data or conditions changed: b, c"
 NO_BASELINE = compared("no baseline", "no baseline: save one")
 HERE = "tests/test_models.py::test"
 LATE = f"{HERE}_1, {HERE}_2, {HERE}_3 and 1 other"
@@ -114,6 +117,16 @@ def test_what_fails(made: Report, said: str) -> None:
         (
             report(each("equivalent", "improved", "inconclusive", "not comparable"), gate()),
             f"No regression found in 3 tests: 1 equivalent, 1 improved {RATE}; 1 inconclusive; 1 comparison not made",
+        ),
+        (
+            report(
+                [
+                    judged("a", compared("equivalent")),
+                    judged("b", compared("equivalent"), OTHER_DATA),
+                    judged("c", OTHER_DATA),
+                ]
+            ),
+            f"No regression found in 2 tests: 2 equivalent; {BY_DATA}; 2 comparisons not made",
         ),
         (report(each("inconclusive", "inconclusive"), gate()), "Nothing was decided in 2 tests; 2 inconclusive"),
         (
