@@ -215,15 +215,15 @@ def _criteria(item: pytest.Item, run: Run) -> Criteria:
 def failures(judgements: Sequence[Judgement]) -> list[str]:
     """Write what fails a test, the worst first: a line for each verdict, and below it what is known of its cause."""
     found = [
-        (verdict.outcome not in ("regressed", "failed"), judgement.run.label, verdict)
+        (verdict.outcome not in ("regressed", "failed"), judgement.run, verdict)
         for judgement in judgements
         for verdict in judgement.verdicts
         if verdict.fails
     ]
     lines = []
-    for _, label, verdict in sorted(found, key=lambda one: one[0]):
-        first, *causes = map(visible, failure_lines(verdict))
-        lines += [f"{first} [{visible(label)}]" if label else first, *(f"  {cause}" for cause in causes)]
+    for _, run, verdict in sorted(found, key=lambda one: one[0]):
+        first, *causes = map(visible, failure_lines(run, verdict))
+        lines += [f"{first} [{visible(run.label)}]" if run.label else first, *(f"  {cause}" for cause in causes)]
     return lines
 
 

@@ -133,7 +133,7 @@ def test_all_verdicts_of_a_test_are_reported_together(pytester: pytest.Pytester)
 
     result.assert_outcomes(failed=1)
     result.stdout.re_match_lines(
-        [r"latency p95 .*", r"latency p90 .*", r"look further: pytest .*::test_it -vv"], consecutive=True
+        [r"latency p95 .*", r"latency p90 .*", r"details: pytest .*::test_it -vv"], consecutive=True
     )
 
 
