@@ -66,7 +66,7 @@ Swept = Literal[
 ]  # fmt: skip
 # What answers a budget whose interval holds the limit.
 Decision = Literal["fresh processes", "point", "timed point", "doubted point", "passes as asked", "fails as asked"]
-ErrorRate = Literal["error rate", "error rate with others", "error rate split"]
+ErrorRate = Literal["error rate", "error rate with others", "error rate split", "error rate of one"]
 # What would decide a roll-out that is undecided.
 Lacking = Literal["few pairs", "many pairs", "few equal examples", "no margin"]
 Kind = Unmeasured | Incomparable | Method | Doubt | Trap | Swept | Decision | ErrorRate | Lacking
@@ -177,6 +177,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "error rate": "at most {alpha:.6g} % false alarms per build (Holm, {screened} of {asked} screened)",
     "error rate with others": "at most {alpha:.6g} % false alarms per build "
     "(Holm, {screened} of {asked} screened and {others:count other})",
+    "error rate of one": "at most {alpha:.6g} % false alarms per comparison (Holm, {screened} of {asked} screened)",
     "error rate split": "at most {alpha:.6g} % false alarms per build (split over {family:count stored comparison})",
     "fresh processes": "{kept} of {processes:count fresh process} kept the limit",
     "point": "decided by the point estimate",
