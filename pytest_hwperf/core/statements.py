@@ -52,7 +52,7 @@ Doubt = Literal[
     "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
     "answers change", "processes apart",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
-    "degrades", "leaks", "apart",
+    "degrades", "drifts", "leaks", "apart",
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
@@ -266,6 +266,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "cut off": "interrupted: {rounds:count whole round} of {of} before it",
     "no steady state": "no steady state: thirds of the load differ by a factor of {ratio:.2f} (lower bound {low:.2f}) "
     "in {what}, where 1.10 would be steady: let the load take longer (seconds=), or lower its rate",
+    "drifts": "calls did not stay equally fast: thirds of them differ by a factor of {ratio:.2f} (lower bound {low:.2f}) in "
+    "{what}: look for what grows from call to call, or for other load",
     "empty window": "no steady state: a third of the load has no completed call: let the load take longer (seconds=), "
     "or give it more calls",
     "few calls": "{calls:count call} cannot show a steady state, {needed} can: let the load take longer (seconds=), or "
