@@ -9,7 +9,7 @@ from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, Me
 from pytest_hwperf.core.metrics import METRICS, Better, Taken
 from pytest_hwperf.core.ranks import fewest_pairs
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Key, Margin, Run, Sample, uncompared
-from pytest_hwperf.core.statements import Kind, Statement, differing, state
+from pytest_hwperf.core.statements import Difference, Kind, Statement, differing, state
 from pytest_hwperf.core.structs import Number, Record, Size
 
 Reason = tuple[ComparisonOutcome, Statement | None]  # why there is nothing to compare
@@ -63,6 +63,7 @@ class Facts(Record, frozen=True, kw_only=True):
 
     conditions: Mapping[str, str] = {}
     scenario: str = ""
+    shapes: str = ""  # of what a call is given, "" where its time may depend on more than that
     parts: tuple[str, ...] = ()  # metrics of what its calls consist of, such as the items of a stream
     has_operators: bool = False  # whether its runtime can tell where the time of a call goes
     short_s: Size = 0.0  # s, of a call that is too short to be compared by itself; 0: it is long enough
@@ -256,7 +257,7 @@ def _ask(
         metric = METRICS[margin.metric]
         hypothesis = Hypothesis(measurement=measurement, margin=margin, better=metric.better)
         key = hypothesis.key
-        if differences:
+        if differences and not (metric.in_turns and _are_inputs_alike(differences, facts)):
             kind: Kind = "other data" if {one.name for one in differences} <= _OF_DATA else "other conditions"
             found.parts[key] = ("not comparable", state(kind, differences))
         elif metric.taken in _FIXED:
@@ -271,6 +272,12 @@ def _ask(
             _ask_energy(found, hypothesis, energy if margin.metric in test.metrics else None)
         elif metric.in_turns:
             found.hypotheses.append(hypothesis)
+
+
+def _are_inputs_alike(differences: Sequence[Difference], facts: Sequence[Facts]) -> bool:
+    """Whether nothing but the values of the data differ: of calls on inputs of one shape the times are compared."""
+    shapes = {one.shapes for one in facts}
+    return [one.name for one in differences] == ["data"] and len(shapes) == 1 and "" not in shapes
 
 
 def _reciprocal(margin: Margin, named: Collection[Key]) -> str:

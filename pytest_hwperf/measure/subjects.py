@@ -27,7 +27,7 @@ from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.inputs import sameness
 from pytest_hwperf.measure.lengths import lengths_of, mix_of
 from pytest_hwperf.measure.rounds import Rounds, RoundStream
-from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows
+from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows, shapes_of
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Stream
 
@@ -75,6 +75,7 @@ class Subject:
     y_true: Any | None = None
     imports: tuple[str, ...] = ()
     conditions: Mapping[str, str] = field(default_factory=dict)
+    shapes: str = ""  # of the inputs of a call, "" where they are no arrays of numbers
     context: Mapping[str, str] = field(default_factory=dict)
     model_bytes: int | None = None
     size_source: str = ""
@@ -152,6 +153,7 @@ def subject_of_scenario(
         y_true=y_true if scenario.classifies else None,
         imports=scenario.imports,
         conditions={**scenario.conditions, **_data_conditions(X, y_true, size)},
+        shapes=shapes_of(X),
         context=scenario.context,
         model_bytes=scenario.model_bytes,
         size_source=scenario.size_source,
@@ -213,6 +215,7 @@ def subject_of_callable(
         rows=size,
         y_true=y_true,
         conditions={**conditions, **_data_conditions(X, y_true, size), **mix_of(X)},
+        shapes=shapes_of(X),
         doubt=sameness(X),
     )
 

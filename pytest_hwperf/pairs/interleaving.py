@@ -68,6 +68,7 @@ class Interleaving:
 
     assignment: Assignment
     observations: list[Observation]
+    cpu_s: Mapping[Side, float] = field(default_factory=dict)  # of a call
     refused: dict[tuple[str, str], Statement] = field(default_factory=dict)  # (metric, statistic) without a value → why
 
 
@@ -108,7 +109,9 @@ class Interleaver:
         letters = "".join(side[0].upper() for side in turns)
         shared = None if pool or refused else self.processor
         interleaving = Interleaving(
-            assignment=Assignment(measurement=measurement, turns=letters, processor=shared), observations=[]
+            assignment=Assignment(measurement=measurement, turns=letters, processor=shared),
+            observations=[],
+            cpu_s={side: fmean(block.cpu_s for block in blocks[side]) for side in SIDES},
         )
         warnings = [f"{side}: {one.warning}" for side, one in warm.items() if one.warning]
         warnings += [f"the sides do not share a processor: {refused}"] if refused else []

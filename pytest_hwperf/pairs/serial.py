@@ -47,9 +47,7 @@ def both(shared: PairTrace, apart: PairTrace) -> PairTrace:
     for side in SIDES:
         shared.files[side] = _united(shared.files.get(side, ()), apart.files.get(side, ()))
         first, second = (one.opened.get(side, Opened()) for one in (shared, apart))
-        shared.opened[side] = Opened(
-            read=_united(first.read, second.read), written=_united(first.written, second.written)
-        )
+        shared.opened[side] = first.joined(second)
         used = [one.usages[side].used for one in (shared, apart) if side in one.usages]
         if used:
             of_each = {test: _united(*(one.get(test, ()) for one in used)) for one in used for test in one}

@@ -132,9 +132,14 @@ def run_of_one_call(item: pytest.Item, subject: Subject, label: str, first: Firs
 
 def empty_run(item: pytest.Item, label: str = "") -> Run:
     """Return a run without samples: what a test's own metrics are recorded in where nothing was measured."""
-    shared = session_of(item.config)
+    return unmeasured(item.config, item.nodeid, label)
+
+
+def unmeasured(config: pytest.Config, test: str, label: str) -> Run:
+    """Return a run of a test of which nothing was measured, or nothing is known."""
+    shared = session_of(config)
     return Run(
-        test=item.nodeid,
+        test=test,
         label=label,
         scenario="",
         machine=shared.machine,
@@ -226,7 +231,8 @@ def _sampled(item: pytest.Item, sampler: Sampler, meters: Sequence[Meter], rows:
 def _known_doubts(shared: SessionState, subject: Subject) -> list[Remark]:
     """Return what makes every timing of a subject say less, whatever happens meanwhile."""
     crowd = oversubscription(subject.conditions.get("threads"), shared.machine.cores, workers=shared.workers)
-    return list(filter(None, [subject.context.get("warning"), subject.doubt, shared.neighbours, crowd]))
+    beside = state("workers", workers=shared.workers) if shared.workers > 1 else None
+    return list(filter(None, [subject.context.get("warning"), subject.doubt, beside, crowd]))
 
 
 def _time_stages(subject: Subject, loaded: LoadedSubject, limits: SamplingLimits) -> StageTimes | None:
@@ -296,7 +302,9 @@ def _ask_for(
     task = WorkerTask(role=role, node=item.nodeid, label=label)
     count = PROCESSES[role]
     from pytest_hwperf.plugin.progress import ProgressLine, Waiting
+    from pytest_hwperf.plugin.startup import say_what_trains
 
+    say_what_trains(item, count)
     waiting = Waiting(ProgressLine(item.config), item.nodeid, role, count)
     # Peaks do not depend on neighbours, so that processes run side by side; times do.
     at_once = session_of(item.config).machine.cores if role == "memory" else 1

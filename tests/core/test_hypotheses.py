@@ -74,7 +74,9 @@ def test_what_is_too_short_on_both_sides_is_not_compared() -> None:
     assert [] == found.hypotheses
     outcome, why = found.parts[HERE, "", ""]
     assert "not comparable" == outcome
-    assert "a call of 2.00 µs is shorter than the 100 µs that --hwperf-all takes (--hwperf-shortest)" == str(why)
+    assert (
+        "a call takes 2.00 µs, and --hwperf-all measures calls of 100 µs or more: add --hwperf-shortest=1e-06"
+    ) == str(why)
     assert 1 == len(asked(asking(LATENCY), rehearsal(facts={"baseline": short, "candidate": Facts()})).hypotheses)
 
 
@@ -223,6 +225,19 @@ def test_another_quantity_is_not_compared(then: Facts, now: Facts, why: str) -> 
 
     assert [] == found.hypotheses
     assert {(HERE, "latency", "p50"): ("not comparable", why)} == in_words(found.parts)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "alike"),
+    [("f4 (4,)", "f4 (4,)", True), ("f4 (4,)", "f4 (5,)", False), ("", "", False)],
+)
+def test_the_times_of_calls_are_compared_on_other_data_of_the_same_shape(then: str, now: str, alike: bool) -> None:
+    """What examples show is not."""
+    sides = Facts(conditions={"data": "a1"}, shapes=then), Facts(conditions={"data": "b2"}, shapes=now)
+    found = asked(asking(LATENCY, ACCURACY), rehearsal(facts={"baseline": sides[0], "candidate": sides[1]}))
+
+    assert ([LATENCY] if alike else []) == [one.margin for one in found.hypotheses]
+    assert "not comparable" == found.parts[HERE, "accuracy", "mean"][0]
 
 
 @pytest.mark.parametrize(

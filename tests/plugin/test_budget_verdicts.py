@@ -456,7 +456,7 @@ def test_under_xdist_results_are_whole_and_neighbours_are_named(pytester: pytest
 
     result.assert_outcomes(passed=4, failed=1)
     assert len(found["judgements"]) == 5
-    result.stdout.fnmatch_lines(["*2 test workers ran side by side: neighbours disturb timings*"])
+    result.stdout.fnmatch_lines(["warning: 2 test workers shared the processors, which disturbs timings: measure *"])
 
 
 def test_a_rerun_of_a_test_begins_empty(pytester: pytest.Pytester) -> None:

@@ -705,7 +705,9 @@ def test_a_comparison_of_no_test_at_all_is_an_error(project: pytest.Pytester, op
 
     assert code == result.ret
     if code:
-        result.stderr.fnmatch_lines(["ERROR: --hwperf-against=HEAD: no measured test was selected, *"])
+        result.stderr.fnmatch_lines(
+            ["ERROR: --hwperf-against=HEAD: nothing to compare: 1 test selected, none of them measured: *"]
+        )
 
 
 def test_large_files_are_shared_on_request(project: pytest.Pytester, git: Git) -> None:
@@ -788,7 +790,7 @@ def test_tests_without_any_code_of_the_trees_are_warned_about(pytester: pytest.P
     commit(git)
     result = run(pytester, REHEARSED)
 
-    result.stdout.fnmatch_lines(["hwperf: no code of either tree was loaded besides the tests, which are the same *"])
+    result.stdout.fnmatch_lines(["hwperf: nothing to compare: your tests import no code of this repository*"])
     assert len(report(pytester).gates[0].warnings) == 1
 
 
