@@ -81,6 +81,25 @@ def test_a_percentile_that_cannot_pass_is_told_before_its_calls_are_sampled(
         assert result.outlines.index(told) < result.outlines.index("twenty calls")
 
 
+@pytest.mark.parametrize(("grows", "told"), [("+ 5 * len(calls)", True), ("", False)])
+def test_a_call_that_slows_down_within_its_sample_is_told(pytester: pytest.Pytester, grows: str, *, told: bool) -> None:
+    pytester.makepyfile(
+        f"""
+        import pytest
+        from fakes.simulated_time import spend
+        calls = []
+        def call():
+            calls.append(spend(1700 {grows}))
+        @pytest.mark.hwbudget(latency_p50_ms=100)
+        def test_it(hwperf): hwperf(call)
+        """
+    )
+    result = run(pytester, "--hwperf-max-time=4", "-pfakes.simulated_time")
+
+    result.assert_outcomes(passed=1)
+    assert told == ("calls did not stay equally fast" in result.stdout.str())
+
+
 def test_a_wide_budget_passes(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
