@@ -23,7 +23,7 @@ from pytest_hwperf.trees.overlay import candidate_ini, lay_over, remove_gone, sh
 from pytest_hwperf.trees.revision import resolve, top_of
 from pytest_hwperf.trees.submodules import fill_submodules
 from pytest_hwperf.trees.translation import Translation, spellings
-from pytest_hwperf.trees.worktree import copy_of, lfs_pointers, worktree
+from pytest_hwperf.trees.worktree import copy_of, follow_links_out, lfs_pointers, worktree
 
 _UNSEEN = "what these test files do themselves is not compared"
 _NO_CODE = (
@@ -83,6 +83,8 @@ def both_trees(
         tree = worktree(top, commit)
     with tree as baseline:
         warnings = fill_submodules(top, baseline) if commit else []
+        if links := follow_links_out(baseline, top):
+            warnings.append(f"links lead out of the tree, so that both sides use the same there: {named(links)}")
         shared = share(globs, top, baseline) if globs else {}
         if pointers := lfs_pointers(baseline):
             warnings.append(f"not there in the baseline, only a git-LFS pointer: {', '.join(pointers)}")
