@@ -14,8 +14,11 @@ Scale = Literal["relative", "absolute"]
 # How values are taken: one of each timed call, between two readings of a meter, by fresh processes in the role
 # "memory" or "cold", of each example, of the model's file, of a separate session of the runtime, by the test itself;
 # "counts": what a call counts in any process, such as instructions;
-# "parts": of what a timed call consists of, the items of its stream or the rows of varying length.
-Taken = Literal["calls", "parts", "windows", "memory", "cold", "examples", "file", "session", "counts", "record"]
+# "parts": of what a timed call consists of, the items of its stream or the rows of varying length;
+# "figures": of other figures of the run, those in `made_of`.
+Taken = Literal[
+    "calls", "parts", "windows", "memory", "cold", "examples", "file", "session", "counts", "record", "figures"
+]
 # What a block of a pair's turns measures of it; "part": its median, as the side reports it; "window": nothing, so that
 # the energy meter takes a window of its own.
 InTurns = Literal["", "seconds", "rate", "CPU seconds", "part", "window"]
@@ -74,6 +77,7 @@ class Metric:
     of_gpu: bool = False  # whether it is of a GPU's memory, which no setting of this process's allocator pins
     has_sites: bool = False  # whether the lines of code that cause it can be named
     unexplained: str = "the test records it itself"  # why no profile says what moved, where neither calls nor sites do
+    made_of: tuple[str, ...] = ()  # metrics whose figures it is made of
     remedy: str = NO_REMEDY  # what to do where it is unmeasured without another reason
 
     @property
@@ -107,6 +111,7 @@ class Metric:
 
 MEDIAN_LATENCY = ("latency", "p50")  # by which scenarios are ranked, and which a rehearsal takes
 ACCURACY = "accuracy"  # of predictions against labels; the others of examples are against a reference
+MEMORY_PRESSURE = "memory_pressure_index"
 BOARD_MEMORY, BOARD_UTILISATION = "gpu_memory", "gpu_utilisation"
 ENERGY, BOARD_ENERGY = "energy", "gpu_energy"  # of the processors and of boards: together the energy of a call
 
@@ -296,6 +301,16 @@ _ROWS = (
         budgets=(BudgetKeyword(keyword="memory_max_mb", statistic="p50", factor=1e6),),
         margins=(DefaultMargin(statistic="p50", size=0.01, floor=1e6, always=True),),
         has_sites=True,
+    ),
+    Metric(
+        name=MEMORY_PRESSURE,
+        title="peak memory in MB over the rows completed per second; without rows, over the calls",
+        better="lower",
+        taken="figures",
+        made_of=("memory", "throughput"),
+        budgets=(BudgetKeyword(keyword="memory_pressure_max", statistic="p50", factor=1.0),),
+        unexplained="it is made of memory and throughput",
+        remedy="it needs memory and calls in a row: measure memory with a limit on either",
     ),
     _memory(name="memory_first_call", title="peak of load and first call"),
     _memory(name="memory_steady", title="peak from the second call on"),

@@ -47,9 +47,7 @@ def both(shared: PairTrace, apart: PairTrace) -> PairTrace:
     for side in SIDES:
         shared.files[side] = _united(shared.files.get(side, ()), apart.files.get(side, ()))
         first, second = (one.opened.get(side, Opened()) for one in (shared, apart))
-        shared.opened[side] = Opened(
-            read=_united(first.read, second.read), written=_united(first.written, second.written)
-        )
+        shared.opened[side] = first.joined(second)
         used = [one.usages[side].used for one in (shared, apart) if side in one.usages]
         if used:
             of_each = {test: _united(*(one.get(test, ()) for one in used)) for one in used for test in one}
@@ -135,14 +133,14 @@ class Apart:
             return
         self.program.watch(here)
         line = Interleaver({side: endpoint}, self.program.plan, self.toss, statistics, None, self.program.also)
-        if self.program.exact:
-            samples: dict[Side, Sequence[Sample]] = self.trace.exact.setdefault(here, {})
-            samples.update(line.exact())
         warm = line.warm_up(side)
         taken = self._taken.get(here)
         if taken is None:
             taken = self._taken[here] = _Taken(shape=self._shape(line, warm), statistics=statistics)
         self._take(line, side, warm, taken)
+        if self.program.exact:
+            samples: dict[Side, Sequence[Sample]] = self.trace.exact.setdefault(here, {})
+            samples.update(line.exact())
 
     def _take(self, line: Interleaver, side: Side, warm: Warm, taken: _Taken) -> None:
         """Let a process that has warmed up time its blocks, and fill a window of energy where one is asked for."""
@@ -257,7 +255,7 @@ def _reduced(here: Measurement, taken: _Taken, program: Program) -> Interleaving
 
 def _values(processes: Sequence[Sequence[Block]], metric: str, statistic: str) -> Values:
     """Return a value of each process; of a percentile or a mean, which takes many calls, one of all its calls."""
-    if metric_of(metric).in_turns == "seconds" and statistic != "p50":
+    if metric_of(metric).in_turns in ("seconds", "rate") and statistic != "p50":
         return values_of([*chain(*processes)], metric, statistic)
     found = (values_of(blocks, metric, statistic) for blocks in processes)
     return array("d", (median(values) for values in found if values))

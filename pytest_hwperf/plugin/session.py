@@ -162,12 +162,6 @@ class SessionState:
         return {"energy_watts": str(self.energy.watts)} if isinstance(self.energy, EstimateMeter) else {}
 
     @property
-    def neighbours(self) -> str:
-        """A warning when other test workers disturb the timings; "" when there are none."""
-        count = self.workers
-        return f"{count} test workers ran side by side: neighbours disturb timings" if count > 1 else ""
-
-    @property
     def workers(self) -> int:
         """Test workers that run side by side, this one included."""
         return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
@@ -202,8 +196,11 @@ class Markers:
         return self.point.limits if self.point else self.budgets
 
     def ask_for(self, metric: str) -> bool:
-        """Whether there is a budget for `metric`, or a margin that the user named."""
-        return metric in {*(budget.metric for budget in self.limits), *(margin.metric for margin in self.named)}
+        """Whether there is a budget for `metric`, or for what is made of it, or a margin that the user named."""
+        from pytest_hwperf.core.metrics import METRICS
+
+        limited = [one for budget in self.limits for one in (budget.metric, *METRICS[budget.metric].made_of)]
+        return metric in {*limited, *(margin.metric for margin in self.named)}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -229,6 +226,7 @@ class TestState:
     fixtures: "FixtureValues | None" = None  # that its body is called with, where --hwperf-all measures it
     short_s: float = 0.0  # of its call, where that is too short to be compared
     has_failed: bool = False  # whether its body has, where that raises nothing: it is not judged then
+    counted: str = ""  # as what pytest's last line counts it beside its outcome
     is_over: bool = False  # whether it has been judged, or cannot be any more
 
     @property

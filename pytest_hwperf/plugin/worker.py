@@ -36,6 +36,7 @@ from pytest_hwperf.plugin.session import BODY_ENDED, OPENED, is_measured, sessio
 from pytest_hwperf.trees.isolation import loaded_files
 
 _LONGEST_REASON = 500  # characters of a failure that are sent
+_OF_ROWS = ("data", "lengths", "batch_size", "load")  # conditions in which two scenarios that are compared agree
 _REPLIED = "the fresh process has replied"
 _MEMRAY = "memray_manager"  # the name under which pytest-memray registers what watches every test
 
@@ -167,7 +168,7 @@ class PairWorker:
         """
         self._turns = Turns.connect(task)
         os.environ[SHARES_COMPILED] = "1"
-        self._plant = task.plant
+        self._plant, self._task = task.plant, task
         self._errors: dict[str, str] = {}  # file that cannot be collected → why
         self._ended = SideOutcome(outcome="passed")
 
@@ -183,7 +184,7 @@ class PairWorker:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep the tests that are selected, in that order; their ids are not given on a command line."""
-        known = {item.nodeid: item for item in items if is_measured(item)}
+        known = {self._called(item): item for item in items if is_measured(item) and self._is_asked(item)}
         items[:] = [known[node] for node in self._turns.chosen(list(known), self._errors) if node in known]
 
     @pytest.hookimpl(wrapper=True)
@@ -191,7 +192,7 @@ class PairWorker:
         """Send the outcome of the test when it is over."""
         self._ended = SideOutcome(outcome="passed")
         result = yield
-        self._turns.send(Ended(node=item.nodeid, ended=replace(self._ended, recorded=_recorded(item))))
+        self._turns.send(Ended(node=self._called(item), ended=replace(self._ended, recorded=_recorded(item))))
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -209,12 +210,22 @@ class PairWorker:
         opened = session.config.stash.get(OPENED, None)
         self._turns.bye(loaded_files(), opened.end() if opened else Opened(), usage_of(session.config))
 
+    def _is_asked(self, item: pytest.Item) -> bool:
+        return not self._task.called or item.nodeid == self._task.node
+
+    def _called(self, item: pytest.Item) -> str:
+        """Return the name by which both sides know a test: of two measurements, each process has one."""
+        return self._task.called or item.nodeid
+
     def measure(self, item: pytest.Item, subject: Subject, label: str) -> Run:
         """Take turns at a measurement; the run that the body gets is that of a single call."""
         from pytest_hwperf.measure.pair_target import ready_target
         from pytest_hwperf.plugin.loads import block_under, pace_under
-        from pytest_hwperf.plugin.measurement import run_of_one_call
+        from pytest_hwperf.plugin.measurement import call_once, run_of_one_call
 
+        alone = self._task.called
+        if alone and label != self._task.label:
+            return call_once(item, subject, label)
         test = test_of(item)
         index, test.measurements = test.measurements, test.measurements + 1
         asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
@@ -223,15 +234,18 @@ class PairWorker:
         with ready_target(asked, energy, self._plant, hold_collector=held, under=under, pace_s=pace_s) as ready:
             target, first = ready
             facts = Facts(
-                conditions=dict(subject.conditions),
-                scenario=subject.scenario,
+                conditions={name: value for name, value in subject.conditions.items() if not alone or name in _OF_ROWS},
+                scenario="" if alone else subject.scenario,
+                shapes=subject.shapes,
                 parts=first.parts,
                 has_operators=subject.profile is not None,
                 short_s=test.short_s,
                 least_s=session_of(item.config).settings.shortest_s if test.short_s else 0.0,
             )
-            here = Ready(node=item.nodeid, index=index, label=label, facts=facts)
+            here = Ready(node=self._called(item), index=index, label="" if alone else label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)
+            if opened := item.config.stash.get(OPENED, None):
+                opened.look()  # what is measured is still open
         return run_of_one_call(item, subject, label, first)
 
 

@@ -2,34 +2,40 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Protocol
 
 from pytest_hwperf.core.affected import Changes
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
+from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
+from pytest_hwperf.core.xfails import added_xfails
 from pytest_hwperf.host.command_line import Command, PytestCommand, without_coverage
+from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.trees.compiled import check_compiled
 from pytest_hwperf.trees.differences import changes_between, code_of_tree, is_same, joined, laid_over
+from pytest_hwperf.trees.git import git
 from pytest_hwperf.trees.ignored import is_compiled, named
 from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.isolation import check_isolation, is_of_tests, own_paths, python_path, translated
-from pytest_hwperf.trees.opened import check_opened, temporary_places
+from pytest_hwperf.trees.opened import check_opened
 from pytest_hwperf.trees.overlay import candidate_ini, lay_over, remove_gone, share
-from pytest_hwperf.trees.revision import resolve, top_of
+from pytest_hwperf.trees.revision import resolve, revision_of, top_of
 from pytest_hwperf.trees.submodules import fill_submodules
 from pytest_hwperf.trees.translation import Translation, spellings
 from pytest_hwperf.trees.worktree import copy_of, follow_links_out, lfs_pointers, worktree
 
 _UNSEEN = "what these test files do themselves is not compared"
 _NO_CODE = (
-    "no code of either tree was loaded besides the tests, which are the same on both sides: only files that they read "
-    "can make a difference"
+    "nothing to compare: your tests import no code of this repository, so that only files that they read can differ; "
+    "import the code, or install it with pip install -e"
 )
+_LARGEST = 10_000_000  # bytes of a test file
 PREFIXES = tuple(dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix)))
 
 
@@ -44,7 +50,9 @@ class Trees:
     changed: frozenset[Path]  # test files that are not the baseline's own, in the candidate's tree
     warnings: tuple[str, ...]
     changes: Changes | None = None  # between both, where they were asked for
+    xfails: Mapping[Path, frozenset[str]] = field(default_factory=dict)  # test file → what has an `xfail` that is new
     origin: Path | None = None  # folder that the baseline is a copy of, without what git ignores there
+    since: float = field(default_factory=time.time)  # instant at which they were there, in seconds since 1970
 
 
 class Seen(Protocol):
@@ -82,13 +90,15 @@ def both_trees(
         commit, top = resolve(here, against), top_of(here)
         tree = worktree(top, commit)
     with tree as baseline:
-        warnings = fill_submodules(top, baseline) if commit else []
+        warnings = [*fill_submodules(top, baseline), *_same_commit(top, commit)] if commit else []
         if links := follow_links_out(baseline, top):
             warnings.append(f"links lead out of the tree, so that both sides use the same there: {named(links)}")
         shared = share(globs, top, baseline) if globs else {}
         if pointers := lfs_pointers(baseline):
             warnings.append(f"not there in the baseline, only a git-LFS pointer: {', '.join(pointers)}")
         changed = frozenset(_changed(files, top, baseline))
+        new = {file for file in files if not _moved(file, top, baseline).is_file()}
+        xfails = {file: _added_xfails(file, _moved(file, top, baseline)) for file in {*changed, *new}}
         if changed:
             names = ", ".join(sorted(os.path.relpath(file, here) for file in changed))
             warnings.append(f"changed since the baseline, and run on both sides as now, so that {_UNSEEN}: {names}")
@@ -103,6 +113,7 @@ def both_trees(
             revision=commit,
             shared=shared,
             changed=changed,
+            xfails=xfails,
             warnings=tuple(warnings),
             changes=laid_over(found, laid) if found else None,
             origin=against.resolve() if isinstance(against, Path) else None,
@@ -146,7 +157,7 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
 
     Raises:
         WorkerError: names the file, or the folder from which both sides have imported the package under test.
-        UsageProblem: a file leads from one side to the other.
+        UsageProblem: one side uses what the other has made.
     """
     if not trace.files:
         return []
@@ -161,9 +172,9 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
     )
     if own_interpreter:
         check_compiled(trace.files, trees.candidate, trees.baseline, PREFIXES)
-    opened = check_opened(trace.opened, trees.candidate, trees.baseline, PREFIXES, temporary_places())
+    opened = check_opened(trace.opened, trees.candidate, trees.baseline, PREFIXES, trees.since)
     named_files = filter(None, [_own_helpers(trees, trace.files["candidate"]), same_code(trees, trace.files)])
-    return [*([] if seen else [_NO_CODE]), *opened, *named_files]
+    return [*([] if seen or own_interpreter else [_NO_CODE]), *opened, *named_files]
 
 
 def _own_helpers(trees: Trees, loaded: Sequence[str]) -> str:
@@ -230,6 +241,18 @@ def _command(given: PytestCommand, trees: Trees, root: Path, own: Sequence[str],
         keeps_cache=given.keeps_cache,
         deadline_s=given.deadline_s,
     )
+
+
+def _same_commit(top: Path, commit: str) -> Iterator[str]:
+    """Yield a warning where the present tree is the baseline's commit, without any change or new file."""
+    now = revision_of(top)
+    if now.commit == commit and not (now.changed or git(top, "status", "--porcelain").output):
+        yield f"the present code is {commit[:COMMIT_DIGITS]} without changes: both sides run the same code"
+
+
+def _added_xfails(candidate: Path, baseline: Path) -> frozenset[str]:
+    then = read_file(baseline, _LARGEST) if baseline.is_file() else b""
+    return added_xfails(then, read_file(candidate, _LARGEST))
 
 
 def _moved(path: Path, candidate: Path, baseline: Path) -> Path:

@@ -1,18 +1,16 @@
 """Files that the sides have opened: those that lead from one side to the other, and those that only one side reads."""
 
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
-from pytest_hwperf.core.errors import UsageProblem, WorkerError
+from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.core.evidence import Side
 from pytest_hwperf.core.hypotheses import SIDES
 from pytest_hwperf.host.opened_files import Opened
-from pytest_hwperf.host.workdirs import private_folder
 from pytest_hwperf.trees.ignored import is_compiled, named, sharing
 from pytest_hwperf.trees.isolation import Tree
 from pytest_hwperf.trees.overlay import INI_COPY
+from pytest_hwperf.trees.shared_files import check_shared
 
 _SHOWN = 3  # files
 _SOURCE = ".py"
@@ -20,7 +18,7 @@ _METADATA = (".egg-info", ".dist-info")  # read by whoever asks for installed pa
 
 
 def check_opened(
-    opened: Mapping[Side, Opened], candidate: Path, baseline: Path, prefixes: Sequence[str], places: Sequence[Path]
+    opened: Mapping[Side, Opened], candidate: Path, baseline: Path, prefixes: Sequence[str], since: float
 ) -> list[str]:
     """Return warnings about data files that make the sides alike, or different.
 
@@ -29,11 +27,11 @@ def check_opened(
         candidate: root of the present tree.
         baseline: root of the baseline's tree; it may lie inside the candidate's.
         prefixes: of environments, which may lie in a tree.
-        places: folders of temporary files, which any program may write to.
+        since: instant at which the sides began, in seconds since 1970.
 
     Raises:
         WorkerError: the baseline has read code of the candidate's tree.
-        UsageProblem: one side reads in a folder of temporary files what the other has written.
+        UsageProblem: one side uses what the other has made.
     """
     if len(opened) < len(SIDES):
         return []
@@ -41,33 +39,14 @@ def check_opened(
         "candidate": Tree(candidate, prefixes, other=baseline),
         "baseline": Tree(baseline, prefixes),
     }
-    _check_written(opened, list(trees.values()), places)
     crossed = [file for file in opened["baseline"].read if _counts(trees["candidate"], file)]
     if code := [file for file in crossed if file.endswith(_SOURCE) or is_compiled(file)]:
         raise WorkerError(
             f"the baseline has read {named(code)} of the present tree, which is not its own code: let the tests find "
             "it by a path from their own file, as `Path(__file__).parent`"
         )
+    check_shared({side: one.uses for side, one in opened.items()}, prefixes, since)
     return [*_crossing(crossed), *_uneven(opened, trees)]
-
-
-def temporary_places() -> list[Path]:
-    """Return the folders in which programs write by a fixed name."""
-    return [Path(os.path.realpath(place)) for place in dict.fromkeys((tempfile.gettempdir(), "/tmp", "/var/tmp"))]  # noqa: S108 - asked about, not used
-
-
-def _check_written(opened: Mapping[Side, Opened], trees: Sequence[Tree], places: Sequence[Path]) -> None:
-    """Refuse a file of a temporary folder that leads from one side to the other."""
-    own = private_folder().resolve()
-    for side, other in (SIDES, SIDES[::-1]):
-        for file in map(PurePath, sorted({*opened[side].written} & {*opened[other].read})):
-            is_own = file.is_relative_to(own) or any(tree.holds(file) for tree in trees)
-            if not is_own and any(file.is_relative_to(place) for place in places):
-                raise UsageProblem(
-                    f"{file}: the {side} writes it and the {other} reads it, so that both may measure the same: "
-                    "let the tests take its folder from tempfile.gettempdir() or from tmp_path_factory, of which each "
-                    "side has its own"
-                )
 
 
 def _crossing(files: Sequence[str]) -> Iterator[str]:

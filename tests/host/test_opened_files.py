@@ -23,7 +23,7 @@ def test_files_are_told_apart_by_reading_and_writing(tmp_path: Path, monkeypatch
     opened.note("open", (str(tmp_path / "link"), "r", 0))
     seen = opened.end()
 
-    assert [str(tmp_path / "a"), str(tmp_path / "d")] == [file for file in seen.read if Path(file).parent == tmp_path]
+    assert [str(tmp_path / name) for name in "acd"] == [file for file in seen.read if Path(file).parent == tmp_path]
     assert (str(tmp_path / "b"), str(tmp_path / "c")) == seen.written
 
 
@@ -46,11 +46,66 @@ def test_nothing_is_noted_after_the_end(tmp_path: Path) -> None:
     assert Opened().written == opened.end().written
 
 
-def test_a_process_is_watched_and_not_those_that_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_paths_are_used_is_noted(tmp_path: Path) -> None:
+    """Not what is in memory alone, byte code, or read by who finds modules."""
+    opened = OpenedFiles()
+    path = str(tmp_path / "a")
+    (tmp_path / "there").touch()
+    for event, arguments in (
+        ("open", (path, None, os.O_RDWR)),
+        ("open", (path, "ab", 0)),
+        ("open", (f"{path}+", "a+", 0)),
+        ("open", (f"{path}x", None, os.O_RDWR | os.O_CREAT | os.O_EXCL)),
+        ("open", ("/dev/shm/x", "r", 0)),  # noqa: S108 - its name
+        ("os.rename", ("b", f"{path}p", -1, -1)),
+        ("os.listdir", (f"{path}l",)),
+        ("os.mkdir", (tmp_path / "m", 511, -1)),
+        ("os.remove", (str(tmp_path / "there"), -1)),
+        ("os.remove", (str(tmp_path / "not there"), -1)),
+        ("sqlite3.connect", (f"file:{path}q?mode=ro",)),
+        ("sqlite3.connect", (":memory:\0",)),
+    ):
+        opened.note(event, arguments)
+    found = {one.removeprefix(f"{tmp_path}{os.sep}"): uses for one, uses in opened.end().uses.items()}
+
+    expected = {"a": "wra", "a+": "ra", "ax": "w", "/dev/shm/x": "r", "ap": "p", "al": "l", "m": "m"}  # noqa: S108 - above
+    expected |= {"there": "p", "aq": "r"}
+    assert expected == {name: uses for name, uses in found.items() if name in expected or name.startswith("not")}
+
+
+def test_what_is_open_is_noted(tmp_path: Path) -> None:
+    """Of a file whose opening was not seen, and which has gone since it was."""
+    (tmp_path / "a").write_text("1")
+    opened = OpenedFiles()
+    with (tmp_path / "a").open(), (tmp_path / "log").open("a"):
+        opened.look()
+
+    assert {"a": "r", "log": "a"} == {
+        Path(path).name: uses for path, uses in opened.end().uses.items() if Path(path).parent == tmp_path
+    }
+
+
+def test_what_either_process_has_used_is_joined() -> None:
+    one, other = Opened(read=("a",), uses={"a": "r"}), Opened(read=("a", "b"), written=("c",), uses={"a": "s"})
+
+    assert Opened(read=("a", "b"), written=("c",), uses={"a": "rs"}) == one.joined(other)
+
+
+def test_a_process_is_watched_and_not_those_that_it_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What installed packages ask by themselves is not noted, and functions stay what they are."""
     monkeypatch.setenv(WATCHES_FILES, "1")
-    hooks = list[object]()
+    hooks, stat = list[object](), os.stat
     monkeypatch.setattr(sys, "addaudithook", hooks.append)
+    for name in ("stat", "lstat", "access"):
+        monkeypatch.setattr(os, name, getattr(os, name))
     found = watch()
+    compile_at = f"{os.path.dirname(os.__file__)}/installed.py"  # noqa: PTH120 - of a module
+    exec(compile(f"import os; os.stat({str(tmp_path)!r})", compile_at, "exec"), {})  # noqa: S102 - as an import does
+    (tmp_path / "a").exists()
 
     assert [found.note] == hooks
     assert WATCHES_FILES not in os.environ
+    assert os.stat in os.supports_follow_symlinks
+    assert (stat, hash(stat)) == (os.stat, hash(os.stat))
+    uses = found.end().uses
+    assert [None, "s"] == [uses.get(str(path)) for path in (tmp_path, tmp_path / "a")]

@@ -286,4 +286,7 @@ def test_it_leaves_at_once_when_it_has_said_farewell(line: tuple[Turns, socket.s
     with pytest.raises(Left):
         turns.bye(["a.py"])
 
-    assert Bye(files=("a.py",)) == receive(end).message
+    message = receive(end).message
+    assert isinstance(message, Bye)
+    assert ("a.py",) == message.files
+    assert message.peak_bytes > 1e6

@@ -272,7 +272,7 @@ def test_a_foreign_order_is_a_usage_error(pytester: pytest.Pytester, monkeypatch
 @pytest.mark.parametrize(
     ("given", "tests", "kept"),
     [
-        (["-x", "tests", "-v"], ["tests"], ["-v"]),
+        (["-x", "tests", "-s"], ["tests"], ["-s"]),
         (["-n", "4", "-p", "xdist"], [], ["-p", "xdist"]),
         (["-n4", "-kname", "-mslow", "-m", "slow"], [], []),
         (["--maxfail=1", "--junitxml", "a.xml", "--junit-xml=b"], [], []),

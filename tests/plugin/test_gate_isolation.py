@@ -5,7 +5,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from fakes.reruns import INI, REPEATED, WORK, repository
+from fakes.reruns import INI, REHEARSED, REPEATED, WORK, repository
 
 pytestmark = [
     pytest.mark.live,
@@ -51,6 +51,113 @@ def test_each_side_reads_its_own_model(pytester: pytest.Pytester, monkeypatch: p
     assert ["regressed", "regressed"] == outcomes
     (warning,) = (one for one in project.gate().warnings if "model.txt" in one)
     assert warning.startswith(f"both sides have read {project.path}/model.txt of the present tree")
+
+
+CACHES = """
+import os, sqlite3, sys
+from pathlib import Path
+
+import numpy as np
+import work
+
+CACHE = Path(os.environ["HOME"], "cache")
+OWN = CACHE / f"{{os.getpid()}}.npy"
+
+
+def replaced(file):
+    if not file.exists():
+        np.save(OWN, np.ones(3))
+        os.replace(OWN, file)
+
+
+def linked(file):
+    if file.name not in os.listdir(CACHE):
+        np.save(OWN, np.ones(3))
+        os.link(OWN, file)
+
+
+def removed(file):
+    if not file.exists():
+        file.write_text("1")
+    file.unlink(missing_ok=True)
+
+
+def in_a_database(file):
+    sqlite3.connect(file).execute("create table if not exists t(x)")
+
+
+def unseen(file):
+    if not file.exists():
+        os.system(f"echo 1 > {{file}}")
+
+
+def unseen_in_a_folder(file):
+    file.parent.mkdir(exist_ok=True)
+    os.system(f"echo 1 > {{file}}")
+
+
+def test_cached(hwperf):
+    for make in ({ways}):
+        make(CACHE / make.__name__ / "model" if "folder" in make.__name__ else CACHE / make.__name__)
+    hwperf(work.call)
+"""
+
+
+@pytest.mark.parametrize("ways", ["linked, removed, replaced", "in_a_database, unseen, unseen_in_a_folder"])
+def test_sides_share_nothing_that_either_has_made(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ways: str
+) -> None:
+    """Outside of temporary folders too, by Python and by native code: both sides would be measured as one of them."""
+    (tmp_path / "home/cache").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_it.py": CACHES.format(ways=ways)})
+
+    result = project.run(REHEARSED)
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    files = ", ".join(f"{tmp_path}/home/cache/{way}" for way in ways.split(", ")) + "*"
+    result.stderr.fnmatch_lines([f"*not comparable: both sides use {files}each side has its own*"])
+
+
+ORDINARY = """
+import logging, os, socket, tempfile
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+import work
+
+HOME = Path(os.environ["HOME"])
+
+
+def test_ordinary(hwperf, tmp_path):
+    HOME.joinpath("logs").mkdir(exist_ok=True)
+    logging.getLogger().addHandler(RotatingFileHandler(HOME / "logs/runs.log", maxBytes=1000))
+    logging.warning("one line")
+    (HOME / "logs" / f"{os.getpid()}.txt").write_text("own")
+    (HOME / "logs" / f"{os.getpid()}.txt").read_text()
+    if not (HOME / "a.lock").exists():
+        (HOME / "a.lock").touch()
+    (tmp_path / "model").write_text("own")
+    Path(tempfile.gettempdir(), "model").write_text("own")
+    Path(tempfile.gettempdir(), "model").read_text()
+    assert (HOME / "old.txt").exists()
+    (HOME / "old.txt").read_text()
+    with socket.socket(socket.AF_UNIX) as here:
+        here.bind(f"{HOME}/{os.getpid()}")
+        hwperf(work.call)
+"""
+
+
+def test_what_the_sides_do_not_learn_from_each_other_is_not_shared(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Logs, locks, files that are older, own names and own temporary folders."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/old.txt").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    project = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_it.py": ORDINARY})
+
+    project.run(REHEARSED).assert_outcomes(passed=1)
 
 
 USES = """

@@ -1,21 +1,13 @@
 """Files that lead from one side to the other, and files that only one side reads."""
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from pytest_hwperf.core.errors import UsageProblem, WorkerError
+from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host.opened_files import Opened
-from pytest_hwperf.host.workdirs import private_folder
-from pytest_hwperf.trees.opened import check_opened, temporary_places
-
-
-@pytest.fixture(autouse=True)
-def _temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+from pytest_hwperf.trees.opened import check_opened
 
 
 def put(root: Path, *names: str) -> list[str]:
@@ -36,13 +28,13 @@ def check(
         tmp_path / "here",
         tmp_path / "there",
         [str(tmp_path / "here/.venv")],
-        [tmp_path / "tmp"],
+        0,
     )
 
 
 def test_each_its_own_files_are_nothing_to_say(tmp_path: Path) -> None:
     assert [] == check(tmp_path, put(tmp_path / "here", "model.txt"), put(tmp_path / "there", "model.txt"))
-    assert [] == check_opened({}, tmp_path / "here", tmp_path / "there", [], [])
+    assert [] == check_opened({}, tmp_path / "here", tmp_path / "there", [], 0)
 
 
 def test_data_of_the_candidates_that_the_baseline_has_read_is_named(tmp_path: Path) -> None:
@@ -89,24 +81,3 @@ def test_what_a_side_has_made_itself_is_no_difference(tmp_path: Path) -> None:
     made = put(tmp_path / "here", "cache.bin")
 
     assert [] == check(tmp_path, made, [], made)
-
-
-def test_a_file_of_a_temporary_folder_that_both_write_and_read_is_refused(tmp_path: Path) -> None:
-    """A session fixture with a fixed path: one side measures what the other has written."""
-    fixed = put(tmp_path / "tmp", "model.txt")
-
-    with pytest.raises(UsageProblem, match=r"model.txt: the .* writes it and the .* reads it.*tempfile.gettempdir"):
-        check(tmp_path, fixed, fixed, fixed)
-    assert [] == check(tmp_path, [], [], fixed)  # a log
-
-
-def test_what_lies_in_own_folders_or_in_a_tree_is_not_shared(tmp_path: Path) -> None:
-    """The trees and the folders of the sides lie among the temporary files too."""
-    tree, elsewhere = put(tmp_path / "there", "cache.bin"), put(tmp_path / "home", "cache.bin")
-    own = put(private_folder() / "x", "model.txt")
-    for files in (elsewhere, tree, own):
-        assert [] == check(tmp_path, files, files, files)
-
-
-def test_programs_write_by_fixed_names_in_the_temporary_folders_of_the_system(tmp_path: Path) -> None:
-    assert [tmp_path / "tmp", Path("/tmp")] == temporary_places()[:2]  # noqa: S108 - its name
