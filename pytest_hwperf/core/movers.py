@@ -58,6 +58,7 @@ def mover_between(
     sides: tuple[Sequence[float], Sequence[float]],
     change: float,
     calls: tuple[float | None, float | None] = (None, None),
+    holds: str = "",
 ) -> Mover:
     """Make a mover from the repeats of both sides.
 
@@ -67,6 +68,7 @@ def mover_between(
         sides: what it takes in each repeat of the baseline and of the candidate, in s or B.
         change: that it is a share of, not 0.
         calls: how often each side calls it in a call of the test.
+        holds: changed functions that it calls, where it has not changed itself.
     """
     before, after = fmean(sides[0]), fmean(sides[1])
     return Mover(
@@ -74,6 +76,7 @@ def mover_between(
         name=named[0],
         where=named[1],
         within=named[2],
+        holds=holds,
         baseline=before,
         candidate=after,
         low=min(sides[1]) - max(sides[0]),

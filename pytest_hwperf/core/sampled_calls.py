@@ -6,7 +6,6 @@ from statistics import fmean
 
 from pytest_hwperf.core.call_trees import Path, Seconds, Tree, folded, holders, owned, spent_in, tree_of, within
 from pytest_hwperf.core.movers import Mover, SampledCalls, SampledFunction, mover_between
-from pytest_hwperf.core.records import replace
 
 _SEPARATOR = ";"  # of the frames of a stack
 _MOST_NAMED = 3  # changed functions
@@ -48,8 +47,7 @@ def movers_of(
         sides = _known(baseline, earlier.get(frame, frame)), _known(candidate, frame)
         called = {one for path in tree_of_own if frame in path for one in path[path.index(frame) + 1 :]}
         holds = [] if frame in changed else [one for one in changed if one in called]
-        mover = _mover((frame, place), seconds, change, sides)
-        found.append(replace(mover, holds=places_of(holds, baseline, candidate)))
+        found.append(_mover((frame, place), seconds, change, sides, places_of(holds, baseline, candidate)))
     return tuple(found)
 
 
@@ -193,6 +191,7 @@ def _mover(
     seconds: Seconds,
     change: float,
     sides: tuple[SampledFunction | None, SampledFunction | None],
+    holds: str,
 ) -> Mover:
     then, now = sides
     return mover_between(
@@ -201,4 +200,5 @@ def _mover(
         (seconds.baseline, seconds.candidate),
         change,
         (then.calls if then else None, now.calls if now else None),
+        holds,
     )

@@ -21,6 +21,7 @@ Unmeasured = Literal[
     "idle power moved", "no reference", "part unmeasured", "other windows", "no embodied carbon",
     "growth in steps", "never called", "traced", "no probabilities", "no bound of goodput", "elsewhere",
     "too short", "not repeatable", "does not convert", "no int8 form", "weight-only", "unchanged", "not int8",
+    "memory of children",
 ]  # fmt: skip
 # Why there is nothing to compare, or why it is undecided.
 Incomparable = Literal[
@@ -87,6 +88,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "too short": "a call takes {call_s:s}, and --hwperf-all measures calls of {least_s:s} or more: add "
     "--hwperf-shortest={call_s:bare}",
     "not repeatable": "its body cannot be measured: {why}",
+    "memory of children": "the test starts processes, whose memory is not counted: let its own process do their work",
     "elsewhere": "requests are answered by another process: measure it there",
     "no bound of goodput": "it needs a latency within which an answer is good: hwload(within_ms=...), or a budget on a "
     "percentile of the latency",

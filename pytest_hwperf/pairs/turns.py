@@ -15,6 +15,7 @@ from pytest_hwperf.core.affected import Usage
 from pytest_hwperf.core.errors import MeasurementError, WorkerError
 from pytest_hwperf.core.evidence import EnergyWindow
 from pytest_hwperf.core.records import Sample, replace
+from pytest_hwperf.host.children import cpu_seconds_of_children
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.host.peak_rss import resident
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
@@ -178,9 +179,10 @@ class Turns:
     def _run(self, target: Measurable, asked: TimeBlock, thread_ns: Callable[[], int]) -> None:
         target.prepare()
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-        cpu, thread = time.process_time_ns(), thread_ns()
+        children_s, cpu, thread = cpu_seconds_of_children(), time.process_time_ns(), thread_ns()
         taken = target.block(asked.calls, asked.batch)
         thread, cpu = thread_ns() - thread, time.process_time_ns() - cpu
+        cpu += round((cpu_seconds_of_children() - children_s) * _SECOND)
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
         cpu, thread = target.cpu_ns or (cpu, thread)
         if asked.rest:  # the other side is next

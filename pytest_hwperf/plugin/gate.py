@@ -21,6 +21,7 @@ from pytest_hwperf.plugin.inherited_options import pytest_command
 from pytest_hwperf.plugin.options import Settings
 from pytest_hwperf.plugin.progress import ProgressLine
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
+from pytest_hwperf.plugin.startup import REMEDY, trained_by
 from pytest_hwperf.trees.both import tree_of
 from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.own_builds import Built
@@ -43,6 +44,8 @@ def rerun(session: pytest.Session) -> None:
         if not against:
             return
         with ProgressLine(config) as shown, shown.kept_alive():
+            if trained := ", ".join(trained_by(items)):
+                shown.say(f"hwperf: every process of the comparison trains again in the fixture {trained}: {REMEDY}")
             result = run_gate(_request(config, undecided.first(config, items), against, name, shown))
     except UsageProblem as error:
         stored = "" if session_of(config).settings.reruns else "; --hwperf-rerun=never compares with what is stored"

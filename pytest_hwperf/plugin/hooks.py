@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from inspect import iscoroutinefunction
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -29,6 +30,8 @@ from pytest_hwperf.plugin.session import (
 )
 from pytest_hwperf.plugin.timeouts import timer_cancelled, timer_set
 from pytest_hwperf.reports.wrapping import wrapped
+
+_LONG_S = 1.0  # of a fixture that trains: less is not worth a word
 
 
 def start(config: pytest.Config) -> None:
@@ -225,6 +228,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         from pytest_hwperf.plugin.sweeps import skip_beyond
 
         skip_beyond(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Note which fixtures train for long: fresh processes train again."""
+    began = perf_counter()
+    value = yield
+    if (took_s := perf_counter() - began) >= _LONG_S:
+        from pytest_hwperf.plugin.startup import trains
+
+        if trains(fixturedef.func):
+            session_of(request.config).trained[fixturedef.argname] = took_s
+    return value
 
 
 @pytest.hookimpl(wrapper=True)

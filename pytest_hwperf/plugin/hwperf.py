@@ -83,7 +83,8 @@ class Hwperf:
             rounds = rounds_after(setup, target, args, kwargs, y_true=y_true, batch_size=batch_size)
             return self.in_rounds(target, rounds, label)
         with closing(OwnLoop()) as loop:
-            subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
+            with self._session.own_work():
+                subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
             return self._measured(subject, label)
 
     @raised_at_the_call
@@ -150,7 +151,8 @@ class Hwperf:
                 "and name that part with hwperf.stage('setup'), or measure a plain function"
             )
         loop = TestLoop()
-        subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
+        with self._session.own_work():
+            subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
         self._test.there = loop.call
         try:
             return await loop.serve(partial(self._measured, subject, label))

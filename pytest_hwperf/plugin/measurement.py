@@ -302,7 +302,9 @@ def _ask_for(
     task = WorkerTask(role=role, node=item.nodeid, label=label)
     count = PROCESSES[role]
     from pytest_hwperf.plugin.progress import ProgressLine, Waiting
+    from pytest_hwperf.plugin.startup import say_what_trains
 
+    say_what_trains(item, count)
     waiting = Waiting(ProgressLine(item.config), item.nodeid, role, count)
     # Peaks do not depend on neighbours, so that processes run side by side; times do.
     at_once = session_of(item.config).machine.cores if role == "memory" else 1

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.core.sweeps import SweepPoint
     from pytest_hwperf.gate.tests import GateResult
     from pytest_hwperf.host.opened_files import OpenedFiles
+    from pytest_hwperf.measure.startup import Startup
     from pytest_hwperf.measure.subjects import Subject
     from pytest_hwperf.meters.memory.meter import PeakRss
     from pytest_hwperf.plugin.options import Settings
@@ -71,8 +73,14 @@ class SessionState:
     missed: "list[tuple[SweepPoint, Statement]]" = field(default_factory=list)  # points beyond which sweeps stop
     parted: "Parted | None" = None  # how the tests were divided, where this session is a shard
     gate: "GateResult | None" = None  # what the pairs of baseline and candidate have shown
+    trained: dict[str, float] = field(default_factory=dict)  # fixture that trains for long → seconds, until it is said
+    startup: "Startup | None" = None  # of a fresh process that attributes what its code takes
     built: "Built | None" = None  # what building the present tree took
     _utilisation: "Meter | None" = None  # of GPUs, once it was asked for
+
+    def own_work(self) -> AbstractContextManager[None]:
+        """Attribute what the block takes to this package, and not to the code under test."""
+        return nullcontext() if self.startup is None else self.startup.part("")
 
     @cached_property
     def machine(self) -> "Machine":

@@ -33,6 +33,7 @@ from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.plugin.affected import usage_of
 from pytest_hwperf.plugin.profiles import functions_of, instructions_of, operators_of
 from pytest_hwperf.plugin.session import BODY_ENDED, OPENED, is_measured, session_of, test_of
+from pytest_hwperf.plugin.startup import startup_of
 from pytest_hwperf.trees.isolation import loaded_files
 
 _LONGEST_REASON = 500  # characters of a failure that are sent
@@ -95,7 +96,8 @@ class OneShotWorker:
         if label != self._task.label:
             return call_once(item, subject, label)
         observe = partial(share_of_load, task=self._task) if self._task.role == "load" else self._observe
-        reply(observe(item, subject), self._task)
+        with session_of(item.config).own_work():
+            reply(observe(item, subject), self._task)
         self._replied = True
         pytest.skip(_REPLIED)
 
@@ -118,7 +120,9 @@ class OneShotWorker:
         under = test_of(item).markers.load
         load = loader_of(subject, partial(served_by, share_of_one(under)) if under else None)
         if self._task.role == "cold":
-            return measure_cold_start(subject.imports, load, subject.clock_ns)
+            startup = startup_of(config).startup
+            startup.use(subject.clock_ns)
+            return measure_cold_start(subject.imports, load, startup)
         if self._task.role == "sites":
             return self._sites(config, subject.imports, load)
         alone: dict[str, Callable[[Subject], WorkerResult]] = {
@@ -129,11 +133,12 @@ class OneShotWorker:
         if self._task.role in alone:
             return alone[self._task.role](subject)
         from pytest_hwperf.meters.gpu.memory import GpuMemory
-        from pytest_hwperf.meters.memory.meter import MemoryMeter
 
-        probe = MemoryMeter(opening=lambda: session_of(config).peak_rss)
+        parts = startup_of(config)
         boards = GpuMemory(by_driver=subject.on_gpu and "torch" not in subject.imports)
-        return measure_memory(subject.imports, load, probe, growing=self._task.growth, boards=boards)
+        return measure_memory(
+            subject.imports, load, parts.startup, parts.probe, growing=self._task.growth, boards=boards
+        )
 
     def _sites(self, config: pytest.Config, imports: Sequence[str], load: Load) -> WorkerResult:
         from pytest_hwperf.core.errors import MeasurementError

@@ -4,12 +4,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
 from urllib.parse import unquote, urlsplit
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.host.source_files import is_own
 
 _SHARED_LIBRARY = re.compile(r"\.so(\.\d+)*$")
 _FINDER = re.compile(r"__editable___.+_finder")  # the module that setuptools writes for an editable install
@@ -71,6 +72,25 @@ def _resolved(files: Iterable[str]) -> list[str]:
     paths = [Path(file) for file in files]
     real = {folder: _real(folder) for folder in {path.parent for path in paths}}
     return sorted({str(_real(path) if path.is_symlink() else real[path.parent] / path.name) for path in paths})
+
+
+def own_code(root: Path) -> Callable[[str], bool]:
+    """Return what tells by its file whether a module is code under test.
+
+    It is, unless it is installed or of the standard library; what was installed from this tree is code under test too.
+    """
+    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    sites = [Path(entry) for entry in sys.path if Path(entry).name in SITES]
+    own = {*_offered(root), *_offered(top), *(name for site in sites for name, _ in _from_tree(site, top))}
+
+    def is_of_tree(file: str) -> bool:
+        parts = PurePath(file).parts
+        site = next((place for place, part in enumerate(parts) if part in SITES), None)
+        if site is None:
+            return is_own(file, Path(Path(file).anchor))
+        return parts[site + 1].partition(".")[0] in own
+
+    return is_of_tree
 
 
 def is_of_tests(folder: PurePath) -> bool:
