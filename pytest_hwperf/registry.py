@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
-from pytest_hwperf.core.budgets import nearest
+from pytest_hwperf.core.budgets import nearest_or_all
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeterUnavailable, UsageProblem
 
@@ -28,7 +28,7 @@ def check(group: Group, name: str) -> None:
     found = _registered(group)
     if name not in found:
         word = group.removesuffix("s").replace("_", " ")
-        raise UsageProblem(f"unknown {word} {name!r}.{nearest(name, found)} Allowed: {', '.join(sorted(found))}")
+        raise UsageProblem(f"unknown {word} {name!r}.{nearest_or_all(name, sorted(found))}")
 
 
 def find(group: Group, name: str) -> Any:

@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 from fakes.repositories import commit, git, repository_with
-from fakes.workflow_steps import Runner, load
+from fakes.workflow_steps import ROOT, Runner, load
 
 ACTION = load("action.yml")
 PERFORMANCE = load("example_project/.github/workflows/performance.yml")
 COMMENT = load("example_project/.github/workflows/comment.yml")
 KINDS = load("example_project/.github/workflows/kinds.yml")
+GITLAB = load("ci/gitlab.yml")
+TEMPLATES = ("ci/gitlab.yml", "ci/gitlab-kinds.yml")
 WORKFLOWS = {"performance": PERFORMANCE, "comment": COMMENT, "kinds": KINDS}
 FILES = ("action.yml", *(f"example_project/.github/workflows/{name}.yml" for name in WORKFLOWS))
 BAD = "<!-- pytest-hwperf -->\n<!-- state: bad -->\n\n### it regressed\n"
@@ -172,10 +174,10 @@ def test_the_action_compares_shows_comments_and_fails(pull_request: Path, tmp_pa
     report = made.stubs / "pytest-hwperf"
     files = [f"--hwperf-{option}={report}{name}" for option, name in FILES_ASKED.items()]
     given = ["tests/a.py", "tests/b c.py", "-k", "a or b", "--hwperf-alpha=5%"]
-    assert made.lines("calls")[:3] == [
-        "python\t-m\tpip\tinstall\t/action[torch]",
-        "python\t-c\timport secrets; print(secrets.token_hex(16))",
-        "\t".join(["python", "-m", "pytest", "--hwperf-only", "--hwperf-against=origin/main...", *files, *given]),
+    calls = [line for line in made.lines("calls") if line.startswith("python\t-P")]
+    assert calls[:2] == [
+        "python\t-P\t-m\tpip\tinstall\t/action[torch]",
+        "\t".join(["python", "-P", "-m", "pytest", "--hwperf-only", "--hwperf-against=origin/main...", *files, *given]),
     ]  # fmt: skip
     assert git(pull_request, "merge-base", "origin/main", "HEAD") == git(pull_request, "rev-parse", "HEAD^")
     printed = ["::stop-commands::drawn-word", "::error::printed by a test", "::drawn-word::"]
@@ -184,6 +186,80 @@ def test_the_action_compares_shows_comments_and_fails(pull_request: Path, tmp_pa
     assert "::error title=Performance::annotated\n" == done["Show"].stdout
     assert ["POST repos/o/r/issues/12/comments"] == made.lines("sent")
     assert BAD == (made.stubs / "body").read_text(encoding="utf-8")
+
+
+@pytest.mark.live
+@pytest.mark.parametrize(
+    ("tests", "arguments", "given"),
+    [
+        ("tests/a.py", "-k '' --hwperf-strict", ["tests/a.py", "-k", "", "--hwperf-strict"]),
+        ("", "-k 'it\\s' \"a\nb\" --deselect 't[*]'", ["-k", "it\\s", "a\nb", "--deselect", "t[*]"]),
+        ("", "-k don't --hwperf-strict", None),
+        ("tests/'a", "-k b' --hwperf-strict", None),  # a quote of one input is not closed in the other
+        ("", "--hwperf-strict \\", None),
+    ],
+    ids=["empty", "foreign characters", "open quote", "open across inputs", "open escape"],
+)
+def test_arguments_are_split_as_in_a_shell_or_refused(
+    tmp_path: Path, tests: str, arguments: str, given: list[str] | None
+) -> None:
+    """In the action and in the template for GitLab, which has no input for tests."""
+    made = runner(tmp_path, tmp_path)
+    done = made.run({**step(ACTION, "Compare"), "env": {}}, AGAINST="x", TESTS=tests, ARGUMENTS=arguments, ALPHA="")
+    calls = (made.stubs / "calls").read_text(encoding="utf-8").partition("--hwperf-artifacts=")[2]
+
+    if given is None:
+        assert (4, "") == (done.returncode, calls)
+        assert "cannot be split as a shell would: No " in done.stderr
+    else:
+        assert "\t".join([str(made.stubs / "pytest-hwperf"), *given]) + "\n" == calls
+
+
+@pytest.mark.live
+def test_arguments_of_the_template_are_split_as_in_a_shell_or_refused(tmp_path: Path) -> None:
+    made = runner(tmp_path, tmp_path)
+    gate = GITLAB["performance"]["script"][-1]
+    done = [
+        made.shell(gate, HWPERF_ARGUMENTS=text, CI_MERGE_REQUEST_DIFF_BASE_SHA="x").returncode
+        for text in ("-k 'a or b' ''", "-k 'a")
+    ]
+
+    assert [0, 4] == done
+    [called] = [line for line in made.lines("calls") if line.startswith("python\t-P")]
+    assert called.endswith("--junitxml=performance/junit.xml\t-k\ta or b\t")
+
+
+CALL = re.compile(r"(?<![\w/-])python(?! ?:)(?: -[IP])? -[cm][^\n]*")
+
+
+@pytest.mark.parametrize("name", [*FILES, *TEMPLATES])
+def test_no_python_looks_for_modules_in_the_repository(name: str) -> None:
+    calls = CALL.findall((ROOT / name).read_text(encoding="utf-8"))
+
+    assert calls or name.endswith("performance.yml")
+    assert [] == [one for one in calls if not one.startswith(("python -I -c ", "python -I -m ", "python -P -m "))]
+
+
+@pytest.mark.live
+def test_modules_of_the_repository_do_not_stand_in_for_others(tmp_path: Path) -> None:
+    """One for each module that is imported or run, by its name; the Python is a real one."""
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in (*FILES, *TEMPLATES))
+    imported = [one.strip() for line in re.findall(r"\bimport ([\w, ]+)", text) for one in line.split(",")]
+    names = {*imported, *re.findall(r"python -[IP] -m (\w+)", text), "pluggy", "random", "shlex"}
+    place = tmp_path / "repository"
+    place.mkdir()
+    for name in names:
+        (place / f"{name}.py").write_text("open('harm', 'a').write(__name__)\nraise SystemExit(9)\n", encoding="utf-8")
+    made = runner(place, tmp_path)
+    (made.stubs / "bin" / "python").write_text('#!/bin/bash\nexec "$STUB_PYTHON" "$@"\n', encoding="utf-8")
+    compared = made.run({**step(ACTION, "Compare"), "env": {}}, AGAINST="x", TESTS="", ARGUMENTS="--version", ALPHA="")
+    made.run(step(ACTION, "Show"))
+    gate = GITLAB["performance"]["script"][-1]
+    there = made.shell(gate, HWPERF_ARGUMENTS="--version", CI_MERGE_REQUEST_DIFF_BASE_SHA="x")
+
+    assert (0, 0) == (compared.returncode, there.returncode), compared.stderr + there.stderr
+    assert re.search(r"^::stop-commands::[0-9a-f]{32}$", compared.stdout, re.MULTILINE)
+    assert not (place / "harm").exists()
 
 
 @pytest.mark.live
@@ -231,7 +307,7 @@ def test_without_a_report_the_code_of_pytest_stays(tmp_path: Path) -> None:
     made.run({**step(ACTION, "Compare"), "env": {}}, AGAINST="x", TESTS="", ARGUMENTS="", ALPHA="")
     shown, verdict = made.run(step(ACTION, "Show")), made.run(step(ACTION, "Verdict"))
 
-    assert "--hwperf-artifacts=" in made.lines("calls")[1].split("\t")[-1]  # nothing empty behind it
+    assert "--hwperf-artifacts=" in made.lines("calls")[-1].split("\t")[-1]  # nothing empty behind it
     assert "nothing was reported" in shown.stdout
     assert 4 == verdict.returncode
 

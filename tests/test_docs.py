@@ -90,11 +90,12 @@ def test_complete_examples_run_and_only_the_first_fails(
 ) -> None:
     """Its verdicts and its table are those that the README shows, whatever the numbers are."""
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(QUICK))  # what is typed stands in the command that looks further
     examples = [code for code in complete_tests() if not needs_a_runtime(code)]
     assert examples
     for number, code in enumerate(examples):
         pytester.makepyfile(**{f"test_example_{number}": code})
-    result = pytester.runpytest_subprocess(*QUICK)
+    result = pytester.runpytest_subprocess()
 
     outcomes = result.parseoutcomes()
     assert outcomes.pop("failed") == 1
@@ -150,13 +151,14 @@ def test_a_stale_limit_is_noticed() -> None:
 
 
 @pytest.mark.live
-def test_the_example_breaks_as_its_readme_shows(pytester: pytest.Pytester) -> None:
+def test_the_example_breaks_as_its_readme_shows(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its page says which limit to write, and what is reported then."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(QUICK))
     for name in ("pyproject.toml", "digits_models.py", "tests/conftest.py", "tests/test_pixels.py"):
         path = pytester.path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text_of(EXAMPLE / name).replace("latency_p95_ms=50", "latency_p95_ms=0.001"), encoding="utf-8")
-    result = pytester.runpytest_subprocess(*QUICK)
+    result = pytester.runpytest_subprocess()
 
     broken = next(text for page, text in blocks("text") if page.parent == EXAMPLE and "limit 1 µs" in text)
     reported = [line for line in unnumbered(broken) if line.startswith(REPORTED)]

@@ -39,7 +39,7 @@ def test_every_kind_of_machine_has_a_job_and_is_expected() -> None:
 
     assert KINDS["variables"]["HWPERF_KINDS"].split(",") == kind["parallel"]["matrix"][0]["KIND"]
     assert ["$KIND"] == kind["tags"]
-    assert '"--hwperf-machine-kind=$KIND" "--hwperf-json=performance/$KIND.json"' in command
+    assert '"--hwperf-machine-kind=$KIND" \\\n  "--hwperf-json=performance/$KIND.json"' in command
     assert "HWPERF_TOKEN" not in str(KINDS)
     assert ("none", "always") == (merged["variables"]["GIT_STRATEGY"], merged["rules"][0]["when"])
     assert 'merge performance/*.json "--kinds=$HWPERF_KINDS"' in merged["script"][-1]

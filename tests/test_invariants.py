@@ -127,7 +127,7 @@ def test_a_planted_import_breaks_its_contract(copied: Path, contract: str) -> No
     done = lint_imports(copied)
 
     assert done.returncode == 1
-    assert any(row.startswith(contract) and row.rstrip().endswith("BROKEN") for row in done.stdout.splitlines())
+    assert any(row.startswith(contract) and " BROKEN" in row for row in done.stdout.splitlines())
 
 
 def test_every_contract_has_a_planted_offence() -> None:

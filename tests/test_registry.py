@@ -23,7 +23,7 @@ def test_a_name_is_loaded() -> None:
         (
             "scenarios",
             "onx_fp32",
-            r"unknown scenario 'onx_fp32'\. Did you mean 'onnx_fp32'\? Allowed: ",
+            r"unknown scenario 'onx_fp32'\. Did you mean 'onnx_fp32'\?$",
         ),
         ("energy_meters", "zzz", r"unknown energy meter 'zzz'\. Allowed: "),
         ("stores", "sqll", r"unknown store 'sqll'\. Did you mean 'sql'\? Allowed: json, sql"),

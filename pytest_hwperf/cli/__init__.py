@@ -3,13 +3,15 @@
 import argparse
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_hwperf import __version__
 from pytest_hwperf.cli.output import USAGE as USAGE
 from pytest_hwperf.cli.output import OutputClosed, complain, say_lines, show_help_alone, tolerate_any_encoding
 from pytest_hwperf.cli.progress import clear_progress
+from pytest_hwperf.core.budgets import nearest_or_all
 from pytest_hwperf.core.errors import HwperfError
 
 if TYPE_CHECKING:
@@ -47,7 +49,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse(given: list[str]) -> argparse.Namespace:
     """Read a command line; one that is no command ends the program."""
     own, handed_on = _split(given)
-    return _parser().parse_args(own, argparse.Namespace(given=given, handed_on=handed_on))
+    parser = _parser()
+    _check_commands(parser, own)
+    return parser.parse_args(own, argparse.Namespace(given=given, handed_on=handed_on))
+
+
+def _check_commands(parser: "_Parser", words: Sequence[str]) -> None:
+    """Refuse a command that there is not, and name the nearest one: argparse lists them all."""
+    names = parser.commands
+    if not names or not words or words[0].startswith("-"):
+        return
+    if words[0] not in names:
+        parser.error(f"unknown command {words[0]!r}.{nearest_or_all(words[0], names)}")
+    _check_commands(names[words[0]], words[1:])
 
 
 def _split(given: list[str]) -> tuple[list[str], list[str]]:
@@ -64,6 +78,14 @@ def _split(given: list[str]) -> tuple[list[str], list[str]]:
 class _Parser(argparse.ArgumentParser):
     """A parser, and those of its commands, whose output and errors are those of the others."""
 
+    commands: Mapping[str, "_Parser"] = MappingProxyType({})  # by name
+
+    def add_subparsers(self, **given: Any) -> Any:
+        """Add commands, and remember them."""
+        found = super().add_subparsers(**given)
+        self.commands = found.choices
+        return found
+
     def print_help(self, file: "SupportsWrite[str] | None" = None) -> None:
         """Write the help as an answer."""
         if file is None:
@@ -78,7 +100,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> _Parser:
     from pytest_hwperf.cli import (
         baseline,
         bisect,

@@ -8,10 +8,11 @@ from typing import Any
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.foreign_text import visible_json
+from pytest_hwperf.core.loads import LONGEST_S
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.gate.targets import check_target
-from pytest_hwperf.host.files import check_writable, replace_file
+from pytest_hwperf.host.files import check_writable, replace_file, same_place
 
 _SHARED: Mapping[str, Mapping[str, Any]] = {
     "--data": {"metavar": "FILE", "required": True, "help": ".npz with X and perhaps y, .npy, or .csv"},
@@ -48,16 +49,28 @@ def check_time(seconds: float, most: int, usual: str) -> None:
         raise UsageProblem(f"--time={seconds:g}: a number of seconds above 0 up to {most}, such as {usual}")
 
 
+def check_timeout(seconds: float) -> None:
+    """Refuse a time of a request that no answer can keep, and one without end.
+
+    Raises:
+        UsageProblem: says what is allowed.
+    """
+    if not 0 < seconds <= LONGEST_S:
+        raise UsageProblem(f"--timeout={seconds:g}: a number of seconds above 0 up to {LONGEST_S:g}, such as 10")
+
+
 def check_files(**files: str | None) -> None:
-    """Check that files can be written, before the time is spent.
+    """Check that files can be written, each its own, before the time is spent.
 
     Raises:
         UsageProblem: names the option and the reason.
     """
-    for option, file in files.items():
-        if file:
-            with explained_if_unwritable(f"--{option}={file}"):
-                check_writable(Path(file))
+    given = {option: Path(file) for option, file in files.items() if file}
+    if twice := same_place(given):
+        raise UsageProblem(f"--{twice[0]} and --{twice[1]} name one file: give each its own")
+    for option, file in given.items():
+        with explained_if_unwritable(f"--{option}={file}"):
+            check_writable(file)
 
 
 def make_folder_of(**files: str | None) -> None:

@@ -9,7 +9,7 @@ from pytest_hwperf.core.bisection import BisectionFile, Standing, Suspect
 from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Estimate, Policy
-from pytest_hwperf.core.units import counted, show_change
+from pytest_hwperf.core.units import counted, show_change_interval
 from pytest_hwperf.core.verdicts import explain, judge_comparison
 
 _SHOWN = 20  # suspects
@@ -96,10 +96,5 @@ def _change(found: BisectionFile) -> Iterator[str]:
 
 
 def _estimate(change: Estimate) -> str:
-    low, high = (
-        "?" if end is None else show_change(end, "relative", change.value) for end in (change.low, change.high)
-    )
-    return (
-        f"{show_change(change.value, 'relative')} ({low.removesuffix(' %')} .. {high.removesuffix(' %')}; "
-        f"{100 * change.confidence:.0f} % confidence, {counted(change.n, 'pair')})"
-    )
+    shown = show_change_interval(change.value, change.low, change.high, "relative")
+    return f"{shown}, {100 * change.confidence:.0f} % confidence, {counted(change.n, 'pair')}"

@@ -1,6 +1,7 @@
 """Candidates of `hwperf tradeoffs`: measurements of a report, or rows of a CSV that others have written."""
 
 import csv
+import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,34 +9,55 @@ from functools import lru_cache
 from pathlib import Path
 
 from pytest_hwperf.cli.report_file import read_report
-from pytest_hwperf.core.candidates import candidates_of, distinct, rows_of_call, without_parameters
+from pytest_hwperf.core.budgets import nearest
+from pytest_hwperf.core.candidates import by_test, candidates_of, distinct, rows_of_call
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.records import Estimate, Judgement, Key
+from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, MEMORY_PRESSURE, METRICS, metric_of, stage_metric
+from pytest_hwperf.core.recommendations import STAGES
+from pytest_hwperf.core.records import Estimate, Key
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.rivals import ACCURACY, MEMORY, Candidate, scaled
 from pytest_hwperf.core.structs import LARGEST
-from pytest_hwperf.core.tradeoffs import Candidate
 from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
+from pytest_hwperf.host.files import read_file
 
 _LARGEST_FILE = 1 << 24  # bytes
 _MOST_ROWS = 2000  # each is compared with each
 _NAMES = ("scenario", "label", "test")  # columns that name a candidate where it has no column "name"
 _ENDINGS = ("_ci_low", "_ci_high")
+_BESIDE = (*_ENDINGS, "_reason", "_n", "_per", "_source")  # what stands behind the name of a figure
+_OTHERS = (  # columns of our own tables that name no figure
+    *("name", "conditions", "machine_kind", "price_per_hour", "precision", "machine", "cpu_model", "batch_size"),
+    *("threads", "load", "reference", "score", "score_low", "score_high", "composite", "pareto", "rank_reason"),
+    *("revision", "started_at", "memory_bandwidth_gb_per_s", "memory_bandwidth_reason"),
+)
+_PER_SAMPLE, _PROXY = "latency_ms_per_sample_mean", "energy_mj_proxy"
+_OF_OTHERS: Mapping[str, tuple[Key, float]] = {  # names that other tools have for the same
+    _PER_SAMPLE: (MEDIAN_LATENCY, 1e3),  # the only latency that such tables have
+    "latency_ms": (MEDIAN_LATENCY, 1e3),
+    "accuracy": (ACCURACY, 1.0),
+    "memory_mb": (MEMORY, 1e-6),
+    "throughput_samples_per_sec": (("sample_throughput", "mean"), 1.0),
+    "energy_mj": ((ENERGY, "mean"), 1e3),
+    _PROXY: ((ENERGY, "mean"), 1e3),  # an estimate: no dimension
+    "cpu_utilization": (("cpu_utilisation", "mean"), 1.0),
+    "memory_pressure_index": ((MEMORY_PRESSURE, "p50"), 1.0),
+    **{f"{stage}_ms": ((stage_metric(stage), "p50"), 1e3) for stage in STAGES},
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Candidates, and the measurements that they were made of."""
+    """Candidates of each test."""
 
-    candidates: Mapping[str, Sequence[Candidate]]  # of each test
-    judgements: Sequence[Judgement] = ()  # none of a CSV
+    candidates: Mapping[str, Sequence[Candidate]]
+    remarks: Sequence[str] = ()
     partial: bool = False  # the run has not come to its end
 
 
 def measured_in(report: Report) -> Measured:
     """Take the candidates of each test from a report."""
-    found = candidates_of(report.judgements)
-    return Measured(candidates=found, judgements=report.judgements, partial=report.partial)
+    return Measured(candidates=candidates_of(report.judgements), partial=report.partial)
 
 
 def read_candidates(file: str) -> Measured:
@@ -45,7 +67,8 @@ def read_candidates(file: str) -> Measured:
         UsageProblem: no such file, another form, or nothing that was measured.
     """
     if Path(file).suffix == ".csv":
-        return Measured(candidates={test: distinct(found) for test, found in _of_rows(file).items()})
+        candidates = {test: distinct(found) for test, found in _of_rows(file).items()}
+        return Measured(candidates=candidates, remarks=[*misspelt(file)])
     report = read_report(file)
     if not report.judgements:
         raise UsageProblem(f"{file} has no measurement")
@@ -54,16 +77,15 @@ def read_candidates(file: str) -> Measured:
 
 def _of_rows(file: str) -> dict[str, list[Candidate]]:
     rows = _rows(file)
-    known = [name for name in (rows[0] if rows else ()) if name in _columns()]
+    names = list(rows[0] if rows else ())
+    known = [name for name in names if name in _columns()]
     if not known:
+        hints = "".join(f" {name!r}:{hint}" for name in names if (hint := nearest(name, _columns())))
         raise UsageProblem(
             f"{file} has no row, or no column of a metric: name columns as stat_benchmark_summary.csv does, such as "
-            "scenario, latency_p50_ms, accuracy_mean, memory_p50_mb"
+            f"scenario, latency_p50_ms, accuracy_mean, memory_p50_mb.{hints}"
         )
-    found: dict[str, list[Candidate]] = {}
-    for number, row in enumerate(rows, 2):
-        found.setdefault(without_parameters(row.get("test") or ""), []).append(_of_row(file, number, row, known))
-    return found
+    return by_test([_of_row(file, number, row, known) for number, row in enumerate(rows, 2)], lambda one: one)
 
 
 def _rows(file: str) -> list[dict[str, str | None]]:
@@ -73,13 +95,11 @@ def _rows(file: str) -> list[dict[str, str | None]]:
         UsageProblem: it cannot be read, has a column twice, or a row with more cells than there are columns.
     """
     try:
-        if Path(file).stat().st_size > _LARGEST_FILE:
-            raise UsageProblem(f"{file} has over {_LARGEST_FILE / 1e6:.0f} MB, more than any table of candidates")
-        with Path(file).open(encoding="utf-8-sig", newline="") as text:
-            reader = csv.DictReader(text)
-            columns, rows = reader.fieldnames or (), list(reader)
+        text = read_file(Path(file), _LARGEST_FILE).decode("utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""))
+        columns, rows = reader.fieldnames or (), list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageProblem(f"{file} cannot be read as CSV ({error})") from error
+        raise UsageProblem(f"{file} cannot be read as CSV ({getattr(error, 'strerror', error)})") from error
     if len({*columns}) < len(columns):
         raise UsageProblem(f"{file}: a column stands there twice; give each once")
     longer = next((number for number, row in enumerate(rows, 2) if None in row), 0)
@@ -90,32 +110,45 @@ def _rows(file: str) -> list[dict[str, str | None]]:
     return rows
 
 
+def misspelt(file: str) -> Iterator[str]:
+    """Yield a remark for each column that is not read, and looks like one that is."""
+    known = {*_columns(), *(f"{name}{ending}" for name in _columns() for ending in _BESIDE), *_NAMES, *_OTHERS}
+    for name in _rows(file)[0]:
+        if name not in known and (hint := nearest(name, _columns())):
+            yield f"{file}: the column {name!r} is not read.{hint}"
+
+
 @lru_cache
 def _columns() -> Mapping[str, tuple[Key, float]]:
-    """Return the columns of exports, each with what it is of and how many of it make a base unit."""
-    return {
-        exported_name(f"{metric.name}_{statistic}", metric.unit): (
-            (metric.name, statistic),
-            EXPORT_UNITS[metric.unit][1],
-        )
-        for metric in METRICS.values()
-        for statistic in metric.statistics
-    }
+    """Return the columns of exports and of others, each with what it is of and how many of it make a base unit."""
+    keys = [(metric.name, statistic) for metric in METRICS.values() for statistic in metric.statistics]
+    keys += [(stage_metric(name), "p50") for name in STAGES]
+    units = {key: metric_of(key[0]).unit for key in keys}
+    own = {exported_name("_".join(key), unit): (key, EXPORT_UNITS[unit][1]) for key, unit in units.items()}
+    return {**_OF_OTHERS, **own}
 
 
 def _of_row(file: str, number: int, row: Mapping[str, str | None], known: Iterable[str]) -> Candidate:
     columns = _columns()
-    values = {columns[name][0]: found for name in known if (found := _estimate(file, number, row, name))}
+    found = {name: one for name in known if (one := _estimate(file, number, row, name))}
+    values = {columns[name][0]: one for name, one in found.items() if name not in (_PER_SAMPLE, _PROXY)}
     kind, price = row.get("machine_kind") or "", _number(file, number, "price_per_hour", row)
     name = row.get("name") or ", ".join(dict.fromkeys(row[one] or "" for one in _NAMES if row.get(one)))
     conditions = dict(_pairs(row.get("conditions") or ""))
+    conditions |= {"precision": precision} if (precision := row.get("precision")) else {}
     rows = conditions.get("batch_size", "")
+    if (whole := found.get(_PER_SAMPLE)) and MEDIAN_LATENCY not in values:
+        values[MEDIAN_LATENCY] = scaled(whole, rows_of_call(rows))
     name = name or f"row {number}"
     return Candidate(
         name=f"{name} on {kind}" if kind and not name.endswith(f" on {kind}") else name,
+        test=row.get("test") or "",
+        label=row.get("label") or "",
+        scenario=row.get("scenario") or "",
         kind=kind,
         price_per_hour=price,
         values=values,
+        guesses={columns[_PROXY][0]: found[_PROXY]} if _PROXY in found else {},
         rows=rows_of_call(rows),
         conditions=conditions,
     )
@@ -136,10 +169,15 @@ def _estimate(file: str, number: int, row: Mapping[str, str | None], name: str) 
         return None
     if (low is not None and low > value) or (high is not None and high < value):
         raise UsageProblem(f"{file}, line {number}: {name} lies outside of {name}_ci_low .. {name}_ci_high")
-    if value > 1 and (METRICS[metric].binary or any(budget.share for budget in METRICS[metric].budgets)):
+    if value > 1 and (_is_share(metric)):
         raise UsageProblem(f"{file}, line {number}: {name}={row[name]} is a share between 0 and 1, such as 0.85")
     ends = [None if end is None else end / factor for end in (low, high)]
     return Estimate(value=value / factor, low=ends[0], high=ends[1], confidence=0.0, n=0, method="as in the file")
+
+
+def _is_share(metric: str) -> bool:
+    known = metric_of(metric)
+    return known.binary or known.spread == "core second" or any(budget.share for budget in known.budgets)
 
 
 def _number(file: str, number: int, name: str, row: Mapping[str, str | None]) -> float | None:

@@ -7,7 +7,15 @@ from functools import partial
 from pathlib import Path
 
 from pytest_hwperf import __version__
-from pytest_hwperf.cli.arguments import add_shared, check_files, check_time, make_folder_of, write_file, write_record
+from pytest_hwperf.cli.arguments import (
+    add_shared,
+    check_files,
+    check_time,
+    check_timeout,
+    make_folder_of,
+    write_file,
+    write_record,
+)
 from pytest_hwperf.cli.compare_text import lines_of
 from pytest_hwperf.cli.output import say_lines, width
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
@@ -108,8 +116,7 @@ def _checked(options: argparse.Namespace) -> CompareSettings:
     for target in (options.old, options.new):
         check_target(target, _KINDS)
     check_time(options.time, _A_DAY_S, "600")
-    if not 0 < options.timeout <= _A_DAY_S:
-        raise UsageProblem(f"--timeout={options.timeout:g}: a number of seconds above 0, such as 10")
+    check_timeout(options.timeout)
     make_folder_of(record=options.record)
     check_files(record=options.record, markdown=options.markdown, json=options.json)
     return CompareSettings(

@@ -8,7 +8,7 @@ from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Estimate
 from pytest_hwperf.core.trends import ALPHA, Change, Trend
-from pytest_hwperf.core.units import counted, show_change, show_interval, show_share
+from pytest_hwperf.core.units import counted, show_change_interval, show_interval, show_share
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _WIDEST = 60  # values of a sparkline: the newest
@@ -77,7 +77,4 @@ def _code(revision: str) -> str:
 
 
 def _interval(estimate: Estimate, scale: str) -> str:
-    low, high = (
-        "?" if end is None else show_change(end, scale, like=estimate.value) for end in (estimate.low, estimate.high)
-    )
-    return f"{show_change(estimate.value, scale)} ({low} .. {high})"
+    return show_change_interval(estimate.value, estimate.low, estimate.high, scale)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_hwperf.cli.arguments import add_shared, check_files
+from pytest_hwperf.cli.arguments import add_shared, check_files, check_timeout
 from pytest_hwperf.cli.load_by_locust import run_by_locust
 from pytest_hwperf.cli.load_report import INTERRUPTED, NOT_SERVED, OK, exit_code, load_run, show_run
 from pytest_hwperf.cli.output import say
@@ -18,12 +18,13 @@ from pytest_hwperf.core.budgets import parse_budget_lines
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.load_plans import is_address, is_grpc, parse_load
 from pytest_hwperf.core.loads import Load, Served, bound_of
-from pytest_hwperf.core.records import Budget, Judgement
+from pytest_hwperf.core.records import Budget, Judgement, replace
 from pytest_hwperf.core.units import counted, show
 from pytest_hwperf.gate.load import carrier_of, run_load
 from pytest_hwperf.gate.load_processes import asked_share, check_processes, command_again, reply_share, run_by_processes
 from pytest_hwperf.gate.load_target import headers_of, requests_of, subject_of_target, warmed_up
 from pytest_hwperf.gate.peak import PeakSearch, Try
+from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.worker_protocol import WorkerTask, reply
 from pytest_hwperf.loads.http import Request
 from pytest_hwperf.loads.samples import doubts_of, load_samples
@@ -33,6 +34,7 @@ from pytest_hwperf.measure.stream import Stream
 from pytest_hwperf.measure.subjects import Subject
 
 _PERCENTILE = 0.95  # of a peak rate
+_LARGEST_BODY = 100_000_000  # bytes of a request
 _FIRST_QPS = 100.0
 
 
@@ -51,7 +53,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     for name, kind in numbers.items():
         load.add_argument(f"--{name}", type=kind, metavar=name.upper().replace("-", "_"), help="as in hwload(...)")
     load.add_argument("--carriers", metavar="CARRIERS", help="threads or processes, where several calls run at once")
-    load.add_argument("--within-ms", type=float, metavar="MS", help="a later answer is no good one")
+    load.add_argument("--within-ms", type=float, metavar="MS", help="answers later than this do not count as goodput")
     load.add_argument("--find-peak", action="store_true", help="search the highest rate whose p95 is within --p95-ms")
     load.add_argument("--p95-ms", type=float, metavar="MS", help="bound of --find-peak")
     load.add_argument("--budget", action="append", default=[], metavar="KEYWORD=LIMIT", help="as in hwbudget(...)")
@@ -60,7 +62,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     load.add_argument("--body", metavar="TEXT|@FILE", help="of each request, instead of --data")
     load.add_argument("--header", action="append", default=[], metavar="NAME: VALUE", help="of each request")
     load.add_argument("--method", metavar="METHOD", help="of each request; default: POST with a body, else GET")
-    load.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS", help="of a request; default: 10")
+    load.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS", help="of a whole request; default: 10")
     load.add_argument("--engine", default="own", choices=["own", "locust"], help="what sends requests; default: own")
     load.add_argument("--workers", type=int, default=2, metavar="N", help="processes of Locust; default: 2")
     load.add_argument("--locustfile", action="store_true", help="write a locustfile with this load, and send nothing")
@@ -70,6 +72,7 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def run(options: argparse.Namespace) -> int:
     """Run the load, show what became of it, and return the exit code."""
     check_files(json=options.json)
+    check_timeout(options.timeout)
     load, budgets = _load_of(options), parse_budget_lines(options.budget)
     if options.locustfile or options.engine == "locust":
         request, bodies = requests_of(*_request(options), options.batch_size)
@@ -94,9 +97,10 @@ def _load_of(options: argparse.Namespace) -> Load:
             raise UsageProblem("--find-peak takes a server load and the bound of its p95, such as --p95-ms=20")
         given.setdefault("qps", _FIRST_QPS)
     try:
-        return parse_load({"kind": options.kind, **given})
+        load = parse_load({"kind": options.kind, **given})
     except UsageProblem as problem:
         raise UsageProblem(str(problem).replace("hwload: ", "").replace("=, ", ", ")) from problem
+    return replace(load, timeout_s=options.timeout) if is_address(options.target) else load
 
 
 def _subject(options: argparse.Namespace, load: Load, loop: Loop) -> Subject:
@@ -135,7 +139,7 @@ def _body(text: str | None) -> Any:
     if text is None or not text.startswith("@"):
         return text
     try:
-        return Path(text[1:]).read_bytes()
+        return read_file(Path(text[1:]), _LARGEST_BODY)
     except OSError as error:
         raise UsageProblem(f"--body={text}: {error.strerror}") from error
 

@@ -33,7 +33,7 @@ def run_by_locust(
         say_lines(text)
         return OK
     with workdir() as folder:
-        result = drive_locust(text, options.workers, load.seconds, folder)
+        result = drive_locust(text, options.workers, load.seconds, request.timeout_s, folder)
     source = f"locust: {load.arrivals}, {options.workers} workers"
     conditions = {"load": str(load), "url": without_port(request.url)}
     run = load_run(request.url, samples_of(result, source), conditions)

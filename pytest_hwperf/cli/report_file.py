@@ -5,6 +5,7 @@ from pathlib import Path
 from pytest_hwperf.core.errors import SerialisationError, UsageProblem
 from pytest_hwperf.core.report import Report, ReportFile
 from pytest_hwperf.core.serialisation import from_file
+from pytest_hwperf.host.files import read_file
 
 _LARGEST = 512 * 2**20  # bytes
 _OTHER, _OLDER = "give a file of pytest --hwperf-json", "write it again with pytest --hwperf-json"
@@ -16,11 +17,8 @@ def read_report(path: str) -> Report:
     Raises:
         UsageProblem: no such file, or something else in it; says what.
     """
-    file = Path(path)
     try:
-        if file.stat().st_size > _LARGEST:
-            raise UsageProblem(f"{path} has over {_LARGEST / 1e6:.0f} MB, more than any report of pytest-hwperf")
-        return from_file(ReportFile, file.read_bytes(), other=_OTHER, older=_OLDER).report
+        return from_file(ReportFile, read_file(Path(path), _LARGEST), other=_OTHER, older=_OLDER).report
     except OSError as error:
         raise UsageProblem(f"{path} cannot be read ({error.strerror}): {_OTHER}") from error
     except SerialisationError as error:

@@ -7,6 +7,7 @@ from typing import Any
 from pytest_hwperf.core.budgets import parse_budgets
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.records import Budget
+from pytest_hwperf.host.files import read_file
 
 _LARGEST = 1 << 16  # bytes
 _EXAMPLE = "a line for each limit, such as latency_p95_ms: 100"
@@ -21,15 +22,17 @@ def read_requirements(file: str) -> tuple[Budget, ...]:
     import yaml
 
     try:
-        with Path(file).open(encoding="utf-8") as text:
-            content = text.read(_LARGEST + 1)
+        content = read_file(Path(file), _LARGEST).decode("utf-8")
         node = yaml.compose(content, Loader=yaml.SafeLoader)  # nothing is made of it: aliases stay what they are
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageProblem(f"--requirements={file} cannot be read ({error}): give {_EXAMPLE}") from error
+        raise UsageProblem(
+            f"--requirements={file} cannot be read ({getattr(error, 'strerror', error)}): give {_EXAMPLE}"
+        ) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageProblem(f"--requirements={file} is no YAML ({error}): give {_EXAMPLE}") from error
-    if len(content) > _LARGEST or not isinstance(node, yaml.MappingNode) or not node.value:
-        raise UsageProblem(f"--requirements={file} has no limits, or too many: give {_EXAMPLE}")
+    node = _below_requirements(file, node)
+    if not isinstance(node, yaml.MappingNode) or not node.value:
+        raise UsageProblem(f"--requirements={file} has no limits: give {_EXAMPLE}")
     if not all(isinstance(name, yaml.ScalarNode) for name, _ in node.value):  # whose text could be exponentially long
         raise UsageProblem(f"--requirements={file}: a list or mapping stands where a name should be: give {_EXAMPLE}")
     pairs = list(_pairs(node))
@@ -40,6 +43,17 @@ def read_requirements(file: str) -> tuple[Budget, ...]:
     except UsageProblem as problem:
         told = str(problem).replace("hwbudget(", "(")
         raise UsageProblem(f"--requirements={file}:\n{told}") from problem
+
+
+def _below_requirements(file: str, node: Any) -> Any:
+    """Return what stands below a key `requirements:`, which tables of others begin with; else the node itself."""
+    import yaml
+
+    entries = node.value if isinstance(node, yaml.MappingNode) else []
+    below = [of for name, of in entries if name.value == "requirements"]
+    if below and len(entries) > 1:
+        raise UsageProblem(f"--requirements={file}: a name stands beside requirements: put every limit below it")
+    return below[0] if below else node
 
 
 def _pairs(node: Any) -> Iterator[tuple[str, object]]:

@@ -19,10 +19,11 @@ from pytest_hwperf.core.sequence import SHARES
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import counted, parse_rate, show, show_share
-from pytest_hwperf.host.files import replace_file
+from pytest_hwperf.host.files import read_file, replace_file
 from pytest_hwperf.trees.revision import top_of
 
 OK, TOO_MANY = 0, 1
+_LARGEST = 50_000_000  # bytes of a record
 
 
 class Build(Record, frozen=True, kw_only=True):
@@ -164,7 +165,7 @@ def read_record(path: Path) -> list[Build]:
     if not path.exists():
         return []
     try:
-        return [*from_json(BuildRecord, path.read_bytes()).builds]
+        return [*from_json(BuildRecord, read_file(path, _LARGEST)).builds]
     except (OSError, SerialisationError) as error:
         raise UsageProblem(f"{path} is no record of hwperf selfcheck: start over with --forget ({error})") from error
 

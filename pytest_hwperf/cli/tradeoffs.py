@@ -4,22 +4,25 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pytest_hwperf.cli.arguments import add_shared, check_files, write_record
+from pytest_hwperf.cli.arguments import add_shared, check_files, check_time, write_record
 from pytest_hwperf.cli.candidates_file import Measured, measured_in, read_candidates
 from pytest_hwperf.cli.output import say, say_lines
 from pytest_hwperf.cli.pytest_session import run_pytest
 from pytest_hwperf.cli.requirements_file import read_requirements
 from pytest_hwperf.cli.tradeoffs_file import TradeoffsFile, TradeoffTable, table_of
+from pytest_hwperf.cli.tradeoffs_pairs import in_pairs
 from pytest_hwperf.cli.tradeoffs_text import Choice, lines_of
 from pytest_hwperf.core.budgets import nearest
-from pytest_hwperf.core.candidates import USUAL_REFERENCE, by_test, is_called
+from pytest_hwperf.core.candidates import USUAL_REFERENCE, is_called
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.operating_points import CONDITIONS, described, lies_at, parse_point, points_of
-from pytest_hwperf.core.records import Budget, Judgement
-from pytest_hwperf.core.tradeoffs import DIMENSIONS, Answer, Candidate, answers, meets, parse_weights
+from pytest_hwperf.core.records import Budget
+from pytest_hwperf.core.rivals import DIMENSIONS, Candidate
+from pytest_hwperf.core.tradeoffs import Answer, answers, meets, parse_weights
 from pytest_hwperf.fleet.hosts import prices_of, read_hosts
 
 OK, NONE_MEETS, UNDECIDED = 0, 1, 3
+_A_DAY_S = 86_400
 _TO_ITS_END = (0, 1)  # exit codes of pytest: all passed, some failed
 
 
@@ -53,6 +56,10 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         "--weight", action="append", default=[], metavar="DIMENSION=NUMBER", help=f"of {', '.join(DIMENSIONS)}"
     )
     parser.add_argument("--hosts", metavar="FILE.toml", help="of a fleet: prices per hour of kinds of machine")
+    parser.add_argument(
+        "--pairs", action="store_true", help="compare latencies in pairs of fresh processes; needs -- TEST"
+    )
+    parser.add_argument("--time", type=float, default=600.0, metavar="SECONDS", help="for all pairs; default: 600")
     add_shared(parser, "--json", help="write the tables as JSON")
     parser.set_defaults(run=run)
 
@@ -60,26 +67,33 @@ def add_command(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def run(options: argparse.Namespace) -> int:
     """Print what is known of each test, and return the exit code."""
     check_files(json=options.json)
+    check_time(options.time, _A_DAY_S, "600")
+    if options.pairs and not options.handed_on:
+        raise UsageProblem("--pairs runs tests: hwperf tradeoffs --pairs -- tests/test_models.py")
     budgets = read_requirements(options.requirements) if options.requirements else ()
     weights, at = parse_weights(options.weight), parse_point(options.at)
     prices = prices_of(read_hosts(options.hosts)) if options.hosts else {}
     measured = _measured(options)
+    for remark in measured.remarks:
+        say(remark)
     chosen = {test: found for test, found in measured.candidates.items() if not options.test or options.test in test}
     if not chosen:
         raise UsageProblem(f"--test={options.test}: no such test.{nearest(options.test, measured.candidates)}")
     for candidates in chosen.values():
         _check_reference(options.reference, candidates)
-    chosen, judgements = _at(chosen, at), by_test(measured.judgements)
-    codes, tables = list[int](), list[TradeoffTable]()
-    for test, candidates in chosen.items():
-        found = {one.name: answers(one, budgets) for one in candidates}
-        of_test = [one for one in judgements.get(test, ()) if lies_at(one.run.conditions, at)]
-        for without_prices in _choices(test, candidates, of_test, found, options, weights):
-            choice = replace(without_prices, prices=prices)
-            tables.append(table_of(choice))
-            for line in lines_of(choice):
-                say_lines(line)
-        codes.append(_code(found, budgets))
+    chosen = _at(chosen, at)
+    found = {test: {one.name: answers(one, budgets) for one in candidates} for test, candidates in chosen.items()}
+    choices = [
+        replace(choice, prices=prices)
+        for test, candidates in chosen.items()
+        for choice in _choices(test, candidates, found[test], options, weights)
+    ]
+    tables = list[TradeoffTable]()
+    for choice in in_pairs(choices, options.handed_on, options.time) if options.pairs else choices:
+        tables.append(table_of(choice))
+        for line in lines_of(choice):
+            say_lines(line)
+    codes = [_code(of_test, budgets) for of_test in found.values()]
     if options.json:
         write_record(options.json, TradeoffsFile(tables=tuple(tables)))
     if measured.partial:
@@ -131,14 +145,12 @@ def _at(tests: Mapping[str, Sequence[Candidate]], at: Mapping[str, str]) -> dict
 def _choices(
     test: str,
     candidates: Sequence[Candidate],
-    judgements: Sequence[Judgement],
     found: Mapping[str, Sequence[Answer]],
     options: argparse.Namespace,
     weights: Mapping[str, float],
 ) -> Iterator[Choice]:
     """Yield a choice for each operating point of a test, in their order."""
     points = points_of([one.conditions for one in candidates])
-    of_judgements = points_of([one.run.conditions for one in judgements])
     for point in dict.fromkeys(points):
         here = [one for one, its in zip(candidates, points, strict=True) if its == point]
         yield Choice(
@@ -149,7 +161,6 @@ def _choices(
             reference=_reference(options.reference, here),
             weights=weights,
             rank_by=options.rank_by,
-            judgements=[one for one, its in zip(judgements, of_judgements, strict=True) if its == point],
         )
 
 

@@ -3,11 +3,13 @@
 import math
 from collections.abc import Mapping
 
-from pytest_hwperf.cli.tradeoffs_text import Choice, Ranked, ranked, why_unranked
+from pytest_hwperf.cli.tradeoffs_text import Choice, Ranked, ranked, why_unranked, worths
+from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.hardware import OnHardware, on_hardware
-from pytest_hwperf.core.records import SCHEMA, BudgetOutcome, Estimate
+from pytest_hwperf.core.records import SCHEMA, BudgetOutcome, Comparison, Estimate
+from pytest_hwperf.core.rivals import Candidate, per_row
 from pytest_hwperf.core.structs import Number, Record
-from pytest_hwperf.core.tradeoffs import Answer, Candidate, Score, dimensions_of, meets, pareto, per_row, weights_of
+from pytest_hwperf.core.tradeoffs import Answer, Score, dimensions_of, meets, pareto, weights_of
 
 
 class Requirement(Record, frozen=True, kw_only=True):
@@ -17,6 +19,7 @@ class Requirement(Record, frozen=True, kw_only=True):
     limit: Number  # base units
     outcome: BudgetOutcome
     estimate: Estimate | None = None  # base units; None: unmeasured
+    estimated: bool = False  # whether the value was estimated, and not measured
     excess: Number | None = None  # share of the limit by which it is missed; None: it is kept, or 0
 
 
@@ -27,12 +30,14 @@ class RankedCandidate(Record, frozen=True, kw_only=True):
     conditions: Mapping[str, str]
     meets: bool  # no value misses its limit; what is unmeasured bars nothing
     requirements: tuple[Requirement, ...]
+    pairs: Mapping[str, tuple[Comparison, ...]] = {}  # name of another candidate, the baseline → what pairs have shown
+    quantisation: str | None = None  # "worthwhile", "not worthwhile" or "undecided"; None: it is no INT8 form
     dimensions: Mapping[str, Estimate]  # that all candidates have, base units, latency per row
     is_pareto: bool | None  # None: there is no dimension that all candidates have
     rank: int | None = None  # from 1; None: it is not ranked
     score: Score | None = None
     composite: Number | None = None
-    is_tied: bool | None = None  # for the highest score
+    is_undecided: bool | None = None  # whether its score is not shown to be below the highest
     hardware: OnHardware | None = None  # None: no kind of machine is named
 
 
@@ -46,6 +51,7 @@ class TradeoffTable(Record, frozen=True, kw_only=True):
     left_out: Mapping[str, tuple[str, ...]]  # dimension → candidates that lack it
     unranked: str  # why there is no ranking, "" where there is one
     candidates: tuple[RankedCandidate, ...]
+    gates: tuple[Gate, ...] = ()  # what `pairs` of the candidates rest on
 
 
 class TradeoffsFile(Record, frozen=True, kw_only=True, tag_field="what", tag="pytest-hwperf tradeoffs"):
@@ -74,6 +80,7 @@ def table_of(choice: Choice) -> TradeoffTable:
         left_out={name: tuple(names) for name, names in lacking.items()},
         unranked=why,
         candidates=tuple(map(of, choice.candidates)),
+        gates=tuple(choice.gates),
     )
 
 
@@ -86,12 +93,14 @@ def _candidate(
         conditions=one.conditions,
         meets=meets(answers),
         requirements=tuple(map(_requirement, answers)),
+        pairs={name: tuple(found.values()) for name, found in one.pairs.items()},
+        quantisation=next((found.outcome for quantised, _, found in worths(choice) if quantised is one), None),
         dimensions={name: per_row(one, key) for name, key in dimensions.items()},
         is_pareto=is_pareto,
         rank=rank,
         score=found and found.score,
         composite=found and found.composite,
-        is_tied=found and found.tied,
+        is_undecided=found and found.undecided,
         hardware=next(iter(on_hardware([one], choice.prices)), None),
     )
 
@@ -103,5 +112,6 @@ def _requirement(answer: Answer) -> Requirement:
         limit=answer.budget.limit,
         outcome=answer.outcome,
         estimate=answer.estimate,
+        estimated=answer.guessed,
         excess=excess,
     )

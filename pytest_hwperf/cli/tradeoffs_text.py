@@ -4,31 +4,46 @@ import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import NamedTuple
 
+from pytest_hwperf.core.candidates import pairs_of
+from pytest_hwperf.core.evidence import Gate
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.hardware import as_cheap, on_hardware
 from pytest_hwperf.core.metrics import METRICS, metric_of
-from pytest_hwperf.core.quantisation import LEAST_GAIN, MOST_LOSS, Worth, quantised_pairs, worth_of
+from pytest_hwperf.core.quantisation import LEAST_GAIN, Worth, quantised_pairs, worth_of
 from pytest_hwperf.core.recommendations import Advice, bottlenecks, matrix
-from pytest_hwperf.core.records import Estimate, Judgement, Key
-from pytest_hwperf.core.tradeoffs import (
+from pytest_hwperf.core.records import Comparison, Estimate, Key
+from pytest_hwperf.core.rivals import (
     DIMENSIONS,
-    Answer,
+    MOST_LOSS,
     Candidate,
+    between_processes,
+    is_of_one_process,
+    per_row,
+)
+from pytest_hwperf.core.tradeoffs import (
+    Answer,
     Score,
     best_by,
     composite,
     dimensions_of,
     meets,
+    not_below,
     pareto,
-    per_row,
     score,
-    ties,
     weights_of,
 )
-from pytest_hwperf.core.units import counted, show, show_interval, show_limit, show_number, show_share
+from pytest_hwperf.core.units import (
+    counted,
+    show,
+    show_change,
+    show_excess,
+    show_interval,
+    show_limit,
+    show_number,
+    show_share,
+)
 
 _WIDTH = 100
 _ADVICE: Mapping[Advice, str] = {
@@ -54,7 +69,8 @@ class Ranked(NamedTuple):
     candidate: Candidate
     score: Score | None  # None: a value of 0 has no ratio
     composite: float
-    tied: bool  # for the highest score
+    undecided: bool  # whether its score is not shown to be below the highest
+    put_back: bool  # behind all others: a quantised form that is not worthwhile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +84,8 @@ class Choice:
     reference: Candidate  # of the score
     weights: Mapping[str, float]  # dimension → weight
     rank_by: str  # "score", "composite" or a dimension
-    judgements: Sequence[Judgement]  # that the candidates were made of; () where they come from elsewhere
     prices: Mapping[str, float] = field(default_factory=dict)  # kind of machine → price per hour
+    gates: Sequence[Gate] = ()  # what pairs of the candidates have observed
 
     @property
     def left(self) -> list[Candidate]:
@@ -98,8 +114,10 @@ def _facts(choice: Choice) -> Iterator[Line]:
         yield Line("pareto set", "; ".join(one.name for one in pareto(choice.candidates, list(dimensions.values()))))
         yield from _ranking(choice, dimensions)
         yield from _best(choice.left, dimensions)
+    yield from _pairs(choice)
     yield from _hardware(choice)
     yield from _quantisation(choice)
+    yield from _undecided(choice, dimensions)
     said: dict[str, list[str]] = {}
     for candidate in choice.candidates:
         for advice in bottlenecks(candidate, choice.answers[candidate.name]):
@@ -113,11 +131,16 @@ def _best(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> Ite
     if not candidates:
         return
     for name, key in dimensions.items():
-        best, *tied = best_by(candidates, key)
-        yield Line(f"best {name}", f"{best.name}: {show_estimate(per_row(best, key), name)}{_tied(tied)}")
+        best = best_by(candidates, key)
+        told = f"{best.first.name}: {show_estimate(per_row(best.first, key), name)}"
+        yield Line(
+            f"best {name}",
+            f"{told}{_others('as good within the margin', best.as_good)}{_others('undecided against', best.undecided)}",
+        )
     for one in matrix(candidates, dimensions):
         first, *others = one.candidates or (None,)
-        more = f", as good as {counted(len(others), 'other')}" if others else ""
+        more = f", as good as {counted(len(others), 'other')}" if others and one.dimension else ""
+        more += f", undecided against {counted(len(one.undecided), 'other')}" if one.undecided else ""
         yield Line(one.purpose, f"{first.name}{more}" if first else "not known")
 
 
@@ -130,8 +153,8 @@ def show_estimate(estimate: Estimate, dimension: str) -> str:
     return show_interval(estimate.value, estimate.low, estimate.high, unit) + of_row
 
 
-def _tied(tied: Sequence[Candidate]) -> str:
-    return f"; within the noise as good: {'; '.join(one.name for one in tied)}" if tied else ""
+def _others(what: str, candidates: Sequence[Candidate]) -> str:
+    return f"; {what}: {'; '.join(one.name for one in candidates)}" if candidates else ""
 
 
 def _why(candidates: Sequence[Candidate], dimension: str) -> str:
@@ -147,6 +170,7 @@ def _requirements(found: Mapping[str, Sequence[Answer]]) -> Iterator[Line]:
     for name, of in sorted(found.items(), key=lambda one: sum(answer.excess for answer in one[1])):
         missed = [_missed(answer) for answer in of if answer.excess]
         doubts = [_doubt(answer) for answer in of if not answer.excess and answer.outcome != "passed"]
+        doubts += [f"{one.budget.keyword} is kept by an estimate" for one in of if one.guessed and not one.excess]
         met = f"{name} misses {missed[0]}" if missed else f"{name} misses none" if doubts else f"{name} meets all"
         yield Line("requirements", "; ".join([met, *missed[1:], *doubts]))
 
@@ -154,8 +178,9 @@ def _requirements(found: Mapping[str, Sequence[Answer]]) -> Iterator[Line]:
 def _missed(answer: Answer) -> str:
     unit, better = METRICS[answer.budget.metric].unit, METRICS[answer.budget.metric].better
     value = show(answer.estimate.value, unit) if answer.estimate else ""
-    by = f" by {show_share(answer.excess)}" if math.isfinite(answer.excess) else ""
+    by = f" by {show_excess(answer.excess)}" if math.isfinite(answer.excess) else ""
     doubt = ", inconclusive" if answer.outcome == "inconclusive" else ""
+    value = f"{value} estimated" if answer.guessed else value
     return f"{answer.budget.keyword}{by} ({value}, limit {show_limit(answer.budget.limit, unit, better)}{doubt})"
 
 
@@ -185,7 +210,8 @@ def ranked(choice: Choice, weights: Mapping[str, float]) -> list[Ranked]:
     scores = {one.name: score(one, choice.reference, weights) for one in candidates}
     known = {name: one for name, one in scores.items() if one}
     best = max((one for one in candidates if one.name in known), key=lambda one: known[one.name].value, default=None)
-    tied = [best, *ties(candidates, best, weights)] if best else []
+    undecided = not_below(candidates, best, weights) if best else []
+    not_worth = {one.name for one, _, found in worths(choice) if found.outcome == "not worthwhile"}
 
     def place(one: Candidate) -> float:
         if rank_by in DIMENSIONS:
@@ -195,9 +221,12 @@ def ranked(choice: Choice, weights: Mapping[str, float]) -> list[Ranked]:
             return -composite(one, weights)
         return -known[one.name].value if one.name in known else 0.0
 
+    def is_put_back(one: Candidate) -> bool:
+        return one.name in not_worth and rank_by not in DIMENSIONS
+
     return [
-        Ranked(one, scores[one.name], composite(one, weights), one in tied and len(tied) > 1)
-        for one in sorted(candidates, key=place)
+        Ranked(one, scores[one.name], composite(one, weights), one in undecided, is_put_back(one))
+        for one in sorted(candidates, key=lambda one: (is_put_back(one), place(one)))
     ]
 
 
@@ -210,17 +239,19 @@ def _ranking(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
     told = ", ".join(f"{name} {show_share(weight)}" for name, weight in weights.items())
     yield Line("ranking", f"by {choice.rank_by}; weights {told}; score 100 is {choice.reference.name}")
     for number, one in enumerate(ranked(choice, weights), 1):
-        shown = _score(one.score, tied=one.tied)
-        yield Line("ranking", f"{number}. {one.candidate.name}: score {shown}, composite {one.composite:.3f}")
+        doubt = ", undecided against the highest" if one.undecided else ""
+        last = ", last since it is not worthwhile" if one.put_back else ""
+        told = f"score {_score(one.score)}{doubt}, composite {one.composite:.3f}{last}"
+        yield Line("ranking", f"{number}. {one.candidate.name}: {told}")
 
 
-def _score(found: Score | None, *, tied: bool) -> str:
+def _score(found: Score | None) -> str:
     if found is None:
         return "– (a value of 0 has no ratio)"
     band = (
         "" if found.low is None or found.high is None else f" ({show_number(found.low)} .. {show_number(found.high)})"
     )
-    return f"{show_number(found.value)}{band}{', tie for the highest' if tied else ''}"
+    return f"{show_number(found.value)}{band}"
 
 
 def _hardware(choice: Choice) -> Iterator[Line]:
@@ -236,7 +267,7 @@ def _hardware(choice: Choice) -> Iterator[Line]:
         yield Line("hardware", f"{one.candidate}: {', '.join(told)}")
     if cheapest := as_cheap(found):
         first, *tied = cheapest
-        more = f"; within the noise as cheap: {'; '.join(one.candidate for one in tied)}" if tied else ""
+        more = f"; not shown to be dearer: {'; '.join(one.candidate for one in tied)}" if tied else ""
         yield Line("cheapest", f"{first.candidate}{more}")
 
 
@@ -249,16 +280,64 @@ def _shown(estimate: Estimate | None, unit: str) -> str:
     return f"{show_number(estimate.value)} ({' .. '.join(ends)})"
 
 
+def worths(choice: Choice) -> Iterator[tuple[Candidate, Candidate, Worth]]:
+    """Yield the rule for each INT8 candidate against the same form in FP32, called alike."""
+    for quantised, reference in quantised_pairs(choice.candidates):
+        yield quantised, reference, worth_of(quantised, reference)
+
+
 def _quantisation(choice: Choice) -> Iterator[Line]:
-    """Yield the rule for each INT8 measurement against the same form in FP32, called alike."""
-    kinds = dict.fromkeys(one.run.kind for one in choice.judgements)
-    pairs = (quantised_pairs([one for one in choice.judgements if one.run.kind == kind]) for kind in kinds)
-    for quantised, reference in chain.from_iterable(pairs):
-        found = worth_of(quantised, reference)
-        batch = reference.run.conditions.get("batch_size", "")
-        called = f"{quantised.run.scenario} against {reference.run.scenario}{f', batch {batch}' if batch else ''}"
-        called += f" on {quantised.run.kind}" if quantised.run.kind else ""
+    for quantised, reference, found in worths(choice):
+        batch = reference.conditions.get("batch_size", "")
+        called = f"{quantised.scenario} against {reference.scenario}{f', batch {batch}' if batch else ''}"
+        called += f" on {quantised.kind}" if quantised.kind else ""
         yield Line("quantisation", f"{called}: {found.outcome}: {_gain(found)}; {_loss(found)}")
+
+
+def _pairs(choice: Choice) -> Iterator[Line]:
+    """Yield what pairs of fresh processes have shown of the median latency."""
+    for one in choice.candidates:
+        for name, found in one.pairs.items():
+            for comparison in found.values():
+                yield Line("pairs", f"{one.name} against {name}: {_comparison(comparison)}")
+
+
+def _comparison(found: Comparison) -> str:
+    if found.change is None:
+        return f"{found.outcome}: {found.reason}"
+    ends = (
+        "not known" if end is None else show_change(end, "relative") for end in (found.change.low, found.change.high)
+    )
+    why = f": {found.reason}" if found.reason else ""
+    told = f"latency {show_change(found.change.value, 'relative')} ({' .. '.join(ends)})"
+    return f"{told}, {counted(found.pairs, 'fresh pair')}, {found.outcome}{why}"
+
+
+def _undecided(choice: Choice, dimensions: Mapping[str, Key]) -> Iterator[Line]:
+    """Yield which answers need pairs of fresh processes, and the command that measures them."""
+    timed = {name: key for name, key in dimensions.items() if is_of_one_process(key[0])}
+    doubtful = {name: best_by(choice.left, key) for name, key in timed.items() if choice.left}
+    names = [
+        f"{name} of {best.first.name} and {'; '.join(one.name for one in best.undecided)}"
+        for name, best in doubtful.items()
+        if best.undecided
+    ]
+    names += [
+        f"{one.name} against {other.name}" for one, other, found in worths(choice) if found.outcome == "undecided"
+    ]
+    if not names:
+        return
+    if any(one.pairs for one in choice.candidates):
+        yield Line("undecided", f"{'; '.join(names)}: give the pairs more time with --time")
+        return
+    test = choice.candidates[0].test
+    how = pairs_of([test]) if test else "hwperf compare OLD NEW --data ROWS"
+    apart = show_share(math.expm1(between_processes()))
+    yield Line(
+        "undecided",
+        f"{'; '.join(names)}: timings of single processes of equal code differ by up to {apart}. "
+        f"Measure in pairs: {how}",
+    )
 
 
 def _loss(found: Worth) -> str:
@@ -274,4 +353,5 @@ def _gain(found: Worth) -> str:
         return "its gain is unmeasured"
     low, value, high = (None if end is None else -end for end in (found.gain.high, found.gain.value, found.gain.low))
     ends = ["?" if end is None else f"{100 * end:+.0f}" for end in (low, high)]
-    return f"latency {100 * (value or 0.0):+.0f} % ({ends[0]} .. {ends[1]}), asked for -{show_share(LEAST_GAIN)}"
+    told = f"latency {100 * (value or 0.0):+.0f} % ({ends[0]} .. {ends[1]}), {found.gain.method}"
+    return f"{told}, asked for -{show_share(LEAST_GAIN)}"

@@ -51,7 +51,16 @@ MODELS_COMPARED: tuple[Margin, ...] = tuple(m for m in ALWAYS_COMPARED if METRIC
 
 RECORDED_MARGIN = 0.02  # relative margin of the user's own metrics
 
+_FEW = 8  # names that are listed whatever was typed
+
 _MARGIN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%|pp)\s*")
+
+
+def nearest_or_all(word: str, allowed: Iterable[str]) -> str:
+    """Return the hint of `nearest`, and all names that are allowed unless they are many and one of them is near."""
+    names = list(allowed)
+    hint = nearest(word, names)
+    return hint if hint and len(names) > _FEW else f"{hint} Allowed: {', '.join(names)}"
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
@@ -186,6 +195,4 @@ def _margin_for(keyword: str, size: object) -> Margin:
 
 
 def _unknown(marker: str, keyword: str, value: object, allowed: Iterable[str]) -> str:
-    names = list(allowed)
-    hint = nearest(keyword, names)
-    return f"{_as_typed(marker, keyword, value)}: unknown keyword {keyword!r}.{hint} Allowed: {', '.join(names)}"
+    return f"{_as_typed(marker, keyword, value)}: unknown keyword {keyword!r}.{nearest_or_all(keyword, allowed)}"

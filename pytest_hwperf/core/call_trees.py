@@ -41,6 +41,11 @@ class Seconds:
         return max(self.candidate) - min(self.baseline)
 
     @property
+    def none(self) -> "Seconds":
+        """As many repeats in which nothing was spent."""
+        return Seconds((0.0,) * len(self.baseline), (0.0,) * len(self.candidate))
+
+    @property
     def is_clear(self) -> bool:
         """Whether it has moved beyond the spread of its repeats."""
         return is_clear(self.low, self.high)
@@ -94,6 +99,11 @@ def within(tree: Tree, function: str, own: Container[str], change: float) -> str
         return ""
     deepest = next(iter(_deepest(inner)))[0]
     return "" if deepest == function else deepest
+
+
+def spent_in(tree: Tree, function: str) -> Seconds:
+    """Return what a function takes, with all that it calls."""
+    return _total([next(iter(tree.values())).none, *(seconds for path, seconds in tree.items() if function in path)])
 
 
 def holders(tree: Tree) -> Mapping[str, Seconds]:

@@ -1,14 +1,20 @@
 """Candidates that the measurements of a report are: the scenarios of a test, at their operating points."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from shlex import join
+from typing import TypeVar
 
+from pytest_hwperf.core.metrics import ACCURACY
 from pytest_hwperf.core.operating_points import described, points_of
-from pytest_hwperf.core.records import Judgement
-from pytest_hwperf.core.tradeoffs import Candidate
+from pytest_hwperf.core.records import AS_TRAINED, Judgement, Run
+from pytest_hwperf.core.rivals import Candidate, without_parameters
+from pytest_hwperf.core.tradeoffs import dimensions_of, pareto
 
 USUAL_REFERENCE = "onnx_fp32"
+
+T = TypeVar("T")
 
 _MOST_DIGITS = 9  # of the rows of a call
 _CALLED = {"batch_size": "batch", "threads": "threads", "load": "load"}  # conditions, as names of candidates say them
@@ -28,11 +34,17 @@ class Measured:
         """What scores are relative to: ONNX Runtime in FP32, else the first."""
         return next((one for one in self.candidates if is_called(one, USUAL_REFERENCE)), self.candidates[0])
 
+    @property
+    def front(self) -> list[Candidate]:
+        """The Pareto set over the dimensions that all candidates have."""
+        dimensions, _ = dimensions_of(self.candidates)
+        return pareto(self.candidates, [*dimensions.values()]) if dimensions else []
+
 
 def measured_together(judgements: Sequence[Judgement]) -> list[Measured]:
     """Return the measurements of a report, those together that may be compared."""
     found = list[Measured]()
-    for test, of_test in by_test(judgements).items():
+    for test, of_test in by_test(judgements, lambda one: one.run).items():
         candidates = distinct(_of_judgements(of_test))
         points = points_of([one.run.conditions for one in of_test])
         for point in dict.fromkeys(points):
@@ -49,21 +61,38 @@ def measured_together(judgements: Sequence[Judgement]) -> list[Measured]:
 
 
 def is_called(candidate: Candidate, name: str) -> bool:
-    """Whether a candidate has a name, alone or followed by its conditions and the kind of machine."""
-    return candidate.name == name or candidate.name.startswith((f"{name},", f"{name} on "))
+    """Whether a candidate has a name, alone or followed by its conditions, the kind of machine or its number."""
+    return candidate.name == name or candidate.name.startswith((f"{name},", f"{name} on ", f"{name} ("))
 
 
 def candidates_of(judgements: Sequence[Judgement]) -> dict[str, list[Candidate]]:
     """Return the measurements of a report as candidates, those of one test together."""
-    return {test: distinct(_of_judgements(found)) for test, found in by_test(judgements).items()}
+    return {test: distinct(_of_judgements(found)) for test, found in by_test(judgements, lambda one: one.run).items()}
 
 
-def by_test(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
-    """Return the measurements of each test, without its parameters."""
-    found: dict[str, list[Judgement]] = {}
-    for one in judgements:
-        found.setdefault(test_of(one), []).append(one)
-    return found
+def by_test(named: Iterable[T], what: Callable[[T], Run | Candidate]) -> dict[str, list[T]]:
+    """Return what is compared, by test: without its parameters, which are scenarios and points of a sweep.
+
+    Where they are more, such as models or data, each of those is a test of its own.
+    """
+    functions: dict[str, list[T]] = {}
+    for one in named:
+        functions.setdefault(without_parameters(what(one).test), []).append(one)
+    return {test: found for function, ones in functions.items() for test, found in _parted(function, ones, what)}
+
+
+def _parted(function: str, ones: Sequence[T], what: Callable[[T], Run | Candidate]) -> Iterable[tuple[str, list[T]]]:
+    """Return the measurements of a function, parted by what tells those of one scenario and point apart."""
+    told = (tuple(one.conditions.get(name) for name in _CALLED) for one in map(what, ones))
+    names = {(one.scenario or one.test, one.label, one.kind, at) for one, at in zip(map(what, ones), told, strict=True)}
+    if len(names) == len(ones):
+        return [(function, [*ones])]
+    parts: dict[str, list[T]] = {}
+    for one in ones:
+        its = what(one)
+        others = f"-{its.test[len(function) + 1 : -1]}-".replace(f"-{its.scenario}-", "-", 1).strip("-")
+        parts.setdefault(f"{function}[{others}]" if others else function, []).append(one)
+    return parts.items()
 
 
 def distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -76,11 +105,6 @@ def distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
     return found
 
 
-def test_of(judgement: Judgement) -> str:
-    """Return the test of a measurement without its parameters: scenarios and points of a sweep are compared."""
-    return without_parameters(judgement.run.test)
-
-
 def _of_judgements(judgements: Sequence[Judgement]) -> list[Candidate]:
     """Return measurements as candidates, named by their scenario and by the conditions in which they differ."""
     differing = [
@@ -88,30 +112,34 @@ def _of_judgements(judgements: Sequence[Judgement]) -> list[Candidate]:
         for name in dict.fromkeys(name for one in judgements for name in one.run.conditions)
         if name in _CALLED and len({one.run.conditions.get(name) for one in judgements}) > 1
     ]
-    return [_of_judgement(one, differing) for one in judgements]
+    return [candidate_of(one, differing) for one in judgements]
 
 
-def _of_judgement(judgement: Judgement, differing: Iterable[str]) -> Candidate:
+def candidate_of(judgement: Judgement, differing: Iterable[str] = ()) -> Candidate:
+    """Return one measurement, named by its scenario and by those conditions."""
     run = judgement.run
     told = [f"{_CALLED[name]} {run.conditions[name]}" for name in differing if name in run.conditions]
-    rows = run.conditions.get("batch_size", "")
+    rows, labelled = run.conditions.get("batch_size", ""), run.sample(ACCURACY)
     name = ", ".join(part for part in [run.scenario or run.test, run.label, *told] if part)
     return Candidate(
         name=f"{name} on {run.kind}" if run.kind else name,
+        test=run.test,
+        label=run.label,
+        scenario=run.scenario,
         kind=run.kind,
         values={figure.key: figure.estimate for figure in judgement.figures if not figure.estimated},
+        guesses={figure.key: figure.estimate for figure in judgement.figures if figure.estimated},
+        right=labelled.values if labelled else None,
+        as_trained=run.context.items() >= AS_TRAINED.items(),
         rows=rows_of_call(rows),
         conditions=run.conditions,
         unmeasured={metric: str(why) for metric, why in run.unmeasured.items()},
     )
 
 
-def without_parameters(test: str) -> str:
-    """Return the id of a test without its parameters, which may hold brackets themselves: `test_x[a[0]]` → `test_x`."""
-    file, colons, name = test.partition("::")
-    if not colons:
-        file, name = "", test
-    return f"{file}{colons}{name.partition('[')[0]}" if name.endswith("]") else test
+def pairs_of(tests: Iterable[str]) -> str:
+    """Return the command that compares the scenarios of these tests in pairs."""
+    return f"hwperf tradeoffs --pairs -- {join(dict.fromkeys(map(without_parameters, tests)))}"
 
 
 def rows_of_call(text: str) -> int:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from hashlib import blake2b
 from types import CodeType
 
 MODULE = "<module>"  # key of what runs when the file is imported
@@ -41,6 +42,11 @@ def key_of(code: CodeType) -> str:
     Functions without a name on one line share a key.
     """
     return MODULE if code.co_name == MODULE else f"{code.co_qualname}:{code.co_firstlineno}"
+
+
+def digest_of(code: CodeType) -> str:
+    """Return 16 digits that are the same in every process for code that does the same, and tell versions apart."""
+    return blake2b(repr(_own(code)).encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 def _changed(then: CodeType, now: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
@@ -86,5 +92,5 @@ def _signature(code: CodeType) -> tuple[object, ...]:
 def _constant(value: object, of: CodeType) -> tuple[str, str]:
     if value == of.co_firstlineno and "__firstlineno__" in of.co_names:  # of a class, from Python 3.13 on
         return "line", ""
-    # not by equality: 1, 1.0 and True are equal, and so are 0.0 and -0.0
-    return type(value).__name__, repr(value)
+    # not by equality: 1, 1.0 and True are equal, and so are 0.0 and -0.0; a set has another order in each process
+    return type(value).__name__, repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)

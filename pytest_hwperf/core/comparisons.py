@@ -120,7 +120,7 @@ def compare_accuracy(baseline: Sequence[float], candidate: Sequence[float], marg
         scale="absolute",
         margin=size,
         pairs=n,
-        method=state("tango" if size else "mcnemar", examples=n),
+        method=state("equal examples" if not rose + fell else "tango" if size else "mcnemar", examples=n),
         change=Estimate(
             value=(rose - fell) / n, low=low, high=high, confidence=1 - 2 * alpha, n=n, method="Tango score interval"
         ),

@@ -28,13 +28,14 @@ class Completeness:
     regressed: bool  # whether any statistic was found to be worse
     stopped: Statement | None  # why the pairs ended early
     untouched: frozenset[str] = frozenset()  # of those that nothing reaches of what has changed: no pair is needed
-    hurried: int = 0  # tests that had a short screen
+    hurried: frozenset[str] = frozenset()  # of those that had a short screen
+    open: frozenset[str] = frozenset()  # of these, those of which it decided nothing else either
     unreached: frozenset[str] = frozenset()  # of the unfinished ones: in no group that was begun
 
     @property
     def decided(self) -> int:
-        """Number of tests that were compared, and of which nothing was left open by an early end."""
-        return len(self.compared - self.unfinished)
+        """Number of tests that were compared, and of which neither an early end nor a short screen left all open."""
+        return len(self.compared - self.unfinished - self.open)
 
     @property
     def is_empty(self) -> bool:
@@ -58,7 +59,7 @@ class Completeness:
         """Say how many tests had a short screen."""
         if not self.hurried:
             return ""
-        tests = counted(self.hurried, "test")
+        tests = counted(len(self.hurried), "test")
         return f"{tests} screened by few pairs, for lack of time: only large slowdowns of them were looked for"
 
 
@@ -77,6 +78,7 @@ def completeness(
         untouched: node ids of tests that were left out since nothing that they run has changed.
     """
     compared = {one.measurement.test for one, found in comparisons.items() if found.outcome != "not comparable"}
+    hurried = frozenset(one.measurement.test for one, found in comparisons.items() if is_hurried(found))
     waiting = [one for one in evidence.hypotheses if one not in comparisons and one not in evidence.dropped]
     if evidence.stopped is not None:
         # Further pairs are for equivalence alone: whether something is slower had been answered before them.
@@ -86,7 +88,8 @@ def completeness(
         tests=len(tests),
         compared=frozenset(compared),
         unfinished=frozenset(one.measurement.test for one in waiting),
-        hurried=len({one.measurement.test for one, found in comparisons.items() if _is_hurried(found)}),
+        hurried=hurried,
+        open=hurried - {one.measurement.test for one, found in comparisons.items() if not is_hurried(found)},
         unreached=evidence.unreached_tests,
         regressed=any(found.outcome == "regressed" for found in comparisons.values()),
         stopped=evidence.stopped,
@@ -94,7 +97,8 @@ def completeness(
     )
 
 
-def _is_hurried(found: Comparison) -> bool:
+def is_hurried(found: Comparison) -> bool:
+    """Whether a comparison is open since its screen was short."""
     return found.cause is not None and found.cause.kind == "short screen"
 
 

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from statistics import median
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.early_stopping import CONFIDENCE, fewest_calls, rank_from_above
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.metrics import Better, Metric, metric_of
+from pytest_hwperf.core.metrics import MEMORY_PRESSURE, Better, Metric, metric_of
 from pytest_hwperf.core.ranks import nearest_rank, quantile
-from pytest_hwperf.core.records import OF_A_LOAD, Budget, Estimate, Figure, Run, Sample, Values, replace
+from pytest_hwperf.core.records import OF_A_LOAD, Budget, Estimate, Figure, Run, Sample, Values, figure_of, replace
 from pytest_hwperf.core.statements import Kind, Remark, Statement, state
 from pytest_hwperf.core.structs import LARGEST
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # 95 % that is reported: see docs/statistics.md.
 STOPPING_CONFIDENCE = 0.99
 REPORTED_CONFIDENCE = 0.90
+_MB = 1e6
 # Doubts about a load with which no budget passes.
 _VOIDING: frozenset[Kind] = frozenset(
     {"no steady state", "empty window", "few calls", "backlog grows", "calls failed", "generator late"}
@@ -69,7 +70,29 @@ def figures(run: Run) -> tuple[Figure, ...]:
                 estimated=sample.estimated,
             )
             found.append(figure)
-    return tuple(found)
+    return (*found, *_memory_pressure(found))
+
+
+def _memory_pressure(found: Sequence[Figure]) -> Iterator[Figure]:
+    """Yield the memory pressure index of a run that has both: MB over rows per second, between the most distant ends.
+
+    Example: 4.2 MB at 160 rows a second: 0.026.
+    """
+    memory = figure_of(found, ("memory", "p50"))
+    rate = figure_of(found, ("sample_throughput", "mean")) or figure_of(found, ("throughput", "mean"))
+    if memory is None or rate is None:
+        return
+    held, done = memory.estimate, rate.estimate
+    estimate = Estimate(
+        value=held.value / _MB / done.value,
+        low=None if held.low is None or done.high is None else held.low / _MB / done.high,
+        high=None if held.high is None or not done.low else held.high / _MB / done.low,
+        confidence=max(0.0, held.confidence + done.confidence - 1),
+        n=min(held.n, done.n),
+        method="memory over throughput, between the ends of both intervals",
+    )
+    source = f"{memory.source} over {rate.source}"
+    yield Figure(metric=MEMORY_PRESSURE, statistic="p50", estimate=estimate, source=source, per=memory.per)
 
 
 def share_interval(ones: int, n: int, confidence: float) -> tuple[float, float]:

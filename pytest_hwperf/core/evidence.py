@@ -80,6 +80,15 @@ class Assignment(Record, frozen=True, kw_only=True):
     processor: Count | None = None  # that both sides shared in their turns; None: the scheduler chose
 
 
+class Seen(Record, frozen=True, kw_only=True):
+    """What the processes of a pair have shown at no cost, whether or not it is asked for."""
+
+    measurement: Measurement  # whose calls it is of; without a test: of the whole process
+    metric: Literal["memory", "cold_start", "cpu_time"]  # peak; start to first call; CPU per call
+    baseline: Size  # B or s
+    candidate: Size
+
+
 class Pair(Record, frozen=True, kw_only=True):
     """One baseline and one candidate process, alive together and taking turns.
 
@@ -92,6 +101,7 @@ class Pair(Record, frozen=True, kw_only=True):
     hash_seeds: Mapping[str, Count]  # side → PYTHONHASHSEED, drawn; "baseline 2" is that of its second process
     assignments: tuple[Assignment, ...]
     observations: tuple[Observation, ...]
+    seen: tuple[Seen, ...] = ()
     lost: Statement | None = None  # why the pair ended early; what it had observed until then still counts
 
 
@@ -102,6 +112,7 @@ class FixedSample(Record, frozen=True, kw_only=True):
     per: Literal["file", "fresh process", "example"]
     baseline: Values  # base units
     candidate: Values  # the same examples, or processes in the order in which they were paired
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a side without values."""

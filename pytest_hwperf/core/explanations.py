@@ -7,14 +7,23 @@ from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.movers import HeldMemory, Mover, MoverKind, SampledCalls, mover_between
 from pytest_hwperf.core.operators import moved_most, moved_operators, pooled, profile_of
 from pytest_hwperf.core.records import Comparison, replace
-from pytest_hwperf.core.sampled_calls import joined, movers_of, overhead_of, stacks_of
-from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.core.sampled_calls import (
+    changed_frames,
+    joined,
+    movers_of,
+    overhead_of,
+    places_of,
+    seen_apart,
+    stacks_of,
+)
+from pytest_hwperf.core.statements import Kind, Statement, state
 from pytest_hwperf.core.units import relative
 
 MOST_OF_IT = 0.5  # of a change: what operators hold of it is not looked for in functions
 _MOST_MOVERS = 10  # that are kept
 _COVERED = (0.8, 1.25)  # share of the change, within which movers add up to it
 _SLOW = 0.5  # overhead of a profiler from which on it is said
+_DISTORTING = 10.0  # from which on nothing that it found is
 _SAME_CALLS = 0.01  # relative: counts that are no further apart are the same
 
 
@@ -100,7 +109,7 @@ def _figures(comparison: Comparison) -> tuple[float, float]:
 def sentence_of(mover: Mover, repeats: int) -> Statement:
     """Say what has moved, by how much, and how often it is called where that has changed."""
     facts: dict[str, str | float] = {
-        "name": mover.name,
+        "name": f"{mover.holds}, changed, within {mover.name}" if mover.holds else mover.name,
         "where": f"{mover.where}, most of it in {mover.within}" if mover.within else mover.where,
         "moved": mover.moved,
         "share": mover.share,
@@ -126,10 +135,17 @@ def explain_functions(
     """Explain a latency by the functions of Python, from a profile of each repeat and side."""
     baseline_s, candidate_s = _figures(comparison)
     tree = joined(baseline, candidate, baseline_s, candidate_s)
-    movers = movers_of(tree, baseline, candidate, candidate_s - baseline_s) if has_changed(comparison) else ()
-    found = _explanation(hypothesis, comparison, movers, kind="function", repeats=len(baseline))
     stacks, overhead = stacks_of(tree), overhead_of((*baseline, *candidate))
-    slow = (state("profiler slows", overhead=overhead),) if overhead is not None and overhead > _SLOW else ()
+    distorts = overhead is not None and overhead > _DISTORTING
+    clear = movers_of(tree, baseline, candidate, candidate_s - baseline_s) if has_changed(comparison) else ()
+    movers = () if distorts else seen_apart(clear, baseline, candidate)
+    found = _explanation(hypothesis, comparison, movers, kind="function", repeats=len(baseline))
+    if has_changed(comparison) and not movers:
+        ran = places_of(changed_frames(baseline, candidate), baseline, candidate)
+        facts = {"what": "function", "changed": f"; changed functions that it runs: {ran}" if ran else ""}
+        kind: Kind = "profiler distorts" if distorts else "profiles unlike pairs" if clear else "nothing moved"
+        found = replace(found, withheld=state(kind, repeats=len(baseline), times=1 + (overhead or 0.0), **facts))
+    slow = (state("profiler slows", overhead=overhead),) if overhead and _SLOW < overhead <= _DISTORTING else ()
     return replace(
         found,
         remarks=(*found.remarks, *slow),
@@ -213,7 +229,7 @@ def _explanation(
     if not has_changed(comparison):
         withheld = state("nothing to explain")
     elif not movers:
-        withheld = state("nothing moved", what=kind, repeats=repeats)
+        withheld = state("nothing moved", what=kind, repeats=repeats, changed="")
     apart = movers and not _COVERED[0] <= covered <= _COVERED[1]
     return Explanation(
         measurement=hypothesis.measurement,

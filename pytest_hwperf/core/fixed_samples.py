@@ -24,6 +24,11 @@ def is_testable(fixed: FixedSample, found: Comparison, alpha: float) -> bool:
 
 def compare_fixed(fixed: FixedSample, level: float) -> Comparison:
     """Compare what no pair measures."""
+    found = _compared(fixed, level)
+    return replace(found, warnings=(*found.warnings, *fixed.warnings))
+
+
+def _compared(fixed: FixedSample, level: float) -> Comparison:
     hypothesis, sides = fixed.hypothesis, (fixed.baseline, fixed.candidate)
     if fixed.per == "example":
         return compare_accuracy(*sides, hypothesis.margin, level)

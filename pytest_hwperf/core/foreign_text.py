@@ -5,7 +5,11 @@ Names of tests, labels, messages of third-party code and everything in files may
 a lone surrogate cannot be encoded. Every surface passes such text through one of these functions.
 """
 
-_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # a spreadsheet runs a cell that begins so
+import re
+
+# A spreadsheet runs a cell that begins with one of these signs; where its cells are parted by semicolons, as in half of
+# Europe, each part of a text is a cell. Quotes around it are taken off.
+_FORMULA = re.compile(r'(?:^|(?<![;"\s])[;"\s]+)(?=[=+\-@＝＋－＠])')
 _ASCII = bytes(range(0x20, 0x7F))  # printable
 
 
@@ -32,8 +36,7 @@ def visible_lines(text: str) -> str:
 
 def spreadsheet_cell(text: str) -> str:
     """Make a text visible, and write it so that no spreadsheet takes it for a formula."""
-    shown = visible(text)
-    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown
+    return _FORMULA.sub(_disarmed, visible(text))
 
 
 def visible_json(text: bytes) -> bytes:
@@ -46,6 +49,13 @@ def visible_json(text: bytes) -> bytes:
 def visible_pattern(text: str) -> str:
     """Write `?` for each of these characters: a pattern that matches the text and can be copied from a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def _disarmed(before: re.Match[str]) -> str:
+    """Put an apostrophe in front of a sign, if what stands before it can make it the beginning of a cell."""
+    if before.start() and ";" not in before[0]:
+        return before[0]
+    return f"{before[0]}'" if before[0].strip() else f"'{before[0]}"
 
 
 def _escaped(character: str) -> str:

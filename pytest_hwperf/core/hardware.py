@@ -1,15 +1,17 @@
 """Which hardware for a model: what a call takes on each kind of machine, and what a million of them cost there.
 
-The figures of each kind are those of its own runs; between kinds, intervals alone say which is better.
+The figures of each kind are those of one process there; as elsewhere, a cost has to be lower by more than processes
+of equal code differ by.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 from pytest_hwperf.core.capacity import per_million
 from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY
 from pytest_hwperf.core.records import Estimate, replace
+from pytest_hwperf.core.rivals import Candidate, between_processes, ends_of
 from pytest_hwperf.core.structs import Number, Record
-from pytest_hwperf.core.tradeoffs import Candidate
 
 THROUGHPUT = ("throughput", "mean")
 
@@ -38,12 +40,12 @@ def on_hardware(candidates: Sequence[Candidate], prices: Mapping[str, float]) ->
 
 
 def as_cheap(found: Sequence[OnHardware]) -> list[OnHardware]:
-    """Return the cheapest candidate and those whose costs it is not clear of; [] where no cost is known."""
+    """Return the cheapest candidate and those that it is not shown to be cheaper than; [] where no cost is known."""
     known = [one for one in found if one.cost]
     if not known or known[0].cost is None:
         return []
-    end = known[0].cost.high if known[0].cost.high is not None else known[0].cost.value
-    return [one for one in known if one.cost and (one.cost.low is None or one.cost.low <= end)]
+    end = ends_of(known[0].cost)[1] * math.exp(between_processes())
+    return [one for one in known if one.cost and ends_of(one.cost)[0] <= end]
 
 
 def _of(candidate: Candidate, price: float | None) -> OnHardware:

@@ -11,6 +11,7 @@ class Headroom(Record, frozen=True, kw_only=True):
 
     verdict: Verdict
     budget: Budget
+    value: float  # which the budget judges, base units
     share: float  # of the limit, by the point: 0.2 = a fifth is left, -0.2 = missed by a fifth; or infinite
 
 
@@ -31,4 +32,4 @@ def _headroom(judgement: Judgement, verdict: Verdict) -> Headroom | None:
     if judgement.run.metric(budget.metric).better == "higher":
         left = -left
     share = left / abs(budget.limit) if budget.limit else math.copysign(math.inf, left) if left else 0.0
-    return Headroom(verdict=verdict, budget=budget, share=share)
+    return Headroom(verdict=verdict, budget=budget, value=figure.estimate.value, share=share)

@@ -9,7 +9,7 @@ from pytest_hwperf.core.evidence import FixedSample, Hypothesis, Measurement, Me
 from pytest_hwperf.core.metrics import METRICS, Better, Taken
 from pytest_hwperf.core.ranks import fewest_pairs
 from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Key, Margin, Run, Sample, uncompared
-from pytest_hwperf.core.statements import Kind, Statement, differing, state
+from pytest_hwperf.core.statements import Difference, Kind, Statement, differing, state
 from pytest_hwperf.core.structs import Number, Record, Size
 
 Reason = tuple[ComparisonOutcome, Statement | None]  # why there is nothing to compare
@@ -63,6 +63,7 @@ class Facts(Record, frozen=True, kw_only=True):
 
     conditions: Mapping[str, str] = {}
     scenario: str = ""
+    shapes: str = ""  # of what a call is given, "" where its time may depend on more than that
     parts: tuple[str, ...] = ()  # metrics of what its calls consist of, such as the items of a stream
     has_operators: bool = False  # whether its runtime can tell where the time of a call goes
     short_s: Size = 0.0  # s, of a call that is too short to be compared by itself; 0: it is long enough
@@ -256,7 +257,7 @@ def _ask(
         metric = METRICS[margin.metric]
         hypothesis = Hypothesis(measurement=measurement, margin=margin, better=metric.better)
         key = hypothesis.key
-        if differences:
+        if differences and not (metric.in_turns and _are_inputs_alike(differences, facts)):
             kind: Kind = "other data" if {one.name for one in differences} <= _OF_DATA else "other conditions"
             found.parts[key] = ("not comparable", state(kind, differences))
         elif metric.taken in _FIXED:
@@ -273,16 +274,16 @@ def _ask(
             found.hypotheses.append(hypothesis)
 
 
+def _are_inputs_alike(differences: Sequence[Difference], facts: Sequence[Facts]) -> bool:
+    """Whether nothing but the values of the data differ: of calls on inputs of one shape the times are compared."""
+    shapes = {one.shapes for one in facts}
+    return [one.name for one in differences] == ["data"] and len(shapes) == 1 and "" not in shapes
+
+
 def _reciprocal(margin: Margin, named: Collection[Key]) -> str:
-    """Return the metric that already answers for this one: of calls in a row, throughput is one over latency."""
-    asked = margin.key
-    for rate in (metric for metric in METRICS.values() if metric.reciprocal):
-        key, median = (rate.name, rate.statistics[0]), (rate.reciprocal, "p50")
-        if asked == median and key in named and median not in named:
-            return rate.called(key[1])
-        if asked == key and median in named:
-            return METRICS[rate.reciprocal].called("p50")
-    return ""
+    """Return the metric that already answers for this one: of calls in a row, throughput is one over mean latency."""
+    other = METRICS[margin.metric].reciprocal
+    return METRICS[other].called("mean") if (other, "mean") in named else ""
 
 
 def _ask_energy(found: Questions, hypothesis: Hypothesis, energy: EnergySource | None) -> None:
@@ -311,13 +312,12 @@ def _ask_recorded(found: Questions, node: str, rehearsal: Rehearsal) -> None:
 
 def _fixed_sample(hypothesis: Hypothesis, exact: Mapping[Side, Sequence[Sample]]) -> Iterator[FixedSample]:
     metric = hypothesis.margin.metric
-    values = {
-        side: sample.values for side in exact for sample in exact[side] if sample.metric == metric and sample.values
-    }
-    if len(values) == len(SIDES):
+    samples = {side: sample for side in exact for sample in exact[side] if sample.metric == metric and sample.values}
+    if len(samples) == len(SIDES):
         yield FixedSample(
             hypothesis=hypothesis,
             per=_FIXED[METRICS[metric].taken],
-            baseline=values["baseline"],
-            candidate=values["candidate"],
+            baseline=samples["baseline"].values,
+            candidate=samples["candidate"].values,
+            warnings=tuple(f"{side}: {text}" for side in SIDES for text in samples[side].warnings),
         )

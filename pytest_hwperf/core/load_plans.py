@@ -14,7 +14,8 @@ _NEEDED: Mapping[LoadKind, tuple[str, str]] = {  # what has no default → an ex
     "server": ("qps", "the calls a second, such as qps=200"),
     "concurrency": ("in_flight", "the calls at once, such as in_flight=4"),
 }
-_TEXTS = frozenset({"kind", "url", "carriers"})
+_OF_REQUESTS = ("url", "headers")
+_NO_NUMBERS = frozenset({"kind", "carriers", *_OF_REQUESTS})
 _RANGES: Mapping[str, tuple[float, float]] = {
     "qps": (1e-3, FASTEST_QPS),
     "seconds": (1e-3, LONGEST_S),
@@ -39,16 +40,17 @@ def parse_load(keywords: Mapping[str, object]) -> Load:
         hint = nearest(str(kind), get_args(LoadKind))
         raise UsageProblem(f"hwload: kind={kind!r} is no load.{hint} Allowed: {', '.join(get_args(LoadKind))}")
     fields = KEYWORDS[kind]  # type: ignore[index] # one of its arguments, as was asked just now
-    if unknown := sorted({*keywords} - {"kind", "url", *fields}):
-        hint, allowed = nearest(unknown[0], fields), ", ".join([*fields, "url"])
-        raise UsageProblem(f"hwload: {unknown[0]}= says nothing of a {kind} load.{hint} Allowed: {allowed}")
-    values = {name: _number(name, value) for name, value in keywords.items() if name not in _TEXTS}
+    if unknown := sorted({*keywords} - {"kind", *_OF_REQUESTS, *fields}):
+        hint, allowed = nearest(unknown[0], [*fields, *_OF_REQUESTS]), ", ".join([*fields, *_OF_REQUESTS])
+        raise UsageProblem(f"hwload: {unknown[0]}= says nothing of the load {kind}.{hint} Allowed: {allowed}")
+    values = {name: _number(name, value) for name, value in keywords.items() if name not in _NO_NUMBERS}
     needed, example = _NEEDED.get(kind, ("", ""))  # type: ignore[call-overload] # the same
     if needed and not values.get(needed):
         raise UsageProblem(f"hwload: a {kind} load needs {needed}=, {example}")
     url = checked_address(keywords.get("url", ""))
     carriers = _checked_carriers(keywords.get("carriers", "threads"), values.get("in_flight", 0), url)
-    return Load(kind=kind, url=url, carriers=carriers, **values)  # type: ignore[arg-type] # the same; counts are whole, as `_number` says
+    headers = _checked_headers(keywords.get("headers", {}))
+    return Load(kind=kind, url=url, headers=headers, carriers=carriers, **values)  # type: ignore[arg-type] # the same; counts are whole, as `_number` says
 
 
 def _checked_carriers(carriers: object, in_flight: float, url: str) -> Carriers:
@@ -79,6 +81,17 @@ def checked_address(url: object) -> str:
             f"hwload: url={shown!r}: an address, such as http://127.0.0.1:8000/predict or grpc://127.0.0.1:8001/model"
         )
     return url
+
+
+def _checked_headers(headers: object) -> Mapping[str, str]:
+    """Return the headers of requests.
+
+    Raises:
+        UsageProblem: no mapping of texts; their values, which may be secret, are not shown.
+    """
+    if not isinstance(headers, Mapping) or not all(isinstance(one, str) for pair in headers.items() for one in pair):
+        raise UsageProblem("hwload: headers= takes names and values as texts, such as headers={'X-Model': 'v2'}")
+    return dict(headers)
 
 
 def is_address(text: object) -> bool:

@@ -21,6 +21,7 @@ LoadKind = Literal["single_stream", "multi_stream", "concurrency", "offline", "s
 Carriers = Literal["threads", "processes"]
 
 WITHIN = 0.99  # share of the calls that keep the bound at a rate that can be served
+TIMEOUT_S = 10.0  # of a request, unless the user gives another
 LONGEST_S = 3600.0  # that a load may last
 FASTEST_QPS = 1e6
 MOST_IN_FLIGHT = 1024
@@ -53,6 +54,8 @@ class Load(Record, frozen=True, kw_only=True):
     most: Count = 0  # calls after which it ends, as a turn of a pair does; 0: when its time is over
     carriers: Carriers = "threads"  # what makes calls that run at once
     url: str = ""  # to which requests are sent; "": calls are made in this process
+    headers: Mapping[str, str] = {}  # of requests
+    timeout_s: Size = 0.0  # of a call, from when it is due or, of a closed load, begins; 0: calls end by themselves
 
     @property
     def is_open(self) -> bool:

@@ -14,8 +14,11 @@ Scale = Literal["relative", "absolute"]
 # How values are taken: one of each timed call, between two readings of a meter, by fresh processes in the role
 # "memory" or "cold", of each example, of the model's file, of a separate session of the runtime, by the test itself;
 # "counts": what a call counts in any process, such as instructions;
-# "parts": of what a timed call consists of, the items of its stream or the rows of varying length.
-Taken = Literal["calls", "parts", "windows", "memory", "cold", "examples", "file", "session", "counts", "record"]
+# "parts": of what a timed call consists of, the items of its stream or the rows of varying length;
+# "figures": of other figures of the run, those in `made_of`.
+Taken = Literal[
+    "calls", "parts", "windows", "memory", "cold", "examples", "file", "session", "counts", "record", "figures"
+]
 # What a block of a pair's turns measures of it; "part": its median, as the side reports it; "window": nothing, so that
 # the energy meter takes a window of its own.
 InTurns = Literal["", "seconds", "rate", "CPU seconds", "part", "window"]
@@ -74,6 +77,7 @@ class Metric:
     of_gpu: bool = False  # whether it is of a GPU's memory, which no setting of this process's allocator pins
     has_sites: bool = False  # whether the lines of code that cause it can be named
     unexplained: str = "the test records it itself"  # why no profile says what moved, where neither calls nor sites do
+    made_of: tuple[str, ...] = ()  # metrics whose figures it is made of
     remedy: str = NO_REMEDY  # what to do where it is unmeasured without another reason
 
     @property
@@ -107,6 +111,7 @@ class Metric:
 
 MEDIAN_LATENCY = ("latency", "p50")  # by which scenarios are ranked, and which a rehearsal takes
 ACCURACY = "accuracy"  # of predictions against labels; the others of examples are against a reference
+MEMORY_PRESSURE = "memory_pressure_index"
 BOARD_MEMORY, BOARD_UTILISATION = "gpu_memory", "gpu_utilisation"
 ENERGY, BOARD_ENERGY = "energy", "gpu_energy"  # of the processors and of boards: together the energy of a call
 
@@ -220,11 +225,13 @@ _ROWS = (
     ),
     _cold(
         name="cold_start",
-        title="import, load and first call in a fresh process",
+        title="imports, fixtures, load and first call in a fresh process",
         budgets=(BudgetKeyword(keyword="cold_start_ms", statistic="p50", factor=1e-3),),
         margins=(DefaultMargin(statistic="p50", size=0.10),),
     ),
-    _cold(name="cold_import", title="import of the runtime in a fresh process"),
+    _cold(name="cold_import", title="third-party imports in a fresh process"),
+    _cold(name="cold_own_import", title="imports of the code under test in a fresh process"),
+    _cold(name="cold_fixtures", title="fixtures, and the test's body up to the call, in a fresh process"),
     _cold(name="cold_load", title="load of the model in a fresh process"),
     _cold(name="cold_first_call", title="first call in a fresh process"),
     _cold(name="cold_warm_call", title="call after the first in a fresh process"),
@@ -291,10 +298,29 @@ _ROWS = (
     ),
     _memory(
         name="memory",
-        title="peak above the idle process, load included",
+        title="peak of the test in a fresh process, above its third-party imports",
         shown=("p50",),
         budgets=(BudgetKeyword(keyword="memory_max_mb", statistic="p50", factor=1e6),),
         margins=(DefaultMargin(statistic="p50", size=0.01, floor=1e6, always=True),),
+        has_sites=True,
+    ),
+    Metric(
+        name=MEMORY_PRESSURE,
+        title="peak memory in MB over the rows completed per second; without rows, over the calls",
+        better="lower",
+        taken="figures",
+        made_of=("memory", "throughput"),
+        budgets=(BudgetKeyword(keyword="memory_pressure_max", statistic="p50", factor=1.0),),
+        unexplained="it is made of memory and throughput",
+        remedy="it needs memory and calls in a row: measure memory with a limit on either",
+    ),
+    _memory(name="memory_import", title="peak of the imports of the code under test"),
+    _memory(name="memory_fixtures", title="peak of fixtures, and of the test's body up to the call"),
+    _memory(
+        name="memory_call",
+        title="peak of load and calls, above what is held before them",
+        budgets=(BudgetKeyword(keyword="memory_call_max_mb", statistic="p50", factor=1e6),),
+        margins=(DefaultMargin(statistic="p50", size=0.01, floor=1e6),),
         has_sites=True,
     ),
     _memory(name="memory_first_call", title="peak of load and first call"),

@@ -17,6 +17,7 @@ class Mover(Record, frozen=True, kw_only=True):
     name: str  # qualified name of the function; of an operator its kind, with the node where there is one
     where: str  # FILE:LINE where it begins, in the candidate if it is there, relative to its tree; "" of operators
     within: str = ""  # "name (FILE:LINE)" of the library's function that most of it is spent in; "" where there is none
+    holds: str = ""  # "name (FILE:LINE), …" of changed functions that an unchanged one calls
     baseline: Size  # of a call, in s or B; mean of the repeats; 0 where it is never called
     candidate: Size
     low: Number  # least that any two repeats of the sides are apart (candidate - baseline), in s or B
@@ -57,6 +58,7 @@ def mover_between(
     sides: tuple[Sequence[float], Sequence[float]],
     change: float,
     calls: tuple[float | None, float | None] = (None, None),
+    holds: str = "",
 ) -> Mover:
     """Make a mover from the repeats of both sides.
 
@@ -66,6 +68,7 @@ def mover_between(
         sides: what it takes in each repeat of the baseline and of the candidate, in s or B.
         change: that it is a share of, not 0.
         calls: how often each side calls it in a call of the test.
+        holds: changed functions that it calls, where it has not changed itself.
     """
     before, after = fmean(sides[0]), fmean(sides[1])
     return Mover(
@@ -73,6 +76,7 @@ def mover_between(
         name=named[0],
         where=named[1],
         within=named[2],
+        holds=holds,
         baseline=before,
         candidate=after,
         low=min(sides[1]) - max(sides[0]),
@@ -89,6 +93,7 @@ class SampledFunction(Record, frozen=True, kw_only=True):
     line: Count  # on which it begins
     own: bool = True  # whether it is the user's own code, and not a library's or Python's
     calls: Size | None = None  # in a call of the test; None where they were not counted
+    code: str = ""  # digest of what it does by itself; "" where that is not known
 
 
 class SampledCalls(Record, frozen=True, kw_only=True):

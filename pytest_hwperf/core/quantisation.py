@@ -1,69 +1,78 @@
 """Whether quantisation pays: a form in INT8 that makes the model slower, and the rule that it is worthwhile."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from pytest_hwperf.core.comparisons import tango_interval
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, least_apart
-from pytest_hwperf.core.records import Estimate, Judgement, figure_of
+from pytest_hwperf.core.records import Estimate
+from pytest_hwperf.core.rivals import (
+    ALPHA,
+    MOST_LOSS,
+    Candidate,
+    between_processes,
+    change_of,
+    in_pairs,
+)
 from pytest_hwperf.core.statements import Statement, state
 
-MOST_LOSS, LEAST_GAIN = 0.01, 0.20  # of accuracy (1 point) and of latency, for quantisation to be worthwhile
-_ALPHA = 0.01  # one-sided, of the interval of a paired loss
+LEAST_GAIN = 0.20  # of latency, for quantisation to be worthwhile; of accuracy less than `MOST_LOSS` is lost
 _QUANTISED = "int8"  # how such precisions begin
 _UNQUANTISED = "float32"
 
 
-def slower_than_fp32(judgements: Sequence[Judgement]) -> Iterator[Statement]:
+def slower_than_fp32(candidates: Sequence[Candidate]) -> Iterator[Statement]:
     """Yield each INT8 scenario that is slower than the FP32 scenario of the same form.
 
-    Slower: the intervals of both medians are apart, by more than `least_apart`.
+    Both are of one process, so that most are `may be slower than fp32`: the intervals of both medians are apart by
+    more than the margin, but not by as much as processes of equal code differ by.
 
     Args:
-        judgements: of the scenarios of one test.
+        candidates: the scenarios of one test.
     """
-    for one, other in quantised_pairs(judgements):
+    for one, other in quantised_pairs(candidates):
         yield from _slower(one, other)
 
 
-def quantised_pairs(judgements: Sequence[Judgement]) -> Iterator[tuple[Judgement, Judgement]]:
-    """Yield each INT8 measurement with each FP32 one of the same form, called alike."""
-    for one in judgements:
-        if one.run.conditions.get("precision", "").startswith(_QUANTISED):
-            for other in judgements:
-                if other.run.conditions.get("precision") == _UNQUANTISED and _alike(one, other):
+def quantised_pairs(candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Candidate]]:
+    """Yield each INT8 candidate with each FP32 one of the same form, called alike."""
+    for one in candidates:
+        if one.conditions.get("precision", "").startswith(_QUANTISED):
+            for other in candidates:
+                if other.conditions.get("precision") == _UNQUANTISED and _alike(one, other):
                     yield one, other
 
 
-def _alike(one: Judgement, other: Judgement) -> bool:
+def _alike(one: Candidate, other: Candidate) -> bool:
     """Whether precision alone tells them apart: every condition of the one in FP32 holds for the other too.
 
     Runtimes differ in their conditions. A scenario without a form is the model itself and has no other one.
     """
-    mine, its = one.run.conditions, other.run.conditions
-    return "form" in its and all(mine.get(name) == value for name, value in its.items() if name != "precision")
+    mine, its = one.conditions, other.conditions
+    return (
+        one.kind == other.kind
+        and "form" in its
+        and all(mine.get(name) == value for name, value in its.items() if name != "precision")
+    )
 
 
-def _slower(one: Judgement, reference: Judgement) -> Iterator[Statement]:
-    now, then = _median(one), _median(reference)
+def _slower(one: Candidate, reference: Candidate) -> Iterator[Statement]:
+    now, then = one.values.get(MEDIAN_LATENCY), reference.values.get(MEDIAN_LATENCY)
     if now is None or then is None or now.low is None or then.high is None or not then.value:
         return
-    if now.low > then.high * (1 + least_apart(MEDIAN_LATENCY[0])):
+    least = then.high * (1 + least_apart(MEDIAN_LATENCY[0]))
+    if now.low > least:
         yield state(
-            "slower than fp32",
-            test=one.run.test,
-            scenario=one.run.scenario,
-            reference=reference.run.scenario,
+            "slower than fp32" if now.low > least * math.exp(between_processes()) else "may be slower than fp32",
+            test=one.test,
+            scenario=one.scenario,
+            reference=reference.scenario,
             now=now.value,
             then=then.value,
             change=now.value / then.value - 1,
         )
-
-
-def _median(judgement: Judgement) -> Estimate | None:
-    figure = figure_of(judgement.figures, MEDIAN_LATENCY)
-    return figure.estimate if figure else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,32 +112,31 @@ def paired_loss(reference: Sequence[float], quantised: Sequence[float]) -> Estim
         return None
     lost = sum(before > after for before, after in zip(reference, quantised, strict=True))
     won = sum(before < after for before, after in zip(reference, quantised, strict=True))
-    low, high = tango_interval(lost, won, n, _ALPHA)
+    low, high = tango_interval(lost, won, n, ALPHA)
     return Estimate(
-        value=(lost - won) / n, low=low, high=high, confidence=1 - 2 * _ALPHA, n=n, method="Tango score interval"
+        value=(lost - won) / n, low=low, high=high, confidence=1 - 2 * ALPHA, n=n, method="Tango score interval"
     )
 
 
-def latency_gain(reference: Estimate, quantised: Estimate) -> Estimate:
-    """Return the gain as a share of the reference's latency, its interval between the most distant ends of both."""
-    ends = [
-        None if mine is None or not its else 1 - mine / its
-        for mine, its in ((quantised.high, reference.low), (quantised.low, reference.high))
-    ]
+def latency_gain(reference: Candidate, quantised: Candidate) -> Estimate:
+    """Return the gain as a share of the reference's latency: of pairs, else with what processes differ by."""
+    change, paired = change_of(quantised, reference, MEDIAN_LATENCY), in_pairs(quantised, reference, MEDIAN_LATENCY)
+    low, high = (None if math.isinf(end) else -math.expm1(end) for end in (change.high, change.low))
     return Estimate(
-        value=1 - quantised.value / reference.value,
-        low=ends[0],
-        high=ends[1],
-        confidence=min(reference.confidence, quantised.confidence),
-        n=min(reference.n, quantised.n),
-        method="between the ends of both intervals",
+        value=-math.expm1(change.value),
+        low=low,
+        high=high,
+        confidence=1 - 2 * ALPHA,
+        n=paired.pairs if paired else 1,
+        method="pairs of fresh processes" if paired else "one process each",
     )
 
 
-def worth_of(quantised: Judgement, reference: Judgement) -> Worth:
-    """Apply the rule to two measurements, with the accuracy paired by example."""
-    right = [one.run.sample("accuracy") for one in (reference, quantised)]
-    medians = [_median(one) for one in (reference, quantised)]
-    loss = paired_loss(right[0].values, right[1].values) if right[0] and right[1] else None
-    gain = latency_gain(medians[0], medians[1]) if medians[0] and medians[1] and medians[0].value else None
+def worth_of(quantised: Candidate, reference: Candidate) -> Worth:
+    """Apply the rule to two candidates, with the accuracy paired by example."""
+    loss = gain = None
+    if quantised.right is not None and reference.right is not None:
+        loss = paired_loss(reference.right, quantised.right)
+    if all(one.values.get(MEDIAN_LATENCY) for one in (quantised, reference)):
+        gain = latency_gain(reference, quantised)
     return worth(loss, gain)

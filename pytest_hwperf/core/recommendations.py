@@ -6,7 +6,8 @@ from typing import Literal
 
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, stage_metric
 from pytest_hwperf.core.records import Key
-from pytest_hwperf.core.tradeoffs import DIMENSIONS, Answer, Candidate, best_by, per_row
+from pytest_hwperf.core.rivals import DIMENSIONS, Candidate, per_row
+from pytest_hwperf.core.tradeoffs import Answer, best_by
 
 Purpose = Literal["low latency", "critical accuracy", "few resources", "simple deployment"]
 Advice = Literal["requirements met", "not the bottleneck", "preprocess", "inference", "postprocess"]
@@ -26,7 +27,8 @@ class Recommendation:
 
     purpose: Purpose
     dimension: str  # that decides; "" where none does
-    candidates: tuple[Candidate, ...]  # the best ones, within the noise, the fastest first; () where it is not known
+    candidates: tuple[Candidate, ...]  # the best one and those as good, the fastest first; () where it is not known
+    undecided: tuple[Candidate, ...] = ()  # that may be better
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +47,16 @@ def matrix(candidates: Sequence[Candidate], dimensions: Mapping[str, Key]) -> It
     """
     for purpose, wanted in _PURPOSES.items():
         dimension = next((name for name in wanted if name in dimensions), "")
-        found = best_by(candidates, DIMENSIONS[dimension]) if dimension and candidates else []
-        yield Recommendation(purpose=purpose, dimension=dimension, candidates=_fastest_first(found))
-    plain = [one for one in candidates if one.conditions and "form" not in one.conditions]
+        if not dimension or not candidates:
+            yield Recommendation(purpose=purpose, dimension=dimension, candidates=())
+            continue
+        key = DIMENSIONS[dimension]
+        first, as_good, undecided = best_by(candidates, key)
+        if purpose == "critical accuracy":  # a loss within the margin is a loss
+            as_good = [one for one in as_good if per_row(one, key).value == per_row(first, key).value]
+        found = _fastest_first([first, *as_good])
+        yield Recommendation(purpose=purpose, dimension=dimension, candidates=found, undecided=tuple(undecided))
+    plain = [one for one in candidates if one.as_trained or (one.conditions and "form" not in one.conditions)]
     yield Recommendation(purpose="simple deployment", dimension="", candidates=_fastest_first(plain))
 
 

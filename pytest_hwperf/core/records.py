@@ -15,6 +15,7 @@ from pytest_hwperf.core.operators import OperatorProfile
 from pytest_hwperf.core.roofline import Roofline
 from pytest_hwperf.core.statements import Difference, Kind, Remark, Statement, differing, state
 from pytest_hwperf.core.structs import Count, Number, Record, Share, Size
+from pytest_hwperf.core.units import show_change_interval, show_limit, show_size
 
 if TYPE_CHECKING:
     Values = array[float]
@@ -34,6 +35,7 @@ R = TypeVar("R", bound=Record)
 AS_TRAINED: Mapping[str, str] = {"form": "as trained"}
 OF_A_LOAD = "call of a load"  # a unit of replication: percentiles of such values have bounds by early stopping
 
+_OTHERWISE = frozenset({"other data", "other conditions", "stored otherwise"})  # kinds of causes
 _SAME = 1e-9  # relative: apart from rounding
 
 
@@ -273,6 +275,11 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
         return self.method.texts.get("per") or next(known, "pair")
 
     @property
+    def is_of_other_data(self) -> bool:
+        """Whether it could not be made since the data, its labels or the conditions of the calls are others."""
+        return self.outcome == "not comparable" and self.cause is not None and self.cause.kind in _OTHERWISE
+
+    @property
     def is_left_out(self) -> bool:
         """Whether no pair was run since nothing that its test runs has changed."""
         return self.cause is not None and self.cause.kind == "untouched"
@@ -290,6 +297,27 @@ class Comparison(Keyed, frozen=True, kw_only=True, tag=True):
     def how(self) -> str:
         """How the change was found and how often that is wrong, in words; "" where there is nothing to compare."""
         return ", ".join(str(part) for part in (self.method, self.promise) if part)
+
+    @property
+    def shift(self) -> str:
+        """The change with its interval in words; "" where there is none."""
+        if self.change is None:
+            return ""
+        return show_change_interval(self.change.value, self.change.low, self.change.high, self.scale)
+
+    @property
+    def allowed(self) -> str:
+        """The margin in words, `2 %` or `0.5 pp`; where it is an amount, as of small peaks of memory, `1 MB`."""
+        metric, amount = metric_of(self.metric), self.margin * abs(self.baseline or 0.0)
+        is_amount = self.margin >= 1 or any(math.isclose(amount, one.floor, rel_tol=1e-3) for one in metric.margins)
+        if self.scale == "absolute" or not amount or not is_amount or metric.unit == "1":
+            return show_size(self.margin, self.scale)
+        return show_limit(float(f"{amount:.3g}"), metric.unit, "lower").removeprefix("<= ")
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether every unit that was compared has the same value on both sides."""
+        return self.method is not None and self.method.kind == "equal examples"
 
     def caught(self, better: Better) -> Statement | None:
         """Say which changes it would have called, None where it is decided or that is not known."""

@@ -29,9 +29,11 @@ class Report(Record, frozen=True, kw_only=True):
     skips: tuple[Skip, ...] = ()
     warnings: tuple[str, ...] = ()  # of the whole run: machine drift, workers side by side, …
     partial: bool = False  # interrupted: the tests that are here are complete, others are missing
+    hidden: tuple[str, ...] = ()  # node ids of tests that fail, and do not by an `xfail` that the candidate has added
     gates: tuple[Gate, ...] = ()  # how the paired comparisons were decided; none where no pairs ran
     sweeps: tuple[Sweep, ...] = ()
     shards: tuple[Shard, ...] = ()  # that it is made of; none where the build was not divided
+    options: tuple[str, ...] = ()  # of this plugin, as typed, by which a test is measured and compared
     missing_kinds: tuple[str, ...] = ()  # of machines that are not in it; "" where the name of one is not known
 
     @property

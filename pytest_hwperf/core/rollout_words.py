@@ -8,7 +8,7 @@ from pytest_hwperf.core.records import Comparison, Estimate, Key
 from pytest_hwperf.core.rollout import Contender, Decision, FailedRequests, Reason, Requests, Requirement
 from pytest_hwperf.core.rollout_plan import POWER, Alarm, Limit, Plan, Watched
 from pytest_hwperf.core.rollout_report import RolloutFile, VersionRecord
-from pytest_hwperf.core.units import counted, show, show_change, show_interval, show_limit
+from pytest_hwperf.core.units import counted, show, show_change, show_excess, show_interval, show_limit
 
 ONLY_ON_GO = "no plan: there is one when the decision is go"
 _BEYOND: Mapping[Watched, str] = {
@@ -53,23 +53,12 @@ def comparison(one: Comparison) -> str:
     if one.change is None:
         return f"{name}: {one.reason or one.outcome}"
     why = f", {one.reason}" if one.reason and one.outcome not in ("regressed", "improved", "equivalent") else ""
-    return f"{name} {change(one)}, margin {_margin(one)}{why}"
-
-
-def _margin(one: Comparison) -> str:
-    return f"{100 * one.margin:.3g} {'%' if one.scale == 'relative' else 'pp'}"
+    return f"{name} {change(one)}, margin {one.allowed}{why}"
 
 
 def change(one: Comparison) -> str:
-    """Write a change with its interval; the unit stands once."""
-    if one.change is None:
-        return "–"
-    ends = [
-        "?" if end is None else show_change(end, one.scale, like=one.change.value)
-        for end in (one.change.low, one.change.high)
-    ]
-    bare = [end.removesuffix(" %").removesuffix(" pp") for end in ends]
-    return f"{show_change(one.change.value, one.scale)} ({' .. '.join(bare)})"
+    """Write a change with its interval, or that every example has the same value."""
+    return (str(one.method) if one.is_equal else one.shift) or "–"
 
 
 def requirement(one: Requirement) -> str:
@@ -83,7 +72,7 @@ def requirement(one: Requirement) -> str:
 
 def missed(one: Requirement) -> str:
     """Say by how much a limit is missed, "" where it is kept."""
-    return f", missed by {100 * one.excess:.3g} %" if one.excess else ""
+    return f", missed by {show_excess(one.excess)}" if one.excess else ""
 
 
 def interval(estimate: Estimate, unit: str) -> str:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 
-from pytest_hwperf.core.call_trees import Path, Seconds, Tree, folded, holders, owned, tree_of, within
+from pytest_hwperf.core.call_trees import Path, Seconds, Tree, folded, holders, owned, spent_in, tree_of, within
 from pytest_hwperf.core.movers import Mover, SampledCalls, SampledFunction, mover_between
 
 _SEPARATOR = ";"  # of the frames of a stack
+_MOST_NAMED = 3  # changed functions
 _LEAST_KEPT = 0.003  # of a call on either side: less has no stack of its own
 
 
@@ -37,15 +38,53 @@ def movers_of(
     if not change:
         return ()
     earlier = {now: then for then, now in renames(baseline, candidate).items()}
-    own = _own(candidate) | _own(baseline)
-    found = []
-    for frame, seconds in holders(owned(tree, own)).items():
+    own, changed = _own(candidate) | _own(baseline), changed_frames(baseline, candidate)
+    tree_of_own, found = owned(tree, own), []
+    for frame, seconds in holders(tree_of_own).items():
         inner = within(tree, frame, own, seconds.moved)
         known = _known(candidate, inner) or _known(baseline, inner)
         place = f"{_qualified_name(inner)} ({_place(inner, known)})" if inner else ""
         sides = _known(baseline, earlier.get(frame, frame)), _known(candidate, frame)
-        found.append(_mover((frame, place), seconds, change, sides))
+        called = {one for path in tree_of_own if frame in path for one in path[path.index(frame) + 1 :]}
+        holds = [] if frame in changed else [one for one in changed if one in called]
+        found.append(_mover((frame, place), seconds, change, sides, places_of(holds, baseline, candidate)))
     return tuple(found)
+
+
+def seen_apart(
+    movers: Sequence[Mover], baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls]
+) -> tuple[Mover, ...]:
+    """Return the movers that took longer, or less long, in each process of the candidate than in any of the baseline.
+
+    Shares are scaled to the change that the pairs have found. Where the profiles do not see it, each function would be
+    given a part of it that is as large as its part of a call.
+    """
+    renamed = renames(baseline, candidate)
+    tree = tree_of(
+        [_scaled(one, one.plain_s or one.call_s, renamed) for one in baseline],
+        [_scaled(one, one.plain_s or one.call_s, {}) for one in candidate],
+    )
+    return tuple(one for one in movers if _is_apart(one, spent_in(tree, frame_of(one))))
+
+
+def _is_apart(mover: Mover, seconds: Seconds) -> bool:
+    return seconds.low > 0 if mover.moved > 0 else seconds.high < 0
+
+
+def changed_frames(baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls]) -> list[str]:
+    """Return the user's own functions that the calls run and that differ between the sides, or are new; in no order."""
+    then, now = _codes(baseline), _codes(candidate)
+    renamed = renames(baseline, candidate)
+    before = {renamed.get(frame, frame): code for frame, code in then.items()}
+    return [frame for frame, code in now.items() if before.get(frame) != code]
+
+
+def places_of(frames: Sequence[str], baseline: Sequence[SampledCalls], candidate: Sequence[SampledCalls]) -> str:
+    """Write `name (FILE:LINE)` for the first of these functions, and how many more there are; "" for none."""
+    known = [(one, _known(candidate, one) or _known(baseline, one)) for one in frames[:_MOST_NAMED]]
+    named = ", ".join(f"{_qualified_name(one)} ({_place(one, found)})" for one, found in known)
+    more = len(frames) - len(known)
+    return f"{named} and {more} more" if more else named
 
 
 def stacks_of(tree: Tree) -> tuple[Mapping[str, tuple[float, ...]], Mapping[str, tuple[float, ...]]]:
@@ -106,6 +145,12 @@ def _callers(side: Sequence[SampledCalls], frames: Sequence[str]) -> dict[str, f
     return {frame: frozenset(callers) for frame, callers in found.items()}
 
 
+def frame_of(mover: Mover) -> str:
+    """Return the frame that a mover of functions stands for."""
+    file, _, line = mover.where.rpartition(":")
+    return f"{mover.name} ({file if line.isdecimal() else mover.where})"
+
+
 def _qualified_name(frame: str) -> str:
     return frame.rpartition(" (")[0] or frame
 
@@ -129,6 +174,10 @@ def _known(side: Sequence[SampledCalls], frame: str) -> SampledFunction | None:
     return next((one for one in found if one.calls is not None), found[0] if found else None)
 
 
+def _codes(side: Sequence[SampledCalls]) -> dict[str, str]:
+    return {frame: known.code for one in side for frame, known in one.functions.items() if known.own and known.code}
+
+
 def _own(side: Sequence[SampledCalls]) -> set[str]:
     return {frame for one in side for frame, function in one.functions.items() if function.own}
 
@@ -142,6 +191,7 @@ def _mover(
     seconds: Seconds,
     change: float,
     sides: tuple[SampledFunction | None, SampledFunction | None],
+    holds: str,
 ) -> Mover:
     then, now = sides
     return mover_between(
@@ -150,4 +200,5 @@ def _mover(
         (seconds.baseline, seconds.candidate),
         change,
         (then.calls if then else None, now.calls if now else None),
+        holds,
     )

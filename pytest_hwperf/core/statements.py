@@ -21,6 +21,7 @@ Unmeasured = Literal[
     "idle power moved", "no reference", "part unmeasured", "other windows", "no embodied carbon",
     "growth in steps", "never called", "traced", "no probabilities", "no bound of goodput", "elsewhere",
     "too short", "not repeatable", "does not convert", "no int8 form", "weight-only", "unchanged", "not int8",
+    "memory of children",
 ]  # fmt: skip
 # Why there is nothing to compare, or why it is undecided.
 Incomparable = Literal[
@@ -31,27 +32,29 @@ Incomparable = Literal[
     "test ended", "reciprocal", "coarse meter", "not recorded", "not met", "no value", "pairs cannot tell",
     "values not kept",
     "other versions", "processes disagree", "not at once", "untouched",
-    "short screen", "not reached",
+    "short screen", "not reached", "interrupted",
 ]  # fmt: skip
 # How a change was found.
 Method = Literal[
-    "stored, equal", "stored, spread", "mcnemar", "tango", "signed-rank", "signed-rank, apart", "sign-flip", "screen",
-    "unconfirmed screen", "equal pairs", "equal fresh pairs", "equal values", "equal processes", "screened values",
-    "historical", "historical limit", "historical repeats",
+    "stored, equal", "stored, spread", "mcnemar", "tango", "equal examples", "signed-rank", "signed-rank, apart",
+    "sign-flip", "screen", "unconfirmed screen", "equal pairs", "equal fresh pairs", "equal values",
+    "equal processes", "screened values", "historical", "historical limit", "historical repeats",
 ]  # fmt: skip
 # What else has to be known of a value.
 Doubt = Literal[
     "maximum", "no bound", "mean of one", "lone process", "turns preempted", "preempted", "load", "steal", "quota",
     "heat", "clock rate", "step", "shared", "idle machine", "count", "no warm-up", "short warm-up", "not steady",
-    "could have caught", "could have caught points", "slower than fp32", "waited for gpu",
+    "could have caught", "could have caught points", "slower than fp32",
+    "may be slower than fp32", "waited for gpu",
     "stages miss", "stages apart", "stage after",
     "too short to profile", "low coverage", "operator moved", "framework moved", "operators unknown",
     "function moved", "function called", "function called otherwise", "allocation moved", "nothing moved",
-    "nothing to explain", "movers miss", "profiler slows", "not sampled", "awaited", "profiled under load",
-    "unexplained", "moved with", "calls unmoved", "not profiled", "explained enough", "no time to explain",
-    "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
+    "nothing to explain", "movers miss", "profiler slows", "profiler distorts", "not sampled", "awaited",
+    "profiled under load", "unexplained", "moved with", "calls unmoved", "not profiled", "explained enough",
+    "no time to explain", "no profiler", "work uncounted", "integer work", "no peaks", "under load", "slopes",
+    "profiles unlike pairs", "answers change", "processes apart",
     "calls failed", "late calls", "backlog grows", "generator late", "no steady state", "empty window", "few calls",
-    "degrades", "leaks", "apart",
+    "degrades", "leaks", "apart", "workers",
 ]  # fmt: skip
 # What makes a measurement, or the limits of a session, say less than they seem to.
 Trap = Literal[
@@ -82,8 +85,10 @@ _SENTENCES: Mapping[Kind, str] = {
     "few windows": "{windows:count window} of {shortest_s:s} or more fitted, {needed} needed: raise --hwperf-max-time",
     "no idle power": "no idle power: {why}",
     "idle power moved": "the idle machine drew {least} and {most} W before and after: more than 5 % apart",
-    "too short": "a call of {call_s:s} is shorter than the {least_s:s} that --hwperf-all takes (--hwperf-shortest)",
+    "too short": "a call takes {call_s:s}, and --hwperf-all measures calls of {least_s:s} or more: add "
+    "--hwperf-shortest={call_s:bare}",
     "not repeatable": "its body cannot be measured: {why}",
+    "memory of children": "the test starts processes, whose memory is not counted: let its own process do their work",
     "elsewhere": "requests are answered by another process: measure it there",
     "no bound of goodput": "it needs a latency within which an answer is good: hwload(within_ms=...), or a budget on a "
     "percentile of the latency",
@@ -126,6 +131,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "out of time": "the time of {limit:.6g} s was up",
     "out of part": "the part of the time that fresh processes have, {limit:.6g} s, was up",
     "not reached": "not compared: the time of {limit:.6g} s was up before it",
+    "interrupted": "the run was interrupted",
     "short screen": "{pairs} pairs only, since the time was short for so many tests",
     "pairs lost": "{lost} pairs in a row were lost, the last one as {why}",
     "lost": "{why}",
@@ -142,6 +148,10 @@ _SENTENCES: Mapping[Kind, str] = {
     "no value": "gave no value in {pairs} pairs in a row: {why}",
     "pairs cannot tell": "the pairs cannot tell",
     "values not kept": "the stored run that fits holds no values of it: save a new baseline",
+    "answers change": "{changed} of the first call's {rows} answers were others after the last call: the model keeps "
+    "state or draws at random; the worse accuracy counts",
+    "processes apart": "{what} between processes; the candidate is worse in each of its {count} than the baseline in "
+    "any",
     "processes disagree": "{what} between processes of the {side}, so that one of each tells nothing about the code: "
     "train the model with a fixed seed, such as random_state=0, or load a trained one",
     "not at once": "both sides cannot be alive at once: next to the other one, the {side} {how}, and alone it passed: "
@@ -151,6 +161,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "stored, spread": "{baseline} stored and {candidate} new values, all of one side against all of the other, "
     "no p-value",
     "mcnemar": "McNemar exact, paired on {examples} examples",
+    "equal examples": "equal on {examples} of {examples} examples",
     "tango": "Tango score bounds, paired on {examples} examples",
     "signed-rank": "{pairs:count fresh pair}, exact signed-rank, interleaved",
     "signed-rank, apart": "{pairs:count fresh pair}, exact signed-rank, each of four processes one after the other",
@@ -186,7 +197,8 @@ _SENTENCES: Mapping[Kind, str] = {
     "could have caught": "smallest detectable change {change:size}",
     "could have caught points": "smallest detectable change {change:size points}",
     "slower than fp32": "{test}: {scenario} takes {now:s}, {reference} {then:s} ({change:change})",
-    "stages miss": "stages sum to {sum:s} of {whole:s}",
+    "may be slower than fp32": "{test}: {scenario} takes {now:s}, {reference} {then:s} ({change:change})",
+    "stages miss": "stages take {sum:s} together, the whole call {whole:s}",
     "stages apart": "stages were timed in calls of their own, which took {whole:s} where those of latency took "
     "{latency:s}",
     "stage after": "{stage} follows the timed call and is no part of latency",
@@ -203,9 +215,13 @@ _SENTENCES: Mapping[Kind, str] = {
     "n={repeats}), called {times:2} × as often",
     "allocation moved": "{name} ({where}) holds {moved:+B} at the peak: {share:%} of the change",
     "nothing moved": "no {what} has clearly moved in {repeats:count repeat}: it is spread over many, or less than they "
-    "vary",
+    "vary{changed}",
+    "profiles unlike pairs": "{repeats:count profile} of each side did not show the change that the pairs have found: "
+    "measure on a quieter machine to see which {what} moved{changed}",
     "nothing to explain": "the pairs have found no change to explain",
     "movers miss": "what moved adds up to {covered:%} of the change",
+    "profiler distorts": "not explained: calls took ×{times:2} as long under the profiler, too long to trust it"
+    "{changed}",
     "profiler slows": "calls took {overhead:%} longer under the profiler, those of many short functions most of all",
     "not sampled": "no call of a function was seen: what the test measures is no Python",
     "awaited": "awaited calls wait in the event loop, where a profiler of functions cannot tell whose time it is",
@@ -265,6 +281,7 @@ _SENTENCES: Mapping[Kind, str] = {
     "few calls": "{calls:count call} cannot show a steady state, {needed} can: let the load take longer (seconds=), or "
     "give it more calls",
     "degrades": "latency rose by {rise:s} over {seconds:s} of the load, where its median is {middle:s}",
+    "workers": "{workers:.0f} test workers shared the processors, which disturbs timings: measure with -n0",
     "preempted": "preempted {times:.0f} times a second: other work wanted the same cores",
     "load": "load {load:.1f} on {cores} cores: other work disturbed the timings",
     "steal": "the host took {share:%} of the CPU time for others (steal)",
@@ -412,6 +429,11 @@ class _Range:
         return f"{low if unit == other else least} .. {most.removeprefix('+')}"
 
 
+def _bare(seconds: float) -> str:
+    """Write the seconds of an option that lets in what takes as long, with room for a call that is faster."""
+    return f"{seconds / 2:.0e}"
+
+
 def _turns(percent: float) -> str:
     return "every turn was" if round(percent) == _EVERY else f"{percent:.0f} % of turns were"
 
@@ -424,6 +446,7 @@ _WRITERS: Mapping[str, Callable[[float], str]] = {
     "%": show_share,
     "2%": lambda number: show_share(number, 2),
     "turns": _turns,
+    "bare": _bare,
 }
 
 

@@ -10,7 +10,7 @@ from pytest_hwperf.core.past import with_run
 from pytest_hwperf.core.records import Comparison, Judgement, replace
 from pytest_hwperf.core.structs import Count, Record
 from pytest_hwperf.core.trends import Change, trend_of
-from pytest_hwperf.core.units import counted, show_change
+from pytest_hwperf.core.units import counted, show_change_interval
 
 _DIGITS = 10  # of a commit
 
@@ -63,8 +63,7 @@ def suspects_of(judgement: Judgement, compared: Comparison, gate: Gate, history:
     good, bad = _around(change, line.values)
     if not (good and bad) or good == bad:
         return everything
-    low, high = (_end(end, change) for end in (change.shift.low, change.shift.high))
-    shift = f"{show_change(change.shift.value, 'relative')} ({low} .. {high})"
+    shift = show_change_interval(change.shift.value, change.shift.low, change.shift.high, "relative")
     return replace(everything, good=good[:_DIGITS], bad=bad[:_DIGITS], shift=shift)
 
 
@@ -96,7 +95,3 @@ def _largest(line: Series) -> Change | None:
 def _around(change: Change, values: Sequence[PastValue]) -> tuple[str, str]:
     """Return the revisions of the last run that is surely before a change, and of the first that surely has it."""
     return values[max(0, change.earliest - 1)].revision, values[change.latest].revision
-
-
-def _end(end: float | None, change: Change) -> str:
-    return "?" if end is None else show_change(end, "relative", like=change.shift.value)

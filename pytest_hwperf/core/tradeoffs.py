@@ -1,7 +1,7 @@
 """Trade-offs between candidates: which keep the requirements, which none is better than, and how they rank.
 
-A candidate is a scenario at its batch size and threads, or a model version. A value counts as better only where its
-interval is clear of the other's; a metric that one candidate lacks is left out for all and named.
+A candidate is a scenario at its batch size and threads, or a model version. Whether one is better than another is
+decided by `core.rivals` alone; a metric that one candidate lacks is left out for all and named.
 
 References:
     V. Pareto's order: one is dominated where another is nowhere worse and somewhere better.
@@ -10,37 +10,27 @@ References:
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from pytest_hwperf.core.budgets import nearest
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.estimates import clear_of
-from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, least_apart, metric_of
+from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Budget, BudgetOutcome, Estimate, Key
+from pytest_hwperf.core.rivals import DIMENSIONS, Candidate, change_of, per_row, versus
 
-ACCURACY, MEMORY = ("accuracy", "mean"), ("memory", "p50")
-DIMENSIONS: Mapping[str, Key] = {  # what candidates are compared by, latency per row
-    "accuracy": ACCURACY,
-    "latency": MEDIAN_LATENCY,
-    "memory": MEMORY,
-    "energy": (ENERGY, "mean"),
-}
 WEIGHTS: Mapping[str, float] = {"accuracy": 0.4, "latency": 0.2, "memory": 0.2, "energy": 0.2}
 SAME = 100.0  # score of the reference
 _COMPOSITE_UNITS: Mapping[str, float] = {"latency": 1e3, "memory": 1e-6, "energy": 1e3}  # ms, MB, mJ
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """What is to be chosen among others."""
+class Best(NamedTuple):
+    """Who is best in one dimension."""
 
-    name: str
-    values: Mapping[Key, Estimate]  # metric and statistic → estimate, base units
-    rows: int = 1  # of a call
-    conditions: Mapping[str, str] = field(default_factory=dict)
-    unmeasured: Mapping[str, str] = field(default_factory=dict)  # metric → why
-    kind: str = ""  # of machine on which it was measured; "" where nobody named it
-    price_per_hour: float | None = None  # of such a machine, where the file says it
+    first: Candidate
+    as_good: list[Candidate]  # shown to be within the margin
+    undecided: list[Candidate]  # the first is not shown to be better, nor they to be as good
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +40,7 @@ class Answer:
     budget: Budget
     estimate: Estimate | None  # None: unmeasured
     outcome: BudgetOutcome
+    guessed: bool = False  # whether the value was estimated, and not measured: it counts as for the marker
     excess: float = 0.0  # share of the limit by which its value misses it; 0 where it keeps it
 
 
@@ -58,7 +49,7 @@ class Score:
     """A geometric mean of ratios to a reference, 100 for the reference itself."""
 
     value: float
-    low: float | None  # of the tie band: scores inside are ties; None: an interval is not known
+    low: float | None  # of the band in which it lies; None: an interval is not known
     high: float | None
 
 
@@ -68,7 +59,7 @@ def answers(candidate: Candidate, budgets: Sequence[Budget]) -> tuple[Answer, ..
 
 
 def _answer(candidate: Candidate, budget: Budget) -> Answer:
-    estimate = candidate.values.get(budget.key)
+    estimate = candidate.values.get(budget.key) or candidate.guesses.get(budget.key)
     if estimate is None:
         return Answer(budget=budget, estimate=None, outcome="unmeasured")
     better = metric_of(budget.metric).better
@@ -77,6 +68,7 @@ def _answer(candidate: Candidate, budget: Budget) -> Answer:
     return Answer(
         budget=budget,
         estimate=estimate,
+        guessed=budget.key not in candidate.values,
         outcome="inconclusive" if clear is None else "passed" if clear else "failed",
         excess=max(0.0, beyond) / budget.limit if budget.limit else math.inf if beyond > 0 else 0.0,
     )
@@ -96,58 +88,35 @@ def dimensions_of(candidates: Sequence[Candidate]) -> tuple[dict[str, Key], dict
     )
 
 
-def per_row(candidate: Candidate, key: Key) -> Estimate:
-    """Return a value as it is compared: the latency of a call divided among its rows."""
-    estimate = candidate.values[key]
-    if key != MEDIAN_LATENCY or candidate.rows == 1:
-        return estimate
-    ends = [None if end is None else end / candidate.rows for end in (estimate.low, estimate.high)]
-    return _with(estimate, estimate.value / candidate.rows, *ends)
-
-
-def _with(estimate: Estimate, value: float, low: float | None, high: float | None) -> Estimate:
-    return Estimate(
-        value=value, low=low, high=high, confidence=estimate.confidence, n=estimate.n, method=estimate.method
-    )
-
-
-def is_better(one: Candidate, other: Candidate, key: Key) -> bool:
-    """Whether one is better than the other by more than both intervals and by what two processes differ anyway.
-
-    Of a value without an interval nothing is known of its noise: it counts as it is.
-    """
-    mine, its = _ends(per_row(one, key)), _ends(per_row(other, key))
-    apart = 1 + least_apart(key[0])
-    if metric_of(key[0]).better == "higher":
-        return mine[0] > its[1] * apart
-    return mine[1] * apart < its[0]
-
-
-def _ends(estimate: Estimate) -> tuple[float, float]:
-    if estimate.low is None and estimate.high is None:
-        return estimate.value, estimate.value
-    return -math.inf if estimate.low is None else estimate.low, math.inf if estimate.high is None else estimate.high
-
-
 def pareto(candidates: Sequence[Candidate], keys: Sequence[Key]) -> list[Candidate]:
     """Return the candidates that none dominates: nowhere a worse value, and somewhere better beyond the noise."""
     return [one for one in candidates if not any(_dominates(other, one, keys) for other in candidates)]
 
 
 def _dominates(one: Candidate, other: Candidate, keys: Sequence[Key]) -> bool:
-    return all(_is_as_good(one, other, key) for key in keys) and any(is_better(one, other, key) for key in keys)
+    return all(_is_as_good(one, other, key) for key in keys) and any(
+        versus(one, other, key) == "improved" for key in keys
+    )
 
 
 def _is_as_good(one: Candidate, other: Candidate, key: Key) -> bool:
-    mine, its = per_row(one, key).value, per_row(other, key).value
-    return mine >= its if metric_of(key[0]).better == "higher" else mine <= its
+    paired = one.pairs or other.pairs  # which may say the opposite of single values
+    more = change_of(one, other, key).value if paired else per_row(one, key).value - per_row(other, key).value
+    return more >= 0 if metric_of(key[0]).better == "higher" else more <= 0
 
 
-def best_by(candidates: Sequence[Candidate], key: Key) -> list[Candidate]:
-    """Return the best candidate of one dimension, followed by those that it is not better than: ties."""
+def best_by(candidates: Sequence[Candidate], key: Key) -> Best:
+    """Return the best candidate of one dimension, with those that it is not shown to be better than."""
     sign = -1 if metric_of(key[0]).better == "higher" else 1
-    best = min(candidates, key=lambda one: sign * per_row(one, key).value)
-    return [best, *(one for one in candidates if one is not best and not is_better(best, one, key))]
+    first, *others = sorted(candidates, key=lambda one: sign * per_row(one, key).value)
+    for other in others:  # pairs may have shown the opposite of single values
+        first = other if versus(other, first, key) == "improved" else first
+    found = [(one, versus(one, first, key)) for one in candidates if one is not first]
+    return Best(
+        first,
+        [one for one, outcome in found if outcome == "equivalent"],
+        [one for one, outcome in found if outcome in ("inconclusive", "improved")],
+    )
 
 
 def composite(candidate: Candidate, weights: Mapping[str, float]) -> float:
@@ -172,32 +141,30 @@ def composite(candidate: Candidate, weights: Mapping[str, float]) -> float:
 def score(candidate: Candidate, reference: Candidate, weights: Mapping[str, float]) -> Score | None:
     """Return 100 times the weighted geometric mean of the ratios to the reference, each better above 1.
 
-    The tie band adds the relative half-widths of all intervals in quadrature, as if they were independent.
+    The band adds the half-widths of all changes in quadrature, as if they were independent.
 
     Returns:
         None where a value is 0, which has no ratio.
     """
     logarithm = variance = 0.0
-    known = True
     for name, weight in weights.items():
-        mine, its = per_row(candidate, DIMENSIONS[name]), per_row(reference, DIMENSIONS[name])
-        if mine.value <= 0 or its.value <= 0:
+        key = DIMENSIONS[name]
+        if per_row(candidate, key).value <= 0 or per_row(reference, key).value <= 0:
             return None
-        sign = 1 if metric_of(DIMENSIONS[name][0]).better == "higher" else -1
-        logarithm += sign * weight * math.log(mine.value / its.value)
-        for estimate in (mine, its) if candidate is not reference else ():
-            if estimate.low is None or estimate.high is None:
-                known = False
-            else:
-                variance += (weight * (estimate.high - estimate.low) / 2 / estimate.value) ** 2
-    value, half = 100 * math.exp(logarithm), math.sqrt(variance)
+        if candidate is reference:
+            continue
+        low, value, high = change_of(candidate, reference, key)
+        logarithm += (1 if metric_of(key[0]).better == "higher" else -1) * weight * value
+        variance += (weight * (high - low) / 2) ** 2
+    value, half = SAME * math.exp(logarithm), math.sqrt(variance)
+    known = math.isfinite(half)
     return Score(
         value=value, low=value * math.exp(-half) if known else None, high=value * math.exp(half) if known else None
     )
 
 
-def ties(candidates: Sequence[Candidate], best: Candidate, weights: Mapping[str, float]) -> list[Candidate]:
-    """Return the candidates whose score is a tie with that of the best one, scored against each other.
+def not_below(candidates: Sequence[Candidate], best: Candidate, weights: Mapping[str, float]) -> list[Candidate]:
+    """Return the candidates whose score is not shown to be below that of the best one, scored against each other.
 
     The noise of a reference is in the scores of all, and tells nobody apart.
     """
@@ -206,7 +173,7 @@ def ties(candidates: Sequence[Candidate], best: Candidate, weights: Mapping[str,
 
 
 def parse_weights(texts: Sequence[str]) -> dict[str, float]:
-    """Turn `accuracy=0.5` into weights that are 1 in all; without any, the usual ones.
+    """Turn `accuracy=0.5` into weights that are 1 in all; of what is not named, the usual ones.
 
     Raises:
         UsageProblem: an unknown dimension, or no number above 0.
@@ -223,7 +190,7 @@ def parse_weights(texts: Sequence[str]) -> dict[str, float]:
             found[name] = math.nan
         if not 0 <= found[name] <= 1e6:  # noqa: PLR2004 - far beyond any weight
             raise UsageProblem(f"--weight={text}: a number of at least 0, such as {name}=0.4")
-    return _normalised(found or dict(WEIGHTS))
+    return _normalised({**WEIGHTS, **found})
 
 
 def weights_of(weights: Mapping[str, float], dimensions: Mapping[str, Key]) -> dict[str, float]:

@@ -2,13 +2,14 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.structs import LARGEST
 
 _LARGEST_LOG = 230.0  # e^230 is a little below `LARGEST`
 _TOO_SHORT = "< clock step"
+_MANY_TIMES = 9.0
 _MOST_ALARMS = 0.2  # one false alarm in five builds is noise, not a gate
 
 # For each base unit: (factor, name), largest first; the first factor that the value reaches is used.
@@ -34,15 +35,20 @@ EXPORT_UNITS: Mapping[str, tuple[str, float]] = {
 }
 
 
-def scale_for(unit: str, value: float) -> tuple[float, str]:
-    """Return the factor and name of the display unit in which `value` reads well."""
+def scale_for(unit: str, value: float, digits: int = 3) -> tuple[float, str]:
+    """Return the factor and name of the display unit in which `value` reads well, rounded to so many digits."""
     scales = _SCALES[unit]
     if value == 0:
         return next(scale for scale in scales if scale[0] == 1.0)
     for factor, name in scales:
-        if abs(value) >= factor:
+        if abs(value) >= factor * _rounds_to_one(digits):
             return factor, name
     return scales[-1]
+
+
+def _rounds_to_one(digits: int) -> float:
+    """Return the least number that is 1.00 when it is rounded, which 999.6 of the next smaller unit would be."""
+    return 1 - 0.5 * 10.0**-digits
 
 
 def exported_name(name: str, unit: str) -> str:
@@ -73,21 +79,23 @@ def show_measured(value: float, unit: str) -> str:
 
 def show_amount(value: float, unit: str) -> str:
     """Write a large amount with a prefix, as `1.27 MB` or `93.2 GFLOP/s`."""
-    factor, prefix = next((one for one in _PREFIXES if value >= one[0]), (1.0, ""))
+    factor, prefix = next((one for one in _PREFIXES if value >= one[0] * _rounds_to_one(3)), (1.0, ""))
     return f"{show_number(value / factor)} {prefix}{unit}"
 
 
 def show_limit(limit: float, unit: str, better: str) -> str:
     """Write `<= 10 ms`, or `>= 0.85` where more is better: as many digits as were given."""
-    factor, name = scale_for(unit, limit)
+    factor, name = scale_for(unit, limit, 6)
     number = show_number(limit / factor, 6)
     short = number.rstrip("0").rstrip(".") if "." in number else number
     return f"{'<=' if better == 'lower' else '>='} {short} {name}".rstrip()
 
 
 def plural(noun: str) -> str:
-    """`batch of 16 calls` → `batches of 16 calls`; `fresh process` → `fresh processes`."""
+    """`batch of 16 calls` → `batches of 16 calls`; `fresh process` → `fresh processes`; `query` → `queries`."""
     head, of, rest = noun.partition(" of ")
+    if re.search(r"[^aeiou]y$", head):
+        return f"{head[:-1]}ies{of}{rest}"
     return f"{head}{'es' if head.endswith(('s', 'x', 'ch', 'sh')) else 's'}{of}{rest}"
 
 
@@ -117,15 +125,45 @@ def show_change(change: float, scale: str, like: float | None = None, digits: in
     An end of an interval is written `like` its value: `×2.2 (×2.0 .. ×2.3)`, never `×2.2 (+99.8 % .. ×2.3)`.
     """
     if scale == "absolute":
-        return f"{change * 100:+.2f} pp"
+        return f"{_without_sign_of_zero(f'{change * 100:+.2f}')} pp"
     if (change if like is None else like) >= 1:
         return f"×{show_number(1 + change, 2)}"
-    return f"{change * 100:+.{digits}f} %"
+    return f"{_without_sign_of_zero(f'{change * 100:+.{digits}f}')} %"
+
+
+def show_change_interval(
+    change: float,
+    low: float | None,
+    high: float | None,
+    scale: str,
+    *,
+    digits: int = 1,
+    write: Callable[[float, str, float], str] = show_change,
+) -> str:
+    """Write `+4.8 % (+3.1 .. +6.5)`: the unit once, an open end as `?`, and an exact change alone.
+
+    `digits` are those of the change; `write` writes each number, in a scale and like another one.
+    """
+    value = write(change, scale, change) if digits == 1 else show_change(change, scale, digits=digits)
+    if low == high == change:
+        return value
+    unit = next((unit for unit in (" %", " pp") if value.endswith(unit)), "")
+    ends = ("?" if end is None else write(end, scale, change).removesuffix(unit) for end in (low, high))
+    return f"{value} ({' .. '.join(ends)})"
+
+
+def _without_sign_of_zero(number: str) -> str:
+    return number if number.strip("+-0.") else number.lstrip("+-")
 
 
 def show_share(share: float, digits: int = 0) -> str:
     """Write a part of a whole: `86 %`, with `digits` after the point."""
-    return f"{100 * share:.{digits}f} %"
+    return f"{_without_sign_of_zero(f'{100 * share:.{digits}f}')} %"
+
+
+def show_excess(share: float) -> str:
+    """Write by how much a limit is missed: `33.3 %`, or `×19` where it is ten times as much or more."""
+    return f"{100 * share:.3g} %" if share < _MANY_TIMES else f"×{show_number(1 + share, 2)}"
 
 
 def show_size(size: float, scale: str, digits: int = 2) -> str:

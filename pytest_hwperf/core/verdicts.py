@@ -23,13 +23,11 @@ from pytest_hwperf.core.statements import Kind, Statement, state
 from pytest_hwperf.core.units import (
     counted,
     show,
-    show_change,
+    show_change_interval,
     show_interval,
     show_limit,
     show_measured,
     show_move,
-    show_size,
-    split_unit,
 )
 
 MOST_RETRIES = 5  # fresh processes: 2^-5 is below the 5 % of a one-sided limit
@@ -89,7 +87,8 @@ def judge_budget(
     metric = run.metric(budget.metric)
     limit = show_limit(budget.limit, metric.unit, metric.better).removeprefix("<= ")
     if figure is None:
-        cause = run.unmeasured.get(budget.metric) or state("not given", remedy=metric.remedy)
+        known = (run.unmeasured.get(one) for one in (budget.metric, *metric.made_of))
+        cause = next(filter(None, known), None) or state("not given", remedy=metric.remedy)
         line = f"{metric.called(budget.statistic)} unmeasured, limit {limit}: {cause}"
         fails = policy.undecided != "pass" and not budget.default
         return Verdict(subject=budget, outcome="unmeasured", reason=line, cause=cause, fails=fails)
@@ -241,12 +240,10 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
     change = comparison.change
     if change is None:
         return f"{name}: {comparison.reason}"
+    if comparison.is_equal:
+        return f"{name}: {comparison.method}, margin {comparison.allowed}"
     digits = 2 if round(abs(change.value), 3) == comparison.margin else 1  # +5.04 % is not seen in +5.0 %
-    value, unit = split_unit(show_change(change.value, comparison.scale, digits=digits))
-    ends = (
-        "?" if end is None else show_change(end, comparison.scale, like=change.value).removesuffix(unit)
-        for end in (change.low, change.high)
-    )
+    shown = show_change_interval(change.value, change.low, change.high, comparison.scale, digits=digits)
     then, now = comparison.baseline, comparison.candidate
     moved = f"{show_move(then, now, metric.unit)}, " if then is not None and now is not None else ""
     parts = [
@@ -256,8 +253,6 @@ def _compared(metric: Metric, comparison: Comparison) -> str:
         comparison.reason,
         comparison.how,
     ]
-    numbers = (
-        f"{name} {value}{unit} ({' .. '.join(ends)}), {moved}margin {show_size(comparison.margin, comparison.scale)}"
-    )
+    numbers = f"{name} {shown}, {moved}margin {comparison.allowed}"
     told = ", ".join(filter(None, parts))
     return f"{numbers}; {told}" if told else numbers

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType, FrameType
 
-from pytest_hwperf.explain.frames import Function
+from pytest_hwperf.explain.frames import Function, function_of
 
 _RESUMED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR  # each of their items looks like a call
 
@@ -39,9 +39,4 @@ def count_functions(
         work()
     finally:
         sys.setprofile(before)
-    return {
-        Function(code.co_qualname, code.co_filename, code.co_firstlineno): None
-        if code.co_flags & _RESUMED
-        else count / calls
-        for code, count in seen.items()
-    }
+    return {function_of(code): None if code.co_flags & _RESUMED else count / calls for code, count in seen.items()}

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import NamedTuple
 
+from pytest_hwperf.core.changed_code import digest_of
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.host.source_files import is_of_this_package, is_own, relative
 
@@ -12,6 +14,7 @@ _LONGEST_NAME = 200  # characters
 _DEEPEST = 100  # frames that are kept of a stack, the outermost
 # Comprehensions are frames of their own in some versions of Python only.
 _WITHIN = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>")
+_MADE = "compiled at run time"  # in place of a file
 _AROUND = {"_pytest", "pluggy"}  # packages that call what is measured
 _is_of_this_package = cache(is_of_this_package)
 
@@ -22,6 +25,12 @@ class Function(NamedTuple):
     name: str
     file: str
     line: int  # on which it begins
+    code: CodeType | None = None
+
+
+def function_of(code: CodeType) -> Function:
+    """Return the function that a piece of code belongs to."""
+    return Function(code.co_qualname, code.co_filename, code.co_firstlineno, code)
 
 
 class FrameNames:
@@ -31,16 +40,20 @@ class FrameNames:
         """Name files relative to `root`, that of the tests."""
         self.lines: dict[str, int] = {}  # frame → line on which its function begins
         self.own: set[str] = set()  # frames of the user's own code
+        self.codes: dict[str, str] = {}  # frame of the user's own code → digest of it
         self._is_own = cache(lambda file: is_own(file, root))
         self._relative = cache(lambda file: relative(file, root))
 
     def frame(self, function: Function) -> str:
         """Return the name of a frame; no character of it separates frames."""
-        file = self._relative(function.file)
+        is_made = not function.file or function.file.startswith("<")  # such as "<string>"
+        file = _MADE if is_made else self._relative(function.file)
         shown = visible(f"{function.name[:_LONGEST_NAME]} ({file[-_LONGEST_NAME:]})").replace(";", ",")
-        self.lines.setdefault(shown, function.line)
-        if self._is_own(function.file):
+        self.lines.setdefault(shown, 0 if is_made else function.line)
+        if not is_made and self._is_own(function.file):
             self.own.add(shown)
+            if function.code is not None and shown not in self.codes:
+                self.codes[shown] = digest_of(function.code)
         return shown
 
     def path(self, stack: Sequence[Function]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.core.movers import SampledCalls, SampledFunction
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.explain.counts import count_functions
-from pytest_hwperf.explain.frames import FrameNames, Function, is_measured
+from pytest_hwperf.explain.frames import FrameNames, Function, function_of, is_measured
 from pytest_hwperf.explain.sampler import Samples, sampling
 
 _INTERVAL_S = 0.0005
@@ -91,14 +91,10 @@ def _undisturbed(blocks: Sequence[float]) -> float:
 def _stacks(sessions: Sequence[Samples], names: FrameNames, within: CodeType | None) -> dict[tuple[str, ...], float]:
     found: dict[tuple[str, ...], float] = {}
     for stack, seconds in (item for one in sessions for item in one.seconds.items()):
-        path = names.path([_function(code) for code in stack]) if within is None or within in stack else ()
+        path = names.path([function_of(code) for code in stack]) if within is None or within in stack else ()
         if path:
             found[path] = found.get(path, 0.0) + seconds
     return found
-
-
-def _function(code: CodeType) -> Function:
-    return Function(code.co_qualname, code.co_filename, code.co_firstlineno)
 
 
 def folded(stacks: Mapping[tuple[str, ...], float], least: float) -> dict[tuple[str, ...], float]:
@@ -114,6 +110,8 @@ def _functions(names: FrameNames, counted: Mapping[Function, float | None]) -> d
     """Return what is known of each function that was sampled or counted."""
     calls = {names.frame(one): count for one, count in counted.items() if is_measured(one)}
     return {
-        frame: SampledFunction(line=line, own=frame in names.own, calls=calls.get(frame))
+        frame: SampledFunction(
+            line=line, own=frame in names.own, calls=calls.get(frame), code=names.codes.get(frame, "")
+        )
         for frame, line in islice(names.lines.items(), _MOST_FUNCTIONS)
     }

@@ -13,6 +13,7 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.fleet import Host
 from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.core.shards import parse_kind
+from pytest_hwperf.host.files import read_file
 
 LOCAL = "local"  # address of this machine, without SSH
 _MOST = 1000  # hosts
@@ -57,9 +58,7 @@ def read_hosts(file: str) -> list[Entry]:
     """
     path = Path(file)
     try:
-        if path.stat().st_size > _LARGEST:
-            raise UsageProblem(f"{file} has over {_LARGEST} bytes, more than any list of hosts")
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(read_file(path, _LARGEST).decode("utf-8"))
     except OSError as error:
         raise UsageProblem(f"{file} cannot be read ({error.strerror}): give a TOML file with {_EXAMPLE}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -8,12 +8,14 @@ from pathlib import Path
 from pytest_hwperf.core.errors import UsageProblem, WorkerError
 from pytest_hwperf.core.fleet import Task
 from pytest_hwperf.fleet import parcel
+from pytest_hwperf.host.files import read_file
 from pytest_hwperf.trees import bundle
 from pytest_hwperf.trees.revision import resolve, top_of
 
 _AGAINST, _SHARE = "--hwperf-against", "--hwperf-share"
 _OWN = ("--hwperf-json", "--hwperf-machine-kind", "--hwperf-shard")  # what the fleet itself gives
 _HERE = ("--hwperf-html", "--hwperf-markdown", "--hwperf-artifacts")  # files that would stay on a host
+_LARGEST = 1 << 20  # bytes of a pyproject.toml
 _STORED = ("--hwperf-save", "--hwperf-store")
 
 
@@ -86,7 +88,9 @@ def installed_by(root: Path, given: Sequence[str] | None, *, none: bool) -> tupl
 
 def _is_package(file: Path) -> bool:
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(read_file(file, _LARGEST).decode("utf-8"))
+    except OSError as error:
+        raise UsageProblem(f"{file} cannot be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageProblem(f"{file} is no TOML: {error}") from error
     return "project" in content or "build-system" in content

@@ -12,7 +12,8 @@ from pytest_hwperf.core.culprits import History
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.trees.isolation import own_paths, python_path, translated
 from pytest_hwperf.trees.overlay import share
-from pytest_hwperf.trees.worktree import update_submodules, worktree
+from pytest_hwperf.trees.submodules import fill_submodules
+from pytest_hwperf.trees.worktree import worktree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ def tree_of_bad(here: Path, top: Path, bad: str, globs: Sequence[str], sys_path:
         WorkerError: git cannot check it out.
     """
     with worktree(top, bad) as tree:
-        update_submodules(tree)
+        fill_submodules(top, tree)
         if globs:
             share(globs, top, tree)
         paths = own_paths(sys_path, top, [sys.prefix, sys.exec_prefix, sys.base_prefix])

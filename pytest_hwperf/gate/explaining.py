@@ -28,6 +28,7 @@ from pytest_hwperf.host.worker_protocol import Role, WorkerResult, WorkerTask
 from pytest_hwperf.pairs.conductor import Progress
 
 REPEATS = 3  # profiles of each side, for their spread
+PROFILE_S = 2.0  # of one, about, beside the start of its process
 Explain = Literal["auto", "always", "never"]
 
 _MOST = 5  # comparisons that are explained without being asked about: each takes several processes

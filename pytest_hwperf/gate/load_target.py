@@ -10,6 +10,7 @@ from typing import Any
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.load_plans import is_grpc
 from pytest_hwperf.core.loads import Load
+from pytest_hwperf.core.records import replace as replace_record
 from pytest_hwperf.gate.targets import check_target, failures_explained, find_module, function_of, kind_of
 from pytest_hwperf.loads.http import Client, Request, bodies_of, headers_for, without_port
 from pytest_hwperf.loads.kserve import infer_bodies, inputs_over_http, is_infer
@@ -93,8 +94,7 @@ def requests_of(request: Request, X: Any, rows: int) -> tuple[Request, list[byte
         bodies = [b""] if X is None else bodies_of(X, rows)
     if not bodies:
         raise UsageProblem(f"{len(X)} rows are no request of {rows}: give more rows, or a smaller batch_size=")
-    headers = headers_for(bodies, request.headers, raw=X is None or _is_raw(X))
-    return Request(url=request.url, method=request.method, headers=headers, timeout_s=request.timeout_s), bodies
+    return replace_record(request, headers=headers_for(bodies, request.headers)), bodies
 
 
 def _is_raw(X: Any) -> bool:

@@ -83,15 +83,19 @@ def main() -> int:
 
 def _reply_memory(task: WorkerTask, spec: ModelSpec) -> int:
     """Measure the memory of loading the model and calling it; of what it raises the log has the traceback."""
-    from pytest_hwperf.host.peak_rss import resident
+    from pytest_hwperf.host.imports import watch_imports
+    from pytest_hwperf.measure.startup import Startup
     from pytest_hwperf.measure.subjects import loader_of
     from pytest_hwperf.measure.worker_tasks import measure_memory
-    from pytest_hwperf.meters.memory.meter import MemoryMeter, PeakRss
+    from pytest_hwperf.meters.memory.meter import MemoryMeter
+    from pytest_hwperf.trees.isolation import own_code
 
     find_module(spec.model, spec.trust)
+    probe = MemoryMeter()
+    startup = Startup(own_code(Path.cwd()), probe)
+    watch_imports(startup.importing)
     subject = subject_of(spec)
-    probe = MemoryMeter(opening=lambda: PeakRss(resident()))
-    reply(measure_memory(subject.imports, loader_of(subject), probe, growing=task.growth), task)
+    reply(measure_memory(subject.imports, loader_of(subject), startup, probe, growing=task.growth), task)
     return 0
 
 

@@ -1,25 +1,27 @@
 """Values of the rehearsal that would fail a test, taken again in fresh processes: models may be trained without a seed.
 
-Where each process trains its model again, one process of each side says nothing about the code. A value counts only if
-all processes of its side agree on it. That of k processes a side, all with one distribution, the baseline's agree on a
-value and the candidate's on a worse one, has a probability of 4^-k at most: p^k (1 - p)^k for a model of two variants.
+Where each process trains its model again, one process of each side says nothing about the code. An alarm counts only if
+the candidate is worse in every process than the baseline in any. If all come from one distribution, k processes a side
+are so divided with a probability of 1 / C(2k, k) at most.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, count
+from statistics import fmean
 
-from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact
-from pytest_hwperf.core.evidence import FixedSample
+from pytest_hwperf.core.comparisons import compare_accuracy, compare_exact, outcome_of
+from pytest_hwperf.core.evidence import FixedSample, Side
 from pytest_hwperf.core.hypotheses import SIDES, Questions
 from pytest_hwperf.core.metrics import METRICS
-from pytest_hwperf.core.ranks import fewest_pairs
+from pytest_hwperf.core.records import Values, replace
 from pytest_hwperf.core.statements import Statement, state
 from pytest_hwperf.pairs.lockstep import PairTrace
 
 
-def processes_to_agree(level: float) -> int:
-    """Return the smallest number of processes a side, k, with 4^-k <= level: 4 for 0.01."""
-    return math.ceil(fewest_pairs(level) / 2)
+def processes_to_part(level: float) -> int:
+    """Return the smallest number of processes a side, k, with 1 / C(2k, k) <= level: 5 for 0.01."""
+    return next(k for k in count(1) if level * math.comb(2 * k, k) >= 1)
 
 
 def repeat_alarms(
@@ -30,7 +32,7 @@ def repeat_alarms(
     in_time: Callable[[], bool],
     why_late: Statement,
 ) -> None:
-    """Take the values of each alarm again; those that differ between processes become parts that are inconclusive.
+    """Take the values of each alarm again; alarms that do not hold in every process become parts that are inconclusive.
 
     Args:
         questions: of the build; its fixed samples and parts are changed.
@@ -39,19 +41,20 @@ def repeat_alarms(
         in_time: whether another pair may be begun.
         why_late: the reason of alarms that could not be repeated.
     """
-    alarms = [fixed for fixed in questions.fixed_samples if _is_alarm(fixed, alpha)]
-    for _ in range(1, processes_to_agree(alpha / questions.family)):
+    alarms = [_Alarm(fixed) for fixed in questions.fixed_samples if _is_alarm(fixed, alpha)]
+    for _ in range(1, processes_to_part(alpha / questions.family)):
         if not alarms:
             return
-        trace = (
-            rehearse(list(dict.fromkeys(fixed.hypothesis.measurement.test for fixed in alarms))) if in_time() else None
-        )
-        for fixed in list(alarms):
-            why = why_late if trace is None else _disagreement(fixed, trace)
+        tests = dict.fromkeys(one.first.hypothesis.measurement.test for one in alarms)
+        trace = rehearse(list(tests)) if in_time() else None
+        for alarm in list(alarms):
+            why = why_late if trace is None else alarm.why_not(trace)
             if why is not None:
-                alarms.remove(fixed)
-                questions.fixed_samples.remove(fixed)
-                questions.parts[fixed.hypothesis.key] = ("inconclusive", why)
+                alarms.remove(alarm)
+                questions.fixed_samples.remove(alarm.first)
+                questions.parts[alarm.first.hypothesis.key] = ("inconclusive", why)
+    noted = {id(one.first): one.noted() for one in alarms}
+    questions.fixed_samples[:] = [noted.get(id(fixed), fixed) for fixed in questions.fixed_samples]
 
 
 def _is_alarm(fixed: FixedSample, alpha: float) -> bool:
@@ -62,15 +65,51 @@ def _is_alarm(fixed: FixedSample, alpha: float) -> bool:
     return compare_exact(METRICS[margin.metric], *sides, margin).outcome == "regressed"
 
 
-def _disagreement(fixed: FixedSample, trace: PairTrace) -> Statement | None:
-    """Return why a further pair of processes does not confirm the values of the first; None where it does."""
-    if trace.lost:
-        return trace.lost
-    first = {"baseline": fixed.baseline, "candidate": fixed.candidate}
-    metric, exact = fixed.hypothesis.margin.metric, trace.exact.get(fixed.hypothesis.measurement, {})
-    for side in SIDES:
-        again = next((one.values for one in exact.get(side, ()) if one.metric == metric), None)
-        if again != first[side]:
-            what = "predictions differ" if fixed.per == "example" else f"{metric} differs"
-            return state("processes disagree", what=what, side=side)
-    return None
+class _Alarm:
+    """A value for the worse, and what all processes have given of it."""
+
+    def __init__(self, first: FixedSample) -> None:
+        self.first = first
+        self._values: dict[Side, list[Values]] = {"baseline": [first.baseline], "candidate": [first.candidate]}
+
+    def why_not(self, trace: PairTrace) -> Statement | None:
+        """Return why a further pair of processes does not confirm the alarm; None where it does."""
+        if trace.lost:
+            return trace.lost
+        metric, exact = self.first.hypothesis.margin.metric, trace.exact.get(self.first.hypothesis.measurement, {})
+        for side in SIDES:
+            again = next((one.values for one in exact.get(side, ()) if one.metric == metric), None)
+            if again is None:
+                return state("processes disagree", what=self._what, side=side)
+            self._values[side].append(again)
+        differing = next(self._differing(), None)
+        if differing is None or self._is_worse_in_all():
+            return None
+        return state("processes disagree", what=self._what, side=differing)
+
+    def noted(self) -> FixedSample:
+        """Return the values of the first processes, with a note where others have given other ones."""
+        if next(self._differing(), None) is None:
+            return self.first
+        note = state("processes apart", what=self._what, count=len(self._values["candidate"]))
+        return replace(self.first, warnings=(*self.first.warnings, str(note)))
+
+    @property
+    def _what(self) -> str:
+        metric = self.first.hypothesis.margin.metric
+        return "predictions differ" if self.first.per == "example" else f"{metric} differs"
+
+    def _differing(self) -> Iterator[Side]:
+        """Yield the sides that disagree with themselves."""
+        return (side for side in SIDES if any(one != self._values[side][0] for one in self._values[side]))
+
+    def _is_worse_in_all(self) -> bool:
+        """Whether the candidate is worse in every process than the baseline in any, by more than the margin."""
+        margin = self.first.hypothesis.margin
+        metric = METRICS[margin.metric]
+        if self.first.per != "example":
+            old, new = ([*chain(*self._values[side])] for side in SIDES)
+            return compare_exact(metric, old, new, margin).outcome == "regressed"
+        base, cand = ([fmean(values) for values in self._values[side]] for side in SIDES)
+        low, high = min(cand) - max(base), max(cand) - min(base)
+        return outcome_of(low, high, margin.size, metric.better) == "regressed"

@@ -1,17 +1,25 @@
 """Comparison of two revisions of a test suite in pairs of fresh processes: rehearsed, measured, decided."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from pytest_hwperf.core.completeness import Completeness, completeness, more_time, seconds_needed
+from pytest_hwperf.core.completeness import (
+    Completeness,
+    completeness,
+    is_hurried,
+    more_time,
+    rounded_up,
+    seconds_needed,
+)
 from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.evidence import Evidence, Gate, Measurement, Side
+from pytest_hwperf.core.evidence import Evidence, Explanation, Gate, Measurement, PairedProfiles, Side
 from pytest_hwperf.core.hypotheses import (
     COMMIT_DIGITS,
+    SIDES,
     PairedAnswers,
     Questions,
     Reason,
@@ -19,12 +27,14 @@ from pytest_hwperf.core.hypotheses import (
 )
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, METRICS
 from pytest_hwperf.core.records import Key, replace
+from pytest_hwperf.core.seen import seen_beside
 from pytest_hwperf.core.sequence import check_alpha, decide
-from pytest_hwperf.core.statements import reasons, state
+from pytest_hwperf.core.statements import Statement, reasons, state
 from pytest_hwperf.core.units import counted
+from pytest_hwperf.core.xfails import is_expected
 from pytest_hwperf.gate.affected import Search, Untouched, untouched_tests, watches_of
 from pytest_hwperf.gate.answers import answers_of
-from pytest_hwperf.gate.explaining import REPEATS, Explainer
+from pytest_hwperf.gate.explaining import PROFILE_S, REPEATS, Explainer
 from pytest_hwperf.gate.preparing import prepared, sharer_of
 from pytest_hwperf.gate.processes import ProcessSampler, time_limit
 from pytest_hwperf.gate.profiles import SideProfiler
@@ -46,6 +56,8 @@ from pytest_hwperf.trees.ignored import check_ignored
 from pytest_hwperf.trees.own_folders import own_folders
 
 _UNTOUCHED: Reason = ("equivalent", state("untouched"))
+_KEPT = 0.2  # of the gate's time, at the most, for an explanation
+_INTERRUPTED = state("interrupted")
 _SHORT_S = 0.05  # what takes less is not listed
 _SIDE_LETTERS = 4  # of both sides' names: paths of one length, on which the memory layout may depend
 
@@ -59,6 +71,18 @@ class GateResult:
     changed: frozenset[Path]  # test files whose own work the pairs cannot compare
     completeness: Completeness
     gone: frozenset[Measurement]  # that only the baseline makes; of a test that is skipped now without a label
+    xfails: Mapping[Path, frozenset[str]] = field(default_factory=dict)  # test file → what has an `xfail` that is new
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the pairs ended by Ctrl-C or the like; what they had decided before counts."""
+        stopped = self.gate.evidence.stopped
+        return stopped is not None and stopped.kind == "interrupted"
+
+    def has_new_xfail(self, path: Path, test: str) -> bool:
+        """Whether the candidate has added an `xfail` around a test, named as in its node id after the file."""
+        near = (self.xfails.get(folder / "conftest.py", frozenset()) for folder in path.parents)
+        return any("" in names for names in near) or is_expected(test, self.xfails.get(path, frozenset()))
 
     def is_blind_to(self, path: Path) -> bool:
         """Whether a test of this file, or what its conftest files give it, may have changed unseen."""
@@ -118,8 +142,7 @@ def run_gate(request: GateRequest) -> GateResult:
         )
         explainer = Explainer(commands=of_test, until=until, wanted=request.explain, progress=request.progress)
         evidence = _measured(conductor, request, questions, profiler, trace)
-        profiles = profiler.profiles(evidence, trace.facts) if request.operators or request.explain != "never" else []
-        explanations = explainer.explanations(evidence, profiles)
+        evidence, profiles, explanations = _explained(request, evidence, profiler, explainer, trace)
         if profiles or profiler.lost:
             conductor.seconds["operators"] = profiler.seconds
         if explainer.seconds >= _SHORT_S:
@@ -128,7 +151,10 @@ def run_gate(request: GateRequest) -> GateResult:
     answers = answers_of(evidence, questions, conductor.dropped, met, (profiles, explanations))
     complete = completeness([test.node for test in request.tests], evidence, decide(evidence), untouched.tests)
     if complete.is_empty:
+        if evidence.stopped == _INTERRUPTED:
+            raise KeyboardInterrupt
         raise UsageProblem(_why_none(request, evidence, questions, conductor.seconds, trace.wall_s))
+    seen = seen_beside(evidence, answers.comparisons)
     gate = Gate(
         against=request.name,
         revision=trees.revision,
@@ -144,11 +170,41 @@ def run_gate(request: GateRequest) -> GateResult:
             *ready.notes,
             *sharer.notes(),
             *unseen,
-            *filter(None, [_why_all(untouched), rehearser.said, _planted(request.plant)]),
+            *filter(
+                None,
+                [
+                    seen,
+                    _why_all(untouched),
+                    rehearser.said,
+                    _planted(request.plant),
+                ],
+            ),
             *profiler.lost,
         ),
     )
-    return GateResult(gate=gate, answers=answers, changed=trees.changed, completeness=complete, gone=_gone(trace))
+    return GateResult(
+        gate=gate,
+        answers=answers,
+        changed=trees.changed,
+        xfails=trees.xfails,
+        completeness=complete,
+        gone=_gone(trace),
+    )
+
+
+def _explained(
+    request: GateRequest, evidence: Evidence, profiler: SideProfiler, explainer: Explainer, trace: PairTrace
+) -> tuple[Evidence, Sequence[PairedProfiles], Sequence[Explanation]]:
+    """Say what moved, unless the pairs were interrupted; where this is, what they have decided stays."""
+    profiles, explanations = list[PairedProfiles](), list[Explanation]()
+    if evidence.stopped == _INTERRUPTED:
+        return evidence, profiles, explanations
+    try:
+        profiles += profiler.profiles(evidence, trace.facts) if request.operators or request.explain != "never" else []
+        explanations += explainer.explanations(evidence, profiles)
+    except KeyboardInterrupt:
+        evidence = replace(evidence, stopped=_INTERRUPTED)
+    return evidence, profiles, explanations
 
 
 def summary(result: GateResult, tests: int) -> str:
@@ -246,13 +302,15 @@ def _why_none(
 ) -> str:
     """Say why no test at all was decided, and what to type."""
     tests = counted(len(request.tests), "test")
-    if evidence.stopped is None:
+    hurried = next((one.cause for one in decide(evidence).values() if is_hurried(one)), None)
+    stopped = evidence.stopped or hurried
+    if stopped is None:
         causes = [str(why) for _, why in (*questions.tests.values(), *questions.parts.values())]
         return f"nothing could be compared with {request.name}: {reasons(causes)}"
-    if evidence.stopped.kind != "out of time":
-        return f"none of {tests} was decided: {evidence.stopped}"
+    if stopped.kind not in ("out of time", "short screen"):
+        return f"none of {tests} was decided: {stopped}"
     more = more_time(request.time_s, seconds_needed(evidence, seconds, rehearsed_s))
-    return f"none of {tests} was decided: {evidence.stopped}, and {more}"
+    return f"none of {tests} was decided: {stopped}, and {more}"
 
 
 def _gone(trace: PairTrace) -> frozenset[Measurement]:
@@ -288,6 +346,7 @@ def _measured(
         fixed_samples=samples,
         until_equivalent=request.prove_equal,
     )
+    explain_s = _for_explanation(request, trace)
     if asked.hypotheses:
         left_s = max(0.0, until - monotonic())
         conductor.at_once, why = pairs_at_once(
@@ -297,8 +356,34 @@ def _measured(
             asked.hypotheses, trace, request.alpha, conductor.plan, left_s, at_once=conductor.at_once
         )
         asked = replace(asked, screen_pairs=schedule.screening.pairs)
-        request.say(f"{schedule.said}; one pair at a time, since {why}" if why else schedule.said)
-    return conductor.conduct(asked, until, late)
+        explain = f"explaining a regression takes about {rounded_up(explain_s)} s more" if explain_s else ""
+        request.say("; ".join(filter(None, [schedule.said, explain, why and f"one pair at a time, since {why}"])))
+    try:
+        return conducted(conductor.conduct, asked, until, late, kept_s=explain_s)
+    except KeyboardInterrupt:
+        return replace(conductor.so_far or asked, stopped=_INTERRUPTED)
+
+
+def conducted(
+    conduct: Callable[[Evidence, float, Statement], Evidence],
+    asked: Evidence,
+    until: float,
+    late: Statement,
+    *,
+    kept_s: float,
+) -> Evidence:
+    """Run pairs until all is decided; where something has regressed, `kept_s` at the end are left to explain it."""
+    evidence = conduct(asked, until - kept_s, late)
+    if evidence.stopped != late or any(one.outcome == "regressed" for one in decide(evidence).values()):
+        return evidence
+    return conduct(replace(evidence, stopped=None), until, late)
+
+
+def _for_explanation(request: GateRequest, trace: PairTrace) -> float:
+    """Return about how many seconds the explanation of one comparison takes, and never most of a short gate."""
+    if request.explain == "never":
+        return 0.0
+    return min(len(SIDES) * REPEATS * ((trace.start_s or 0.0) + PROFILE_S), _KEPT * request.time_s)
 
 
 def _why_all(untouched: Untouched) -> str:

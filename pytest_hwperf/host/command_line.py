@@ -23,6 +23,7 @@ class Command:
     keeps_cache: bool = True  # whether pytest's cache plugin is on: without it, its option is unknown
     module: str = "pytest"
     model: ModelSpec | None = None  # what that module measures, where it is no pytest
+    only: Mapping[str, str] = field(default_factory=dict)  # node, label and name of the one measurement of its task
     under: Sequence[str] = ()  # the program that runs the interpreter, with its options: valgrind
 
     def line(self, place: Path) -> list[str]:
@@ -31,7 +32,8 @@ class Command:
         if self.module == "pytest":  # the asking session's own cache and temporary folders must not be cleared under it
             cache = ["-o", f"cache_dir={place / 'cache'}"] if self.keeps_cache else []
             own = [*cache, f"--basetemp={place / 'tmp'}"]
-        safely = [] if self.module == "pytest" else ["-P"]  # its folder may hold a numpy.py that nobody asked for
+        # The folder may hold a numpy.py that nobody asked for; of pytest, the user says whether it is on the path.
+        safely = ["-P"] if self.module != "pytest" or sys.flags.safe_path else []
         return [*self.under, self.interpreter, *safely, "-m", self.module, *self.arguments, *own]
 
 

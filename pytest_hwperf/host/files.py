@@ -58,14 +58,18 @@ def read_file(path: Path, largest: int) -> bytes:
     Raises:
         OSError: it cannot be read, is no regular file, or has more than `largest` bytes.
     """
-    if not stat.S_ISREG(path.stat().st_mode):
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", str(path))
+    too_large = OSError(errno.EFBIG, f"larger than {largest / 1e6:g} MB", str(path))
+    if found.st_size > largest:
+        raise too_large
     with os.fdopen(
         os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb"
     ) as file:
         content = file.read(largest + 1)
     if len(content) > largest:
-        raise OSError(errno.EFBIG, f"larger than {largest / 1e6:g} MB", str(path))
+        raise too_large
     return content
 
 
@@ -73,6 +77,16 @@ def leads_out(path: Path, root: Path) -> bool:
     """Whether a path below `root` lies elsewhere in fact: whoever has made the tree has put a link on its way."""
     below = Path(os.path.abspath(path)).is_relative_to(os.path.abspath(root))  # noqa: PTH100 - links stay as they are
     return below and not path.resolve().is_relative_to(root.resolve())
+
+
+def same_place(paths: Mapping[str, Path]) -> tuple[str, str] | None:
+    """Return the names of two paths that are one file or folder, None where each is another."""
+    known = dict[str, str]()
+    for name, path in paths.items():
+        other = known.setdefault(os.path.normcase(os.path.realpath(path)), name)
+        if other != name:
+            return other, name
+    return None
 
 
 def create_file(path: Path, mode: int = 0o666) -> int:

@@ -80,7 +80,8 @@ def launch(
     Raises:
         WorkerError: it cannot be started.
     """
-    given = {**command.environment, **(environment or {}), ENVIRONMENT: encode(replace(task, model=command.model))}
+    told = encode(replace(task, model=command.model, **command.only))
+    given = {**command.environment, **(environment or {}), ENVIRONMENT: told}
     with uninterrupted(), (place / "log").open("wb") as log:  # never a pipe, which would block when it is full
         return _start(
             command.line(place),

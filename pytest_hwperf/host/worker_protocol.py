@@ -14,7 +14,7 @@ from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.core.structs import Number, Record
 from pytest_hwperf.host.files import replace_file
 
-PROTOCOL = 9  # both sides must speak the same: a worker may run another version of this package
+PROTOCOL = 10  # both sides must speak the same: a worker may run another version of this package
 ENVIRONMENT = "HWPERF_WORKER"  # holds the task; its presence makes a pytest process a worker
 # Set in a process of a pair: code that a runtime compiles may be taken from a process before it, since of a pair only
 # the calls after the first are compared. Other processes compile everything again.
@@ -47,11 +47,13 @@ class WorkerTask(Record, frozen=True, kw_only=True):
 
     role: Role
     reply_to: str = ""  # path of a file in a folder of the asking process; of a pair: number of an inherited descriptor
-    node: str = ""  # node id of the one test to run; "" for a pair, whose conductor selects them
+    node: str = ""  # node id of the one test to run; "" for a pair whose conductor selects them
     label: str = ""  # which measurement of that test
+    called: str = ""  # of a pair of two measurements: what that one is called, as the other side calls its own
     growth: bool = True  # of the role `memory`: read what is held after many calls too, for leaks
     side: Side | None = None  # of a pair
     plant: float = 0.0  # of a pair: share of work that is added to each call, to see it found
+    began_s: float = 0.0  # of a pair: when it was started, by `time.monotonic`; 0: not known
     watch: str = ""  # of a pair: path of the file with what is watched for changes, "" for nothing
     model: ModelSpec | None = None  # what to measure where the process is no pytest
     protocol: int = PROTOCOL

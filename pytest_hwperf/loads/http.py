@@ -1,6 +1,10 @@
-"""Requests over HTTP: a client whose connections are as many as its load needs. It needs the extra `http`."""
+"""Requests over HTTP: a client whose connections are as many as its load needs. It needs the extra `http`.
+
+A server may be broken or hostile: each request ends within its time, and an answer has a largest size, unpacked too.
+"""
 
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -8,8 +12,11 @@ from urllib.parse import urlsplit
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.load_plans import shown_address
+from pytest_hwperf.core.loads import TIMEOUT_S
 from pytest_hwperf.core.structs import Record
 
+LARGEST_ANSWER = 64_000_000  # bytes, unpacked
+_LARGEST_TOGETHER = 4 * LARGEST_ANSWER  # of all answers that are being read
 _LONGEST = 200  # characters of an answer that are quoted
 
 
@@ -19,7 +26,7 @@ class Request(Record, frozen=True, kw_only=True):
     url: str
     method: str = "POST"
     headers: Mapping[str, str] = {}
-    timeout_s: float = 10.0  # after which a request has failed
+    timeout_s: float = TIMEOUT_S  # after which a request has failed, whatever has arrived of its answer
 
 
 class Runner(Protocol):
@@ -43,6 +50,7 @@ class Client:
             UsageProblem: httpx is not installed, or a header is none.
         """
         try:
+            import anyio
             import httpx
         except ImportError:
             raise UsageProblem(
@@ -50,14 +58,16 @@ class Client:
             ) from None
         self._request = request
         self._name = f"{request.method} {shown_address(request.url)}"
-        self._error = httpx.HTTPError
+        self._error, self._deadline, self._held = httpx.HTTPError, anyio.fail_after, 0
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=None)
+        # What is unpacked here, whatever else is installed.
+        headers = {
+            "accept-encoding": "gzip, deflate",
+            **{name.lower(): value for name, value in request.headers.items()},
+        }
         # No proxy and no password of the environment: a load goes where it was sent, and nowhere else.
-        timeout = httpx.Timeout(request.timeout_s, pool=None)
         try:
-            self._client = httpx.AsyncClient(
-                limits=limits, timeout=timeout, trust_env=False, headers=dict(request.headers)
-            )
+            self._client = httpx.AsyncClient(limits=limits, timeout=None, trust_env=False, headers=headers)  # noqa: S113 - `send` has a deadline around the whole request
         except (TypeError, ValueError) as error:
             raise UsageProblem(f"the headers of {self._name} cannot be sent: {error}") from error
 
@@ -65,19 +75,43 @@ class Client:
         """Send one request and return the body of its answer.
 
         Raises:
-            MeasurementError: no answer in time, no connection, or a status that is no success.
+            MeasurementError: no whole answer in time, too large a one, no connection, or a status that is no success.
         """
         request = self._request
         try:
-            answer = await self._client.request(request.method, request.url, content=body or None)
+            with self._deadline(request.timeout_s):
+                async with self._client.stream(request.method, request.url, content=body or None) as answer:
+                    content = _unpacked(await self._received(answer), answer.headers.get("content-encoding", ""))
+        except TimeoutError:
+            raise MeasurementError(f"{self._name}: no whole answer within {request.timeout_s:g} s") from None
+        except _AnswerError as error:
+            raise MeasurementError(f"{self._name}: {error}") from None
         except self._error as error:
             said = str(error).replace(request.url, shown_address(request.url))
             raise MeasurementError(f"{self._name}: {type(error).__name__} {said}".rstrip()) from None
         if not answer.is_success:
-            said = " ".join(answer.text[:_LONGEST].split())
+            said = " ".join(content[:_LONGEST].decode(errors="replace").split())
             raise MeasurementError(f"{self._name}: {answer.status_code} {said}".rstrip())
-        content: bytes = answer.content
         return content
+
+    async def _received(self, answer: Any) -> bytes:
+        """Return an answer as it came, still packed."""
+        parts, size = list[bytes](), 0
+        try:
+            async for part in answer.aiter_raw():
+                size += len(part)
+                self._held += len(part)
+                if size > LARGEST_ANSWER or self._held > _LARGEST_TOGETHER:
+                    raise _AnswerError(_TOO_LARGE)
+                parts.append(part)
+        finally:
+            self._held -= size
+        return b"".join(parts)
+
+    async def sent_once(self, body: bytes = b"") -> bytes:
+        """Send one request, and close its connection."""
+        async with self._client:
+            return await self.send(body)
 
     @contextmanager
     def opened(self, loop: Runner) -> Iterator[None]:
@@ -86,6 +120,36 @@ class Client:
             yield
         finally:
             loop.run(self._client.aclose())
+
+
+class _AnswerError(Exception):
+    """An answer that is not taken."""
+
+
+_TOO_LARGE = f"the answer is larger than {LARGEST_ANSWER / 1e6:g} MB"
+
+
+def _unpacked(content: bytes, encodings: str) -> bytes:
+    """Return an answer as it was before each of its encodings, the last first; one that is not known is left."""
+    for encoding in reversed(encodings.lower().split(",")):
+        if encoding.strip() in ("gzip", "x-gzip", "deflate"):
+            content = _inflated(content)
+    return content
+
+
+def _inflated(packed: bytes) -> bytes:
+    # Of deflate some servers leave the header out, without which the low half of the first byte is no 8.
+    bare = packed[:1] != b"\x1f" and packed[:1] and packed[0] & 15 != zlib.DEFLATED
+    reader = zlib.decompressobj(-zlib.MAX_WBITS if bare else zlib.MAX_WBITS | 32)
+    try:
+        content = reader.decompress(packed, LARGEST_ANSWER)
+    except zlib.error as error:
+        raise _AnswerError(f"the answer cannot be unpacked: {error}") from None
+    if reader.unconsumed_tail:
+        raise _AnswerError(f"{_TOO_LARGE} when unpacked")
+    if packed and not reader.eof:
+        raise _AnswerError("the answer cannot be unpacked: its end is missing")
+    return content
 
 
 def without_port(url: str) -> str:
@@ -111,11 +175,19 @@ def bodies_of(X: Any, rows: int) -> list[bytes]:
         raise UsageProblem(f"rows of requests are numbers, texts, bytes or what JSON takes: {error}") from error
 
 
-def headers_for(bodies: Sequence[bytes], given: Mapping[str, str], *, raw: bool) -> Mapping[str, str]:
-    """Return the headers: JSON is said to be JSON, unless the user says otherwise."""
+def headers_for(bodies: Sequence[bytes], given: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the headers: what is JSON is said to be JSON, unless the user says otherwise."""
     named = {name.lower() for name in given}
-    json_too = bool(bodies and bodies[0]) and not raw and "content-type" not in named
+    json_too = "content-type" not in named and bodies and all(map(_is_json, bodies))
     return {**({"content-type": "application/json"} if json_too else {}), **given}
+
+
+def _is_json(body: bytes) -> bool:
+    """Whether a body is a list or an object of JSON; a bare number or word may be any text."""
+    try:
+        return isinstance(json.loads(body), list | dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _plain(rows: Any) -> Any:

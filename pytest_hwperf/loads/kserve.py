@@ -7,12 +7,15 @@ References:
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.load_plans import shown_address
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.structs import Record
-from pytest_hwperf.loads.http import Request
+from pytest_hwperf.loads.http import Client, Request
 
 _TYPES: Mapping[str, str] = MappingProxyType(  # of the protocol → of NumPy
     {
@@ -45,20 +48,17 @@ def inputs_over_http(request: Request) -> tuple[ModelInput, ...]:
         UsageProblem: httpx is not installed.
         MeasurementError: it does not answer as the protocol says.
     """
-    try:
-        import httpx
-    except ImportError:
-        raise UsageProblem(
-            "requests are sent by httpx, which is not installed: pip install 'pytest-hwperf[http]'"
-        ) from None
+    import asyncio
+
     found = _INFER.fullmatch(request.url)
-    url = found[1] if found else request.url
+    asked = replace(request, url=found[1] if found else request.url, method="GET")
+    with ThreadPoolExecutor(1) as thread:  # in which no event loop runs yet
+        answer = thread.submit(lambda: asyncio.run(Client(asked, connections=1).sent_once())).result()
     try:
-        with httpx.Client(trust_env=False, headers=dict(request.headers), timeout=request.timeout_s) as client:
-            answer = client.get(url).raise_for_status().json()
-        return tuple(ModelInput(name=one["name"], datatype=one["datatype"]) for one in answer["inputs"])
-    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-        raise MeasurementError(f"GET {url} does not describe a model: {type(error).__name__} {error}") from None
+        return tuple(ModelInput(name=one["name"], datatype=one["datatype"]) for one in json.loads(answer)["inputs"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        said = f"{type(error).__name__} {error}"
+        raise MeasurementError(f"GET {shown_address(asked.url)} does not describe a model: {said}") from None
 
 
 def infer_bodies(batches: Iterable[Any], inputs: Sequence[ModelInput]) -> list[bytes]:

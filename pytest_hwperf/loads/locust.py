@@ -4,6 +4,7 @@ It needs the extra `locust`. The file that is written stands alone: the machines
 """
 
 import json
+import math
 import subprocess
 import sys
 from array import array
@@ -16,7 +17,7 @@ from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.loads import Load
 from pytest_hwperf.core.records import Values
 from pytest_hwperf.core.structs import Record
-from pytest_hwperf.loads.http import Request
+from pytest_hwperf.loads.http import LARGEST_ANSWER, Request
 
 _STARTS_S = 60.0  # in which Locust's processes have to start and to end
 _LOG = 2000  # characters of its log that are quoted
@@ -69,16 +70,29 @@ class Share(User):
         )
 
     def call(self, client, number, due):
-        bodies = GIVEN["bodies"]
-        answer = client.request(
-            GIVEN["method"], GIVEN["url"], data=bodies[number % len(bodies)] or None, headers=GIVEN["headers"],
-            allow_redirects=False,
-        )
-        failed = None if answer.ok and 200 <= answer.status_code < 300 else Exception(str(answer.status_code))
+        try:  # the answer is read and not kept, packed as it comes
+            with gevent.Timeout(max(0.001, due + GIVEN["timeout_s"] - time.perf_counter())):
+                failed = self.failure(client, GIVEN["bodies"][number % len(GIVEN["bodies"])])
+        except (Exception, gevent.Timeout) as error:
+            failed = Exception(f"{{type(error).__name__}} {{error}}")
         self.environment.events.request.fire(
             request_type=GIVEN["method"], name="failed" if failed else "served", response_length=0, exception=failed,
             response_time=1e3 * (time.perf_counter() - due), context={{}},
         )
+
+    def failure(self, client, body):
+        answer = client.request(
+            GIVEN["method"], GIVEN["url"], data=body or None, headers=GIVEN["headers"], allow_redirects=False,
+            stream=True,
+        )
+        if not (answer.ok and 200 <= answer.status_code < 300):
+            return Exception(str(answer.status_code))
+        size = 0
+        for part in answer.iter_content(65536, decode_content=False):
+            size += len(part)
+            if size > GIVEN["largest"]:
+                return Exception("the answer is too large")
+        return None
 
 
 class _Quiet:
@@ -114,6 +128,7 @@ def locustfile_of(load: Load, request: Request, bodies: Sequence[bytes], workers
         "method": request.method,
         "headers": dict(request.headers),
         "timeout_s": request.timeout_s,
+        "largest": LARGEST_ANSWER,
         "bodies": texts,
         "qps": load.qps,
         "seconds": load.seconds,
@@ -125,13 +140,14 @@ def locustfile_of(load: Load, request: Request, bodies: Sequence[bytes], workers
     return _FILE.format(given=json.dumps(given))
 
 
-def drive_locust(text: str, workers: int, seconds: float, folder: Path) -> LocustResult:
+def drive_locust(text: str, workers: int, seconds: float, timeout_s: float, folder: Path) -> LocustResult:
     """Run a locustfile on this machine with so many workers, and return what became of its calls.
 
     Args:
         text: of the file.
         workers: processes beside the one that leads them.
         seconds: of the load.
+        timeout_s: of a request.
         folder: for the file.
 
     Raises:
@@ -144,9 +160,18 @@ def drive_locust(text: str, workers: int, seconds: float, folder: Path) -> Locus
     file.write_text(text, encoding="utf-8")
     users = str(workers)
     command = [sys.executable, "-m", "locust", "-f", str(file), "--headless", "--json", "--processes", users]
-    command += ["-u", users, "-r", users, "-t", f"{max(1, round(seconds + 1))}s", "--stop-timeout", "10"]
+    command += [
+        "-u",
+        users,
+        "-r",
+        users,
+        "-t",
+        f"{max(1, round(seconds + 1))}s",
+        "--stop-timeout",
+        f"{math.ceil(timeout_s)}",
+    ]
     command += ["--skip-log-setup", "--only-summary", "--master-bind-host", "127.0.0.1", "--exit-code-on-error", "0"]
-    limit_s = seconds + _STARTS_S
+    limit_s = seconds + timeout_s + _STARTS_S
     try:
         done = subprocess.run(  # noqa: S603 - this interpreter, and a file of this package
             command, cwd=folder, check=False, capture_output=True, text=True, timeout=limit_s

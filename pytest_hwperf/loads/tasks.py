@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any
 
-from pytest_hwperf.core.errors import UsageProblem
-from pytest_hwperf.core.loads import Load
+from pytest_hwperf.core.errors import MeasurementError, UsageProblem
+from pytest_hwperf.core.loads import LONGEST_S, Load
 from pytest_hwperf.loads.schedule import schedule
 from pytest_hwperf.loads.times import Times, wait_until
 
@@ -37,16 +37,19 @@ async def drive_tasks(load: Load, call: Call, times: Times) -> None:
     except RuntimeError:
         raise UsageProblem("a load of async calls needs an event loop of asyncio, and another one runs here") from None
     began, free = perf_counter(), asyncio.Semaphore(load.at_once(waiting=True))
+    ends = asyncio.get_running_loop().time() + _longest_s(load) if load.timeout_s else None
 
     async def make(number: int, due: float | None = None) -> None:
-        async with free:
-            issued = perf_counter() - began
-            try:
+        # What waits for others does so in its own time, else a server that never answers would hold the load for hours.
+        until = ends if ends is None or load.kind != "server" else ends - load.seconds + (due or 0.0)
+        try:
+            async with asyncio.timeout_at(until) as given, free:
+                issued = perf_counter() - began
                 await call(number)
-            except Exception as error:  # noqa: BLE001 - whatever fails a call is counted, and the load goes on
-                times.note_failure(error)
-            else:
                 times.note(number, issued if due is None else due, issued, perf_counter() - began)
+        except Exception as error:  # noqa: BLE001 - whatever fails a call is counted, and the load goes on
+            late = MeasurementError(f"not answered within {load.timeout_s:g} s from when it was due")
+            times.note_failure(late if given.expired() else error)
 
     async def follow(first: int, step: int) -> None:
         number = first
@@ -59,6 +62,11 @@ async def drive_tasks(load: Load, call: Call, times: Times) -> None:
     else:
         at_once = load.at_once(waiting=True)
         await asyncio.gather(*(follow(first, at_once) for first in range(at_once)))
+
+
+def _longest_s(load: Load) -> float:
+    """Return after how long the last call of a load is over: calls of `offline` are due at once, however many."""
+    return (LONGEST_S if load.kind == "offline" else load.seconds) + load.timeout_s
 
 
 async def _issued(load: Load, make: Callable[[int, float], Any], began: float) -> None:

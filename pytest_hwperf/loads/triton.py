@@ -10,8 +10,10 @@ from urllib.parse import urlsplit
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
 from pytest_hwperf.core.load_plans import shown_address
-from pytest_hwperf.loads.http import Request, Runner
+from pytest_hwperf.loads.http import LARGEST_ANSWER, Request, Runner
 from pytest_hwperf.loads.kserve import ModelInput, arrays_for
+
+_SIZES = [("grpc.max_receive_message_length", LARGEST_ANSWER), ("grpc.max_send_message_length", -1)]
 
 
 class ModelServer:
@@ -76,7 +78,9 @@ class ModelServer:
             raise MeasurementError(f"{self._host}, model {self._model}: {error}") from None
 
     async def _described(self) -> Sequence[ModelInput]:
-        self._client = self._grpc.InferenceServerClient(self._host)  # it belongs to the loop that runs now
+        self._client = self._grpc.InferenceServerClient(
+            self._host, channel_args=_SIZES
+        )  # it belongs to the loop that runs now
         try:
             answer = await self._client.get_model_metadata(self._model, self._version, **self._said)
         except self._error as error:

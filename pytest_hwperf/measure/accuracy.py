@@ -8,7 +8,8 @@ from typing import Any
 
 from pytest_hwperf.core.contracts import Predictor, Probabilities
 from pytest_hwperf.core.errors import MeasurementError
-from pytest_hwperf.core.records import Sample
+from pytest_hwperf.core.records import Sample, replace
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.measure.outputs import is_numeric, refuse_nan
 from pytest_hwperf.measure.rows import batch_rows
 
@@ -61,7 +62,7 @@ def call_all(call: Callable[..., Any], batches: Sequence[Any]) -> Predictions:
     """
     import numpy as np
 
-    outputs = [np.asarray(call(batch)) for batch in batches]
+    outputs = [np.array(call(batch)) for batch in batches]  # copies: a call may return the same array each time
     for batch, output in zip(batches, outputs, strict=True):
         rows = batch_rows(batch)
         if output.ndim == 0 or len(output) != rows:
@@ -108,6 +109,39 @@ def correctness(predicted: Any, y_true: Any, source: str) -> Sample:
     return Sample(
         metric="accuracy", values=array("d", (labels == truth).astype("float64")), per="example", source=source
     )
+
+
+def copied(labels: Any) -> Any:
+    """Return labels as an array of their own."""
+    import numpy as np
+
+    return np.array(labels)
+
+
+def correctness_throughout(predicted: Any, opening: Any | None, y_true: Any, source: str) -> Sample:
+    """Compare labels example by example; where the first call gave others for its rows, the worse ones count.
+
+    Args:
+        predicted: labels of every row, after all other calls.
+        opening: those of the first call, for the first rows; None: they are not known.
+        y_true: true labels.
+        source: of the predictions, for the report.
+
+    Raises:
+        MeasurementError: as `correctness`.
+    """
+    import numpy as np
+
+    last = correctness(predicted, y_true, source)
+    if opening is None:
+        return last
+    ours, before = _labels(predicted, "predictions"), _labels(opening, "predictions of the first call")
+    changed = int(np.sum(ours[: len(before)] != before))
+    if not changed:
+        return last
+    first = correctness(np.concatenate([before, ours[len(before) :]]), y_true, source)
+    worse = min(first, last, key=lambda sample: sum(sample.values))
+    return replace(worse, warnings=(state("answers change", changed=changed, rows=len(before)),))
 
 
 def flips(predicted: Any, reference: Any, source: str) -> Sample:

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 from math import ceil
 from time import perf_counter_ns
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, ScenarioUnavailable
@@ -19,7 +19,7 @@ from pytest_hwperf.core.records import Sample
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show
 from pytest_hwperf.host.tracing import lasting_tracers, untraced
-from pytest_hwperf.measure.accuracy import Predictions, correctness, flips, probability_differences
+from pytest_hwperf.measure.accuracy import Predictions, correctness_throughout, flips, probability_differences
 from pytest_hwperf.measure.collection import collect_between, collection
 from pytest_hwperf.measure.planted_work import planted
 from pytest_hwperf.measure.rounds import RoundStream
@@ -48,6 +48,7 @@ class PairTarget:
     hold_collector: bool = False  # collect garbage before each block alone
     under: Under | None = None  # makes so many calls under the load of their test; None: one after the other
     pace_s: float = 0.0  # from the beginning of a call to that of the next, as a schedule or a setup has it
+    opening: Any | None = None  # labels of the first call
     unwatched_s: Callable[[float], float] | None = None  # what calls would take, where they are watched
     cpu_ns: tuple[int, int] | None = None  # of process and calling thread in the calls of the latest block, if apart
     _rate: float = 0.0  # calls a second of the latest block under a load
@@ -117,7 +118,7 @@ class PairTarget:
     def exact(self) -> list[Sample]:
         """Return accuracy, flips, size and the arena's peaks."""
         predicted = self.loaded.predictions() if self.loaded.predictions else None
-        samples, _ = exact_samples(self.subject, predicted)
+        samples, _ = exact_samples(self.subject, predicted, self.opening)
         peaks, _ = arena_samples(self.subject)
         return [*samples, *peaks]
 
@@ -170,14 +171,24 @@ def ready_target(
         stream = loaded.stream()
         first = stream.first(perf_counter_ns)
         with collection(held=hold_collector):
-            yield PairTarget(subject, loaded, stream, open_energy, plant, hold_collector, under, pace_s), first
+            opening = loaded.answers(first.value)
+            yield PairTarget(subject, loaded, stream, open_energy, plant, hold_collector, under, pace_s, opening), first
 
 
-def exact_samples(subject: Subject, predicted: Predictions | None) -> tuple[list[Sample], dict[str, Statement]]:
-    """Take what needs no clock: accuracy and parity with the reference on every example, and the model's size."""
+def exact_samples(
+    subject: Subject, predicted: Predictions | None, opening: Any | None = None
+) -> tuple[list[Sample], dict[str, Statement]]:
+    """Take what needs no clock: accuracy and parity with the reference on every example, and the model's size.
+
+    Args:
+        subject: what is measured.
+        predicted: of every row, after all other calls.
+        opening: labels of the first call, for the first rows.
+    """
     found, missing = list[Sample](), dict[str, Statement]()
     if predicted is not None and subject.y_true is not None:
-        found.append(correctness(predicted.labels, subject.y_true, source=subject.scenario or "callable"))
+        source = subject.scenario or "callable"
+        found.append(correctness_throughout(predicted.labels, opening, subject.y_true, source))
     if predicted is not None and subject.reference_predictions is not None:
         try:
             compared, missing = _parity(subject, predicted, subject.reference_predictions())

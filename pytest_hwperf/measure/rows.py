@@ -37,6 +37,22 @@ def arrays_of(X: Any) -> list[Any]:
     return [part for name in sorted(X) for part in ([name], X[name])]
 
 
+def shapes_of(X: Any) -> str:
+    """Return the type and shape of one row, such as `ndarray float32 (4,)`; "" of anything but numbers."""
+    import numpy as np
+
+    found = []
+    for part in X.values() if _is_named(X) else [X]:
+        try:
+            values = np.asarray(part)
+        except ValueError:  # rows of varying length
+            return ""
+        if values.dtype.kind not in "biufc":
+            return ""
+        found.append(f"{type(part).__name__} {values.dtype} {values.shape[1:]}")
+    return ", ".join(found)
+
+
 def batch_rows(batch: Any) -> int:
     """Return the number of rows in a prepared input."""
     return len(next(iter(batch.values()))) if isinstance(batch, Mapping) and batch else len(batch)

@@ -41,6 +41,7 @@ class RawSamples:
 
     result: object  # of the first call
     first_call_s: float
+    answers: object = None  # labels of the first call
     calls_per_value: int = 1  # or how many calls of one batch share a value of `latency_s`
     in_rounds: bool = False  # whether a batch is a round that was asked for; else calls are too short for the clock
     latency_s: Values = field(default_factory=lambda: array("d"))  # seconds per call
@@ -59,6 +60,7 @@ class Sampler:
         limits: SamplingLimits,
         clock_ns: Callable[[], int] = perf_counter_ns,
         tell: Callable[[str, float], object] = lambda *_: None,
+        answers: Callable[[object], object] = lambda _: None,
     ) -> None:
         """Sample a stream of calls.
 
@@ -67,11 +69,13 @@ class Sampler:
             limits: of the sampling.
             clock_ns: monotonic.
             tell: called between calls, where nothing is timed, with what is done and the most seconds that are left.
+            answers: what is kept of the first call's value, which the calls after it may write into.
         """
         self._stream = stream
         self._limits = limits
         self._clock_ns = clock_ns
         self._tell = tell
+        self._answers = answers
 
     def measure(
         self,
@@ -129,6 +133,7 @@ class Sampler:
         refuse_nan(first.value)
         return RawSamples(
             result=first.value,
+            answers=self._answers(first.value),
             first_call_s=first.seconds,
             length_s=self._stream.length_s,
             items=self._stream.items,

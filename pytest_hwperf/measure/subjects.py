@@ -22,12 +22,12 @@ from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.operators import ProfiledCalls
 from pytest_hwperf.core.roofline import Work
 from pytest_hwperf.core.statements import Statement
-from pytest_hwperf.measure.accuracy import Predictions, call_all, check_all, check_first, digest, predict_all
+from pytest_hwperf.measure.accuracy import Predictions, call_all, check_all, check_first, copied, digest, predict_all
 from pytest_hwperf.measure.event_loop import Loop, OwnLoop
 from pytest_hwperf.measure.inputs import sameness
 from pytest_hwperf.measure.lengths import lengths_of, mix_of
 from pytest_hwperf.measure.rounds import Rounds, RoundStream
-from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows
+from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows, shapes_of
 from pytest_hwperf.measure.stages import Stages
 from pytest_hwperf.measure.stream import Stream
 
@@ -46,11 +46,16 @@ class LoadedSubject:
     scope: Callable[[], AbstractContextManager[object]] = nullcontext
     # Predicts every row and refuses NaN; returns None without labels.
     predictions: Callable[[], Predictions | None] | None = None
+    labels: Callable[[Any], Any] | None = None  # of what a call returns; None: it has none
     loop: Loop = field(default_factory=OwnLoop)  # on which async calls are awaited
     lengths: Sequence[int] | None = None  # of the inputs, where their rows differ in length
     chain: Sequence[CallStage] = ()  # of which the function is made, where they can be called one by one
     compiles: bool = False  # whether the first call compiles, and tells nothing about those after it
     rounds: Rounds | None = None  # that calls are made in, where the user says how many and what lies between them
+
+    def answers(self, value: object) -> Any | None:
+        """Return the labels that a call has given, as a copy: the next call may write into the same array."""
+        return None if self.labels is None else copied(self.labels(value))
 
     def stream(self) -> Stream:
         """Return its calls, of which none has been made."""
@@ -70,6 +75,7 @@ class Subject:
     y_true: Any | None = None
     imports: tuple[str, ...] = ()
     conditions: Mapping[str, str] = field(default_factory=dict)
+    shapes: str = ""  # of the inputs of a call, "" where they are no arrays of numbers
     context: Mapping[str, str] = field(default_factory=dict)
     model_bytes: int | None = None
     size_source: str = ""
@@ -147,6 +153,7 @@ def subject_of_scenario(
         y_true=y_true if scenario.classifies else None,
         imports=scenario.imports,
         conditions={**scenario.conditions, **_data_conditions(X, y_true, size)},
+        shapes=shapes_of(X),
         context=scenario.context,
         model_bytes=scenario.model_bytes,
         size_source=scenario.size_source,
@@ -208,6 +215,7 @@ def subject_of_callable(
         rows=size,
         y_true=y_true,
         conditions={**conditions, **_data_conditions(X, y_true, size), **mix_of(X)},
+        shapes=shapes_of(X),
         doubt=sameness(X),
     )
 
@@ -240,6 +248,7 @@ def _load_scenario(scenario: Scenario, X: Any, size: int, loop: Loop) -> LoadedS
         inputs=_equal_batches(batches),
         scope=predictor.scope,
         predictions=partial(predict_all if scenario.classifies else check_all, predictor, batches),
+        labels=predictor.labels if scenario.classifies else None,
         loop=loop,
         chain=predictor.stages() if isinstance(predictor, Staged) else (),
         compiles=isinstance(predictor, Compiling) and predictor.compiles,
@@ -266,6 +275,7 @@ def _load_callable(call: Callable[..., Any], X: Any, size: int, loop: Loop, *, l
         function=call,
         inputs=inputs,
         predictions=partial(call_all if labelled else check_first, partial(_value_of, call, loop), batches),
+        labels=(lambda value: value) if labelled else None,
         loop=loop,
         lengths=lengths_of(inputs) if mix_of(X) else None,
     )

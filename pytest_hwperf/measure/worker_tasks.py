@@ -2,11 +2,9 @@
 
 import gc
 import importlib
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from time import perf_counter_ns
 from typing import Protocol
 
 from pytest_hwperf.core.errors import MeasurementError
@@ -14,20 +12,41 @@ from pytest_hwperf.core.metrics import BOARD_MEMORY, METRICS, taken_by
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.host.tracing import lasting_tracers, untraced
 from pytest_hwperf.host.worker_protocol import WorkerResult
+from pytest_hwperf.measure.startup import FIRST, FIXTURES, LATER, LOAD, OWN, THIRD_PARTY, Part, Startup
 
 GROWTH = "held_after_call"  # series of the role `memory`: B held after each call, warm-up left out
 
 _STEADY_CALLS = 5  # from the second call on; more do not change a peak
 _SECOND = 1_000_000_000  # ns
-# Calls over which growth is measured: many of a quick one, of a slow one no more than a slope takes.
-_MOST_CALLS, _FEWEST_CALLS = 60, 10
+# More calls, over which growth is measured: many of a quick one, of a slow one no more than a slope takes.
+_CALLS, _FEWEST_CALLS = (60, 20), 10
 _USUAL_NS, _LONGEST_NS = _SECOND, 30 * _SECOND
+
+_ABOVE = "above third-party imports"
+_PEAKS: Mapping[str, tuple[Part, ...]] = {
+    "memory": (),  # all of them
+    "memory_import": (OWN,),
+    "memory_fixtures": (FIXTURES,),
+    "memory_call": (FIRST, LATER),
+    "memory_first_call": (FIRST,),
+}
+_STARTS: Mapping[str, Part] = {
+    "cold_import": THIRD_PARTY,
+    "cold_own_import": OWN,
+    "cold_fixtures": FIXTURES,
+    "cold_load": LOAD,
+    "cold_first_call": FIRST,
+}
 
 Load = Callable[[], Callable[[], object]]
 
 
 class MemoryProbe(Protocol):
-    """A memory meter of this process."""
+    """A memory meter of this process, which attributes what it counts to the parts of its startup."""
+
+    @property
+    def reason(self) -> str:
+        """Why memory is unknown, "" where it is known."""
 
     @property
     def source(self) -> str:
@@ -37,17 +56,11 @@ class MemoryProbe(Protocol):
     def warnings(self) -> tuple[str, ...]:
         """Warnings about peaks."""
 
-    def idle(self) -> str:
-        """Note what the idle process holds; return why it cannot be done, "" where it can."""
+    def peak(self, *parts: str) -> int:
+        """Bytes of the peak of some parts, or of all; raises MeasurementError where it cannot be read."""
 
-    def reset(self) -> str:
-        """Forget the peak so far and keep the idle value; return why it cannot be done, "" where it can."""
-
-    def peak(self) -> int:
-        """Bytes of the peak above the idle process; raises MeasurementError where it cannot be read."""
-
-    def retained(self) -> int:
-        """Bytes held now above the idle process."""
+    def retained(self, *parts: str) -> int:
+        """Bytes that parts hold now."""
 
     def now(self) -> tuple[int, str]:
         """Bytes held now, and what they were read from."""
@@ -69,42 +82,60 @@ class BoardProbe(Protocol):
 def measure_memory(
     imports: Sequence[str],
     load: Load,
+    startup: Startup,
     probe: MemoryProbe,
-    clock_ns: Callable[[], int] = perf_counter_ns,
     *,
     growing: bool = True,
     boards: BoardProbe | None = None,
 ) -> WorkerResult:
-    """Load and call; return peaks above the idle process, which has imported the runtime and loaded nothing.
+    """Load and call; return the peak of all parts of this process, and of each.
 
-    `memory_first_call` is the peak of load and first call, `memory_steady` that of the calls after it, `memory` the
-    larger of both, `memory_retained` what is still held afterwards. Where peaks cannot be reset there is no
-    `memory_steady`. The series holds the bytes after each of at least ten more calls, where `growing` asks for it.
-    What `boards` find is `gpu_memory`; nothing where no GPU is used.
+    `memory` counts what the code under test has taken since its first import: modules, fixtures, the test's body, load
+    and calls. What third-party modules take when they are imported counts nowhere. `memory_call` is the part of load
+    and calls: the larger of `memory_first_call` and `memory_steady`, the peak from the second call on;
+    `memory_retained` is what they still hold after six calls. Ten to sixty more calls are made where there is time;
+    the series holds the bytes after each of them, where `growing` asks for it. What `boards` find is `gpu_memory`;
+    nothing where no GPU is used.
     """
-    for module in imports:
-        importlib.import_module(module)
-    if reason := _traced() or probe.idle():
+    if reason := _traced() or probe.reason:
         asked = [metric for metric in taken_by("memory") if boards or not METRICS[metric].of_gpu]
         return WorkerResult(values={}, reasons=dict.fromkeys(asked, reason), notes=[], runs=[])
-    call = _watched(load, boards) if boards else load()
-    call()
+    with startup.part(FIRST):
+        _import(imports, startup)
+        call = _watched(load, boards) if boards else load()
+        call()
     values, reasons = dict[str, float](), dict[str, str]()
-    _note("memory_first_call", probe.peak, values, reasons)
-    call_ns = _steady(call, probe, clock_ns, values, reasons)
-    values["memory_retained"] = probe.retained()
-    series = _growth(call, probe, clock_ns) if growing and call_ns * _FEWEST_CALLS <= _LONGEST_NS else []
-    if len(series) < _FEWEST_CALLS:
+    with startup.part(LATER):
+        call_ns = _steady(call, startup.clock_ns)
+        values["memory_retained"] = probe.retained(FIRST, LATER)
+        series = _more(call, probe, startup.clock_ns, calls := _calls_after(call_ns), growing=growing)
+    for metric, parts in _PEAKS.items():
+        _note(metric, partial(probe.peak, *parts), values, reasons)
+    _note("memory_steady", lambda: probe.retained(FIRST) + probe.peak(LATER), values, reasons)
+    if not series:
         needed_s, most_s = _FEWEST_CALLS * call_ns / _SECOND, _LONGEST_NS // _SECOND
         reasons["memory_leak"] = (
             f"growth takes {_FEWEST_CALLS} calls after warm-up, {needed_s:.0f} s at this pace; it may take {most_s} s"
         )
     held_in = probe.now()[1]
     sources = {**dict.fromkeys(values, probe.source), "memory_retained": held_in, "memory_leak": held_in}
+    sources |= dict.fromkeys(("memory", "memory_import", "memory_fixtures"), f"{probe.source}, {_ABOVE}")
     _note_boards(boards, values, reasons, sources)
-    return WorkerResult(
-        values=values, reasons=reasons, notes=[*probe.warnings], runs=[], sources=sources, series={GROWTH: series}
-    )
+    notes = [*probe.warnings, f"peaks of {1 + _STEADY_CALLS + calls} calls", *_missed(startup, imports), *startup.notes]
+    return WorkerResult(values=values, reasons=reasons, notes=notes, runs=[], sources=sources, series={GROWTH: series})
+
+
+def _import(imports: Sequence[str], startup: Startup) -> None:
+    """Import a runtime, which is nothing of the model."""
+    with startup.part(THIRD_PARTY):
+        for module in imports:
+            importlib.import_module(module)
+
+
+def _missed(startup: Startup, imports: Sequence[str]) -> list[str]:
+    """Name the modules whose import was over before anything could be attributed."""
+    known = ", ".join(startup.missed(imports))
+    return [f"already imported before the measurement, so not part of it: {known}"] if known else []
 
 
 def _watched(load: Load, boards: BoardProbe) -> Callable[[], object]:
@@ -133,58 +164,51 @@ def _note_boards(
         values[BOARD_MEMORY], sources[BOARD_MEMORY] = float(found[0]), found[1]
 
 
-def _steady(
-    call: Callable[[], object],
-    probe: MemoryProbe,
-    clock_ns: Callable[[], int],
-    values: dict[str, float],
-    reasons: dict[str, str],
-) -> int:
-    """Note the peak of the calls after the first one, and the larger of both; return the median call in ns."""
-    refusal = probe.reset()
+def _steady(call: Callable[[], object], clock_ns: Callable[[], int]) -> int:
+    """Make the calls after the first one; return the median in ns."""
     instants = [clock_ns()]
     for _ in range(_STEADY_CALLS):
         call()
         instants.append(clock_ns())
-    _note("memory_steady", probe.peak, values, reasons)
-    if "memory_steady" in values:  # what was not reset is the peak of everything
-        values["memory"] = max(values["memory_steady"], values.get("memory_first_call", 0.0))
-    else:
-        reasons["memory"] = reasons["memory_steady"]
-    if refusal:
-        values.pop("memory_steady", None)
-        reasons["memory_steady"] = refusal
     return sorted(after - before for before, after in pairwise(instants))[_STEADY_CALLS // 2]
 
 
-def measure_cold_start(
-    imports: Sequence[str], load: Load, clock_ns: Callable[[], int] = perf_counter_ns
-) -> WorkerResult:
-    """Import the runtime, load the model and call once, each timed separately; the page cache is warm.
+def _calls_after(call_ns: int) -> int:
+    """Return how many more calls there are time for: by steps, so that the processes to be compared make equally many.
 
-    `cold_warm_call`, the median of the five calls that follow, is the part that stays; `cold_start` leaves it out.
+    What grows by the call has another peak after another number of them.
+    """
+    quick = next((calls for calls in _CALLS if calls * call_ns <= _USUAL_NS), _FEWEST_CALLS)
+    return quick if quick * call_ns <= _LONGEST_NS else 0
+
+
+def measure_cold_start(imports: Sequence[str], load: Load, startup: Startup) -> WorkerResult:
+    """Import the runtime, load the model and call once; return what each part has taken since the first own import.
+
+    The page cache is warm. `cold_warm_call`, the median of the five calls that follow, is the part that stays;
+    `cold_start`, the sum of all others, leaves it out.
     """
     if reason := _traced():
         return WorkerResult(values={}, reasons=dict.fromkeys(taken_by("cold"), reason), notes=[], runs=[])
-    return untraced(partial(_start_cold, imports, load, clock_ns))
+    return untraced(partial(_start_cold, imports, load, startup))
 
 
-def _start_cold(imports: Sequence[str], load: Load, clock_ns: Callable[[], int]) -> WorkerResult:
-    known = [module for module in imports if module in sys.modules]
-    instants = [clock_ns()]
-    for module in imports:
-        importlib.import_module(module)
-    instants.append(clock_ns())
-    call = load()
-    instants.append(clock_ns())
-    for _ in range(1 + _STEADY_CALLS):
+def _start_cold(imports: Sequence[str], load: Load, startup: Startup) -> WorkerResult:
+    with startup.part(LOAD):
+        _import(imports, startup)
+        call = load()
+    with startup.part(FIRST):
         call()
-        instants.append(clock_ns())
-    spans = [(end - start) / _SECOND for start, end in pairwise(instants)]
-    values = dict(zip(("cold_import", "cold_load", "cold_first_call"), spans, strict=False))
-    values["cold_warm_call"] = sorted(spans[-_STEADY_CALLS:])[_STEADY_CALLS // 2]
-    values["cold_start"] = (instants[-1 - _STEADY_CALLS] - instants[0]) / _SECOND
-    notes = [f"already imported before the cold start, so not part of it: {', '.join(known)}"] if known else []
+    warm = list[int]()
+    for _ in range(_STEADY_CALLS):
+        before = startup.spent_ns[LATER]
+        with startup.part(LATER):
+            call()
+        warm.append(startup.spent_ns[LATER] - before)
+    values = {metric: startup.spent_ns[part] / _SECOND for metric, part in _STARTS.items()}
+    values["cold_start"] = sum(values.values())
+    values["cold_warm_call"] = sorted(warm)[_STEADY_CALLS // 2] / _SECOND
+    notes = [*_missed(startup, imports), *startup.notes]
     return WorkerResult(values=values, reasons={}, notes=notes, runs=[])
 
 
@@ -201,19 +225,19 @@ def _note(metric: str, read: Callable[[], int], values: dict[str, float], reason
         reasons[metric] = str(error)
 
 
-def _growth(call: Callable[[], object], probe: MemoryProbe, clock_ns: Callable[[], int]) -> list[float]:
-    """Return what is held after each of at least ten calls, unless they take half a minute.
+def _more(
+    call: Callable[[], object], probe: MemoryProbe, clock_ns: Callable[[], int], calls: int, *, growing: bool
+) -> list[float]:
+    """Make so many more calls; return what is held after each of them, as far as there is time to read it.
 
     Cycles of objects are garbage until the collector runs, which is not at every call: it is run before each reading,
     on all generations. What `gc.freeze` hides from it is never given back, though a later call may replace it.
     """
     readings: list[float] = []
     began = clock_ns()
-    while len(readings) < _MOST_CALLS:
+    for _ in range(calls):
         call()
-        gc.collect()
-        readings.append(float(probe.now()[0]))
-        spent = clock_ns() - began
-        if spent > (_USUAL_NS if len(readings) >= _FEWEST_CALLS else _LONGEST_NS):
-            break
+        if growing and (len(readings) < _FEWEST_CALLS or clock_ns() - began <= _USUAL_NS):
+            gc.collect()
+            readings.append(float(probe.now()[0]))
     return readings

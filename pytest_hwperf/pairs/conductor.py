@@ -86,6 +86,7 @@ class Conductor:
     clock: Callable[[], float] = monotonic
     seconds: dict[str, float] = field(default_factory=dict)  # stage → where the time went
     dropped: dict[Hypothesis, Statement] = field(default_factory=dict)  # that gave no value again and again → why
+    so_far: Evidence | None = None  # of the build that is conducted: what an interruption leaves of it
     random: Random = field(init=False)  # of all choices that are no pair's
     _misses: Counter[Hypothesis] = field(default_factory=Counter)  # pairs in a row without its value
     _crashes: Counter[str] = field(default_factory=Counter)  # node id → pairs that were lost in that test
@@ -168,6 +169,7 @@ class Conductor:
         """
         lost = 0
         while True:
+            self.so_far = evidence
             evidence, step = self._next(evidence, until, why_late)
             step = of_one_kind(step, self.serial)
             if step.stage is None:
@@ -275,6 +277,7 @@ class Conductor:
                     recorded(trace, evidence.hypotheses, measurements),
                 )
             ),
+            seen=tuple(trace.seen),
             lost=trace.lost,
         )
         return pair, trace

@@ -6,10 +6,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
+from time import monotonic
 
 from pytest_hwperf.core.affected import Watch
 from pytest_hwperf.core.evidence import Side, Stage
 from pytest_hwperf.core.hypotheses import SIDES
+from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.core.statements import state
 from pytest_hwperf.host import workdirs
@@ -99,7 +101,8 @@ class Holder:
                     watch = str(place / _WATCH) if side in watches else ""
                     if watch:
                         replace_file(Path(watch), to_json(watches[side]))
-                    task = WorkerTask(role="pair", side=side, reply_to=str(theirs.fileno()), plant=plant, watch=watch)
+                    whole = WorkerTask(role="pair", side=side, reply_to=str(theirs.fileno()), plant=plant, watch=watch)
+                    task = replace(whole, began_s=monotonic())
                     own = {"PYTHONHASHSEED": str(seeds[side]), **variables}
                     process = launch(self.commands[side], task, place, own, [theirs.fileno()])
                     stack.callback(process.end)

@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
-from statistics import fmean, median
+from statistics import fmean, harmonic_mean, median
 from typing import TypeVar
 
 from pytest_hwperf.core.block_plans import BlockPlan
@@ -68,6 +68,7 @@ class Interleaving:
 
     assignment: Assignment
     observations: list[Observation]
+    cpu_s: Mapping[Side, float] = field(default_factory=dict)  # of a call
     refused: dict[tuple[str, str], Statement] = field(default_factory=dict)  # (metric, statistic) without a value → why
 
 
@@ -108,7 +109,9 @@ class Interleaver:
         letters = "".join(side[0].upper() for side in turns)
         shared = None if pool or refused else self.processor
         interleaving = Interleaving(
-            assignment=Assignment(measurement=measurement, turns=letters, processor=shared), observations=[]
+            assignment=Assignment(measurement=measurement, turns=letters, processor=shared),
+            observations=[],
+            cpu_s={side: fmean(block.cpu_s for block in blocks[side]) for side in SIDES},
         )
         warnings = [f"{side}: {one.warning}" for side, one in warm.items() if one.warning]
         warnings += [f"the sides do not share a processor: {refused}"] if refused else []
@@ -287,10 +290,11 @@ def values_of(blocks: Sequence[Block], metric: str, statistic: str) -> Values:
     taken = metric_of(metric).in_turns
     if taken == "CPU seconds":
         return array("d", (block.cpu_s for block in blocks))
-    if taken == "part" or (taken == "rate" and all(metric in block.parts for block in blocks)):
-        return array("d", (block.parts[metric] for block in blocks if metric in block.parts))
-    if taken == "rate":
-        return array("d", (1 / median(block.taken_s) for block in blocks))
+    parts = array("d", (block.parts[metric] for block in blocks if metric in block.parts))
+    if taken == "rate":  # calls over time: blocks have equally many, so that of a load it is their harmonic mean
+        return array("d", [harmonic_mean(parts) if parts else 1 / _seconds(blocks, statistic)[0]])
+    if taken == "part":
+        return parts
     return _seconds(blocks, statistic) if taken == "seconds" else array("d")
 
 

@@ -5,11 +5,12 @@ One side may also go through them alone, which shows whether it needs something 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from pytest_hwperf.core.affected import Usage
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.errors import WorkerError
-from pytest_hwperf.core.evidence import Measurement, Side
+from pytest_hwperf.core.evidence import Measurement, Seen, Side
 from pytest_hwperf.core.hypotheses import SIDES, Facts, Rehearsal, SideOutcome, is_too_short
 from pytest_hwperf.core.records import replace
 from pytest_hwperf.core.statements import Statement
@@ -18,6 +19,7 @@ from pytest_hwperf.pairs.channel import Endpoint, WorkerLostError, loss
 from pytest_hwperf.pairs.interleaving import Interleaver, Interleaving
 from pytest_hwperf.pairs.messages import Bye, Collected, Ended, Finish, Message, Ready, Select
 
+WHOLE_PROCESS = Measurement(test="", label="")
 _LONGEST_REASON = 500  # characters that are kept of a reason
 
 _Position = Ready | Ended | Bye
@@ -45,6 +47,7 @@ class PairTrace(Rehearsal):
     files: dict[Side, Sequence[str]] = field(default_factory=dict)  # of loaded modules
     usages: dict[Side, Usage] = field(default_factory=dict)  # of what each side was to watch
     opened: dict[Side, Opened] = field(default_factory=dict)  # of a rehearsal
+    seen: list[Seen] = field(default_factory=list)
     lost: Statement | None = None  # why it ended early
     is_silent: bool = False  # whether it was lost since a process hung
     wall_s: float = 0.0  # from the start of the processes to their end
@@ -134,6 +137,7 @@ class Pairing:
         over = {side: message for side, message in at.items() if isinstance(message, Bye)}
         self.trace.files = {side: message.files for side, message in over.items()}
         self.trace.opened = {side: message.opened for side, message in over.items()}
+        self._note("memory", {side: message.peak_bytes for side, message in over.items()})
         self.trace.usages = {side: message.usage for side, message in over.items() if message.usage}
         if self.trace.unfinished:
             raise WorkerLostError(f"both sides ended without having run {self.trace.unfinished}")
@@ -179,15 +183,30 @@ class Pairing:
 
     def _measure(self, at: Mapping[Side, Ready]) -> None:
         measurement, program = _measurement(at["baseline"]), self.program
+        if all(one.start_s for one in at.values()):
+            self._note("cold_start", {side: one.start_s for side, one in at.items()})
         self.trace.facts[measurement] = {side: at[side].facts for side in SIDES}
         statistics = () if is_too_short(self.trace.facts[measurement]) else program.wanted(measurement)
         if not statistics:
             return
         program.watch(measurement)
         interleaver = Interleaver(self.connections, program.plan, self.toss, statistics, program.draw(), program.also)
-        if program.exact:
+        found = self.trace.interleavings[measurement] = interleaver.measure(measurement)
+        if program.exact:  # after the calls: what they change in a model counts
             self.trace.exact[measurement] = interleaver.exact()
-        self.trace.interleavings[measurement] = interleaver.measure(measurement)
+        self._note("cpu_time", found.cpu_s, measurement)
+
+    def _note(
+        self,
+        metric: Literal["memory", "cold_start", "cpu_time"],
+        sides: Mapping[Side, float],
+        of: Measurement = WHOLE_PROCESS,
+    ) -> None:
+        """Keep what both sides have shown beside what they were asked."""
+        if len(sides) == len(SIDES) and all(sides.values()):
+            self.trace.seen.append(
+                Seen(measurement=of, metric=metric, baseline=sides["baseline"], candidate=sides["candidate"])
+            )
 
     def _receive(self, side: Side) -> Message:
         try:

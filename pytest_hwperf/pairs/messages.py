@@ -58,6 +58,7 @@ class Ready(Record, frozen=True, kw_only=True, tag=True):
     index: Count  # of the measurement in its test, from 0
     label: str
     facts: Facts = Facts()
+    start_s: Size = 0.0  # of the first one of a process: since it was started; 0: not known
 
 
 class TimeBlock(Record, frozen=True, kw_only=True, tag=True):
@@ -130,6 +131,7 @@ class Bye(Record, frozen=True, kw_only=True, tag=True):
     files: tuple[str, ...]  # of loaded modules
     usage: Usage | None = None  # of what it was to watch
     opened: Opened = Opened()  # in a rehearsal
+    peak_bytes: Size = 0.0  # that the process has held; 0: not known
 
 
 FromWorker: TypeAlias = Hello | Collected | Ready | BlockTimes | Pinned | ExactSamples | EnergyResult | Ended | Bye

@@ -133,14 +133,14 @@ class Apart:
             return
         self.program.watch(here)
         line = Interleaver({side: endpoint}, self.program.plan, self.toss, statistics, None, self.program.also)
-        if self.program.exact:
-            samples: dict[Side, Sequence[Sample]] = self.trace.exact.setdefault(here, {})
-            samples.update(line.exact())
         warm = line.warm_up(side)
         taken = self._taken.get(here)
         if taken is None:
             taken = self._taken[here] = _Taken(shape=self._shape(line, warm), statistics=statistics)
         self._take(line, side, warm, taken)
+        if self.program.exact:
+            samples: dict[Side, Sequence[Sample]] = self.trace.exact.setdefault(here, {})
+            samples.update(line.exact())
 
     def _take(self, line: Interleaver, side: Side, warm: Warm, taken: _Taken) -> None:
         """Let a process that has warmed up time its blocks, and fill a window of energy where one is asked for."""
@@ -255,7 +255,7 @@ def _reduced(here: Measurement, taken: _Taken, program: Program) -> Interleaving
 
 def _values(processes: Sequence[Sequence[Block]], metric: str, statistic: str) -> Values:
     """Return a value of each process; of a percentile or a mean, which takes many calls, one of all its calls."""
-    if metric_of(metric).in_turns == "seconds" and statistic != "p50":
+    if metric_of(metric).in_turns in ("seconds", "rate") and statistic != "p50":
         return values_of([*chain(*processes)], metric, statistic)
     found = (values_of(blocks, metric, statistic) for blocks in processes)
     return array("d", (median(values) for values in found if values))

@@ -12,10 +12,12 @@ from threading import Thread, current_thread
 from typing import Protocol
 
 from pytest_hwperf.core.affected import Usage
-from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.core.errors import MeasurementError, WorkerError
 from pytest_hwperf.core.evidence import EnergyWindow
-from pytest_hwperf.core.records import Sample
+from pytest_hwperf.core.records import Sample, replace
+from pytest_hwperf.host.children import cpu_seconds_of_children
 from pytest_hwperf.host.opened_files import Opened
+from pytest_hwperf.host.peak_rss import resident
 from pytest_hwperf.host.worker_protocol import PROTOCOL, WorkerTask
 from pytest_hwperf.pairs.cpu_pin import CpuPin
 from pytest_hwperf.pairs.messages import (
@@ -81,6 +83,7 @@ class Turns:
     connection: socket.socket
     leave: Callable[[int], object] = os._exit
     pin: Callable[[], CpuPin] = CpuPin
+    began_s: float = 0.0  # when this process was started, until its first measurement
 
     @classmethod
     def connect(cls, task: WorkerTask) -> "Turns":
@@ -98,7 +101,7 @@ class Turns:
                 "the interpreter of a process has to be started directly, and not by a program that closes what it "
                 "inherits"
             ) from error
-        turns = cls(connection)
+        turns = cls(connection, began_s=task.began_s)
         turns.send(Hello(protocol=PROTOCOL, side=task.side or "baseline"))
         return turns
 
@@ -125,7 +128,9 @@ class Turns:
             WorkerError: the conductor sends something else.
         """
         self.send(Collected(nodes=tuple(nodes), errors=errors))
+        waits_s = time.monotonic()
         message = self.receive()
+        self.began_s += (time.monotonic() - waits_s) * bool(self.began_s)  # the other side was still starting
         if not isinstance(message, Select):
             raise _unexpected(message)
         return message.nodes
@@ -138,7 +143,9 @@ class Turns:
             target: what is measured.
             caller: the thread in which its calls are made; None: this one.
         """
-        self.send(here)
+        start_s = max(0.0, time.monotonic() - self.began_s) if self.began_s else 0.0
+        self.began_s = 0.0
+        self.send(replace(here, start_s=start_s))
         other = caller if caller is not current_thread() else None
         pin = self.pin()
         pin.thread = (other.native_id or 0) if other else 0
@@ -151,7 +158,7 @@ class Turns:
 
     def bye(self, files: Sequence[str], opened: Opened = _NONE, usage: Usage | None = None) -> None:
         """Send the files of every loaded module and those opened, and end at once: an interpreter's exit takes long."""
-        self.send(Bye(files=tuple(files), opened=opened, usage=usage))
+        self.send(Bye(files=tuple(files), opened=opened, usage=usage, peak_bytes=_peak_bytes()))
         self.leave(0)
 
     def _serve(self, message: Message, target: Measurable, pin: CpuPin, thread_ns: Callable[[], int]) -> None:
@@ -172,9 +179,10 @@ class Turns:
     def _run(self, target: Measurable, asked: TimeBlock, thread_ns: Callable[[], int]) -> None:
         target.prepare()
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-        cpu, thread = time.process_time_ns(), thread_ns()
+        children_s, cpu, thread = cpu_seconds_of_children(), time.process_time_ns(), thread_ns()
         taken = target.block(asked.calls, asked.batch)
         thread, cpu = thread_ns() - thread, time.process_time_ns() - cpu
+        cpu += round((cpu_seconds_of_children() - children_s) * _SECOND)
         switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw - switches
         cpu, thread = target.cpu_ns or (cpu, thread)
         if asked.rest:  # the other side is next
@@ -190,6 +198,14 @@ class Turns:
             time.sleep(0.001)
             if time.process_time_ns() - cpu < _STILL_NS:
                 return
+
+
+def _peak_bytes() -> float:
+    """Return the most memory that this process has held, 0 where the system does not tell."""
+    try:
+        return float(resident().high())
+    except MeasurementError:
+        return 0.0
 
 
 def _cpu_clock(thread: Thread | None) -> Callable[[], int]:

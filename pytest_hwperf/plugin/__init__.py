@@ -53,8 +53,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Note what this process uses and opens, if it was told to, before any code of the tree is run."""
     if _WORKER in os.environ:
         from pytest_hwperf.plugin.affected import watch as watch_usage
+        from pytest_hwperf.plugin.startup import watch as watch_startup
 
         watch_usage(early_config, os.environ)
+        watch_startup(early_config, os.environ)
     if _WATCHED in os.environ:
         from pytest_hwperf.host.opened_files import watch
         from pytest_hwperf.plugin.session import OPENED

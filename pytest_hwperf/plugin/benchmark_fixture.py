@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_hwperf.core.budgets import nearest
+from pytest_hwperf.core.budgets import nearest_or_all
 from pytest_hwperf.plugin.benchmark import Benchmark, benchmark_of
 from pytest_hwperf.plugin.hwperf import Hwperf
 
@@ -70,8 +70,7 @@ def marker_problems(item: pytest.Item) -> list[str]:
             given = ", ".join(map(repr, mark.args))
             found.append(f"benchmark({given}): only keywords are taken, such as benchmark(group='predict')")
         for name in mark.kwargs.keys() - _KEYWORDS.keys():
-            hint = nearest(name, tuple(_KEYWORDS))
-            found.append(f"benchmark({name}=…): unknown keyword.{hint} Allowed: {', '.join(_KEYWORDS)}")
+            found.append(f"benchmark({name}=…): unknown keyword.{nearest_or_all(name, _KEYWORDS)}")
         found.extend(_bad_values(mark))
     return found
 

@@ -1,16 +1,43 @@
 """The collector of all results of a session."""
 
+from collections.abc import Generator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_hwperf.core.foreign_text import visible_lines
+from pytest_hwperf.core.foreign_text import visible, visible_lines
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.units import counted, some_of
 from pytest_hwperf.plugin.failure import draw_failure
+from pytest_hwperf.plugin.session import session_of
 
 if TYPE_CHECKING:
     from pytest_hwperf.core.report import Report
     from pytest_hwperf.core.shards import Shard
+    from pytest_hwperf.gate.tests import GateResult
     from pytest_hwperf.plugin.options import Settings
+
+
+@dataclass(slots=True, kw_only=True)
+class Ends:
+    """How the tests of a session have ended, by their node ids."""
+
+    over: set[str] = field(default_factory=set)  # to the end of their teardown
+    failed: dict[str, None] = field(default_factory=dict)  # for whatever reason
+    xfailed: set[str] = field(default_factory=set)
+    hidden: dict[str, None] = field(default_factory=dict)  # judged, and fail only by verdicts that a new `xfail` hides
+
+    def note(self, report: pytest.TestReport) -> None:
+        """Take over what one phase of a test has shown."""
+        if report.when == "teardown":
+            self.over.add(report.nodeid)
+        if report.failed:
+            self.failed[report.nodeid] = None
+        elif report.skipped and hasattr(report, "wasxfail"):
+            self.xfailed.add(report.nodeid)
+        if getattr(report, "hwperf_hidden", False):
+            self.hidden[report.nodeid] = None
 
 
 class Collector:
@@ -21,12 +48,14 @@ class Collector:
         self._config = config
         self._settings = settings
         self._results: dict[str, str] = {}  # node id → its part of the report; a rerun replaces the first try
-        self._failed: dict[str, None] = {}  # node ids of tests that failed, for whatever reason
+        self._ends = Ends()
         self._accepted: set[str] = set()  # node ids that passed in every phase
         self._usage_problem = False  # a worker refused a marker
         self._lines: list[str] = []  # messages of saving and writing
         self._trouble: list[str] = []  # why saving or writing failed
         self._report: Report | None = None
+        self._shard: Report | None = None  # that was written of this session, where it is a shard
+        self._ended: pytest.Session | None = None  # when all plugins have ended it
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Remember that an xdist worker refused a marker."""
@@ -36,8 +65,7 @@ class Collector:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the result of a test, and whether it passed: nothing of a failed or xfailed one becomes a baseline."""
         draw_failure(report)
-        if report.failed:
-            self._failed[report.nodeid] = None
+        self._ends.note(report)
         result = getattr(report, "hwperf", None)
         if result is not None:
             self._results[report.nodeid] = result
@@ -46,11 +74,33 @@ class Collector:
         elif report.failed:
             self._accepted.discard(report.nodeid)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, object, object]:
+        """Save and write what was asked for, before anyone else ends the session; note that it has come to its end."""
+        self._finish(session, exitstatus)
+        result = yield
+        self._ended = session
+        return result
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Correct the exit code in the report of a shard, where another plugin has changed it since."""
+        code = self._ended.exitstatus if self._ended else pytest.ExitCode.INTERNAL_ERROR
+        if self._shard is None or (shards := self._shards(code)) == self._shard.shards:
+            return
+        from pytest_hwperf.plugin.report_files import write
+
+        _, trouble = write(config, replace(self._shard, shards=shards))
+        for line in trouble:
+            config.get_terminal_writer().line(visible_lines(f"hwperf: {line}"), red=True, bold=True)
+
+    def _finish(self, session: pytest.Session, exitstatus: int) -> None:
         """Save and write what was asked for; a failure to do so fails the session."""
         if self._usage_problem:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
+        twice = len(session.items) - len({item.nodeid for item in session.items})
+        partial = exitstatus == pytest.ExitCode.INTERRUPTED or len(self._ends.over) < session.testscollected - twice
+        if (gate := session_of(self._config).gate) is not None:
+            partial |= self._add_unjudged(session, gate)
         if not self._results and not self._settings.shard:
             if self._settings.save or self._settings.compare:
                 self._lines.append("nothing was measured, so that nothing was saved or compared")
@@ -59,15 +109,29 @@ class Collector:
         from pytest_hwperf.plugin.report_files import write
         from pytest_hwperf.plugin.reporting import report_of, save
 
-        interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
         with without_collection():
-            report = report_of(self._config, self._results, partial=interrupted, shards=self._shards(exitstatus))
+            shards, hidden = self._shards(session.exitstatus), tuple(self._ends.hidden)
+            report = report_of(self._config, self._results, partial=partial, hidden=hidden, shards=shards)
             self._report = report if self._results else None
+            self._shard = report if shards else None
             for lines, trouble in (save(self._config, report, self._accepted), write(self._config, report)):
                 self._lines.extend(lines)
                 self._trouble.extend(trouble)
         if self._trouble and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _add_unjudged(self, session: pytest.Session, gate: "GateResult") -> bool:
+        """Fail the session by what the pairs have decided; return whether a test of theirs did not run after them."""
+        from pytest_hwperf.plugin.unjudged import report_unjudged
+
+        before, passes = len(self._ends.failed), (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        left = report_unjudged(self._config, gate, self._results, self._ends)
+        if left:
+            named = some_of(sorted(map(visible, left)))
+            self._trouble.append(f"{counted(len(left), 'test')} compared in pairs and not run after them ({named})")
+        if len(self._ends.failed) > before and session.exitstatus in passes:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        return bool(left)
 
     def _shards(self, exitstatus: int) -> "tuple[Shard, ...]":
         """Return what is to be known of this session where it is a shard."""
@@ -75,7 +139,7 @@ class Collector:
             return ()
         from pytest_hwperf.plugin.shards import shard_of_session
 
-        return (shard_of_session(self._config, exitstatus, tuple(self._failed)),)
+        return (shard_of_session(self._config, exitstatus, tuple(self._ends.failed)),)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the table; every verdict was made before."""

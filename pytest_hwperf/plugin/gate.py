@@ -12,13 +12,16 @@ from pytest_hwperf.core.history import ANCHOR
 from pytest_hwperf.core.hypotheses import COMMIT_DIGITS, EnergySource, MeasuredTest, why_not_rerun
 from pytest_hwperf.core.metrics import METRICS
 from pytest_hwperf.core.sequence import check_alpha
+from pytest_hwperf.core.units import counted
 from pytest_hwperf.gate.request import GateRequest
 from pytest_hwperf.gate.tests import run_gate, summary
 from pytest_hwperf.host.files import is_file, is_folder
 from pytest_hwperf.plugin import undecided
 from pytest_hwperf.plugin.inherited_options import pytest_command
+from pytest_hwperf.plugin.options import Settings
 from pytest_hwperf.plugin.progress import ProgressLine
 from pytest_hwperf.plugin.session import is_measured, session_of, test_of
+from pytest_hwperf.plugin.startup import REMEDY, trained_by
 from pytest_hwperf.trees.both import tree_of
 from pytest_hwperf.trees.interpreter import Interpreter
 from pytest_hwperf.trees.own_builds import Built
@@ -34,14 +37,16 @@ def rerun(session: pytest.Session) -> None:
     config = session.config
     items = [item for item in session.items if is_measured(item)]
     if not items and not _workers(config):  # who hands tests out to workers has collected none
-        _check_nothing_asked(config)
+        _check_nothing_asked(session)
         return
     try:
         against, name = _against(config, items)
         if not against:
             return
-        shown = ProgressLine(config)
-        result = run_gate(_request(config, undecided.first(config, items), against, name, shown))
+        with ProgressLine(config) as shown, shown.kept_alive():
+            if trained := ", ".join(trained_by(items)):
+                shown.say(f"hwperf: every process of the comparison trains again in the fixture {trained}: {REMEDY}")
+            result = run_gate(_request(config, undecided.first(config, items), against, name, shown))
     except UsageProblem as error:
         stored = "" if session_of(config).settings.reruns else "; --hwperf-rerun=never compares with what is stored"
         raise pytest.UsageError(f"hwperf: {error}{stored}") from error
@@ -51,6 +56,8 @@ def rerun(session: pytest.Session) -> None:
         shown.say(f"hwperf: {line}")
     session_of(config).gate = result
     undecided.keep(config, items, result.completeness.unfinished)
+    if result.is_interrupted:
+        raise KeyboardInterrupt
 
 
 def check_against(config: pytest.Config) -> None:
@@ -91,22 +98,34 @@ def _check_baseline(config: pytest.Config, against: str) -> None:
         )
 
 
-def _check_nothing_asked(config: pytest.Config) -> None:
+def _check_nothing_asked(session: pytest.Session) -> None:
     """Refuse a run without a measured test whose command line asks for a comparison; the ini may serve other runs.
 
     Raises:
         pytest.UsageError: nothing would be compared, and the run would pass.
     """
+    config = session.config
     settings, parted = session_of(config).settings, session_of(config).parted
     if parted is not None and parted.measured:
         return  # the measured tests are in other shards
     asked = [f"--hwperf-against={settings.against}"] if config.getoption("hwperf_against") else []
     asked += [f"--hwperf-base-with={one}" for one in config.getoption("hwperf_base_with") or ()]
     if asked and not settings.skip:
-        raise pytest.UsageError(
-            f"{asked[0]}: no measured test was selected, so that nothing can be compared: "
-            "select tests that use the fixture hwperf or the marker hwbudget, or leave the option out"
-        )
+        raise pytest.UsageError(f"{asked[0]}: nothing to compare: {_how_to_measure(session.items, settings)}")
+
+
+def _how_to_measure(items: Sequence[pytest.Item], settings: Settings) -> str:
+    """Say how tests of which none is measured become measured ones."""
+    benchmarks = sum("benchmark" in getattr(item, "fixturenames", ()) for item in items)
+    if not items:
+        return "no test was selected"
+    if benchmarks and not settings.benchmark_fixture:
+        uses = counted(benchmarks, "selected test")
+        return f"add --hwperf-benchmark-fixture, for the fixture benchmark of {uses}, or --hwperf-all for all tests"
+    return (
+        f"{counted(len(items), 'test')} selected, none of them measured: add --hwperf-all to compare all of them, or "
+        "mark those that matter with @pytest.mark.hwbudget"
+    )
 
 
 def _against(config: pytest.Config, items: Sequence[pytest.Item]) -> tuple[str, str]:

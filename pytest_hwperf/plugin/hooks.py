@@ -5,11 +5,13 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from inspect import iscoroutinefunction
+from time import perf_counter
 from typing import Any
 
 import pytest
 
 from pytest_hwperf.core.foreign_text import visible, visible_lines
+from pytest_hwperf.host.interruption import interruptible
 from pytest_hwperf.host.worker_protocol import ENVIRONMENT
 from pytest_hwperf.plugin.collector import Collector
 from pytest_hwperf.plugin.failure import note_failure
@@ -28,6 +30,8 @@ from pytest_hwperf.plugin.session import (
 )
 from pytest_hwperf.plugin.timeouts import timer_cancelled, timer_set
 from pytest_hwperf.reports.wrapping import wrapped
+
+_LONG_S = 1.0  # of a fixture that trains: less is not worth a word
 
 
 def start(config: pytest.Config) -> None:
@@ -178,9 +182,11 @@ def _read_markers(items: Iterable[pytest.Item]) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Rerun the baseline in pairs with the candidate, if that was asked for, before the first test."""
-    if _reruns(session):
+    if not _reruns(session):
+        return (yield)
+    with interruptible():  # SIGTERM too ends this session as Ctrl-C does: what was decided is shown
         _rerun(session)
-    return (yield)
+        return (yield)
 
 
 def _rerun(session: pytest.Session) -> None:
@@ -222,6 +228,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         from pytest_hwperf.plugin.sweeps import skip_beyond
 
         skip_beyond(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """Note which fixtures train for long: fresh processes train again."""
+    began = perf_counter()
+    value = yield
+    if (took_s := perf_counter() - began) >= _LONG_S:
+        from pytest_hwperf.plugin.startup import trains
+
+        if trains(fixturedef.func):
+            session_of(request.config).trained[fixturedef.argname] = took_s
+    return value
 
 
 @pytest.hookimpl(wrapper=True)
@@ -325,4 +346,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         from pytest_hwperf.plugin.judging import plain_result
 
         report.hwperf = plain_result(item, [])  # type: ignore[attr-defined] # the same
+    if report.when == "teardown" and report.passed and test.counted:
+        report.hwperf_counted = test.counted  # type: ignore[attr-defined] # the same
+    if session_of(item.config).gate is not None:
+        from pytest_hwperf.plugin.unjudged import note_xfail
+
+        note_xfail(item, report)
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str, str] | None:
+    """Let pytest's last line count what is to be known of a test beside its outcome."""
+    counted = getattr(report, "hwperf_counted", "")
+    return (counted, "", "") if counted else None

@@ -83,7 +83,8 @@ class Hwperf:
             rounds = rounds_after(setup, target, args, kwargs, y_true=y_true, batch_size=batch_size)
             return self.in_rounds(target, rounds, label)
         with closing(OwnLoop()) as loop:
-            subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
+            with self._session.own_work():
+                subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
             return self._measured(subject, label)
 
     @raised_at_the_call
@@ -150,7 +151,8 @@ class Hwperf:
                 "and name that part with hwperf.stage('setup'), or measure a plain function"
             )
         loop = TestLoop()
-        subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
+        with self._session.own_work():
+            subject = self._prepared(loop, target, args, kwargs, label=label, y_true=y_true, batch_size=batch_size)
         self._test.there = loop.call
         try:
             return await loop.serve(partial(self._measured, subject, label))
@@ -264,20 +266,19 @@ class Hwperf:
         run = empty_run(self._item, checked_label(label) or label_of_models(new_name, old_name))
         if run.label in self._test.labels:
             raise UsageProblem(f"hwperf.compare: the label {run.label!r} is used twice; give each its own label=")
-        margins, session, shown = self._test.markers.margins, self._session.settings, ProgressLine(self._item.config)
-        settings = CompareSettings(
-            margins=tuple(margin for margin in margins if METRICS[margin.metric].between_models),
-            alpha=session.alpha,
-            batch_size=batch_size,
-            threads=threads,
-            time_s=session.gate_time_s,
-            hold_collector=session.gc == "off",
-            measurement=Measurement(test=self._item.nodeid, label=run.label),
-            progress=shown.show,
-        )
-        with timeout_paused(self._item):
+        margins, session = self._test.markers.margins, self._session.settings
+        with ProgressLine(self._item.config) as shown, timeout_paused(self._item):
+            settings = CompareSettings(
+                margins=tuple(margin for margin in margins if METRICS[margin.metric].between_models),
+                alpha=session.alpha,
+                batch_size=batch_size,
+                threads=threads,
+                time_s=session.gate_time_s,
+                hold_collector=session.gc == "off",
+                measurement=Measurement(test=self._item.nodeid, label=run.label),
+                progress=shown.show,
+            )
             comparisons, gate = compare_models(old, new, X, y_true, settings)
-        shown.clear()
         conditions = {
             "baseline": old,
             "candidate": new,
@@ -302,6 +303,8 @@ class Hwperf:
         if (load is not None and load.url) or is_address(target):
             _refuse_more(kwargs, data["y_true"])
             subject = subject_of_requests(target, args, load, data["batch_size"] or 1, loop)
+        elif load is not None and load.headers:
+            raise UsageProblem("hwload: headers= are of requests: give url=, or hwperf('http://…', X)")
         else:
             subject = _subject(target, args, kwargs, loop, **data)
         how = {"load": str(load)} if load else {}

@@ -10,16 +10,17 @@ import pytest
 
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host.command_line import Command, PytestCommand
+from pytest_hwperf.plugin.options import VALUED
 from pytest_hwperf.plugin.session import session_of
 
-# Options that a worker must not inherit: they stop it, select other tests, or write the files of this session.
+# Options that belong to this session alone: they stop it, select its tests, write its files or say how much it shows.
 _FLAGS = frozenset(
     {
         *("-d", "-f", "--looponfail", "-x", "--exitfirst", "--pdb", "--trace"),
+        *("-v", "-vv", "-vvv", "--verbose", "-q", "-qq", "--quiet"),
         *("--lf", "--last-failed", "--ff", "--failed-first"),
         *("--nf", "--new-first", "--sw", "--stepwise", "--sw-skip", "--stepwise-skip"),
-        *("--hwperf-save", "--hwperf-compare", "--hwperf-only", "--hwperf-skip", "--hwperf-disable"),
-        *("--hwperf-affected", "--hwperf-prove-equal"),
+        *("--hwperf-save", "--hwperf-only", "--hwperf-skip", "--hwperf-disable", "--hwperf-affected"),
         "--hwperf-no-cache",  # fresh processes share the cache of this session
         *("--co", "--collect-only"),
         *("--no-cov", "--no-cov-on-fail", "--cov-append", "--cov-branch", "--cov-reset"),
@@ -34,17 +35,24 @@ _WITH_VALUE = frozenset(
         *("--basetemp", "--junitxml", "--junit-xml", "--report-log", "--log-file", "--html", "--alluredir"),
         *("--json-report-file", "--durations", "--hwperf-artifacts", "--hwperf-html", "--hwperf-json"),
         *("--hwperf-markdown", "--hwperf-shard", "--hwperf-machine-kind"),
-        *("--hwperf-against", "--hwperf-rerun", "--hwperf-gate-time", "--hwperf-base-python", "--hwperf-share"),
-        *("--hwperf-base-env", "--hwperf-base-with", "--hwperf-build", "--hwperf-parallel", "--hwperf-silence"),
-        *("--hwperf-plant", "--hwperf-worker-time", "--hwperf-instructions", "--hwperf-explain"),
-        *("-c", "--config-file", "--rootdir"),
         *("--cov-report", "--cov-config", "--cov-fail-under", "--cov-context", "--cov-precision"),
         *("--timeout", "--timeout-method", "--session-timeout"),
         *("--splits", "--group", "--durations-path", "--splitting-algorithm", "--testmon-env"),
     }
 )
 _WITH_OPTIONAL_VALUE = frozenset({"--cov"})
-_VALUED = _WITH_VALUE | _WITH_OPTIONAL_VALUE
+# Options that a process of a pair must not inherit, and that a command which repeats this session's needs.
+_FLAGS_OF_GATE = frozenset({"--hwperf-compare", "--hwperf-prove-equal"})
+_VALUED_OF_GATE = frozenset(
+    {
+        *("--hwperf-against", "--hwperf-rerun", "--hwperf-gate-time", "--hwperf-base-python", "--hwperf-share"),
+        *("--hwperf-base-env", "--hwperf-base-with", "--hwperf-build", "--hwperf-parallel", "--hwperf-silence"),
+        *("--hwperf-plant", "--hwperf-worker-time", "--hwperf-instructions", "--hwperf-explain"),
+        *("-c", "--config-file", "--rootdir"),
+    }
+)
+# Options whose values a report names anew (a branch moves on), or must not name: a store's URL may hold a password.
+_NAMED_ANEW = ("--hwperf-against", "--hwperf-alpha", "--hwperf-compare", "--hwperf-baseline", "--hwperf-store")
 # What keeps a plugin from disturbing a worker: pytest-timeout would count the waiting. Where a plugin is missing
 # its option is an error, and another interpreter may lack it.
 _NEUTRAL = {"xdist": "-n0", "timeout": "--timeout=0", "pytest_cov": "--no-cov", "testmon": "--no-testmon"}
@@ -100,22 +108,42 @@ def _environment() -> dict[str, str]:
 
 def _inherited(config: pytest.Config) -> list[str]:
     """Return the options of this session's command line, without its tests and what a worker must not inherit."""
+    return drop(_given(config), tests=config.getoption("file_or_dir") or ())
+
+
+def repeated(config: pytest.Config) -> list[str]:
+    """Return the options that a command needs to measure and compare a test of this session in the same way."""
+    words = drop(_given(config), tests=config.getoption("file_or_dir") or (), of_gate=False)
+    return [word for word in words if not (word.startswith("--hwperf-store=") and "@" in word)]
+
+
+def published(config: pytest.Config) -> tuple[str, ...]:
+    """Return those of this plugin, for a report that others read; what it says by itself is left out."""
+    own = (word for word in repeated(config) if word.startswith("--hwperf-"))
+    return tuple(word for word in own if word.partition("=")[0] not in _NAMED_ANEW)
+
+
+def _given(config: pytest.Config) -> list[str]:
     worker = getattr(config, "workerinput", None)
-    given = worker["mainargv"][1:] if worker else [os.fspath(argument) for argument in config.invocation_params.args]
-    return drop(given, tests=config.getoption("file_or_dir") or ())
+    return worker["mainargv"][1:] if worker else [os.fspath(argument) for argument in config.invocation_params.args]
 
 
-def drop(given: Sequence[str], tests: Sequence[str]) -> list[str]:
-    """Return `given` without positional `tests` and without the options that a worker must not inherit."""
+def drop(given: Sequence[str], tests: Sequence[str], *, of_gate: bool = True) -> list[str]:
+    """Return `given` without positional `tests` and the options of the session alone, by default of its gate too."""
+    flags = _FLAGS | _FLAGS_OF_GATE if of_gate else _FLAGS
+    valued = _WITH_VALUE | _VALUED_OF_GATE if of_gate else _WITH_VALUE
+    named = flags | valued | _WITH_OPTIONAL_VALUE
     kept: list[str] = []
     positional, words = list(tests), deque(given)
     while words:
         word = words.popleft()
         takes = word in _WITH_OPTIONAL_VALUE and words and words[0][:1] != "-" and words[0] not in positional
-        if takes or (word in _WITH_VALUE and words):
+        if takes or (word in valued and words):
             words.popleft()
+        elif word in VALUED and words:
+            kept.append(f"{word}={words.popleft()}")
         elif word in positional:
             positional.remove(word)
-        elif word not in _FLAGS and word.partition("=")[0] not in _VALUED and word[:2] not in _SHORT:
+        elif word.partition("=")[0] not in named and word[:2] not in _SHORT:
             kept.append(word)
     return kept

@@ -1,5 +1,6 @@
 """Judgement of a test whose body has passed: budgets on its figures, and its runs against the baseline."""
 
+import os
 import shlex
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
@@ -32,6 +33,7 @@ from pytest_hwperf.core.statements import said, state
 from pytest_hwperf.core.stored_timings import needs_repeats
 from pytest_hwperf.core.verdicts import answers_markers, failure_lines, judge
 from pytest_hwperf.plugin.failure import LOOK_FURTHER
+from pytest_hwperf.plugin.inherited_options import repeated
 from pytest_hwperf.plugin.measurement import empty_run, repeat_runs
 from pytest_hwperf.plugin.missed_memory import lines_of_sites
 from pytest_hwperf.plugin.retries import Retries
@@ -65,11 +67,13 @@ def judge_test(item: pytest.Item) -> str:
     for judgement in judgements:
         item.user_properties.extend(properties(judgement))
     note_miss(item, judgements)
+    if any(one.is_of_other_data for judgement in judgements for one in judgement.comparisons):
+        test.counted = "not comparable"
     test.result = plain_result(item, judgements)
-    failures = _failures(judgements)
+    failed = failures(judgements)
     sites = lines_of_sites(item, judgements)
-    lines = [*failures, *dict.fromkeys(errors), *gone_scenarios(item, test.skips), *sites]
-    return "\n".join([*lines, *([_look_further(item)] if failures else [])])
+    lines = [*failed, *dict.fromkeys(errors), *gone_scenarios(item, test.skips), *sites]
+    return "\n".join([*lines, *([_look_further(item)] if failed else [])])
 
 
 def gone_scenarios(item: pytest.Item, skips: Sequence[Skip]) -> list[str]:
@@ -208,7 +212,7 @@ def _criteria(item: pytest.Item, run: Run) -> Criteria:
     )
 
 
-def _failures(judgements: Sequence[Judgement]) -> list[str]:
+def failures(judgements: Sequence[Judgement]) -> list[str]:
     """Write what fails a test, the worst first: a line for each verdict, and below it what is known of its cause."""
     found = [
         (verdict.outcome not in ("regressed", "failed"), judgement.run.label, verdict)
@@ -224,9 +228,8 @@ def _failures(judgements: Sequence[Judgement]) -> list[str]:
 
 
 def _look_further(item: pytest.Item) -> str:
-    """Return the command that shows everything about one test."""
-    settings = session_of(item.config).settings
-    compared = [f"--hwperf-against={settings.against}"] if settings.against else []
-    compared += [f"--hwperf-base-with={one}" for one in settings.base_with]
-    stored = ["--hwperf-compare"] if settings.compare else []
-    return f"{LOOK_FURTHER}pytest {shlex.join([visible_pattern(item.nodeid), '-vv', *compared, *stored])}"
+    """Return the command that shows everything about one test, from the folder in which this one was typed."""
+    file, *inside = item.nodeid.split("::")
+    here = os.path.relpath(item.config.rootpath / file, item.config.invocation_params.dir)
+    test = visible_pattern("::".join([here, *inside]))
+    return f"{LOOK_FURTHER}pytest {visible(shlex.join([test, '-vv', *repeated(item.config)]))}"

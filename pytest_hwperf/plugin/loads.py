@@ -8,9 +8,10 @@ import pytest
 
 from pytest_hwperf.core.contracts import Meter
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.core.loads import Load, Served, bound_of, piece_of, share_of_one, undelayed
+from pytest_hwperf.core.loads import TIMEOUT_S, Load, Served, bound_of, piece_of, share_of_one, undelayed
 from pytest_hwperf.core.metrics import ENERGY
 from pytest_hwperf.core.records import Budget, Sample
+from pytest_hwperf.core.records import replace as replace_record
 from pytest_hwperf.core.statements import Statement, said, state
 from pytest_hwperf.core.units import show
 from pytest_hwperf.gate.load import carrier_of, served_by, served_by_loadgen
@@ -93,7 +94,7 @@ def subject_of_requests(target: object, args: Sequence[object], load: Load | Non
             "requests need a load and rows: @pytest.mark.hwload(kind='server', qps=50, seconds=2, url='http://…') with "
             "hwperf(X), or without url= hwperf('http://…', X)"
         )
-    return subject_of_address(Request(url=address), given[0] if given else None, load, size, loop)
+    return subject_of_address(Request(url=address, headers=load.headers), given[0] if given else None, load, size, loop)
 
 
 def check_engine(item: pytest.Item) -> None:
@@ -167,7 +168,7 @@ class UnderLoad:
             return None
         engine = session_of(item.config).settings.loads
         return cls(
-            load=load,
+            load=replace_record(load, timeout_s=TIMEOUT_S) if subject.elsewhere else load,
             budgets=budgets,
             stream=stream,
             elsewhere=subject.elsewhere,

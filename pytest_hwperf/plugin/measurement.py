@@ -132,9 +132,14 @@ def run_of_one_call(item: pytest.Item, subject: Subject, label: str, first: Firs
 
 def empty_run(item: pytest.Item, label: str = "") -> Run:
     """Return a run without samples: what a test's own metrics are recorded in where nothing was measured."""
-    shared = session_of(item.config)
+    return unmeasured(item.config, item.nodeid, label)
+
+
+def unmeasured(config: pytest.Config, test: str, label: str) -> Run:
+    """Return a run of a test of which nothing was measured, or nothing is known."""
+    shared = session_of(config)
     return Run(
-        test=item.nodeid,
+        test=test,
         label=label,
         scenario="",
         machine=shared.machine,
@@ -173,7 +178,8 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
             compiles=loaded.compiles,
         )
         counted = loaded.rounds is not None and loaded.rounds.rounds is not None
-        sampler = (RoundSampler if counted else Sampler)(stream := loaded.stream(), limits, tell=shown.tell)
+        chosen, stream = RoundSampler if counted else Sampler, loaded.stream()
+        sampler = chosen(stream, limits, tell=shown.tell, answers=loaded.answers)
         meters, apart = meters_around(stream, meters)
         under = UnderLoad.of(item, subject, stream, label, shown.announce)
         if under is None:
@@ -190,7 +196,7 @@ def measure_here(item: pytest.Item, subject: Subject, label: str) -> Run:
         samples, unmeasured = under.samples(samples, unmeasured, rows)
     net, withheld = idle.taken_off(measured, samples, rows)
     stages = stage_samples(staged, median(measured.latency_s), warnings) if staged else []
-    exact, missing = exact_samples(subject, predicted)
+    exact, missing = exact_samples(subject, predicted, measured.answers)
     # coverage.py observes the first call, so that what it runs counts as covered.
     unobserved = {_ONCE: state("traced", by=traced["traced_by"])} if traced else {}
     run = replace(
@@ -225,7 +231,8 @@ def _sampled(item: pytest.Item, sampler: Sampler, meters: Sequence[Meter], rows:
 def _known_doubts(shared: SessionState, subject: Subject) -> list[Remark]:
     """Return what makes every timing of a subject say less, whatever happens meanwhile."""
     crowd = oversubscription(subject.conditions.get("threads"), shared.machine.cores, workers=shared.workers)
-    return list(filter(None, [subject.context.get("warning"), subject.doubt, shared.neighbours, crowd]))
+    beside = state("workers", workers=shared.workers) if shared.workers > 1 else None
+    return list(filter(None, [subject.context.get("warning"), subject.doubt, beside, crowd]))
 
 
 def _time_stages(subject: Subject, loaded: LoadedSubject, limits: SamplingLimits) -> StageTimes | None:
@@ -249,7 +256,8 @@ def _measured_untimed(item: pytest.Item, subject: Subject, label: str, seen: Seq
     with loaded.scope():
         first = loaded.stream().first()
         refuse_nan(first.value)
-        exact, missing = exact_samples(subject, loaded.predictions() if loaded.predictions else None)
+        opening = loaded.answers(first.value)
+        exact, missing = exact_samples(subject, loaded.predictions() if loaded.predictions else None, opening)
     ways: tuple[Taken, ...] = ("calls", "windows", *(("parts",) if first.items else ()))
     judged = [metric for metric in taken_by(*ways) if METRICS[metric].budgets]
     cause = state("traced", by=", ".join(seen))
@@ -294,7 +302,9 @@ def _ask_for(
     task = WorkerTask(role=role, node=item.nodeid, label=label)
     count = PROCESSES[role]
     from pytest_hwperf.plugin.progress import ProgressLine, Waiting
+    from pytest_hwperf.plugin.startup import say_what_trains
 
+    say_what_trains(item, count)
     waiting = Waiting(ProgressLine(item.config), item.nodeid, role, count)
     # Peaks do not depend on neighbours, so that processes run side by side; times do.
     at_once = session_of(item.config).machine.cores if role == "memory" else 1

@@ -55,7 +55,7 @@ def _lines(item: pytest.Item, label: str) -> Iterator[str]:
     yield from (f"memray named no lines: {visible(reason)}" for reason in result.reasons.values())
     if result.sites:
         of = f"[{visible(label)}] " if label else ""
-        yield f"{of}allocated at the peak, touched or not, in a process of its own, by memray:"
+        yield f"{of}allocated at the peak of load and calls, in a process of its own, by memray:"
         least = _LEAST_SHARE * sum(one.size for one in result.sites)
         yield from (_line(one) for one in result.sites[:_MOST] if one.size >= least)
 

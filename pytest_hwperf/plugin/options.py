@@ -459,6 +459,7 @@ _OPTIONS = (
         parse=_lines("carbon", "parse_carbon_lines", empty=None),
     ),
 )
+VALUED = frozenset(option.flag for option in _OPTIONS if option.metavar)  # options that take a value
 
 
 class Settings:

@@ -8,7 +8,7 @@ from pytest_hwperf import registry
 from pytest_hwperf.core.errors import HwperfError, UsageProblem
 from pytest_hwperf.core.foreign_text import shortened, visible
 from pytest_hwperf.core.units import counted
-from pytest_hwperf.host.files import is_file, is_folder, refused_name
+from pytest_hwperf.host.files import check_writable, is_file, is_folder, refused_name, same_place
 from pytest_hwperf.meters.energy.estimate import WATTS_VARIABLE, watts_here
 from pytest_hwperf.plugin.garbage import without_collection
 from pytest_hwperf.plugin.options import Settings
@@ -45,18 +45,39 @@ def check_resources(config: pytest.Config) -> None:
 
 
 def _check_outputs(folder: Path, settings: Settings) -> None:
-    named = {"html": settings.html, "json": settings.json, "markdown": settings.markdown}
-    files = [(f"--hwperf-{name}", file) for name, file in named.items()]
-    for flag, name in (("--hwperf-artifacts", settings.artifacts), *files):
-        if name and (why := refused_name(folder / name)):
+    given = {"artifacts": settings.artifacts, "html": settings.html, "json": settings.json}
+    named = {f"--hwperf-{name}": place for name, place in {**given, "markdown": settings.markdown}.items() if place}
+    for flag, name in named.items():
+        if why := refused_name(folder / name):
             raise pytest.UsageError(f"{flag}={shortened(name)}: {why}; give another path")
-    if settings.artifacts and is_file(folder / settings.artifacts):
-        raise pytest.UsageError(f"--hwperf-artifacts={settings.artifacts!r} is a file; give a folder")
-    for flag, name in files:
-        if name and is_folder(folder / name):
+        if flag == "--hwperf-artifacts" and is_file(folder / name):
+            raise pytest.UsageError(f"{flag}={name!r} is a file; give a folder")
+        if flag != "--hwperf-artifacts" and is_folder(folder / name):
             raise pytest.UsageError(f"{flag}={name!r} is a folder; give a file in it")
+    _check_apart({flag: folder / name for flag, name in named.items()}, settings.location)
+    for flag, name in named.items():
+        _check_writable(f"{flag}={shortened(name)}", folder / name, is_folder=flag == "--hwperf-artifacts")
     if settings.html:
         _check_html()
+
+
+def _check_apart(places: dict[str, Path], store: str) -> None:
+    store_path = store.removeprefix("sqlite:///")
+    if twice := same_place({**places, "--hwperf-store": Path(store_path)}):
+        raise pytest.UsageError(f"{twice[0]} and {twice[1]} name one path: give each its own")
+
+
+def _check_writable(given: str, path: Path, *, is_folder: bool) -> None:
+    """Refuse a place where nothing can be written; its folder is made if that lies in one that is there."""
+    place = path / "report" if is_folder else path
+    if not place.parent.exists():
+        place = place.parent.with_name(".report")
+        if not place.parent.is_dir():
+            raise pytest.UsageError(f"{given}: there is no folder {place.parent}; make it, or give another path")
+    try:
+        check_writable(place)
+    except OSError as error:
+        raise pytest.UsageError(f"{given}: {error.strerror}; give another path") from error
 
 
 def _check_html() -> None:

@@ -2,9 +2,12 @@
 
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from time import monotonic
+from typing import Self
 
 import pytest
 
@@ -13,6 +16,7 @@ from pytest_hwperf.core.units import show
 from pytest_hwperf.gate.progress import fit, progress_text
 from pytest_hwperf.host.worker_protocol import Role
 from pytest_hwperf.pairs.conductor import Progress
+from pytest_hwperf.plugin.long_work import Over
 
 _MEASURED: Mapping[Role, str] = {  # by processes in each role
     "cold": "cold start",
@@ -46,12 +50,22 @@ class ProgressLine:
         if config.get_verbosity() < -1:
             self._terminal = None
         self._last: tuple[str, int] = ("", 0)
+        self._said = ("", monotonic(), monotonic())  # the last text, since when it has stood, and when it was written
+
+    def __enter__(self) -> Self:
+        """Show nothing yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the line, however the block has ended."""
+        self.clear()
 
     def show(self, progress: Progress) -> None:
         """Show `progress`; without a terminal only when another pair has begun."""
         if self._terminal is None or (progress.stage == "checkout" and not self._terminal.isatty):
             return
         text = visible(progress_text(progress))
+        self._said = (text, monotonic(), monotonic())
         with self._uncaptured():
             if self._last == ("", 0):
                 self._terminal.ensure_newline()  # of the line in which the test is named
@@ -59,6 +73,7 @@ class ProgressLine:
                 self._terminal.rewrite(fit(text, self._config.get_terminal_writer().fullwidth), erase=True)
             elif self._last != (progress.stage, progress.pair):
                 self._terminal.write_line(text)
+                self._terminal.flush()  # a log that is no terminal would show it much later
         self._last = (progress.stage, progress.pair)
 
     def rewrite(self, text: str) -> None:
@@ -69,6 +84,37 @@ class ProgressLine:
                     self._terminal.ensure_newline()
                 self._terminal.rewrite(fit(visible(text), self._config.get_terminal_writer().fullwidth), erase=True)
             self._last = (text, 1)
+
+    @contextmanager
+    def kept_alive(self) -> Iterator[None]:
+        """Write something at least every ten seconds, whatever the block waits for."""
+        described, over = self.descriptor(), threading.Event()
+        if described is None:
+            yield
+            return
+        begin, end = ("\r", "") if self.is_live else ("", "\n")
+
+        def write(text: str) -> None:
+            cut = fit(text, described.width) if self.is_live else text
+            with suppress(OSError):  # a terminal that is gone is no error
+                os.write(described.number, f"{begin}{cut}{end}".encode(described.encoding, "replace"))
+
+        thread = threading.Thread(target=self.beat_until, args=(over, write), daemon=True, name="hwperf-alive")
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            os.close(described.number)
+
+    def beat_until(self, over: Over, write: Callable[[str], None], clock: Callable[[], float] = monotonic) -> None:
+        """Write the last text again where nothing else has been written for ten seconds, with how long it has stood."""
+        while not over.wait(1.0):
+            text, since, written = self._said
+            if text and clock() - written >= _LONG_S:
+                self._said = (text, since, clock())
+                write(f"hwperf: {clock() - since:.0f} s so far: {text.removeprefix('hwperf: ')}")
 
     def descriptor(self) -> "Described | None":
         """Return the terminal as a descriptor of its own, for a thread; None where there is no such thing."""
@@ -95,14 +141,16 @@ class ProgressLine:
     def say(self, text: str) -> None:
         """Write one line that stays."""
         self.clear()
+        self._said = (self._said[0], self._said[1], monotonic())
         if self._terminal is not None:
             with self._uncaptured():
                 self._terminal.ensure_newline()
                 self._terminal.write_line(visible(text))
+                self._terminal.flush()
 
     def clear(self) -> None:
         """Remove the line; what stands without a terminal stays."""
-        if self._terminal is not None and self._terminal.isatty:
+        if self._terminal is not None and self._terminal.isatty and self._last != ("", 0):
             with self._uncaptured():
                 self._terminal.rewrite("", erase=True)
                 self._terminal.rewrite("")  # back to the first column

@@ -11,7 +11,7 @@ from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.history import Annotation, HistoryStore, Series
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.units import counted
-from pytest_hwperf.host.files import leads_out
+from pytest_hwperf.host.files import create_file, leads_out, replace_files
 from pytest_hwperf.plugin.reporting import Notices
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.reports import csv_files, json_file, markdown, stacks, sweep_plot, tradeoff_files, tradeoff_plot
@@ -34,18 +34,13 @@ def write(config: pytest.Config, report: Report) -> Notices:
     place = folder / settings.artifacts if settings.artifacts else None
     if place is not None:
         files |= {place / name: content for name, content in _artifacts(report).items()}
-    written, trouble = [], []
-    for path, content in files.items():
-        if leads_out(path, config.rootpath):
-            trouble.append(f"{path} not written: a link in {config.rootpath} leads out of it; give another path")
-            continue
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        except OSError as error:
-            trouble.append(f"{path} not written: {error.strerror}; give another path or free some space")
-        else:
-            written.append(path)
+    out = [path for path in files if leads_out(path, config.rootpath)]
+    trouble = [f"{path} not written: a link in {config.rootpath} leads out of it; give another path" for path in out]
+    failed = replace_files({path: content for path, content in files.items() if path not in out}, create_file)
+    trouble += [
+        f"{path} not written: {error.strerror}; give another path or free some space" for path, error in failed.items()
+    ]
+    written = [path for path in files if path not in out and path not in failed]
     artifacts = [path for path in written if place is not None and path.is_relative_to(place)]
     lines = [f"wrote {path}" for path in written if path not in artifacts]
     lines += [f"wrote {counted(len(artifacts), 'file')} to {place}"] if artifacts else []

@@ -8,6 +8,7 @@ import pytest
 
 from pytest_hwperf.core.advice import advice
 from pytest_hwperf.core.baselines import stored_run_of
+from pytest_hwperf.core.candidates import candidate_of, pairs_of
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import visible_pattern
 from pytest_hwperf.core.history import ReportStore
@@ -18,15 +19,18 @@ from pytest_hwperf.core.records import Comparison, Judgement, Policy, StoredRun
 from pytest_hwperf.core.report import Report, ReportPart
 from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.core.shards import Shard
+from pytest_hwperf.core.statements import Statement
 from pytest_hwperf.core.stored_timings import machine_drift
 from pytest_hwperf.core.units import counted
 from pytest_hwperf.core.verdicts import baseline_failed, pairs_failed
 from pytest_hwperf.plugin.garbage import without_collection
+from pytest_hwperf.plugin.inherited_options import published
 from pytest_hwperf.plugin.session import session_of
 from pytest_hwperf.plugin.suspects import named
 from pytest_hwperf.plugin.sweeps import sweeps_of
 from pytest_hwperf.reports import sweeps as sweep_report
 from pytest_hwperf.reports import terminal as terminal_report
+from pytest_hwperf.reports.headline import hidden_by_xfails
 from pytest_hwperf.reports.order import families
 
 if TYPE_CHECKING:
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.reports.table import Detail
 
 _NAMED = 3  # tests in a warning
+_MOST_TURNS = 0.5  # of a comparison, interrupted: then nothing else helps it
 _OFFERED = 5  # commands that accept one test each
 _LAST_LINE, _ROWS, _ALL_FIGURES = -2, 1, 2  # verbosity: the counts alone with -qq, every row with -v, all with -vv
 
@@ -42,7 +47,12 @@ Notices = tuple[list[str], list[str]]  # what was done, and what went wrong
 
 
 def report_of(
-    config: pytest.Config, results: Mapping[str, str], *, partial: bool, shards: tuple[Shard, ...] = ()
+    config: pytest.Config,
+    results: Mapping[str, str],
+    *,
+    partial: bool,
+    hidden: tuple[str, ...] = (),
+    shards: tuple[Shard, ...] = (),
 ) -> Report:
     """Make the report of everything that was judged, in the order in which it ran."""
     shared = session_of(config)
@@ -51,7 +61,7 @@ def report_of(
     judgements = [judgement for part in parts for judgement in part.judgements]
     comparisons = [comparison for judgement in judgements for comparison in judgement.comparisons]
     gates = tuple([shared.gate.gate] if shared.gate else []) + tuple(gate for part in parts for gate in part.gates)
-    remarks = [*_warnings(judgements, comparisons), *named(config, judgements, gates)]
+    remarks = [hidden_by_xfails(hidden), *_warnings(judgements, comparisons), *named(config, judgements, gates)]
     report = Report(
         machine=shared.machine,
         revision=shared.revision.commit,
@@ -62,10 +72,12 @@ def report_of(
         skips=tuple(skip for part in parts for skip in part.skips),
         warnings=tuple(filter(None, [*remarks, *_advice(config, judgements, parts)])),
         partial=partial,
+        hidden=hidden,
         shards=shards,
         policy=Policy(undecided=settings.undecided, strict=settings.strict),
         sweeps=sweeps_of(parts, workers=bool(getattr(config.option, "tx", None))),
         gates=gates,
+        options=published(config),
     )
     return assigned(report, settings.machine_kind[0]) if settings.machine_kind else report
 
@@ -75,7 +87,10 @@ def _warnings(judgements: Sequence[Judgement], comparisons: Sequence[Comparison]
     yield machine_drift(comparisons)
     yield _nothing_compared(comparisons)
     yield from _not_run(judgements)
-    yield _slower_int8(judgements)
+    yield from _slower_int8(judgements)
+    yield _beside_workers(judgements)
+    yield _interrupted(comparisons)
+    yield from _shared_causes(judgements)
 
 
 def _advice(config: pytest.Config, judgements: Sequence[Judgement], parts: Sequence[ReportPart]) -> list[str]:
@@ -105,11 +120,44 @@ def _not_run(judgements: Sequence[Judgement]) -> Iterator[str]:
             yield f"{tests} not compared, since {who} could not run them; --hwperf-strict fails them: {named}{more}"
 
 
-def _slower_int8(judgements: Sequence[Judgement]) -> str:
-    """Return a warning that names the tests in which INT8 is slower than FP32; "" where it is in none."""
-    slower = [str(one) for family in families(judgements, ()) for one in slower_than_fp32(family.judgements)]
-    more = f"; and {counted(len(slower) - _NAMED, 'other')}" if len(slower) > _NAMED else ""
-    return f"INT8 is slower than FP32, median of a call: {'; '.join(slower[:_NAMED])}{more}" if slower else ""
+def _slower_int8(judgements: Sequence[Judgement]) -> Iterator[str]:
+    """Yield warnings that name the tests in which INT8 is slower than FP32, and those in which it may be."""
+    measured = [list(map(candidate_of, family.judgements)) for family in families(judgements, ())]
+    found = [one for candidates in measured for one in slower_than_fp32(candidates)]
+    for kind, verb in (("slower than fp32", "is"), ("may be slower than fp32", "may be")):
+        slower = [one for one in found if one.kind == kind]
+        more = f"; and {counted(len(slower) - _NAMED, 'other')}" if len(slower) > _NAMED else ""
+        named = "; ".join(map(str, slower[:_NAMED]))
+        pairs = f". Measure in pairs: {pairs_of(one.texts['test'] for one in slower)}" if verb == "may be" else ""
+        if slower:
+            yield f"INT8 {verb} slower than FP32, median of a call: {named}{more}{pairs}"
+
+
+def _beside_workers(judgements: Sequence[Judgement]) -> str | None:
+    """Return the warning that test workers shared the processors, where any did."""
+    doubts = (one for judgement in judgements for sample in judgement.run.samples for one in sample.warnings)
+    return next((str(one) for one in doubts if isinstance(one, Statement) and one.kind == "workers"), None)
+
+
+def _shared_causes(judgements: Sequence[Judgement]) -> Iterator[str]:
+    """Say once what several tests regressed by: each of their failures shows its own part of it."""
+    tests = dict[str, set[str]]()
+    for judgement in judgements:
+        for one in judgement.comparisons:
+            if one.outcome == "regressed" and one.moved and {"name", "where"} <= one.moved.texts.keys():
+                cause = f"{one.moved.texts['name']} ({one.moved.texts['where']})"
+                tests.setdefault(cause, set()).add(judgement.run.test)
+    yield from (
+        f"{len(found)} tests regressed by one cause: {cause}" for cause, found in tests.items() if len(found) > 1
+    )
+
+
+def _interrupted(comparisons: Sequence[Comparison]) -> str:
+    """Say what helps where other work has left comparisons undecided, "" elsewhere."""
+    undecided = [one for one in comparisons if one.outcome == "inconclusive"]
+    most = sum((one.interference or 0.0) > _MOST_TURNS for one in undecided)
+    told = f"other work interrupted most turns of {counted(most, 'undecided comparison')}"
+    return f"{told}: stop it, or run on a machine with a free processor" if most else ""
 
 
 def save(config: pytest.Config, report: Report, accepted: Collection[str]) -> Notices:

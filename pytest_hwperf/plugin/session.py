@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_hwperf.core.sweeps import SweepPoint
     from pytest_hwperf.gate.tests import GateResult
     from pytest_hwperf.host.opened_files import OpenedFiles
+    from pytest_hwperf.measure.startup import Startup
     from pytest_hwperf.measure.subjects import Subject
     from pytest_hwperf.meters.memory.meter import PeakRss
     from pytest_hwperf.plugin.options import Settings
@@ -71,8 +73,14 @@ class SessionState:
     missed: "list[tuple[SweepPoint, Statement]]" = field(default_factory=list)  # points beyond which sweeps stop
     parted: "Parted | None" = None  # how the tests were divided, where this session is a shard
     gate: "GateResult | None" = None  # what the pairs of baseline and candidate have shown
+    trained: dict[str, float] = field(default_factory=dict)  # fixture that trains for long → seconds, until it is said
+    startup: "Startup | None" = None  # of a fresh process that attributes what its code takes
     built: "Built | None" = None  # what building the present tree took
     _utilisation: "Meter | None" = None  # of GPUs, once it was asked for
+
+    def own_work(self) -> AbstractContextManager[None]:
+        """Attribute what the block takes to this package, and not to the code under test."""
+        return nullcontext() if self.startup is None else self.startup.part("")
 
     @cached_property
     def machine(self) -> "Machine":
@@ -162,12 +170,6 @@ class SessionState:
         return {"energy_watts": str(self.energy.watts)} if isinstance(self.energy, EstimateMeter) else {}
 
     @property
-    def neighbours(self) -> str:
-        """A warning when other test workers disturb the timings; "" when there are none."""
-        count = self.workers
-        return f"{count} test workers ran side by side: neighbours disturb timings" if count > 1 else ""
-
-    @property
     def workers(self) -> int:
         """Test workers that run side by side, this one included."""
         return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
@@ -202,8 +204,11 @@ class Markers:
         return self.point.limits if self.point else self.budgets
 
     def ask_for(self, metric: str) -> bool:
-        """Whether there is a budget for `metric`, or a margin that the user named."""
-        return metric in {*(budget.metric for budget in self.limits), *(margin.metric for margin in self.named)}
+        """Whether there is a budget for `metric`, or for what is made of it, or a margin that the user named."""
+        from pytest_hwperf.core.metrics import METRICS
+
+        limited = [one for budget in self.limits for one in (budget.metric, *METRICS[budget.metric].made_of)]
+        return metric in {*limited, *(margin.metric for margin in self.named)}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -229,6 +234,7 @@ class TestState:
     fixtures: "FixtureValues | None" = None  # that its body is called with, where --hwperf-all measures it
     short_s: float = 0.0  # of its call, where that is too short to be compared
     has_failed: bool = False  # whether its body has, where that raises nothing: it is not judged then
+    counted: str = ""  # as what pytest's last line counts it beside its outcome
     is_over: bool = False  # whether it has been judged, or cannot be any more
 
     @property

@@ -33,9 +33,11 @@ from pytest_hwperf.pairs.turns import Turns
 from pytest_hwperf.plugin.affected import unwatched_s, usage_of
 from pytest_hwperf.plugin.profiles import functions_of, instructions_of, operators_of
 from pytest_hwperf.plugin.session import BODY_ENDED, OPENED, is_measured, session_of, test_of
+from pytest_hwperf.plugin.startup import startup_of
 from pytest_hwperf.trees.isolation import loaded_files
 
 _LONGEST_REASON = 500  # characters of a failure that are sent
+_OF_ROWS = ("data", "lengths", "batch_size", "load")  # conditions in which two scenarios that are compared agree
 _REPLIED = "the fresh process has replied"
 _MEMRAY = "memray_manager"  # the name under which pytest-memray registers what watches every test
 
@@ -94,7 +96,8 @@ class OneShotWorker:
         if label != self._task.label:
             return call_once(item, subject, label)
         observe = partial(share_of_load, task=self._task) if self._task.role == "load" else self._observe
-        reply(observe(item, subject), self._task)
+        with session_of(item.config).own_work():
+            reply(observe(item, subject), self._task)
         self._replied = True
         pytest.skip(_REPLIED)
 
@@ -117,7 +120,9 @@ class OneShotWorker:
         under = test_of(item).markers.load
         load = loader_of(subject, partial(served_by, share_of_one(under)) if under else None)
         if self._task.role == "cold":
-            return measure_cold_start(subject.imports, load, subject.clock_ns)
+            startup = startup_of(config).startup
+            startup.use(subject.clock_ns)
+            return measure_cold_start(subject.imports, load, startup)
         if self._task.role == "sites":
             return self._sites(config, subject.imports, load)
         alone: dict[str, Callable[[Subject], WorkerResult]] = {
@@ -128,11 +133,12 @@ class OneShotWorker:
         if self._task.role in alone:
             return alone[self._task.role](subject)
         from pytest_hwperf.meters.gpu.memory import GpuMemory
-        from pytest_hwperf.meters.memory.meter import MemoryMeter
 
-        probe = MemoryMeter(opening=lambda: session_of(config).peak_rss)
+        parts = startup_of(config)
         boards = GpuMemory(by_driver=subject.on_gpu and "torch" not in subject.imports)
-        return measure_memory(subject.imports, load, probe, growing=self._task.growth, boards=boards)
+        return measure_memory(
+            subject.imports, load, parts.startup, parts.probe, growing=self._task.growth, boards=boards
+        )
 
     def _sites(self, config: pytest.Config, imports: Sequence[str], load: Load) -> WorkerResult:
         from pytest_hwperf.core.errors import MeasurementError
@@ -167,7 +173,7 @@ class PairWorker:
         """
         self._turns = Turns.connect(task)
         os.environ[SHARES_COMPILED] = "1"
-        self._plant = task.plant
+        self._plant, self._task = task.plant, task
         self._errors: dict[str, str] = {}  # file that cannot be collected → why
         self._ended = SideOutcome(outcome="passed")
 
@@ -183,7 +189,7 @@ class PairWorker:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep the tests that are selected, in that order; their ids are not given on a command line."""
-        known = {item.nodeid: item for item in items if is_measured(item)}
+        known = {self._called(item): item for item in items if is_measured(item) and self._is_asked(item)}
         items[:] = [known[node] for node in self._turns.chosen(list(known), self._errors) if node in known]
 
     @pytest.hookimpl(wrapper=True)
@@ -191,7 +197,7 @@ class PairWorker:
         """Send the outcome of the test when it is over."""
         self._ended = SideOutcome(outcome="passed")
         result = yield
-        self._turns.send(Ended(node=item.nodeid, ended=replace(self._ended, recorded=_recorded(item))))
+        self._turns.send(Ended(node=self._called(item), ended=replace(self._ended, recorded=_recorded(item))))
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -209,12 +215,22 @@ class PairWorker:
         opened = session.config.stash.get(OPENED, None)
         self._turns.bye(loaded_files(), opened.end() if opened else Opened(), usage_of(session.config))
 
+    def _is_asked(self, item: pytest.Item) -> bool:
+        return not self._task.called or item.nodeid == self._task.node
+
+    def _called(self, item: pytest.Item) -> str:
+        """Return the name by which both sides know a test: of two measurements, each process has one."""
+        return self._task.called or item.nodeid
+
     def measure(self, item: pytest.Item, subject: Subject, label: str) -> Run:
         """Take turns at a measurement; the run that the body gets is that of a single call."""
         from pytest_hwperf.measure.pair_target import ready_target
         from pytest_hwperf.plugin.loads import block_under, pace_under
-        from pytest_hwperf.plugin.measurement import run_of_one_call
+        from pytest_hwperf.plugin.measurement import call_once, run_of_one_call
 
+        alone = self._task.called
+        if alone and label != self._task.label:
+            return call_once(item, subject, label)
         test = test_of(item)
         index, test.measurements = test.measurements, test.measurements + 1
         asked, energy = _asked(item, subject), lambda: session_of(item.config).energy
@@ -224,14 +240,15 @@ class PairWorker:
             target, first = ready
             target.unwatched_s = unwatched_s(item.config)
             facts = Facts(
-                conditions=dict(subject.conditions),
-                scenario=subject.scenario,
+                conditions={name: value for name, value in subject.conditions.items() if not alone or name in _OF_ROWS},
+                scenario="" if alone else subject.scenario,
+                shapes=subject.shapes,
                 parts=first.parts,
                 has_operators=subject.profile is not None,
                 short_s=test.short_s,
                 least_s=session_of(item.config).settings.shortest_s if test.short_s else 0.0,
             )
-            here = Ready(node=item.nodeid, index=index, label=label, facts=facts)
+            here = Ready(node=self._called(item), index=index, label="" if alone else label, facts=facts)
             self._turns.serve(here, target, target.loaded.loop.thread)
             if opened := item.config.stash.get(OPENED, None):
                 opened.look()  # what is measured is still open

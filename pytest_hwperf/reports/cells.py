@@ -7,7 +7,14 @@ from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import Metric
 from pytest_hwperf.core.records import OF_A_LOAD, Budget, Comparison, Figure, Run, Verdict
 from pytest_hwperf.core.statements import is_lacking
-from pytest_hwperf.core.units import counted, show_change, show_interval, show_limit, show_measured
+from pytest_hwperf.core.units import (
+    counted,
+    show_change,
+    show_change_interval,
+    show_interval,
+    show_limit,
+    show_measured,
+)
 from pytest_hwperf.reports.entries import Entry
 
 _WHOLE_FROM = 10  # % or pp: from here on a change is shown without decimals
@@ -72,13 +79,9 @@ def _change(comparison: Comparison) -> str:
     change = comparison.change
     if change is None:
         return ""
-    ends = (change.low, change.high)
-    if ends == (change.value, change.value):
-        return _short(change.value, comparison.scale, like=change.value)
-    shown = ("?" if end is None else _short(end, comparison.scale, like=change.value) for end in (change.value, *ends))
-    value, low, high = shown
-    unit = next((unit for unit in (" %", " pp") if value.endswith(unit)), "")
-    return f"{value} ({low.removesuffix(unit)} .. {high.removesuffix(unit)})"
+    if comparison.is_equal:
+        return "0 pp"
+    return show_change_interval(change.value, change.low, change.high, comparison.scale, write=_short)
 
 
 def _short(change: float, scale: str, like: float) -> str:
@@ -86,9 +89,9 @@ def _short(change: float, scale: str, like: float) -> str:
     if like >= 1 and scale == "relative":
         return show_change(change, scale, like=like)
     unit, digits = ("pp", 2) if scale == "absolute" else ("%", 1)
-    if not change:
-        return f"0 {unit}"
     shown = round(100 * change, digits)
+    if not shown:
+        return f"0 {unit}"
     if abs(shown) < _WHOLE_FROM:
         return show_change(change, scale, like=like)
     return f"{shown:+.0f} {unit}"

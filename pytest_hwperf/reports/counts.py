@@ -20,7 +20,7 @@ def verdict_counts(report: Report) -> list[str]:
         if count:
             found.append(f"{name}: " + ", ".join(f"{count[word]} {word}" for word in outcomes if count[word]))
     if report.judgements and not verdicts:
-        found.append(f"{len(report.judgements)} measured, with nothing to judge them by")
+        found.append(f"{len(report.judgements)} measured only, no budget or baseline")
     return found
 
 

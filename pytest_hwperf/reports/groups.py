@@ -10,14 +10,13 @@ from pytest_hwperf.core.metrics import Metric
 from pytest_hwperf.core.records import Comparison, Figure, Judgement, Verdict, figure_of
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import show_move
+from pytest_hwperf.core.units import show_move, show_size
 from pytest_hwperf.reports.cells import cells_of, metric_of
 from pytest_hwperf.reports.entries import entries_of
 from pytest_hwperf.reports.order import title_of
 
 _LEAST_MARGIN = 0.001  # 0.1 % or 0.1 points: without a margin, any change would be infinitely many of them
 _LEAST_LIMIT = 1e-12  # base units
-_UNITS: Mapping[str, str] = {"relative": "%", "absolute": "pp"}
 
 # Outcome → group; what is undecided or has no answer is never among what is well.
 _GROUPS: Mapping[str, str] = {
@@ -108,7 +107,7 @@ def row_of(judgement: Judgement, verdict: Verdict) -> VerdictRow:
         metric=name,
         values=_values(compared, metric) if compared else cells["value"],
         change=cells["change"],
-        allowed=_margin(compared) if compared else cells["budget"],
+        allowed=compared.allowed if compared else cells["budget"],
         n=cells["n"],
         p=f"{compared.p_value:.2g}" if compared and compared.p_value is not None else "",
         outcome=cells["outcome"],
@@ -125,15 +124,11 @@ def _values(comparison: Comparison, metric: Metric) -> str:
     return show_move(comparison.baseline, comparison.candidate, metric.unit)
 
 
-def _margin(comparison: Comparison) -> str:
-    return f"{100 * comparison.margin:.3g} {_UNITS[comparison.scale]}"
-
-
 def _detectable(comparison: Comparison) -> str:
     """Write `7.6 %`; "" where it was decided or where that is not known."""
     if comparison.outcome != "inconclusive" or comparison.detectable is None:
         return ""
-    return f"{abs(100 * comparison.detectable):.2g} {_UNITS[comparison.scale]}"
+    return show_size(comparison.detectable, comparison.scale, 1 if comparison.scale == "relative" else 2)
 
 
 def _causes(verdict: Verdict, figure: Figure | None) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The headline of a report: one sentence that a manager understands, made of verdicts and never of means."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Literal
 
 from pytest_hwperf.core.foreign_text import visible
@@ -73,8 +73,14 @@ def _of_one(report: Report) -> Headline:
     parts = [*_compared(report, found), *_budgets(found), *_open(report, found)]
     if not found.comparisons and not found.budgets:
         measured = counted(len({judgement.run.test for judgement in report.judgements}), "test")
-        parts = [f"{measured} measured, with nothing to judge them by", *parts]
+        parts = [f"{measured} measured only, no budget or baseline", *parts]
     return Headline(sentence="; ".join(parts), state=_state(report, found))
+
+
+def hidden_by_xfails(tests: Collection[str]) -> str:
+    """Say which tests fail by their verdicts and are expected to fail since the candidate; "" where none is."""
+    named = some_of(sorted(map(visible, tests)))
+    return f"{counted(len(tests), 'failing test')} hidden by a new xfail: {named}" if tests else ""
 
 
 def false_alarms(report: Report) -> str:
@@ -156,21 +162,34 @@ def _budgets(found: _Outcomes) -> Iterator[str]:
 def _open(report: Report, found: _Outcomes) -> Iterator[str]:
     """Yield what was left open, and why not everything is there."""
     if found.undecided:
-        yield f"{found.undecided} undecided"
+        yield f"{found.undecided} inconclusive"
     if found.comparisons.get("regressed") and (improved := found.comparisons.get("improved")):
         yield f"{improved} improved"
     if unmeasured := found.budgets.get("unmeasured"):
         yield f"{counted(unmeasured, 'budget')} unmeasured"
     if found.unmade and found.unmade < sum(found.comparisons.values()):
+        yield from _other_data(report)
         yield f"{counted(found.unmade, 'comparison')} not made"
     unreached = sorted({visible(test) for gate in report.gates for test in gate.evidence.unreached_tests})
     if unreached:
         yield f"{counted(len(unreached), 'test')} not compared, since the time was up ({some_of(unreached)})"
     elif any(gate.evidence.stopped is not None for gate in report.gates):
         yield "the pairs ended early"
+    if report.hidden:
+        yield hidden_by_xfails(report.hidden)
     if report.partial:
         yield "interrupted, so that tests are missing"
     yield from _shards(report)
+
+
+def _other_data(report: Report) -> Iterator[str]:
+    """Yield how many tests measure something else than their baseline, and what is compared of them all the same."""
+    tests = _tests(report, lambda one: one.is_of_other_data)
+    if tests:
+        still = _tests(report, lambda one: one.outcome not in _NOT_MADE) & tests
+        partly = f" ({len(still)} in part)" if still else ""
+        named = some_of(sorted(map(visible, tests)))
+        yield f"{counted(len(tests), 'test')} not comparable{partly}, data or conditions changed: {named}"
 
 
 def _shards(report: Report) -> Iterator[str]:

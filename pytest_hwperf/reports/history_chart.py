@@ -8,7 +8,7 @@ from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.history import PastValue
 from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.trends import Trend
-from pytest_hwperf.core.units import counted, scale_for, show_change, show_number
+from pytest_hwperf.core.units import counted, scale_for, show_change, show_change_interval, show_number
 
 _WIDTH, _HEIGHT, _EDGE, _LEFT = 720, 150, 14, 70  # px; on the left the labels of the axis
 _DIGITS = 10  # of a commit
@@ -63,11 +63,8 @@ def remarks_of(trend: Trend) -> Iterator[str]:
     """Yield a sentence on each change of level, and the notes."""
     for one in trend.changes:
         shift = one.shift
-        ends = [
-            "?" if end is None else show_change(end, trend.scale, like=shift.value) for end in (shift.low, shift.high)
-        ]
         yield visible(
-            f"Changed by {show_change(shift.value, trend.scale)} ({ends[0]} .. {ends[1]}) between "
+            f"Changed by {show_change_interval(shift.value, shift.low, shift.high, trend.scale)} between "
             f"{one.before[:_DIGITS] or 'no commit'} and {one.revision[:_DIGITS] or 'no commit'}, p={one.p_value:.2g}, "
             f"n={shift.n} runs; {shift.method}."
         )

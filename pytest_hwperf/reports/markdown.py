@@ -124,7 +124,7 @@ def _undecided(groups: Groups) -> Table:
         for r in groups.undecided
     )
     rows = list(map(row, cells))
-    return Table(heading="Undecided", columns=columns, rows=rows, most=MOST_ROWS // 2, elsewhere=_BELOW)
+    return Table(heading="Inconclusive", columns=columns, rows=rows, most=MOST_ROWS // 2, elsewhere=_BELOW)
 
 
 def _named(r: VerdictRow) -> str:
@@ -225,5 +225,5 @@ def _repeated(report: Report, groups: Groups) -> list[str]:
     tests = list(dict.fromkeys(row.judgement.run.test for row in wanted))
     usable = [one for one in tests if one == visible(one) and one[:1] != "-" and len(one) <= _LONGEST_ID]
     usable = usable if len(tests) <= _MOST_REPEATED else []  # else the whole suite is shorter
-    command = shlex.join(["python", "-m", "pytest", *options, *usable])
+    command = shlex.join(["python", "-m", "pytest", *options, *report.options, *usable])
     return ["**Repeat it**", fenced(visible(command))]

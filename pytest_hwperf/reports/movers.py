@@ -15,10 +15,22 @@ _GAP = "  "
 
 
 def lines_of(report: Report, width: int) -> list[str]:
-    """Return lines for each explanation of several movers, or with remarks on them."""
-    found = ((one, gate.kind) for gate in report.gates for one in gate.explanations)
-    told = (pair for pair in found if len(pair[0].movers) > 1 or (pair[0].movers and pair[0].remarks))
-    return [line for one, kind in told for line in _lines(one, kind, width)]
+    """Return lines for each explanation of several movers, with remarks, or of what improved: no failure tells it."""
+    improved = {
+        (judgement.run.test, judgement.run.label, *one.key)
+        for judgement in report.judgements
+        for one in judgement.comparisons
+        if one.outcome == "improved"
+    }
+    found = ((one, gate.kind) for gate in report.gates for one in gate.explanations if one.movers)
+    return [
+        line
+        for one, kind in found
+        if len(one.movers) > 1
+        or one.remarks
+        or (one.measurement.test, one.measurement.label, one.metric, one.statistic) in improved
+        for line in _lines(one, kind, width)
+    ]
 
 
 def _lines(one: Explanation, kind: str, width: int) -> Iterator[str]:
@@ -47,7 +59,8 @@ def _row(mover: Mover, unit: str) -> Sequence[str]:
     called = ["" if number is None else show_number(number) for number in (then, now)]
     calls = f"called {called[0]} → {called[1]} ×" if all(called) and called[0] != called[1] else ""
     inner = f"most of it in {mover.within}" if mover.within else ""
-    what = ", ".join(filter(None, [" ".join(filter(None, [mover.name, mover.where])), inner, calls]))
+    held = f"in which changed: {mover.holds}" if mover.holds else ""
+    what = ", ".join(filter(None, [" ".join(filter(None, [mover.name, mover.where])), held, inner, calls]))
     return f"{sign}{show(abs(mover.moved), unit)}", show_share(mover.share), spread, visible(what)
 
 

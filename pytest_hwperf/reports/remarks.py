@@ -15,7 +15,7 @@ from pytest_hwperf.reports.footnotes import Footnotes, Note
 ALARMS = frozenset({"leaks"})  # said wherever a line stands for the test
 _CAVEATS = frozenset(
     {"maximum", "no bound", "mean of one", "lone process", "step", "idle machine", "count", "waited for gpu"}
-    | {"preempted", "load"}
+    | {"preempted", "load", "workers"}
     | ALARMS
 )
 

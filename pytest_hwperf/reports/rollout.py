@@ -8,7 +8,7 @@ from pytest_hwperf.core.metrics import metric_of
 from pytest_hwperf.core.records import Key
 from pytest_hwperf.core.rollout import Contender
 from pytest_hwperf.core.rollout_report import RolloutFile
-from pytest_hwperf.core.units import counted, show
+from pytest_hwperf.core.units import counted, show, show_excess
 from pytest_hwperf.reports.markdown_text import code, fenced, text
 
 _DIGITS = 12  # of a digest
@@ -74,7 +74,8 @@ def _value(side: Contender, key: Key) -> str:
 
 def _requirements(file: RolloutFile) -> str:
     asked = file.record.requirements
-    found = [[words.requirement(one), one.outcome, f"{100 * one.excess:.3g} %" if one.excess else ""] for one in asked]
+    missed = [show_excess(one.excess) if one.excess else "" for one in asked]
+    found = [[words.requirement(one), one.outcome, by] for one, by in zip(asked, missed, strict=True)]
     rows = [["requirement", "outcome", "missed by"], *found]
     return _table(rows)
 

@@ -16,7 +16,7 @@ from pytest_hwperf.core.records import Budget, Comparison, Figure, Judgement, Ke
 from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.statements import Remark, Statement
 from pytest_hwperf.core.structs import Record
-from pytest_hwperf.core.units import counted, show_change, show_limit, show_measured, show_number
+from pytest_hwperf.core.units import counted, show_change, show_limit, show_measured, show_number, split_unit
 from pytest_hwperf.reports.cells import cells_of, metric_of, unit_of
 from pytest_hwperf.reports.counts import skip_counts, verdict_counts
 from pytest_hwperf.reports.entries import IN_PAIRS, Entry
@@ -26,7 +26,8 @@ from pytest_hwperf.reports.remarks import ALARMS, unshown_remarks
 
 Tone = Literal["bad", "doubtful", "good", "plain"]
 
-HEADS = ("test", "baseline", "p50", "change", "tightest budget", "left")
+HEADS = ("test", "baseline", "p50", "× fastest", "change", "tightest budget", "left")
+_EMPTY = ("",) * (len(HEADS) - 1)
 # Outcomes that are told below a line, in this order; those that pass are seen by their counts.
 _TOLD: Mapping[str, Tone] = {
     "regressed": "bad",
@@ -111,13 +112,12 @@ def _lines(family: Family, footnotes: Footnotes, medians: list[Figure | Comparis
     skips = [] if quiet else family.skips
     alone = len(family.judgements) + len(family.skips) == 1
     if (chosen or skips) and not alone:
-        yield Line(cells=(visible(name), "", "", "", "", ""), below=(), tone="plain")
+        yield Line(cells=(visible(name), *_EMPTY), below=(), tone="plain")
     for judgement in chosen:
-        ratio = _ratio(judgement, family.best)
-        own = name if alone else f"  {judgement.run.scenario or _place(title_of(judgement.run))[1]}{ratio}"
-        yield _line(judgement, visible(own), footnotes, medians)
+        own = name if alone else f"  {judgement.run.scenario or _place(title_of(judgement.run))[1]}"
+        yield _line(judgement, visible(own), family.best, footnotes, medians)
     for skip in skips:
-        cells = (visible(name if alone else f"  {skip.scenario}"), "", "", "", "", "")
+        cells = (visible(name if alone else f"  {skip.scenario}"), *_EMPTY)
         yield Line(cells=cells, below=(visible(f"skipped: {skip.reason}"),), tone="plain")
 
 
@@ -126,17 +126,13 @@ def _is_told(judgement: Judgement) -> bool:
     return any(verdict.outcome in _QUIET or verdict.fails for verdict in judgement.verdicts)
 
 
-def _ratio(judgement: Judgement, best: float | None) -> str:
-    """Write `  1.56×`, the median over the best of the test's scenarios."""
-    median = _figures(judgement).get(MEDIAN_LATENCY)
-    return f"  {show_number(median.estimate.value / best)}×" if best and median else ""
-
-
 def _figures(judgement: Judgement) -> dict[Key, Figure]:
     return {figure.key: figure for figure in judgement.figures}
 
 
-def _line(judgement: Judgement, name: str, footnotes: Footnotes, medians: list[Figure | Comparison]) -> Line:
+def _line(
+    judgement: Judgement, name: str, fastest: float | None, footnotes: Footnotes, medians: list[Figure | Comparison]
+) -> Line:
     figures = _figures(judgement)
     figure = figures.get(MEDIAN_LATENCY)
     comparison = next((one for one in judgement.comparisons if one.key == MEDIAN_LATENCY and one.change), None)
@@ -145,7 +141,7 @@ def _line(judgement: Judgement, name: str, footnotes: Footnotes, medians: list[F
     below, tone = _told(judgement, figures, footnotes)
     alarms = _alarms(judgement)
     return Line(
-        cells=(name, *_median(comparison, figure), *_tightest(judgement)),
+        cells=(name, *_median(comparison, figure, fastest), *_tightest(judgement)),
         below=(*below, *_left_out(judgement), *alarms, *_others(judgement, shown=median is not None)),
         tone="doubtful" if alarms and tone != "bad" else tone,
     )
@@ -163,22 +159,28 @@ def _left_out(judgement: Judgement) -> list[str]:
     return [f"equivalent: {one.reason}" for one in judgement.comparisons if one.is_left_out][:1]
 
 
-def _median(comparison: Comparison | None, figure: Figure | None) -> tuple[str, str, str]:
-    """Write the median of the baseline, that of the candidate, and the change: all three of the same processes."""
+def _median(comparison: Comparison | None, figure: Figure | None, fastest: float | None) -> tuple[str, ...]:
+    """Write the median of the baseline, that of the candidate, and the change: all three of the same processes.
+
+    Before the change stands the median of the judged run over that of the test's fastest scenario.
+    """
+    ratio = show_number(figure.estimate.value / fastest) if figure and fastest else ""
     if comparison and comparison.change and comparison.baseline is not None and comparison.candidate is not None:
         change = show_change(comparison.change.value, comparison.scale)
-        return show_measured(comparison.baseline, "s"), show_measured(comparison.candidate, "s"), change
-    return "", show_measured(figure.estimate.value, "s") if figure else "", ""
+        return show_measured(comparison.baseline, "s"), show_measured(comparison.candidate, "s"), ratio, change
+    return "", show_measured(figure.estimate.value, "s") if figure else "", ratio, ""
 
 
 def _tightest(judgement: Judgement) -> tuple[str, str]:
-    """Write the budget with the least head-room, and the head-room as a share of its limit."""
+    """Write what the budget with the least head-room judges, `p95 18.1 of 50 ms`, and what is left of its limit."""
     found = tightest(judgement)
     if found is None:
         return "", ""
     metric = metric_of(judgement.run, found.budget.metric)
     limit = show_limit(found.budget.limit, metric.unit, "lower").removeprefix("<= ")
-    return visible(f"{_named(metric, found.budget.statistic)} {limit}").removeprefix("latency "), _share(found.share)
+    (number, unit), (_, of) = split_unit(show_measured(found.value, metric.unit)), split_unit(limit)
+    value = f"{number}{'' if unit == of else unit} of {limit}"
+    return visible(f"{_named(metric, found.budget.statistic)} {value}").removeprefix("latency "), _share(found.share)
 
 
 def _share(left: float) -> str:
@@ -282,4 +284,6 @@ def _to_save(report: Report) -> list[str]:
     if not unsaved:
         return []
     have = "has" if len(unsaved) == 1 else "have"
-    return [f"{counted(len(unsaved), 'test')} {have} no baseline to compare with: save one with pytest --hwperf-save"]
+    without = f"{counted(len(unsaved), 'test')} {have} no baseline to compare with"
+    failing = "" if report.policy.strict else "; --hwperf-strict fails them"
+    return [f"{without}: save one with pytest --hwperf-save{failing}"]

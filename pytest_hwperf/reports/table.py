@@ -179,7 +179,7 @@ def _choice(judgement: Judgement, best: float | None, detail: Detail) -> _Choice
         figures=figures,
         entries=named([entry for entry in entries if _shown(entry, detail)]),
         conditions=_conditions(run, figures.values(), detail),
-        ratio=f"{show_number(median / best)}×" if best and median else "",
+        ratio=f"{show_number(median / best)}× the fastest" if best and median else "",
         exact=detail == "verbose",
     )
 

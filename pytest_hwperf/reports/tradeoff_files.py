@@ -16,23 +16,20 @@ from typing import Any
 from pytest_hwperf.core.candidates import Measured, measured_together
 from pytest_hwperf.core.foreign_text import visible_json
 from pytest_hwperf.core.headroom import tightest
-from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, METRICS
+from pytest_hwperf.core.metrics import ENERGY, MEDIAN_LATENCY, MEMORY_PRESSURE, METRICS, stage_metric
+from pytest_hwperf.core.metrics import metric_of as known_metric
+from pytest_hwperf.core.recommendations import STAGES
 from pytest_hwperf.core.records import Judgement, Key, Run, figure_of
 from pytest_hwperf.core.report import Report
+from pytest_hwperf.core.rivals import ACCURACY, DIMENSIONS, MEMORY, per_row
 from pytest_hwperf.core.tradeoffs import (
-    ACCURACY,
-    DIMENSIONS,
-    MEMORY,
     WEIGHTS,
-    Candidate,
     Score,
     best_by,
     composite,
     dimensions_of,
-    pareto,
-    per_row,
+    not_below,
     score,
-    ties,
     weights_of,
 )
 from pytest_hwperf.core.units import EXPORT_UNITS, exported_name
@@ -41,11 +38,14 @@ from pytest_hwperf.reports.csv_files import Cell, Row, as_written, conditions_of
 
 _FIGURES: Sequence[Key] = (
     *(ACCURACY, MEDIAN_LATENCY, ("latency", "p95"), ("throughput", "mean")),
-    *(MEMORY, ("model_size", "p50"), (ENERGY, "mean")),
+    *(MEMORY, (MEMORY_PRESSURE, "p50"), ("model_size", "p50"), (ENERGY, "mean")),
+    ("cpu_utilisation", "mean"),
+    *((stage_metric(name), "p50") for name in STAGES),
 )
 _ENDINGS = ("", "_ci_low", "_ci_high", "_reason")
-_MEASUREMENT = ("test", "label", "scenario", "machine", "cpu_model", "batch_size", "threads", "load")
+_MEASUREMENT = ("test", "label", "scenario", "machine", "cpu_model", "batch_size", "threads", "load", "precision")
 _RANKED = ("reference", "score", "score_low", "score_high", "composite", "pareto", "rank_reason")
+_BANDWIDTH = ("memory_bandwidth_gb_per_s", "memory_bandwidth_reason")
 _BUDGET = ("tightest_budget", "tightest_limit", "tightest_headroom", "tightest_reason")
 _CHANGE = ("latency_p50_change", "latency_p50_change_ci_low", "latency_p50_change_ci_high", "latency_p50_change_reason")
 # Worst first; what has no answer stands before what is well.
@@ -53,6 +53,7 @@ _OUTCOMES = (
     *("regressed", "failed", "inconclusive", "unmeasured", "not comparable", "no baseline"),
     *("improved", "equivalent", "passed"),
 )
+_NOBODY: Mapping[str, Any] = {"names": None, "undecided": None, "value": None, "unit": None}
 _LOWEST = {"latency": "lowest_latency", "memory": "lowest_memory", "energy": "lowest_energy"}
 
 
@@ -62,25 +63,25 @@ def render(report: Report) -> dict[str, bytes]:
     figures = [f"{_column(key)}{ending}" for key in _FIGURES for ending in _ENDINGS]
     return {
         "hardware_tradeoffs.csv": file_of(
-            (*_MEASUREMENT, "name", *figures, *_RANKED, "conditions"),
+            (*_MEASUREMENT, "name", *figures, *_BANDWIDTH, *_RANKED, "conditions"),
             (row for measured in together for row in _tradeoff_rows(measured)),
         ),
-        "hardware_tradeoffs_summary.json": _json(_compared(measured) for measured in together),
+        "hardware_tradeoffs_summary.json": _json("hardware tradeoffs", map(_compared, together)),
         "benchmark_dashboard.csv": file_of(
             (*_MEASUREMENT, *figures, *_BUDGET, *_CHANGE, *map(_counted, _OUTCOMES), "worst", "conditions"),
             map(_dashboard_row, report.judgements),
         ),
-        "benchmark_summary.json": _json(_best(measured) for measured in together),
+        "benchmark_summary.json": _json("best candidates", map(_best, together)),
     }
 
 
-def _json(tests: Iterator[Mapping[str, Any]]) -> bytes:
-    whole = {"what": "pytest-hwperf tradeoffs", "schema": 1, "tests": [*tests]}
+def _json(what: str, tests: Iterator[Mapping[str, Any]]) -> bytes:
+    whole = {"what": f"pytest-hwperf {what}", "schema": 2, "tests": [*tests]}
     return visible_json(json.dumps(whole, indent=1, allow_nan=False).encode()) + b"\n"
 
 
 def _column(key: Key) -> str:
-    return exported_name("_".join(key), METRICS[key[0]].unit)
+    return exported_name("_".join(key), known_metric(key[0]).unit)
 
 
 def _counted(outcome: str) -> str:
@@ -90,7 +91,7 @@ def _counted(outcome: str) -> str:
 def _measurement(run: Run) -> Iterator[Cell]:
     """Yield the cells in the order of `_MEASUREMENT`; a condition that is not declared is empty."""
     yield from (run.test, run.label, run.scenario, run.machine.fingerprint, run.machine.cpu_model)
-    yield from (run.conditions.get(name) for name in ("batch_size", "threads", "load"))
+    yield from (run.conditions.get(name) for name in ("batch_size", "threads", "load", "precision"))
 
 
 def _figures(judgement: Judgement) -> Iterator[Cell]:
@@ -104,9 +105,16 @@ def _figures(judgement: Judgement) -> Iterator[Cell]:
         yield from (value, low, high, reason)
 
 
+def _bandwidth(run: Run) -> tuple[Cell, Cell]:
+    """Return the estimate of the memory bandwidth, or why there is none."""
+    if run.roofline is None:
+        return None, "counted with --hwperf-operators"
+    return run.roofline.bytes_per_s / 1e9, ""
+
+
 def _tradeoff_rows(measured: Measured) -> Iterator[Row]:
     dimensions, lacking = dimensions_of(measured.candidates)
-    front = pareto(measured.candidates, [*dimensions.values()]) if dimensions else []
+    front = measured.front
     weights = weights_of(WEIGHTS, dimensions)
     left_out = "; ".join(f"{name} is left out: not measured for every scenario" for name in lacking)
     for candidate, judgement in zip(measured.candidates, measured.judgements, strict=True):
@@ -120,7 +128,7 @@ def _tradeoff_rows(measured: Measured) -> Iterator[Row]:
             ("yes" if candidate in front else "no") if dimensions else None,
             left_out if found else "; ".join(filter(None, [_unscored(weights), left_out])),
         ]
-        whole = [*_measurement(judgement.run), candidate.name, *_figures(judgement), *cells]
+        whole = [*_measurement(judgement.run), candidate.name, *_figures(judgement), *_bandwidth(judgement.run), *cells]
         yield [*as_written(whole), conditions_of(judgement.run)]
 
 
@@ -170,7 +178,7 @@ def _compared(measured: Measured) -> dict[str, Any]:
         "reference": measured.reference.name,
         "weights": weights or None,
         "left_out": {name: {"not_measured_for": names} for name, names in lacking.items()},
-        "pareto": [one.name for one in pareto(measured.candidates, [*dimensions.values()])] if dimensions else None,
+        "pareto": [one.name for one in measured.front] if dimensions else None,
         "ranking": [{"name": name, **_score(known[name])} for name in ranked] or None,
         "reason": None if ranked else _unscored(weights),
     }
@@ -181,18 +189,19 @@ def _score(found: Score) -> dict[str, float | None]:
 
 
 def _best(measured: Measured) -> dict[str, Any]:
-    """Say who is best by composite, latency, memory and energy, with those that are as good within the noise."""
+    """Say who is best by composite, latency, memory and energy, with those that are shown to be as good."""
     dimensions, _ = dimensions_of(measured.candidates)
     found: dict[str, Any] = {"test": measured.test, "operating_point": measured.point or None}
     found["best_composite"] = _best_composite(measured, weights_of(WEIGHTS, dimensions))
     for name, field in _LOWEST.items():
         if name not in dimensions:
-            found[field] = {"names": None, "value": None, "unit": None, "reason": "not measured for every scenario"}
+            found[field] = {**_NOBODY, "reason": "not measured for every scenario"}
             continue
-        best, *tied = best_by(measured.candidates, DIMENSIONS[name])
+        best, as_good, undecided = best_by(measured.candidates, DIMENSIONS[name])
         unit, factor = EXPORT_UNITS[METRICS[DIMENSIONS[name][0]].unit]
         found[field] = {
-            "names": [best.name, *(one.name for one in tied)],
+            "names": [best.name, *(one.name for one in as_good)],
+            "undecided": [one.name for one in undecided],
             "value": per_row(best, DIMENSIONS[name]).value * factor,
             "unit": f"{unit} per row" if name == "latency" else unit,
             "reason": None,
@@ -202,8 +211,7 @@ def _best(measured: Measured) -> dict[str, Any]:
 
 def _best_composite(measured: Measured, weights: Mapping[str, float]) -> dict[str, Any]:
     if not weights:
-        return {"names": None, "value": None, "unit": None, "reason": _unscored(weights)}
+        return {**_NOBODY, "reason": _unscored(weights)}
     best = max(measured.candidates, key=lambda one: composite(one, weights))
-    tied: list[Candidate] = ties(measured.candidates, best, weights)
-    names = [best.name, *(one.name for one in tied)]
-    return {"names": names, "value": composite(best, weights), "unit": None, "reason": None}
+    undecided = [one.name for one in not_below(measured.candidates, best, weights)]
+    return {**_NOBODY, "names": [best.name], "undecided": undecided, "value": composite(best, weights), "reason": None}

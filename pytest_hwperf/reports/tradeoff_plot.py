@@ -9,7 +9,7 @@ from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.records import Estimate, Key
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.tradeoffs import ACCURACY, MEMORY, Candidate, pareto, per_row
+from pytest_hwperf.core.rivals import ACCURACY, MEMORY, Candidate, per_row
 from pytest_hwperf.reports.sweep_plot import check_matplotlib
 
 _SIZES: Mapping[Key, tuple[str, float]] = {  # label of an axis, and its unit in base units
@@ -30,7 +30,7 @@ def is_drawn(report: Report) -> bool:
 
 
 def render(report: Report) -> bytes:
-    """Draw a panel for each test, its Pareto set as filled points joined by a line.
+    """Draw a panel for each test, its Pareto set over all dimensions as filled points.
 
     Raises:
         UsageProblem: matplotlib is not installed.
@@ -48,7 +48,8 @@ def render(report: Report) -> bytes:
     for axes in [*canvas.axes][len(shown) :]:
         axes.set_visible(False)
     left = f"; {len(panels) - len(shown)} further tests are not drawn" if len(panels) > len(shown) else ""
-    canvas.suptitle(f"Trade-offs: filled points are in the Pareto set; bars are intervals{left}", fontsize=10)
+    told = "Trade-offs: filled points are in the Pareto set over all dimensions; bars are intervals"
+    canvas.suptitle(f"{told}{left}", fontsize=10)
     out = BytesIO()
     canvas.savefig(out, format="png", dpi=120, metadata={"Software": None})
     return out.getvalue()
@@ -68,7 +69,7 @@ def _panels(report: Report) -> list[tuple[Measured, Key]]:
 def _draw(axes: Any, measured: Measured, key: Key) -> None:
     from matplotlib.ticker import EngFormatter, LogLocator
 
-    front = pareto(measured.candidates, [MEDIAN_LATENCY, key])
+    front = measured.front
     for place, one in enumerate(sorted(measured.candidates, key=lambda one: _at(one, MEDIAN_LATENCY))):
         best = one in front
         axes.errorbar(
@@ -91,8 +92,6 @@ def _draw(axes: Any, measured: Measured, key: Key) -> None:
             parse_math=False,
             bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.8},
         )
-    ordered = sorted(front, key=lambda one: _at(one, MEDIAN_LATENCY))
-    axes.plot([_at(one, MEDIAN_LATENCY) for one in ordered], [_at(one, key) for one in ordered], color=_FRONT, lw=1)
     axes.set(xscale="log", xlabel=_SIZES[MEDIAN_LATENCY][0], ylabel=_SIZES[key][0])
     for ticks in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
         ticks(EngFormatter(unit="s"))

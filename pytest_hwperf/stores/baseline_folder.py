@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import shortened
-from pytest_hwperf.host.files import refused_name, replace_file, replace_files
-from pytest_hwperf.stores.baseline_format import EARLIER_SUFFIX, Entry, parse, render
-from pytest_hwperf.stores.listing import check_lock, content_of
+from pytest_hwperf.host.files import read_file, refused_name, replace_file, replace_files
+from pytest_hwperf.stores.baseline_format import EARLIER_SUFFIX, LARGEST, Entry, parse, render
+from pytest_hwperf.stores.listing import check_lock
 from pytest_hwperf.stores.location import check_name
 
 Entries = tuple[Entry, ...]  # of one file: the oldest first; () where there is no file
@@ -74,9 +74,11 @@ class BaselineFolder:
             self.check_links(path)
             if not os.path.lexists(path):
                 return ()
-            content = content_of(path)
+            content = read_file(path, LARGEST)
         except OSError as error:
-            raise StoreError(f"{path} cannot be read ({error}): fix that, or delete it to start over") from error
+            raise StoreError(
+                f"{path} cannot be read ({error.strerror}): fix that, or delete it to start over"
+            ) from error
         known, entries = self._known.get(path, (b"", ()))
         if known != content or not entries:
             entries = parse(path, content)

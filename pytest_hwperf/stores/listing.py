@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_hwperf.core.errors import StoreError
-from pytest_hwperf.stores.baseline_format import EARLIER_SUFFIX, LARGEST, SUFFIX
+from pytest_hwperf.stores.baseline_format import EARLIER_SUFFIX, SUFFIX
 
 
 def machine_folders(folder: Path) -> list[Path]:
@@ -49,20 +49,3 @@ def check_lock(path: Path) -> None:
     """
     if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
         raise StoreError(f"{path} is a link, or no file: remove it, it is only there to let one writer at a time write")
-
-
-def content_of(path: Path) -> bytes:
-    """Return the content of a file.
-
-    Raises:
-        StoreError: no file, or a larger one than any baseline.
-        OSError: it cannot be read.
-    """
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise StoreError(f"{path} is not a file: remove it")
-    if status.st_size > LARGEST:
-        raise StoreError(
-            f"{path} has {status.st_size / 1e6:.0f} MB, a baseline at most {LARGEST / 1e6:.0f} MB: delete it"
-        )
-    return path.read_bytes()

@@ -42,6 +42,8 @@ def locate(url: str, root: Path) -> tuple[str, str]:
     scheme, colon, location = url.partition(":")
     if not colon or not re.fullmatch(r"[a-z][a-z0-9+]+", scheme):
         scheme, location = "json", url
+    if location.rpartition("/")[2] == ":memory:":
+        raise ValueError(f"{url!r} would be gone with this process. Give a file or a folder, such as json:.hwperf")
     if scheme == "sql":
         return scheme, _database(location, root)
     if not location:

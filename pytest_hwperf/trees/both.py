@@ -6,30 +6,36 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Protocol
 
 from pytest_hwperf.core.affected import Changes
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.core.evidence import Side
+from pytest_hwperf.core.hypotheses import COMMIT_DIGITS
+from pytest_hwperf.core.xfails import added_xfails
 from pytest_hwperf.host.command_line import Command, PytestCommand, without_coverage
+from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.opened_files import Opened
 from pytest_hwperf.trees.compiled import check_compiled
-from pytest_hwperf.trees.differences import changes_between, code_of_tree, joined, laid_over
-from pytest_hwperf.trees.ignored import is_compiled
+from pytest_hwperf.trees.differences import changes_between, code_of_tree, is_same, joined, laid_over
+from pytest_hwperf.trees.git import git
+from pytest_hwperf.trees.ignored import is_compiled, named
 from pytest_hwperf.trees.interpreter import Interpreter
-from pytest_hwperf.trees.isolation import check_isolation, own_paths, python_path, translated
+from pytest_hwperf.trees.isolation import check_isolation, is_of_tests, own_paths, python_path, translated
 from pytest_hwperf.trees.opened import check_opened
-from pytest_hwperf.trees.overlay import candidate_ini, lay_over, share
-from pytest_hwperf.trees.revision import resolve, top_of
+from pytest_hwperf.trees.overlay import candidate_ini, lay_over, remove_gone, share
+from pytest_hwperf.trees.revision import resolve, revision_of, top_of
+from pytest_hwperf.trees.submodules import fill_submodules
 from pytest_hwperf.trees.translation import Translation, spellings
-from pytest_hwperf.trees.worktree import copy_of, lfs_pointers, update_submodules, worktree
+from pytest_hwperf.trees.worktree import copy_of, lfs_pointers, worktree
 
 _UNSEEN = "what these test files do themselves is not compared"
 _NO_CODE = (
-    "no code of either tree was loaded besides the tests, which are the same on both sides: only files that they read "
-    "can make a difference"
+    "nothing to compare: your tests import no code of this repository, so that only files that they read can differ; "
+    "import the code, or install it with pip install -e"
 )
+_LARGEST = 10_000_000  # bytes of a test file
 PREFIXES = tuple(dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix)))
 
 
@@ -44,6 +50,7 @@ class Trees:
     changed: frozenset[Path]  # test files that are not the baseline's own, in the candidate's tree
     warnings: tuple[str, ...]
     changes: Changes | None = None  # between both, where they were asked for
+    xfails: Mapping[Path, frozenset[str]] = field(default_factory=dict)  # test file → what has an `xfail` that is new
     origin: Path | None = None  # folder that the baseline is a copy of, without what git ignores there
     since: float = field(default_factory=time.time)  # instant at which they were there, in seconds since 1970
 
@@ -83,14 +90,19 @@ def both_trees(
         commit, top = resolve(here, against), top_of(here)
         tree = worktree(top, commit)
     with tree as baseline:
-        warnings = [*update_submodules(baseline)] if commit else []
+        warnings = [*fill_submodules(top, baseline), *_same_commit(top, commit)] if commit else []
         shared = share(globs, top, baseline) if globs else {}
         if pointers := lfs_pointers(baseline):
             warnings.append(f"not there in the baseline, only a git-LFS pointer: {', '.join(pointers)}")
         changed = frozenset(_changed(files, top, baseline))
+        new = {file for file in files if not _moved(file, top, baseline).is_file()}
+        xfails = {file: _added_xfails(file, _moved(file, top, baseline)) for file in {*changed, *new}}
         if changed:
             names = ", ".join(sorted(os.path.relpath(file, here) for file in changed))
             warnings.append(f"changed since the baseline, and run on both sides as now, so that {_UNSEEN}: {names}")
+        if gone := remove_gone(top, baseline, files):
+            changed |= {top / file for file in gone}
+            warnings.append(f"not in your tree any more, and removed from the baseline's: {named(gone)}")
         found = changes_between(top, baseline) if compares else None
         laid = lay_over(top, baseline, files)
         yield Trees(
@@ -99,6 +111,7 @@ def both_trees(
             revision=commit,
             shared=shared,
             changed=changed,
+            xfails=xfails,
             warnings=tuple(warnings),
             changes=laid_over(found, laid) if found else None,
             origin=against.resolve() if isinstance(against, Path) else None,
@@ -122,7 +135,7 @@ def commands(
     paths = own_paths(sys.path, trees.candidate, PREFIXES)
     inipath = None if given.inipath is None else given.inipath.parent.resolve() / given.inipath.name
     ini = [] if inipath is None else ["-c", str(inipath)]
-    theirs = [] if inipath is None else candidate_ini(inipath, trees.candidate, trees.baseline)
+    theirs = candidate_ini(inipath, trees.candidate, trees.baseline)
     moved = [str(_moved(file, trees.candidate, trees.baseline)) for file in files]
     candidate = _command(given, trees, trees.candidate, [*map(str, files), *ini, *given.neutral_with(None)], paths)
     own = [*moved, *theirs, *given.neutral_with(base_python.plugins if base_python else None)]
@@ -158,7 +171,16 @@ def prove(trees: Trees, trace: Seen, files: Sequence[Path], *, own_interpreter: 
     if own_interpreter:
         check_compiled(trace.files, trees.candidate, trees.baseline, PREFIXES)
     opened = check_opened(trace.opened, trees.candidate, trees.baseline, PREFIXES, trees.since)
-    return [*([] if seen else [_NO_CODE]), *opened, *filter(None, [same_code(trees, trace.files)])]
+    named_files = filter(None, [_own_helpers(trees, trace.files["candidate"]), same_code(trees, trace.files)])
+    return [*([] if seen or own_interpreter else [_NO_CODE]), *opened, *named_files]
+
+
+def _own_helpers(trees: Trees, loaded: Sequence[str]) -> str:
+    """Return a warning about modules beside the tests that differ, "" where none does: the rest of them is mirrored."""
+    helpers = filter(lambda file: is_of_tests(PurePath(file).parent), code_of_tree(loaded, trees.candidate, PREFIXES))
+    if files := [file for file in helpers if not is_same(trees.candidate / file, trees.baseline / file)]:
+        return f"changed since the baseline, and each side runs its own: {named(files)}"
+    return ""
 
 
 def same_code(trees: Trees, loaded: Mapping[Side, Sequence[str]]) -> str:
@@ -217,6 +239,18 @@ def _command(given: PytestCommand, trees: Trees, root: Path, own: Sequence[str],
         keeps_cache=given.keeps_cache,
         deadline_s=given.deadline_s,
     )
+
+
+def _same_commit(top: Path, commit: str) -> Iterator[str]:
+    """Yield a warning where the present tree is the baseline's commit, without any change or new file."""
+    now = revision_of(top)
+    if now.commit == commit and not (now.changed or git(top, "status", "--porcelain").output):
+        yield f"the present code is {commit[:COMMIT_DIGITS]} without changes: both sides run the same code"
+
+
+def _added_xfails(candidate: Path, baseline: Path) -> frozenset[str]:
+    then = read_file(baseline, _LARGEST) if baseline.is_file() else b""
+    return added_xfails(then, read_file(candidate, _LARGEST))
 
 
 def _moved(path: Path, candidate: Path, baseline: Path) -> Path:

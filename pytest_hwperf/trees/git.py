@@ -23,7 +23,10 @@ _SETTINGS = (
     *("-c", f"core.hooksPath={os.devnull}"),
     *("-c", "core.fsmonitor="),
     *("-c", "safe.bareRepository=explicit"),
+    *("-c", "submodule.recurse=false"),
 )
+# No host is asked for what a clone lacks, nor a person for a password; a commit is what its name says.
+_CLOSED = {"GIT_ALLOW_PROTOCOL": "file", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_TERMINAL_PROMPT": "0"}
 _ABSENT = 127  # exit code of a shell for a command that is not there
 _LATE = 124  # exit code of timeout(1)
 
@@ -83,8 +86,8 @@ def _complaint(errors: str) -> str:
 
 def _environment() -> Mapping[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
-    # Untranslated messages, no prompt, and no lock of the index only to ask for the state.
-    return {**kept, "LANGUAGE": "en", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+    # Untranslated messages, and no lock of the index only to ask for the state.
+    return {**kept, "LANGUAGE": "en", "GIT_OPTIONAL_LOCKS": "0", **_CLOSED}
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

@@ -4,18 +4,20 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePath
 from urllib.parse import unquote, urlsplit
 
 from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.host.source_files import is_own
 
 _SHARED_LIBRARY = re.compile(r"\.so(\.\d+)*$")
 _FINDER = re.compile(r"__editable___.+_finder")  # the module that setuptools writes for an editable install
 SITES = frozenset({"site-packages", "dist-packages"})
 SOURCES = ("src", "lib", "python")  # folders that hold a tree's packages, besides its top
 _TESTS = re.compile(r"(.+_)?(tests?|bench|benchmarks?)(_.+)?")  # names of folders that hold no code under test
+_PLAIN = frozenset({"test", "tests", "bench", "benchmark", "benchmarks"})
 _OWN_PYTHON = (
     "give --hwperf-base-python=PATH, the Python of an environment with the baseline installed, or have one built with "
     "--hwperf-base-env=build"
@@ -72,9 +74,37 @@ def _resolved(files: Iterable[str]) -> list[str]:
     return sorted({str(_real(path) if path.is_symlink() else real[path.parent] / path.name) for path in paths})
 
 
+def own_code(root: Path) -> Callable[[str], bool]:
+    """Return what tells by its file whether a module is code under test.
+
+    It is, unless it is installed or of the standard library; what was installed from this tree is code under test too.
+    """
+    top = next((folder for folder in (root, *root.parents) if (folder / ".git").exists()), root)
+    sites = [Path(entry) for entry in sys.path if Path(entry).name in SITES]
+    own = {*_offered(root), *_offered(top), *(name for site in sites for name, _ in _from_tree(site, top))}
+
+    def is_of_tree(file: str) -> bool:
+        parts = PurePath(file).parts
+        site = next((place for place, part in enumerate(parts) if part in SITES), None)
+        if site is None:
+            return is_own(file, Path(Path(file).anchor))
+        return parts[site + 1].partition(".")[0] in own
+
+    return is_of_tree
+
+
 def is_of_tests(folder: PurePath) -> bool:
     """Whether a folder, relative to the root, holds tests and no code under test, by its name or that of a parent."""
     return any(_TESTS.fullmatch(part) for part in folder.parts)
+
+
+def top_of_tests(folder: PurePath) -> PurePath | None:
+    """Return the folder that holds all tests of a part of the tree, relative to the root; None outside of any.
+
+    It has a plain name, such as `tests`; a package called `load_test` with tests further below holds code.
+    """
+    named = [one for one in (folder, *folder.parents) if _TESTS.fullmatch(one.name)]
+    return next((one for one in reversed(named) if one.name in _PLAIN), named[0] if named else None)
 
 
 def check_isolation(  # noqa: PLR0913 - two sides, each with its root and files

@@ -13,13 +13,32 @@ from typing import Any
 
 from pytest_hwperf.core.errors import UsageProblem, WorkerError
 from pytest_hwperf.host.files import read_file
-from pytest_hwperf.trees.isolation import is_of_tests
+from pytest_hwperf.trees.isolation import is_of_tests, top_of_tests
 from pytest_hwperf.trees.worktree import is_environment, is_lfs_pointer
 
 _PYTEST_ONLY = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")  # read by pytest only
+_CONFTEST, _INIT = "conftest.py", "__init__.py"
 INI_COPY = "hwperf-candidate-"  # before the name of the candidate's ini file in the baseline's tree
 _LARGEST = 10_000_000  # bytes of a source or a configuration file
 _INI_FILES = (*_PYTEST_ONLY, "pyproject.toml", "tox.ini", "setup.cfg")  # in pytest's order
+
+
+def remove_gone(candidate_root: Path, baseline_root: Path, test_files: Iterable[Path]) -> list[str]:
+    """Remove benchmark code that the candidate no longer has; return what was removed, relative to the roots, sorted.
+
+    It is what `lay_over` would copy if the candidate had it, and every module in the folders of these tests.
+    """
+    files = {_relative(file, candidate_root) for file in test_files}
+    ways = {way for file in files for way in file.parents}
+    gone = {way / name for way in ways for name in (_CONFTEST, *([_INIT] if is_of_tests(way) else []))}
+    inits = (file.parent / _INIT for file in files)
+    gone |= {init for init in inits if _is_without_code(baseline_root / init)}
+    for top in {one for file in files if (one := top_of_tests(file.parent))}:
+        gone |= {path.relative_to(baseline_root) for path in _modules_below(baseline_root / top)}
+    removed = sorted(file for file in gone if _is_there(baseline_root / file) and not _is_there(candidate_root / file))
+    for file in removed:
+        _within(baseline_root, file).unlink()
+    return [file.as_posix() for file in removed]
 
 
 def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Path]) -> list[str]:
@@ -27,7 +46,7 @@ def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Pat
 
     Test modules and every `conftest.py` on their way are the candidate's. So is an `__init__.py` on their way from a
     folder of tests on (by its name); elsewhere it may be code under test and is the baseline's, unless it holds no
-    code and the baseline lacks it. A helper module in a folder of tests is copied only if the baseline
+    code and the baseline lacks it. A helper in a folder of tests, a module or a package, is copied only if the baseline
     lacks it: what differs there must be seen as a change.
 
     Args:
@@ -42,14 +61,18 @@ def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Pat
     files = {_relative(file, candidate_root) for file in test_files}
     folders = {file.parent for file in files}
     ways = {way for folder in folders for way in (folder, *folder.parents)}
-    laid = files | {way / "conftest.py" for way in ways}
+    laid = files | {way / _CONFTEST for way in ways}
     for way in ways:
-        init = way / "__init__.py"
+        init = way / _INIT
         adds_nothing = way in folders and _is_without_code(candidate_root / init)
         if is_of_tests(way) or (adds_nothing and not _is_there(baseline_root / init)):
             laid.add(init)
-    for folder in filter(is_of_tests, folders):
-        helpers = (folder / path.name for path in (candidate_root / folder).glob("*.py"))
+    tops = {top_of_tests(folder) for folder in folders}
+    for folder in (way for way in ways if tops.intersection((way, *way.parents))):
+        helpers = {folder / path.name for path in (candidate_root / folder).glob("*.py")}
+        for init in (candidate_root / folder).glob(f"*/{_INIT}"):
+            if not _is_there(baseline_root / folder / init.parent.name / _INIT):
+                helpers |= {path.relative_to(candidate_root) for path in _modules_below(init.parent)}
         laid |= {helper for helper in helpers if not _is_there(baseline_root / helper)}
     present = sorted(file for file in laid if (candidate_root / file).is_file())
     for file in present:
@@ -57,19 +80,21 @@ def lay_over(candidate_root: Path, baseline_root: Path, test_files: Iterable[Pat
     return [file.as_posix() for file in present]
 
 
-def candidate_ini(inipath: Path, candidate_root: Path, baseline_root: Path) -> list[str]:
+def candidate_ini(inipath: Path | None, candidate_root: Path, baseline_root: Path) -> list[str]:
     """Put the candidate's ini file next to the baseline's; return the arguments that make pytest read it.
 
     The baseline keeps its own `pythonpath`: it lists the folders of its code. Under another name, since the baseline's
     own file may be read by its code or its tools. An ini file outside of the candidate's tree serves both sides.
+    Where the candidate has none, an empty one keeps pytest from reading the baseline's.
     """
     root = candidate_root.resolve()
-    if not inipath.resolve().is_relative_to(root):
+    if inipath is not None and not inipath.resolve().is_relative_to(root):
         return ["-c", str(inipath)]
-    given = inipath.resolve().relative_to(root)
-    kept = shlex.join(_own_pythonpath(baseline_root / given.parent, given.name))  # read first: it may be overwritten
-    name = given.name if given.name in _PYTEST_ONLY else f"{INI_COPY}{given.name}"
-    path = _put(inipath, baseline_root, given.with_name(name))
+    place = root if inipath is None else inipath.parent.resolve()
+    name = "pytest.ini" if inipath is None else inipath.name
+    given = place.relative_to(root) / (name if inipath and name in _PYTEST_ONLY else f"{INI_COPY}{name}")
+    kept = shlex.join(_own_pythonpath(baseline_root / given.parent, name))  # read first: it may be overwritten
+    path = _put(inipath or Path(os.devnull), baseline_root, given)
     return ["-c", str(path), "-o", f"pythonpath={kept}"]
 
 
@@ -125,6 +150,13 @@ def _relative(file: Path, root: Path) -> PurePath:
     return real.relative_to(root.resolve())
 
 
+def _modules_below(folder: Path) -> Iterator[Path]:
+    """Yield the modules of a folder and of those in it, through no link."""
+    for top, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and not is_environment(Path(top, name))]
+        yield from (Path(top, name) for name in names if name.endswith(".py"))
+
+
 def _is_there(path: Path) -> bool:
     return os.path.lexists(path)
 
@@ -140,16 +172,22 @@ def _is_without_code(init: Path) -> bool:
 
 def _put(source: Path, root: Path, relative: PurePath) -> Path:
     """Copy a file to the same path under `root`, through no link that leads out of it."""
-    target = root / relative
     try:
-        existing = next(folder for folder in target.parents if _is_there(folder))
-        if not existing.resolve().is_relative_to(root.resolve()):
-            raise WorkerError(f"the baseline cannot be given {relative}: {existing} leads out of its tree")
+        target = _within(root, relative)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)  # a link is replaced, not followed
         shutil.copyfile(source, target)
     except OSError as error:
         raise WorkerError(f"the baseline cannot be given {relative}: {error}") from error
+    return target
+
+
+def _within(root: Path, relative: PurePath) -> Path:
+    """Return the same path under `root`; refuse it where a link on the way leads out of that."""
+    target = root / relative
+    existing = next(folder for folder in target.parents if _is_there(folder))
+    if not existing.resolve().is_relative_to(root.resolve()):
+        raise WorkerError(f"the baseline cannot be given {relative}: {existing} leads out of its tree")
     return target
 
 

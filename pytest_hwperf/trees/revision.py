@@ -11,6 +11,17 @@ from pytest_hwperf.trees.git import GitResult, git
 
 _LONGEST = 1000  # characters of a revision; the names of files and folders, as which git keeps it, end far below
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # SHA-1, SHA-256
+_ABBREVIATED = re.compile(r"[0-9a-f]{4,63}")
+_EXPRESSION = re.compile(r"[~^:]|@\{")  # where the name in an expression ends
+_PLACES = (
+    "{}",
+    "refs/{}",
+    "refs/tags/{}",
+    "refs/heads/{}",
+    "refs/remotes/{}",
+    "refs/remotes/{}/HEAD",
+)  # in git's order
+_MOST_OBJECTS = 20  # that begin with the same digits, and are looked at
 _SINCE = "..."  # between two names: their last common commit
 _NO_REPOSITORY, _NO_COMMIT = "not a git repository", "Needed a single revision"  # as git says it
 
@@ -76,8 +87,10 @@ def _resolve_one(folder: Path, ref: str, *, shallow: bool, with_history: bool = 
         with_history: whether the commits before it are needed too.
 
     Raises:
-        UsageProblem: no such revision.
+        UsageProblem: no such revision, or several.
     """
+    if meanings := _meanings(folder, ref):
+        raise UsageProblem(f"{ref!r} names more than one revision: type {' or '.join(meanings)}")
     if found := _commit_of(folder, ref):
         return found
     if len(ref) > _LONGEST:
@@ -104,6 +117,24 @@ def named_revision(folder: Path, ref: str) -> str:
         return ""
     full = git(folder, "rev-parse", "--symbolic-full-name", ref).output
     return full if full.startswith("refs/") else commit
+
+
+def _meanings(folder: Path, ref: str) -> list[str]:
+    """Return what a name may mean, to be typed instead of it, where that is not one commit; [] where it is."""
+    name = _EXPRESSION.split(ref, maxsplit=1)[0]
+    if not name or name == "HEAD" or _COMMIT.fullmatch(name) or len(ref) > _LONGEST:
+        return []
+    rest, places = ref[len(name) :], [place.format(name) for place in _PLACES]
+    listed = git(folder, "for-each-ref", "--format=%(refname)", *places).output.split()
+    names = [place for place in places if place in listed]
+    if name in names:  # a full name, which comes first
+        return []
+    if _ABBREVIATED.fullmatch(name):
+        objects = git(folder, "rev-parse", f"--disambiguate={name}").output.split()
+        names += [one for one in objects[:_MOST_OBJECTS] if has_commit(folder, one)]
+    meanings = [f"{one}{rest}" for one in names]
+    commits = {_commit_of(folder, one) for one in (ref, *meanings)}  # git also looks among its own files
+    return meanings if len(commits - {""}) > 1 else []
 
 
 def _commit_of(folder: Path, ref: str) -> str:

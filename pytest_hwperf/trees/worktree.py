@@ -18,8 +18,9 @@ _NOT_COPIED = frozenset({".git", "__pycache__", "node_modules", ".tox", ".nox"})
 _POINTER = b"version https://git-lfs"
 _LONGEST_POINTER = 1024  # bytes, by git-lfs' specification
 _LONGEST_PATH = 1 << 16  # bytes
+_CLOSED = "' not allowed"  # how git ends its complaint that it was not let out
+_WHOLE_CLONE = "hwperf asks no host for what a partial clone lacks; get it with `git fetch --refetch --no-filter`"
 _CHECKOUT_S = 900.0  # large files are fetched while checking out
-_SUBMODULES_S = 300.0
 _MARK = "made-by-pytest-hwperf"  # file in what a repository keeps of a work tree of ours; its text is the folder
 _LONGEST_RUN_S = 86400.0  # a folder that is not here may be used in another container with the same repository
 
@@ -44,7 +45,8 @@ def worktree(repository: Path, commit: str) -> Iterator[Path]:
         try:
             done = git(repository, "worktree", "add", "--detach", "--", str(tree), commit, timeout_s=_CHECKOUT_S)
             if done.code:
-                raise WorkerError(f"git cannot check out {commit} for the baseline: {done.complaint}")
+                remedy = f": {_WHOLE_CLONE}" if _CLOSED in done.complaint else ""
+                raise WorkerError(f"git cannot check out {commit} for the baseline: {done.complaint}{remedy}")
             _mark(tree)
             yield tree
         finally:
@@ -77,14 +79,6 @@ def copy_of(directory: Path) -> Iterator[Path]:
         except OSError as error:
             raise WorkerError(f"{directory} cannot be copied for the baseline: {error}") from error
         yield tree
-
-
-def update_submodules(tree: Path) -> list[str]:
-    """Fill the submodules of a work tree; return what could not be had, [] where all is well or there are none."""
-    if not (tree / ".gitmodules").is_file():
-        return []
-    done = git(tree, "submodule", "--quiet", "update", "--init", "--recursive", timeout_s=_SUBMODULES_S)
-    return [f"submodules of the baseline are missing: {done.complaint}"] if done.code else []
 
 
 def lfs_pointers(tree: Path) -> list[str]:

@@ -140,7 +140,7 @@ def explained(report: Report) -> Iterator[str]:
 
     for judgement in report.judgements:
         failing = replace(judgement, verdicts=tuple(replace(one, fails=True) for one in judgement.verdicts))
-        lines = judging._failures([failing])
+        lines = judging.failures([failing])
         assert len(failing.verdicts) == len([line for line in lines if not line.startswith(" ")])  # none can be forged
         assert [] == [line for line in lines if "\n" in line]
         yield from lines

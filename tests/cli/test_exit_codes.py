@@ -53,6 +53,22 @@ def test_an_unforeseen_error_is_no_answer(
     assert "this is a mistake of pytest-hwperf and no answer" in error
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["comapre", "a", "b"], "hwperf: unknown command 'comapre'. Did you mean 'compare'?; see hwperf --help\n"),
+        (["baseline", "lst"], "unknown command 'lst'. Did you mean 'list'? Allowed: list, show, remove, accept, "),
+        (["zzz"], "unknown command 'zzz'. Allowed: baseline, recompute, "),
+    ],
+)
+def test_an_unknown_command_names_the_nearest(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+
+    assert USAGE == caught.value.code
+    assert said in capsys.readouterr().err
+
+
 LONG = "x" * 300
 
 
@@ -75,6 +91,48 @@ def test_a_name_that_no_file_can_have_is_a_usage_error(
     error = capsys.readouterr().err
     assert error.startswith("hwperf: ")
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["recompute", "device"],
+        ["report", "device"],
+        ["report", "--from=bencher:device"],
+        ["merge", "device", "device.csv"],
+        ["tradeoffs", "device"],
+        ["tradeoffs", "device.csv"],
+        ["tradeoffs", "table.csv", "--requirements=device"],
+        ["fleet", "--hosts=device", "--", "tests"],
+        ["load", "http://127.0.0.1:1", "--qps=10", "--body=@device"],
+    ],
+)
+def test_what_is_no_regular_file_is_not_read(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An endless device or a pipe that nobody writes to would keep a command for ever."""
+    monkeypatch.chdir(tmp_path)
+    Path("table.csv").write_text("name,latency_p50_ms\na,1\nb,2\n", encoding="utf-8")
+    for name in ("device", "device.csv"):
+        Path(name).symlink_to("/dev/null")
+
+    assert USAGE == main(arguments)
+    assert "not a regular file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reported"),
+    [
+        (["report", "r.json", "--json=a", "--html=./a"], "--html and --json name one file: give each its own"),
+        (["report", "r.json", "--markdown=a", "--html=b/../a"], "--html and --markdown name one file"),
+        (["baseline", "list", "--store=sql:sqlite:///:memory:"], "would be gone with this process"),
+    ],
+)
+def test_an_output_that_would_be_lost_is_a_usage_error(
+    arguments: list[str], reported: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert USAGE == main(arguments)
+    assert reported in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--no-such"], ["compare"], ["compare", "a", "b", "--data=x", "--threads=many"]])

@@ -223,9 +223,9 @@ def test_names_of_any_length_and_kind_do_no_harm(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("origin", "said"),
     [
-        ("bencher:none.json", "none.json is no file: give one that bencher has written"),
+        ("bencher:none.json", "none.json cannot be read (No such file or directory): give a file of bencher"),
         ("bencher", "FORMAT:FILE with pytest-benchmark, bencher, github-action-benchmark, otava, onnxruntime"),
-        ("bencher:/dev/null", "/dev/null is no file"),
+        ("bencher:/dev/null", "/dev/null cannot be read (not a regular file)"),
     ],
 )
 def test_a_file_that_is_not_there_is_a_usage_error(origin: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -246,10 +246,10 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytes
     path = tmp_path / "x.json"
     path.write_bytes(b"[   ]")
 
-    with pytest.raises(UsageProblem, match="more than a file of otava needs"):
+    with pytest.raises(UsageProblem, match="larger than"):
         foreign.read_text(str(path), "otava")
 
 
 def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UsageProblem, match=r"is no file|cannot be read"):
+    with pytest.raises(UsageProblem, match=r"cannot be read"):
         foreign.read_text(str(tmp_path / ("x" * 300)), "otava")

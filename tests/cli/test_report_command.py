@@ -93,7 +93,7 @@ def test_annotations_are_all_that_is_printed(written: Path, capsys: pytest.Captu
 
 def test_loadgen_has_annotations_too(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert OK == main(["report", f"--from=loadgen:{logs}", "--annotations"])
-    assert capsys.readouterr().out == ("::notice title=Performance::1 test measured, with nothing to judge them by\n")
+    assert capsys.readouterr().out == ("::notice title=Performance::1 test measured only, no budget or baseline\n")
 
 
 @pytest.mark.parametrize("arguments", [[], ["report.json", "--from=loadgen:x"]])

@@ -46,6 +46,7 @@ def test_every_keyword_of_the_public_interface_is_known() -> None:
         "probability_diff_max",
         "probability_diff_mean",
         "memory_max_mb",
+        "memory_call_max_mb",
         "memory_leak_max_kb",
         "gpu_memory_max_mb",
         "model_size_max_mb",

@@ -1,5 +1,9 @@
 """Which code of a file has changed between two versions; sources are compiled and never run."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from pytest_hwperf.core.changed_code import MODULE, changed_code, key_of
@@ -75,3 +79,31 @@ def test_the_line_of_a_class_is_no_change_of_it() -> None:
     source = b"class A:\n    __firstlineno__ = 1\n    x = 3\n"
 
     assert (frozenset(), frozenset()) == changed_code(source, b"# A\nclass A:\n    __firstlineno__ = 2\n    x = 3\n")
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        ("def f(x):\n    # a comment\n    return x in {'a', 'b', 'c'}", True),
+        ("def f(x):\n    return x in {'a', 'b', 'd'}", False),
+        ("def f(x):\n    return x not in {'a', 'b', 'c'}", False),
+    ],
+)
+def test_a_digest_tells_versions_apart_in_any_process(other: str, is_same: bool) -> None:
+    """A set of constants has another order in a process with another hash seed; lines and comments do not count."""
+    shown = "import sys\nfrom pytest_hwperf.core.changed_code import digest_of\n"
+    shown += "exec(sys.argv[1])\nprint(digest_of(f.__code__))"
+    first = "def f(x):\n    return x in {'a', 'b', 'c'}"
+    digests = [
+        subprocess.run(
+            [sys.executable, "-c", shown, source],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for source, seed in ((first, "1"), (first, "2"), (other, "3"))
+    ]
+
+    assert digests[0] == digests[1]
+    assert is_same == (digests[0] == digests[2])

@@ -17,7 +17,8 @@ from pytest_hwperf.core.comparisons import (
     tango_score,
 )
 from pytest_hwperf.core.metrics import METRICS, Better, Metric
-from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin
+from pytest_hwperf.core.records import Comparison, ComparisonOutcome, Margin, Policy
+from pytest_hwperf.core.verdicts import judge_comparison
 
 MIRROR: dict[ComparisonOutcome, ComparisonOutcome] = {"regressed": "improved", "improved": "regressed"}
 MEMORY = Margin(metric="memory", statistic="p50", size=0.01, floor=1e6)
@@ -175,6 +176,16 @@ def test_margin_of_0_is_mcnemar_exact(counts: tuple[int, int, int]) -> None:
     assert outcome == found.outcome
     assert pytest.approx(p_won if outcome == "improved" else p_lost) == found.p_value
     assert f"McNemar exact, paired on {lost + won + same} examples" == found.how
+
+
+@pytest.mark.parametrize("size", [0.0, 0.005])
+def test_what_is_equal_on_every_example_is_said_so(size: float) -> None:
+    """No interval of a change that no example shows."""
+    found = disagreeing(0, 0, 3, size)
+    verdict = judge_comparison(METRICS["accuracy"], found, Policy())
+
+    assert "equivalent" == verdict.outcome
+    assert verdict.reason == f"accuracy: equal on 3 of 3 examples, margin {100 * size:g} pp"
 
 
 def test_accuracy_known_answer() -> None:

@@ -397,3 +397,26 @@ def test_the_mean_of_rounds_of_which_only_statistics_are_known() -> None:
     assert pytest.approx(2.057968) == found.high
     assert (2.0, 10) == (found.value, found.n)
     assert (2.0, None, None, 1) == (single.value, single.low, single.high, single.n)
+
+
+def test_memory_pressure_is_made_of_the_figures_of_a_run() -> None:
+    """3 MB at 100 rows a second are 0.03; without rows, calls count."""
+    memory, rate = processes([3e6] * 3), windows([50.0, 50.0], "throughput")
+    rows = windows([100.0, 100.0], "sample_throughput")
+    found = {one.key: one.estimate for one in figures(run(samples=(rate, rows, memory)))}[
+        "memory_pressure_index", "p50"
+    ]
+    by_calls = figures(run(samples=(rate, memory)))[-1].estimate
+
+    assert pytest.approx((0.03, 0.03, 0.03)) == numbers(found)
+    assert pytest.approx(0.06) == by_calls.value
+    assert "memory_pressure_index" not in {one.metric for one in figures(run(samples=(memory,)))}
+
+
+def test_the_pressure_of_memory_has_the_ends_of_both() -> None:
+    memory, lone = processes([2e6, 3e6, 4e6]), windows([100.0], "throughput")
+    spread = windows([50.0, 200.0, 100.0, 100.0], "throughput")
+    whole, half = (figures(run(samples=(one, memory)))[-1].estimate for one in (spread, lone))
+
+    assert (whole.low or 0) < whole.value < (whole.high or 0)
+    assert (None, None) == (half.low, half.high)

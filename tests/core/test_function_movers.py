@@ -193,15 +193,56 @@ def test_nothing_is_named_for_noise(comparison: Comparison) -> None:
     """Parts differ from repeat to repeat as much as from side to side."""
     noise = Random(5)
 
-    def noisy() -> list[SampledCalls]:
-        return [sampled({one: ms * noise.uniform(0.5, 1.5) for one, ms in BEFORE.items()}) for _ in range(3)]
+    def noisy(plain_ms: float, version: str) -> list[SampledCalls]:
+        parts = [{one: ms * noise.uniform(0.5, 1.5) for one, ms in BEFORE.items()} for _ in range(3)]
+        return [sampled(one, plain_ms=plain_ms, version=version, changed=["split"]) for one in parts]
 
-    found = explain_functions(SLOWER, scaled(comparison, 10, 10.3), noisy(), noisy())
+    found = explain_functions(SLOWER, scaled(comparison, 10, 10.3), noisy(10, "then"), noisy(10.3, "now"))
 
     assert ((), 0.0) == (found.movers, found.covered)
-    assert "no function has clearly moved in 3 repeats: it is spread over many, or less than they vary" == str(
-        found.withheld
-    )
+    assert (
+        "no function has clearly moved in 3 repeats: it is spread over many, or less than they vary; changed functions "
+        "that it runs: split (model.py:7)"
+    ) == str(found.withheld)
+
+
+@pytest.mark.parametrize("change", [1.3, 0.7])
+def test_profiles_that_do_not_show_the_change_blame_no_function(comparison: Comparison, change: float) -> None:
+    """Shares of equal profiles would give each function its part of a call: `embed` 40 % of the change."""
+    comparison = scaled(comparison, 10, 10 * change)
+    then, now = (repeats(BEFORE, plain_ms=10, version=one, changed=["embed", "score"]) for one in ("then", "now"))
+    found = explain_functions(SLOWER, comparison, then, now)
+
+    assert () == found.movers
+    assert (
+        "3 profiles of each side did not show the change that the pairs have found: measure on a quieter machine to "
+        "see which function moved; changed functions that it runs: embed (model.py:7), score (model.py:7)"
+    ) == str(found.withheld)
+    assert str(found.withheld) == str(explained({SLOWER: comparison}, (), [found])[SLOWER.key].moved)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ([], "tokenize (model.py:7) +"),
+        (["predict", "tokenize"], "tokenize (model.py:7) +"),
+        (["split"], "split (model.py:7), changed, within tokenize (model.py:7) +"),
+        (
+            ["split", "a", "b", "c"],
+            "split (model.py:7), a (model.py:7), b (model.py:7) and 1 more, changed, within tok",
+        ),
+    ],
+)
+def test_an_unchanged_function_is_named_after_the_changed_ones_in_it(
+    comparison: Comparison, changed: Sequence[str], named: str
+) -> None:
+    """None of those has clearly moved by itself."""
+    parts = {"predict>tokenize>split": 0.01, **{f"predict>tokenize>{one}": 0.01 for one in "abc"}, "predict>embed": 8}
+    now = repeats({**parts, "predict>tokenize": 5}, version="now", changed=changed)
+    found = explained_by(comparison, repeats({**parts, "predict>tokenize": 2}, version="then", changed=changed), now)
+    moved = explained({SLOWER: scaled(comparison, 10, 13)}, (), [found])[SLOWER.key].moved
+
+    assert str(moved).startswith(named)
 
 
 def test_movers_that_do_not_add_up_are_said(comparison: Comparison) -> None:
@@ -270,6 +311,19 @@ def test_the_cost_of_the_profiler_is_said_where_it_is_large(comparison: Comparis
     assert pytest.approx(1.0) == found.overhead
     assert "calls took 100 % longer under the profiler" in str(found.remarks[0])
     assert overhead_of([]) is None
+
+
+@pytest.mark.parametrize(("plain", "told"), [(0.1, True), (0.09, False), (0.02, False)])
+def test_a_profiler_that_makes_calls_ten_times_longer_explains_nothing(
+    comparison: Comparison, plain: float, told: bool
+) -> None:
+    """It says why: the shares are of calls that nobody makes."""
+    then, now = ([sampled({"predict>embed": ms}, plain_ms=plain * ms)] * 3 for ms in (8, 12))
+    found = explained_by(comparison, then, now)
+
+    assert told == bool(found.movers)
+    if not told:
+        assert str(found.withheld).startswith("not explained: calls took ×")
 
 
 def test_a_call_too_short_to_be_timed_has_no_known_cost(comparison: Comparison) -> None:

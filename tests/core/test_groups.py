@@ -95,6 +95,13 @@ def test_a_short_screen_finds_what_is_slower_and_decides_nothing_else() -> None:
     assert ["regressed", *["inconclusive"] * 3] == [found[one].outcome for one in FOUR]
     assert "3 pairs only, since the time was short for so many tests" == found[FOUR[1]].reason
     assert complete.shortfall.startswith("3 tests screened by few pairs")
+    assert (1, False) == (complete.decided, complete.is_empty)
+
+
+def test_a_build_of_which_all_tests_had_a_short_screen_has_decided_nothing() -> None:
+    evidence = asked(4, slow={}, screen_pairs=3)
+
+    assert completeness([one.measurement.test for one in FOUR], evidence, decide(evidence)).is_empty
 
 
 def test_no_group_has_more_hypotheses_than_there_are() -> None:

@@ -32,6 +32,7 @@ from pytest_hwperf.core.statements import said as words
 NODE = "tests/test_a.py::test_one"
 HERE = Measurement(test=NODE, label="")
 LATENCY = Margin(metric="latency", statistic="p50", size=0.02)
+MEAN = Margin(metric="latency", statistic="mean", size=0.02)
 RATE = Margin(metric="throughput", statistic="mean", size=0.02)
 ACCURACY = Margin(metric="accuracy", statistic="mean", size=0.0, scale="absolute")
 SIZE = Margin(metric="model_size", statistic="p50", size=0.05)
@@ -73,7 +74,9 @@ def test_what_is_too_short_on_both_sides_is_not_compared() -> None:
     assert [] == found.hypotheses
     outcome, why = found.parts[HERE, "", ""]
     assert "not comparable" == outcome
-    assert "a call of 2.00 µs is shorter than the 100 µs that --hwperf-all takes (--hwperf-shortest)" == str(why)
+    assert (
+        "a call takes 2.00 µs, and --hwperf-all measures calls of 100 µs or more: add --hwperf-shortest=1e-06"
+    ) == str(why)
     assert 1 == len(asked(asking(LATENCY), rehearsal(facts={"baseline": short, "candidate": Facts()})).hypotheses)
 
 
@@ -133,24 +136,21 @@ def test_fresh_processes_are_asked_for_by_name_only(test: MeasuredTest, count: i
     assert count == len(asked(test).processes)
 
 
-@pytest.mark.parametrize(
-    ("named", "kept", "left_out"),
-    [
-        ([RATE], RATE, ("latency", "p50", "throughput, its reciprocal, is compared")),
-        ([RATE, LATENCY], LATENCY, ("throughput", "mean", "latency p50, its reciprocal, is compared")),
-    ],
-)
-def test_latency_and_its_reciprocal_are_one_question(
-    named: Sequence[Margin], kept: Margin, left_out: tuple[str, str, str]
-) -> None:
-    found = asked(asking(LATENCY, RATE, named=named))
+def test_mean_latency_and_throughput_are_one_question() -> None:
+    found = asked(asking(MEAN, RATE, named=[MEAN, RATE]))
 
-    assert [kept] == [one.margin for one in found.hypotheses]
-    metric, statistic, why = left_out
+    assert [MEAN] == [one.margin for one in found.hypotheses]
     assert (
         "not comparable",
-        f"{why}: both would be one question asked twice",
-    ) == worded(found.parts[HERE, metric, statistic])
+        "latency mean, its reciprocal, is compared: both would be one question asked twice",
+    ) == worded(found.parts[HERE, "throughput", "mean"])
+
+
+def test_the_median_does_not_answer_for_throughput() -> None:
+    """A tail takes calls per second and leaves the median where it is."""
+    found = asked(asking(LATENCY, RATE, named=[LATENCY, RATE]))
+
+    assert [LATENCY, RATE] == [one.margin for one in found.hypotheses]
 
 
 def test_under_a_load_latency_and_throughput_are_two_questions() -> None:
@@ -225,6 +225,19 @@ def test_another_quantity_is_not_compared(then: Facts, now: Facts, why: str) -> 
 
     assert [] == found.hypotheses
     assert {(HERE, "latency", "p50"): ("not comparable", why)} == in_words(found.parts)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "alike"),
+    [("f4 (4,)", "f4 (4,)", True), ("f4 (4,)", "f4 (5,)", False), ("", "", False)],
+)
+def test_the_times_of_calls_are_compared_on_other_data_of_the_same_shape(then: str, now: str, alike: bool) -> None:
+    """What examples show is not."""
+    sides = Facts(conditions={"data": "a1"}, shapes=then), Facts(conditions={"data": "b2"}, shapes=now)
+    found = asked(asking(LATENCY, ACCURACY), rehearsal(facts={"baseline": sides[0], "candidate": sides[1]}))
+
+    assert ([LATENCY] if alike else []) == [one.margin for one in found.hypotheses]
+    assert "not comparable" == found.parts[HERE, "accuracy", "mean"][0]
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_processes_are_a_condition_and_one_of_them_carries_its_share() -> None:
         ({"kind": "server"}, "hwload: a server load needs qps=, the calls a second, such as qps=200"),
         (
             {"kind": "server", "qps": 2, "rows": 3},
-            "hwload: rows= says nothing of a server load.*Allowed: qps, seconds, *",
+            "hwload: rows= says nothing of the load server.*Allowed: qps, seconds, *",
         ),
         (
             {"kind": "concurrency"},
@@ -226,7 +226,16 @@ def test_processes_are_a_condition_and_one_of_them_carries_its_share() -> None:
             {"kind": "offline", "carriers": "processes", "in_flight": 2, "url": "http://a/b"},
             "hwload: carriers='processes': requests only wait, and are tasks of one loop: leave it out",
         ),
-        ({"kind": "single_stream", "carriers": "threads"}, "hwload: carriers= says nothing of a single_stream load.*"),
+        (
+            {"kind": "offline", "header": {}},
+            "hwload: header= says nothing of the load offline. Did you mean 'headers'?*Allowed: *url, headers",
+        ),
+        ({"kind": "offline", "headers": {"a": 1}}, "hwload: headers= takes names and values as texts, such as *"),
+        ({"kind": "offline", "headers": "a: b"}, "hwload: headers= takes names and values as texts, such as *"),
+        (
+            {"kind": "single_stream", "carriers": "threads"},
+            "hwload: carriers= says nothing of the load single_stream.*",
+        ),
         ({"kind": "offline", "url": "ftp://a/b"}, "hwload: url='ftp://a/b': an address, such as http://127.0.0.1:*"),
         ({"kind": "offline", "url": "ftp://me:key@a/b?key=c"}, "hwload: url='ftp://a/b?…': an address, such as *"),
         ({"kind": "offline", "url": 5}, "hwload: url=5: an address, such as *"),

@@ -1,5 +1,7 @@
 """Which candidate for which purpose, and where work would help."""
 
+import dataclasses
+
 import pytest
 from fakes import records as fake
 
@@ -7,7 +9,8 @@ from pytest_hwperf.core.budgets import parse_budgets
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY
 from pytest_hwperf.core.recommendations import bottlenecks, matrix
 from pytest_hwperf.core.records import Estimate, Key
-from pytest_hwperf.core.tradeoffs import ACCURACY, DIMENSIONS, MEMORY, Candidate, answers
+from pytest_hwperf.core.rivals import ACCURACY, DIMENSIONS, MEMORY, Candidate
+from pytest_hwperf.core.tradeoffs import answers
 
 
 def exactly(value: float) -> Estimate:
@@ -20,9 +23,9 @@ def candidate(name: str, accuracy: float, latency: float, memory: float, **condi
 
 
 def test_a_candidate_for_each_purpose() -> None:
-    plain = candidate("sklearn", 0.9, 3, 2, threads="1")
-    fast = candidate("int8", 0.8, 1, 2, form="MatMul")
-    small = candidate("small", 0.85, 2, 1, form="MatMul")
+    plain = candidate("sklearn", 0.9, 3, 2e7, threads="1")
+    fast = candidate("int8", 0.8, 1, 2e7, form="MatMul")
+    small = candidate("small", 0.85, 1.5, 1e7, form="MatMul")
     found = {one.purpose: one for one in matrix([plain, fast, small], DIMENSIONS)}
 
     names = {purpose: [one.name for one in of.candidates] for purpose, of in found.items()}
@@ -33,6 +36,22 @@ def test_a_candidate_for_each_purpose() -> None:
         "simple deployment": ["sklearn"],
     } == names
     assert ["latency", "accuracy", "memory", ""] == [one.dimension for one in found.values()]
+    assert ("small",) == tuple(one.name for one in found["low latency"].undecided)
+
+
+def test_a_loss_within_the_margin_is_no_recommendation_where_accuracy_is_critical() -> None:
+    right, fast = candidate("fp32", 0.9017, 3, 2e7, form="a"), candidate("int8", 0.9, 1, 2e7, form="a")
+    found = {one.purpose: one.candidates for one in matrix([right, fast], DIMENSIONS)}
+
+    assert ((right,), (fast, right)) == (found["critical accuracy"], found["few resources"])
+
+
+def test_a_model_as_it_was_trained_is_simple_to_deploy() -> None:
+    """A torch module names its form too: whatever has one is not converted by that alone."""
+    eager = dataclasses.replace(candidate("torch_eager", 0.9, 2, 2, form="eager"), as_trained=True)
+    *_, simple = matrix([eager, candidate("torch_compile", 0.9, 1, 2, form="compiled")], DIMENSIONS)
+
+    assert (eager,) == simple.candidates
 
 
 def test_what_is_not_known_recommends_nothing() -> None:

@@ -117,6 +117,30 @@ def test_the_candidate_of_a_comparison_is_the_baseline_with_the_change(
     assert candidate == compared(metric, baseline, change).candidate
 
 
+@pytest.mark.parametrize(
+    ("metric", "baseline", "margin", "shown"),
+    [
+        ("latency", 0.005, 0.02, "2 %"),
+        ("memory", 73_600.0, 1e6 / 73_600, "1 MB"),  # the floor, of which 1,360 % would be said
+        ("memory", 50e6, 0.02, "1 MB"),
+        ("memory", 500e6, 0.01, "1 %"),
+        ("latency", 0.005, 1.5, "7.5 ms"),
+        ("own", 0.4, 1.5, "×2.5"),
+        ("latency", None, 1.5, "×2.5"),
+        ("accuracy", 0.9, 0.005, "0.5 pp"),
+    ],
+)
+def test_a_margin_that_is_an_amount_is_said_as_one(
+    metric: str, baseline: float | None, margin: float, shown: str
+) -> None:
+    assert shown == replace(compared(metric, baseline, 0.0), margin=margin).allowed
+
+
+def test_a_change_is_said_with_its_interval() -> None:
+    assert "+2.0 %" == compared("latency", 1.0, 0.02).shift
+    assert "" == replace(compared("latency", 1.0, 0.02), change=None).shift
+
+
 def test_without_a_change_there_is_no_candidate() -> None:
     one = replace(compared("memory", 0.0, 0.0), change=None)
 

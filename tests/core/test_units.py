@@ -13,11 +13,14 @@ from pytest_hwperf.core.units import (
     show,
     show_amount,
     show_change,
+    show_change_interval,
+    show_excess,
     show_interval,
     show_limit,
     show_measured,
     show_move,
     show_number,
+    show_share,
     show_size,
 )
 
@@ -78,10 +81,59 @@ def test_a_number_that_is_not_finite_is_written_as_such() -> None:
         (-0.02, "relative", "-2.0 %"),
         (1.9, "relative", "×2.9"),
         (-0.005, "absolute", "-0.50 pp"),
+        (-0.0004, "relative", "0.0 %"),
+        (0.00004, "absolute", "0.00 pp"),
     ],
 )
 def test_a_change_says_its_scale(change: float, scale: str, shown: str) -> None:
     assert shown == show_change(change, scale)
+
+
+@pytest.mark.parametrize(
+    ("ends", "scale", "shown"),
+    [
+        ((0.048, 0.031, 0.065), "relative", "+4.8 % (+3.1 .. +6.5)"),
+        ((32.0, 32.0, 32.0), "relative", "×33"),
+        ((0.0, 0.0, 0.0), "absolute", "0.00 pp"),
+        ((1.2, None, 1.3), "relative", "×2.2 (? .. ×2.3)"),
+        ((1.2, 0.998, 1.3), "relative", "×2.2 (×2.0 .. ×2.3)"),
+    ],
+)
+def test_an_interval_has_its_unit_once_and_an_exact_change_has_none(
+    ends: tuple[float, float | None, float | None], scale: str, shown: str
+) -> None:
+    assert shown == show_change_interval(*ends, scale)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (0.9996, "s", "1.00 s"),
+        (0.9994, "s", "999 ms"),
+        (999.6e6, "B", "1.00 GB"),
+        (-999.6e-9, "J", "-1.00 µJ"),
+        (999.6e3, "1/s", "1.00 M/s"),
+    ],
+)
+def test_the_unit_is_that_of_the_rounded_value(value: float, unit: str, shown: str) -> None:
+    assert shown == show(value, unit)
+
+
+@pytest.mark.parametrize(("share", "shown"), [(0.86, "86 %"), (-0.001, "0 %"), (-0.01, "-1 %")])
+def test_a_share_of_nothing_has_no_sign(share: float, shown: str) -> None:
+    assert shown == show_share(share)
+
+
+@pytest.mark.parametrize(("share", "shown"), [(1 / 3, "33.3 %"), (8.0, "800 %"), (18.083, "×19")])
+def test_a_limit_that_is_missed_many_times_over_is_no_percentage(share: float, shown: str) -> None:
+    assert shown == show_excess(share)
+
+
+@pytest.mark.parametrize(
+    ("noun", "shown"), [("query", "2 queries"), ("day", "2 days"), ("battery of 3 tests", "2 batteries of 3 tests")]
+)
+def test_nouns_in_y_have_their_plural(noun: str, shown: str) -> None:
+    assert shown == counted(2, noun)
 
 
 def test_the_scale_of_a_negative_quantity_is_that_of_its_size() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_hwperf.core.changed_code import digest_of
 from pytest_hwperf.explain.frames import FrameNames, Function, is_measured
 
 ROOT = Path("/home/me/project")
@@ -34,12 +35,21 @@ def named(*frames: Function, names: FrameNames) -> tuple[str, ...]:
         ([OWN, PREDICT, PREDICT, PREDICT, SPLIT], ["predict (src/model.py)", "split (re/__init__.py)"]),  # recursion
         ([OWN, PREDICT, Function("<listcomp>", PREDICT.file, 5)], ["predict (src/model.py)"]),
         ([OWN, Function("runtest", "/lib/_pytest/python.py", 1), PREDICT], ["predict (src/model.py)"]),
+        ([OWN, PREDICT, Function("made", "", 3)], ["predict (src/model.py)", "made (compiled at run time)"]),
+        ([OWN, Function("__init__", "<string>", 1)], ["__init__ (compiled at run time)"]),
         ([OWN], []),
         ([PREDICT], []),  # not called by a measurement
     ],
 )
 def test_a_path_begins_at_the_measured_callable(frames: list[Function], path: list[str], names: FrameNames) -> None:
     assert tuple(path) == names.path(frames)
+
+
+def test_code_is_told_apart_that_is_the_users_and_has_a_file(names: FrameNames) -> None:
+    names.path([OWN, Function("made", "", 3, names.path.__code__), PREDICT._replace(code=names.path.__code__)])
+
+    assert {"predict (src/model.py)": digest_of(names.path.__code__)} == names.codes
+    assert {"made (compiled at run time)": 0, "predict (src/model.py)": 4} == names.lines
 
 
 def test_a_hostile_name_separates_no_frames_and_moves_no_cursor(names: FrameNames) -> None:

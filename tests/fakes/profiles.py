@@ -1,6 +1,6 @@
 """Profiles that nothing has taken: of functions, as milliseconds of stacks with a little spread, and of operators."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pytest_hwperf.core.movers import SampledCalls, SampledFunction
 from pytest_hwperf.core.operators import ProfiledCalls, ProfiledOperator
@@ -14,10 +14,13 @@ def sampled(
     *,
     file: str = "model.py",
     plain_ms: float | None = None,
+    version: str = "",
+    changed: Collection[str] = (),
 ) -> SampledCalls:
     """Write a profile; stacks are functions joined by `>`, all of one file unless they name another one.
 
-    They are under the profiler, and a call takes `plain_ms` without it: else half as long.
+    They are under the profiler, and a call takes `plain_ms` without it: else half as long. What is `changed` has the
+    code of this `version`, and all else the same code in each.
     """
     stacks = {";".join(_frame(name, file) for name in one.split(">")): ms * 1e-3 for one, ms in milliseconds.items()}
     frames = dict.fromkeys(frame for stack in stacks for frame in stack.split(";"))
@@ -26,7 +29,13 @@ def sampled(
         source="fake, 1 ms interval",
         stacks=stacks,
         functions={
-            one: SampledFunction(line=7, own="lib/" not in one, calls=counts.get(one)) for one in {**frames, **counts}
+            one: SampledFunction(
+                line=7,
+                own="lib/" not in one,
+                calls=counts.get(one),
+                code=version if one.partition(" ")[0] in changed else "same",
+            )
+            for one in {**frames, **counts}
         },
         call_s=sum(stacks.values()),
         plain_s=sum(stacks.values()) / 2 if plain_ms is None else plain_ms * 1e-3,
@@ -35,7 +44,13 @@ def sampled(
 
 
 def repeats(
-    milliseconds: Mapping[str, float], calls: Mapping[str, float | None] | None = None, *, file: str = "model.py"
+    milliseconds: Mapping[str, float],
+    calls: Mapping[str, float | None] | None = None,
+    *,
+    file: str = "model.py",
+    plain_ms: float | None = None,
+    version: str = "",
+    changed: Collection[str] = (),
 ) -> Sequence[SampledCalls]:
     """Write three profiles that differ by 1 % in each part, each part in another way."""
     return [
@@ -43,6 +58,9 @@ def repeats(
             {one: ms * _SPREAD[(place + repeat) % 3] for place, (one, ms) in enumerate(milliseconds.items())},
             calls,
             file=file,
+            plain_ms=None if plain_ms is None else plain_ms * _SPREAD[repeat],
+            version=version,
+            changed=changed,
         )
         for repeat in range(3)
     ]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers with the sums of the rows; `/busy` refuses every other request."""
+    """Answers with the sums of the rows; `/busy` refuses every other request, `/keyed` one without its headers."""
 
     protocol_version = "HTTP/1.1"
     seen = 0
@@ -17,10 +17,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         rows = json.loads(self.rfile.read(int(self.headers["content-length"])))
         Handler.seen += 1
         answer = json.dumps([sum(row) for row in rows]).encode()
-        self.send_response(503 if self.path == "/busy" and Handler.seen % 2 == 0 else 200)
+        refused = (self.path == "/busy" and Handler.seen % 2 == 0) or (self.path == "/keyed" and not self._has_key())
+        self.send_response(503 if refused else 200)
         self.send_header("content-length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
+
+    def _has_key(self) -> bool:
+        return (self.headers["x-key"], self.headers["content-type"]) == ("k", "application/json")
 
     def log_message(self, *_: object) -> None:
         """Be quiet."""

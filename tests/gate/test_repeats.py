@@ -13,7 +13,7 @@ from pytest_hwperf.core.hypotheses import SIDES, Questions
 from pytest_hwperf.core.records import Margin, Sample
 from pytest_hwperf.core.sequence import decide
 from pytest_hwperf.core.statements import state
-from pytest_hwperf.gate.repeats import processes_to_agree, repeat_alarms
+from pytest_hwperf.gate.repeats import processes_to_part, repeat_alarms
 from pytest_hwperf.pairs.lockstep import PairTrace
 
 ALPHA = 0.01
@@ -54,13 +54,14 @@ def fails(draw: Draw) -> bool:
     return any(found.outcome == "regressed" for found in decide(evidence).values())
 
 
-def test_four_processes_a_side_agree_less_often_than_once_in_a_hundred() -> None:
-    assert [1, 2, 4, 5, 7] == [processes_to_agree(level) for level in (0.25, 0.1, 0.01, 0.001, 0.0002)]
+def test_five_processes_a_side_part_less_often_than_once_in_a_hundred() -> None:
+    """C(10, 5) = 252, C(8, 4) = 70."""
+    assert [1, 2, 3, 5, 7, 8] == [processes_to_part(level) for level in (0.5, 0.25, 0.05, 0.01, 0.001, 0.0002)]
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
 def test_a_model_of_two_variants_fails_equal_code_no_more_often_than_stated(share: float) -> None:
-    """A single rehearsal would fail p (1 - p) of the builds: 9, 21 and 25 %; four processes a side at most 0.4 %."""
+    """A single rehearsal would fail p (1 - p) of the builds: 9, 21 and 25 %; five processes a side at most 0.1 %."""
     random = Random(16)
     builds = 4000
 
@@ -71,9 +72,37 @@ def test_a_model_of_two_variants_fails_equal_code_no_more_often_than_stated(shar
 
 
 def test_a_model_that_differs_in_every_process_fails_no_equal_code() -> None:
+    """Five processes a side part by chance in 1 of 252 builds."""
     random = Random(17)
 
-    assert not any(fails(lambda _: right(random.randrange(140, 200))) for _ in range(500))
+    assert sum(fails(lambda _: right(random.randrange(140, 200))) for _ in range(2000)) <= 0.007 * 2000
+
+
+def test_a_model_that_differs_in_every_process_and_is_worse_in_each_fails() -> None:
+    random = Random(20)
+    draw: Draw = lambda side: right(random.randrange(*((185, 195) if side == "baseline" else (140, 170))))  # noqa: E731
+    questions = asked(draw)
+    repeat_alarms(questions, ALPHA, rehearsing(draw), in_time=lambda: True, why_late=LATE)
+    (found,) = decide(
+        Evidence(alpha=ALPHA, hypotheses=(), pairs=(), fixed_samples=tuple(questions.fixed_samples))
+    ).values()
+
+    assert "regressed" == found.outcome
+    assert (
+        "predictions differ between processes; the candidate is worse in each of its 5 than the baseline in any",
+    ) == found.warnings
+
+
+def test_sizes_that_differ_in_every_process_and_are_larger_in_each_are_regressed() -> None:
+    random = Random(21)
+
+    def draw(side: Side) -> "array[float]":
+        return array("d", [1e6 + (side == "candidate") * 2e5 + 1e5 * random.random()])
+
+    questions = asked(draw, SIZE)
+    repeat_alarms(questions, ALPHA, rehearsing(draw, SIZE), in_time=lambda: True, why_late=LATE)
+
+    assert (1, {}) == (len(questions.fixed_samples), questions.parts)
 
 
 def test_a_model_that_got_worse_and_is_the_same_in_every_process_fails() -> None:
@@ -83,7 +112,7 @@ def test_a_model_that_got_worse_and_is_the_same_in_every_process_fails() -> None
 def test_a_side_that_disagrees_with_itself_is_inconclusive_with_what_to_do() -> None:
     random = Random(18)
     questions = asked(lambda side: right(190 if side == "baseline" else 150))
-    shaky = rehearsing(lambda side: right(190 if side == "baseline" else random.randrange(100, 140)))
+    shaky = rehearsing(lambda side: right(190 if side == "baseline" else random.randrange(190, 199)))
     repeat_alarms(questions, ALPHA, shaky, in_time=lambda: True, why_late=LATE)
     ((outcome, why),) = questions.parts.values()
 
@@ -96,10 +125,10 @@ def test_a_side_that_disagrees_with_itself_is_inconclusive_with_what_to_do() -> 
 def test_sizes_of_such_a_model_are_repeated_too() -> None:
     random = Random(19)
 
-    def draw(side: Side) -> "array[float]":
-        return array("d", [1e6 + (side == "candidate") * 1e5 + random.random()])
+    def draw(_: Side) -> "array[float]":
+        return array("d", [1e6 + 1e5 * random.random()])
 
-    questions = asked(draw, SIZE)
+    questions = asked(lambda side: array("d", [1e6 + (side == "candidate") * 1e5]), SIZE)
     repeat_alarms(questions, ALPHA, rehearsing(draw, SIZE), in_time=lambda: True, why_late=LATE)
     ((_, why),) = questions.parts.values()
 

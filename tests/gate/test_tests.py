@@ -1,11 +1,16 @@
-"""The line that sums up a gate."""
+"""The line that sums up a gate, and how it parts its time."""
+
+from random import Random
 
 import pytest
+from fakes import gates
 
 from pytest_hwperf.core.completeness import completeness
 from pytest_hwperf.core.evidence import Evidence, Gate, Pair
 from pytest_hwperf.core.hypotheses import PairedAnswers, Questions
-from pytest_hwperf.gate.tests import GateResult, summary
+from pytest_hwperf.core.records import replace
+from pytest_hwperf.core.statements import Statement, state
+from pytest_hwperf.gate.tests import GateResult, conducted, summary
 
 
 @pytest.mark.parametrize(
@@ -24,3 +29,29 @@ def test_pairs_are_counted(pairs: int, shown: str) -> None:
     )
 
     assert shown in summary(result, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "stopped", "ends"),
+    [
+        (0.3, "out of time", [90.0]),  # time is left to explain it
+        (0.0, "out of time", [90.0, 100.0]),  # nothing to explain: all the time is for pairs
+        (0.0, "pairs lost", [90.0]),
+        (0.3, None, [90.0]),
+    ],
+)
+def test_the_end_of_the_time_is_for_an_explanation_where_there_is_one(
+    change: float, stopped: str | None, ends: list[float]
+) -> None:
+    asked, late = gates.build([change], Random(1)), state("out of time", limit=100.0)
+    given = list[float]()
+
+    def conduct(evidence: Evidence, until: float, why_late: Statement) -> Evidence:
+        given.append(until)
+        assert evidence.stopped is None
+        why = {"out of time": why_late, "pairs lost": state("pairs lost", lost=3, why="?")}
+        return replace(evidence, stopped=why.get(stopped or ""))
+
+    conducted(conduct, asked, 100.0, late, kept_s=10.0)
+
+    assert ends == given

@@ -76,3 +76,15 @@ def test_a_program_that_takes_too_long_is_ended_and_its_log_stays(tmp_path: Path
     assert None is done.code
     assert "Its log is empty" == done.tail
     assert log.is_file()
+
+
+@pytest.mark.parametrize("option", ["-P", "-B"])
+def test_pytest_is_started_again_with_the_path_that_it_has(option: str) -> None:
+    """Without the working directory where the user's own Python was told to leave it out."""
+    code = (
+        "from pathlib import Path; from pytest_hwperf.host.command_line import Command; "
+        "print(*Command(arguments=['t.py'], directory=Path(), environment={}).line(Path())[1:3])"
+    )
+    shown = subprocess.run([sys.executable, option, "-c", code], check=True, capture_output=True, text=True).stdout
+
+    assert shown == ("-P -m\n" if option == "-P" else "-m pytest\n")

@@ -22,9 +22,10 @@ from pytest_hwperf.meters.memory.meter import MemoryMeter
 os.setgid(65534)
 os.setuid(65534)   # from here on the process may not be traced, and its /proc files are root's
 meter = MemoryMeter()
-assert meter.idle() == "", meter.idle()
+assert meter.reason == "", meter.reason
+meter.enter("call")
 kept = bytearray(b"1") * (64 << 20)
-print(meter.source, meter.peak(), meter.retained(), meter.reset(), sep="|")
+print(meter.source, meter.peak(), meter.retained("call"), meter.peak_rss.held.clear(), sep="|")
 """
 
 

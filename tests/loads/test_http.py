@@ -29,15 +29,19 @@ def test_rows_that_json_does_not_take_are_a_usage_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "raw", "sent"),
+    ("body", "given", "sent"),
     [
-        ({}, False, {"content-type": "application/json"}),
-        ({"Content-Type": "text/csv"}, False, {"Content-Type": "text/csv"}),
-        ({"a": "b"}, True, {"a": "b"}),
+        (b"[[1]]", {}, {"content-type": "application/json"}),
+        (b' {"rows": [1]}', {"a": "b"}, {"content-type": "application/json", "a": "b"}),
+        (b"[[1]]", {"Content-Type": "text/csv"}, {"Content-Type": "text/csv"}),
+        (b"12", {"a": "b"}, {"a": "b"}),  # any text may be a number
+        (b"[" * 100_000, {}, {}),
+        (b"", {}, {}),
     ],
 )
-def test_json_is_said_to_be_json(given: dict[str, str], raw: bool, sent: dict[str, str]) -> None:
-    assert sent == headers_for([b"[[1]]"], given, raw=raw)
+def test_json_is_said_to_be_json(body: bytes, given: dict[str, str], sent: dict[str, str]) -> None:
+    """Also where it was given as text."""
+    assert sent == headers_for([body], given)
 
 
 def test_headers_are_given_as_lines() -> None:

@@ -107,16 +107,19 @@ def test_a_test_under_a_load_of_requests(address: str, pytester: pytest.Pytester
     pytester.makepyfile(
         f"""
         import pytest
-        @pytest.mark.hwload(kind="server", qps=300, seconds=0.1, url="{address}/predict")
+        @pytest.mark.hwload(kind="server", qps=300, seconds=0.1, url="{address}/keyed", headers={{"X-Key": "k"}})
         @pytest.mark.hwbudget(latency_p50_ms=1000, memory_max_mb=1)
         def test_marked(hwperf): hwperf([[1, 2]])
         @pytest.mark.hwload(kind="concurrency", in_flight=2, seconds=0.1)
         def test_called(hwperf): assert hwperf("{address}/predict", [[1, 2]]).result == b"[3]"
         def test_without(hwperf): hwperf("{address}/predict", [[1, 2]])
+        @pytest.mark.hwload(kind="offline", headers={{"X-Key": "k"}})
+        def test_local(hwperf): hwperf(list)
         """
     )
     result = pytester.runpytest_subprocess("--hwperf-max-time=0.02", "--hwperf-energy=off")
 
-    result.assert_outcomes(passed=1, failed=2)
+    result.assert_outcomes(passed=1, failed=3)
     result.stdout.fnmatch_lines(["memory unmeasured*: requests are answered by another process: measure*"])
     result.stdout.fnmatch_lines(["*UsageProblem: requests need a load and rows: @pytest.mark.hwload(*"])
+    result.stdout.fnmatch_lines(["*UsageProblem: hwload: headers= are of requests: give url=, or hwperf(*"])

@@ -136,5 +136,5 @@ def test_a_locust_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr("pytest_hwperf.loads.locust.find_spec", lambda _: True)
     monkeypatch.setattr(subprocess, "run", hang)
-    with pytest.raises(MeasurementError, match="Locust has not ended within 62 s"):
-        drive_locust("", 2, 2.0, tmp_path)
+    with pytest.raises(MeasurementError, match="Locust has not ended within 72 s"):
+        drive_locust("", 2, 2.0, 10.0, tmp_path)

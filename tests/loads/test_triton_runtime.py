@@ -45,7 +45,9 @@ def servicer(seen: list[str]) -> Any:
             rows = np.frombuffer(request.raw_input_contents[0], np.float32)
             answer = triton.service_pb2.ModelInferResponse(model_name=request.model_name)
             answer.outputs.add(name="Y", datatype="FP32", shape=request.inputs[0].shape)
-            answer.raw_output_contents.append((2 * rows).tobytes())
+            answer.raw_output_contents.append(
+                (2 * rows).tobytes() if request.model_name != "huge" else bytes(70_000_000)
+            )
             return answer
 
     return Servicer()
@@ -120,6 +122,12 @@ def test_what_cannot_be_asked_says_why(
         subject_of_address(Request(url=address + path), rows, LOAD, 1, loop).load()
 
     pytest.LineMatcher([str(caught.value)]).fnmatch_lines([f"*{said}"])
+
+
+def test_an_answer_that_is_too_large_is_not_taken(address: str, loop: OwnLoop) -> None:
+    loaded = subject_of_address(Request(url=f"{address}/huge"), X, LOAD, 1, loop).load()
+    with loaded.scope(), pytest.raises(MeasurementError, match=r"RESOURCE_EXHAUSTED.*larger than max"):
+        loaded.stream().first()
 
 
 def test_the_command_puts_a_load_on_a_model(

@@ -6,10 +6,24 @@ import numpy as np
 import pytest
 
 from pytest_hwperf.core.errors import MeasurementError, UsageProblem
-from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows
+from pytest_hwperf.measure.rows import arrays_of, batch_rows, count_rows, cut_rows, shapes_of
 from pytest_hwperf.measure.subjects import subject_of_callable
 
 NAMED = {"ids": np.arange(6), "mask": np.ones((6, 2))}
+
+
+@pytest.mark.parametrize(
+    ("X", "expected"),
+    [
+        (np.zeros((3, 4), dtype=np.float32), "ndarray float32 (4,)"),
+        ([[1.0, 2.0]], "list float64 (2,)"),
+        ({"a": np.zeros((3, 2)), "b": np.zeros(3)}, "ndarray float64 (2,), ndarray float64 ()"),
+        (["text"], ""),
+        ([[1], [1, 2]], ""),
+    ],
+)
+def test_rows_of_numbers_have_a_shape(X: Any, expected: str) -> None:
+    assert expected == shapes_of(X)
 
 
 def test_named_arrays_have_the_rows_of_each() -> None:

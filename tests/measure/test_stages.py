@@ -194,7 +194,7 @@ def test_a_gap_above_a_tenth_is_shown(sum_ms: float, *, doubted: bool) -> None:
     times = StageTimes()
     times.add(10 * MS, {"all": round(sum_ms * MS)})
 
-    expected = [f"stages sum to {sum_ms:#.3g} ms of 10.0 ms"] if doubted else []
+    expected = [f"stages take {sum_ms:#.3g} ms together, the whole call 10.0 ms"] if doubted else []
     assert expected == words(stage_samples(times, 0.010))["stage_all"]
 
 
@@ -202,7 +202,9 @@ def test_the_gap_is_told_in_the_words_of_the_trap() -> None:
     times = StageTimes()
     times.add(9.3 * MS, {"preprocess": 2 * MS, "inference": 5_100_000})
 
-    assert {"stages sum to 7.10 ms of 9.30 ms"} == {str(*sample.warnings) for sample in stage_samples(times, 0.0093)}
+    assert {"stages take 7.10 ms together, the whole call 9.30 ms"} == {
+        str(*sample.warnings) for sample in stage_samples(times, 0.0093)
+    }
 
 
 def test_timers_that_make_a_short_call_longer_are_told() -> None:

@@ -354,3 +354,19 @@ def test_empty_data_is_refused() -> None:
 def test_rows_without_a_length_are_refused() -> None:
     with pytest.raises(UsageProblem, match="the rows must have a length"):
         callable_subject(lambda rows: rows, 5, batch_size=1)
+
+
+def test_predictions_in_a_buffer_that_every_call_writes_into_are_those_of_their_rows() -> None:
+    buffer = np.zeros(2)
+
+    def call(rows: Any) -> Any:
+        buffer[:] = rows[:, 0]
+        return buffer
+
+    X = np.arange(4.0).reshape(-1, 1)
+    loaded = subject_of_callable(call, (X,), {}, y_true=X[:, 0], batch_size=2).load()
+    assert loaded.predictions is not None
+    predicted = loaded.predictions()
+
+    assert predicted is not None
+    assert [0.0, 1.0, 2.0, 3.0] == list(predicted.labels)

@@ -10,6 +10,7 @@ from fakes.lines import FakeLine, FakeMeasurement, FakeTest, Taken
 
 from pytest_hwperf.core.block_plans import BlockPlan
 from pytest_hwperf.core.evidence import Measurement, Observation, Side
+from pytest_hwperf.core.paired import pair_value
 from pytest_hwperf.pairs.channel import WorkerLostError
 from pytest_hwperf.pairs.interleaving import Interleaver, Interleaving
 from pytest_hwperf.pairs.messages import (
@@ -171,7 +172,21 @@ def test_the_time_of_the_cpu_and_the_rate_come_from_the_same_blocks() -> None:
     cpu, rate = found.observations
     assert ("cpu_time", "throughput") == (cpu.metric, rate.metric)
     assert [2e-3] * 12 == pytest.approx(list(cpu.baseline))
-    assert [1000.0] * 12 == pytest.approx(list(rate.baseline))
+    assert [1000.0] == pytest.approx(list(rate.baseline))
+
+
+@pytest.mark.parametrize(("usual_ns", "batch"), [(MILLI, 1), (1_000, 100)], ids=["calls", "batches"])
+def test_slow_calls_take_throughput_and_leave_the_median(usual_ns: int, batch: int) -> None:
+    """One of 20 takes 18 times as long: +85 % in the mean, and calls per second fall by 46 %."""
+    tail = FakeMeasurement(taken=lambda number: usual_ns * (18 if number % 20 == 0 else 1))
+    found, lines = interleaving(
+        constant(usual_ns), tail, ("latency", "p50"), ("throughput", "mean"), plan=BlockPlan(cold_calls=0, cold_share=0)
+    )
+    median, rate = found.observations
+
+    assert 0.0 == pytest.approx(pair_value(median))
+    assert math.log(1 / 1.85) == pytest.approx(pair_value(rate), abs=0.01)
+    assert batch == asked(lines)[-1][1]
 
 
 def streaming(*parts: dict[str, float]) -> FakeMeasurement:
@@ -187,11 +202,12 @@ def test_items_of_a_stream_are_compared_by_the_medians_of_their_blocks() -> None
     assert {len(one.baseline) for one in found.observations} == {12}
 
 
-def test_the_rate_of_a_load_is_the_one_that_its_side_reports() -> None:
-    """That of calls in a row is one over their median."""
-    found, _ = interleaving(streaming({"throughput": 200.0}), streaming({"throughput": 100.0}), ("throughput", "mean"))
+def test_the_rate_of_a_load_is_that_of_all_its_blocks() -> None:
+    """As many calls at 100 a second as at 300 are 150 a second; that of calls in a row is one over their mean."""
+    uneven = streaming(*[{"throughput": 100.0}, {"throughput": 300.0}] * 20)
+    found, _ = interleaving(streaming({"throughput": 200.0}), uneven, ("throughput", "mean"))
 
-    assert ({200.0}, {100.0}) == ({*only(found).baseline}, {*only(found).candidate})
+    assert [[200.0], [150.0]] == [pytest.approx(list(side)) for side in (only(found).baseline, only(found).candidate)]
 
 
 def test_a_stream_without_items_in_some_blocks_has_no_value() -> None:

@@ -203,6 +203,14 @@ def test_a_percentile_is_of_all_calls_of_a_side(monkeypatch: pytest.MonkeyPatch)
     assert {"p95": (1, 1), "p50": (2, 2), "p99": (1, 1)} == seen
 
 
+def test_throughput_is_of_all_calls_of_a_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1 and 2 ms for as many calls each."""
+    channel = Channel(taking(lambda _, number: MILLI * (1 + number // 2)))
+    pair = first_pair(monkeypatch, channel, asking(key=("throughput", "mean")))
+
+    assert [1000 / 1.5] == pytest.approx([*pair.observations[0].baseline])
+
+
 def test_energy_is_read_in_every_process_by_one_counter(monkeypatch: pytest.MonkeyPatch) -> None:
     key = ("energy", "mean")
     pair = first_pair(monkeypatch, Channel(taking(lambda *_: MILLI, joules=2.5)), asking(key=key))

@@ -177,6 +177,20 @@ def test_what_is_prepared_belongs_to_no_call(
     assert (30, 30) == (times.cpu_ns, times.thread_ns)
 
 
+def test_the_cpu_time_of_children_belongs_to_the_calls(
+    line: tuple[Turns, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    children_s = iter([7.0, 10.0])
+    monkeypatch.setattr("pytest_hwperf.pairs.turns.cpu_seconds_of_children", lambda: next(children_s))
+    turns, end = line
+    send(end, TimeBlock(calls=3, batch=2, rest=False), Finish())
+    turns.serve(HERE, FakeSubject())
+
+    _, times = receive(end), receive(end).message
+    assert isinstance(times, BlockTimes)
+    assert times.cpu_ns >= 3_000_000_000
+
+
 def test_it_stays_on_a_processor_until_it_is_told_to_go_on() -> None:
     allowed = [{0, 1, 2}]  # the latest is the present
     seen: list[set[int]] = []
@@ -286,4 +300,7 @@ def test_it_leaves_at_once_when_it_has_said_farewell(line: tuple[Turns, socket.s
     with pytest.raises(Left):
         turns.bye(["a.py"])
 
-    assert Bye(files=("a.py",)) == receive(end).message
+    message = receive(end).message
+    assert isinstance(message, Bye)
+    assert ("a.py",) == message.files
+    assert message.peak_bytes > 1e6

@@ -1,7 +1,7 @@
 """What `--hwperf-against` names: a folder, a revision, neither or both; said before anything is collected."""
 
 import pytest
-from fakes.repositories import git, repository_with
+from fakes.repositories import commit, git, repository_with
 
 
 @pytest.fixture
@@ -31,7 +31,19 @@ def test_a_folder_and_a_revision_of_one_name_are_told_apart(project: pytest.Pyte
     assert f"'{name}' is a folder and a revision: {choice}" == refusal(project, name)
     for against in (f"./{name}", revision):
         result = project.runpytest_inprocess(f"--hwperf-against={against}", "-k", "nothing")
-        result.stderr.fnmatch_lines([f"ERROR: --hwperf-against={against}: no measured test was selected, *"])
+        result.stderr.fnmatch_lines([f"ERROR: --hwperf-against={against}: nothing to compare: no test was selected"])
+
+
+@pytest.mark.parametrize("against", ["origin/main", "origin/main..."])
+def test_a_tag_that_hides_the_branch_of_the_remote_is_refused(project: pytest.Pytester, against: str) -> None:
+    """Git takes the tag, by which the code was compared with itself."""
+    folder = project.path / "project"
+    git(folder, "update-ref", "refs/remotes/origin/main", "HEAD")
+    commit(folder, notes="newer")
+    git(folder, "tag", "origin/main")
+
+    said = "'origin/main' names more than one revision: type refs/tags/origin/main or refs/remotes/origin/main"
+    assert said == refusal(project, against)
 
 
 @pytest.mark.parametrize("against", ["x" * 5000, "x/" * 2500, "x" * 300])

@@ -122,7 +122,7 @@ def test_the_ini_twin_and_a_budget(pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("marker", "problem"),
     [
-        ("min_round=3", "benchmark(min_round=…): unknown keyword. Did you mean 'min_rounds'? Allowed: group, *"),
+        ("min_round=3", "benchmark(min_round=…): unknown keyword. Did you mean 'min_rounds'?*"),
         ("max_time=0", "benchmark(max_time=0): a number of seconds above 0 up to 3600, such as 2"),
         ("'sums'", "benchmark('sums'): only keywords are taken, such as benchmark(group='predict')"),
     ],

@@ -95,6 +95,31 @@ def test_a_wide_budget_passes(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*latency p95*passed*", "budgets: 1 passed"])
 
 
+@pytest.mark.parametrize("answers", ["calls > 1", "calls < 2"], ids=["wrong at first", "wrong later"])
+@pytest.mark.parametrize("size", [100, 20])
+def test_the_worse_of_the_first_and_the_last_answers_counts(pytester: pytest.Pytester, answers: str, size: int) -> None:
+    """The array that the calls return is one and the same, as an output buffer is."""
+    pytester.makepyfile(
+        f"""
+        import numpy as np
+        import pytest
+        calls, buffer = 0, np.zeros({size}, dtype=int)
+        def predict(rows):
+            global calls
+            calls += 1
+            buffer[:] = {answers}
+            return buffer
+        @pytest.mark.hwbudget(accuracy_min=0.9)
+        def test_it(hwperf):
+            hwperf(predict, np.zeros((100, 1)), y_true=np.ones(100, dtype=int), batch_size={size})
+        """
+    )
+    result = run(pytester)
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"*{size} of the first call's {size} answers were others after the last call*"])
+
+
 def test_all_verdicts_of_a_test_are_reported_together(pytester: pytest.Pytester) -> None:
     """The failing ones come first."""
     pytester.makepyfile(
@@ -412,7 +437,7 @@ def test_under_xdist_results_are_whole_and_neighbours_are_named(pytester: pytest
 
     result.assert_outcomes(passed=4, failed=1)
     assert len(found["judgements"]) == 5
-    result.stdout.fnmatch_lines(["*2 test workers ran side by side: neighbours disturb timings*"])
+    result.stdout.fnmatch_lines(["warning: 2 test workers shared the processors, which disturbs timings: measure *"])
 
 
 def test_a_rerun_of_a_test_begins_empty(pytester: pytest.Pytester) -> None:

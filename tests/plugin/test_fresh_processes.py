@@ -49,26 +49,25 @@ def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_linux
 @pytest.mark.live
-@pytest.mark.parametrize("mebibytes", [64, 8])
-def test_a_temporary_block_is_measured_within_half_a_mebibyte(pytester: pytest.Pytester, mebibytes: int) -> None:
-    """In each of three fresh processes, whatever the module and the test did before."""
+def test_memory_is_what_imports_fixtures_body_and_calls_take(pytester: pytest.Pytester) -> None:
+    """In each of three fresh processes within half a MiB, and numpy, which is no part of the project, is left out."""
+    pytester.makepyfile(own="import numpy\nkept = bytearray(3 << 20)\n")
+    pytester.makeconftest("import pytest\n@pytest.fixture\ndef model():\n    return bytearray(50 << 20)\n")
     pytester.makepyfile(
-        f"""
-        import pytest
-        before = [bytearray(1 << 20) for _ in range(100)]
-        del before
-        @pytest.mark.hwbudget(memory_max_mb=70)
-        def test_it(hwperf):
-            sum(bytearray(300 << 20)[:10])
-            hwperf(lambda: bytearray({mebibytes} << 20).count(1))
+        """
+        import own, pytest
+        @pytest.mark.hwbudget(memory_max_mb=20)
+        def test_it(hwperf, model):
+            rows = bytearray(10 << 20)
+            hwperf(lambda: bytearray(5 << 20).count(1))
         """
     )
     result, found = report(pytester)
 
-    result.assert_outcomes(passed=1)
-    assert len(values(found, "memory")) == 3
-    for metric in ("memory", "memory_first_call", "memory_steady"):
-        assert values(found, metric) == pytest.approx([mebibytes * MIB] * 3, abs=MIB / 2)
+    result.assert_outcomes(failed=1)
+    parts = {"memory": 68, "memory_import": 3, "memory_fixtures": 60, "memory_call": 5, "memory_steady": 5}
+    for metric, mebibytes in parts.items():
+        assert values(found, metric) == pytest.approx([mebibytes * MIB] * 3, abs=MIB / 2), metric
     assert values(found, "memory_retained") == pytest.approx([0] * 3, abs=MIB / 2)
 
 
@@ -90,25 +89,68 @@ def test_a_missed_memory_budget_fails(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.live
 @pytest.mark.usefixtures("traced")
-def test_a_cold_start_is_timed_in_five_fresh_processes(pytester: pytest.Pytester) -> None:
+def test_a_cold_start_begins_before_the_first_own_import(pytester: pytest.Pytester) -> None:
+    """In five fresh processes; the fixture that trains is named, before the first of them too."""
+    pytester.makepyfile(own="import time\ntime.sleep(0.3)\n")
     pytester.makepyfile(
         """
-        import time, pytest
+        import own, time, pytest
         calls = []
         def work():
             if not calls: time.sleep(0.2)
             calls.append(1)
-        @pytest.mark.hwbudget(cold_start_ms=5000)
-        def test_it(hwperf): hwperf(work)
+        class Model:
+            def fit(self): time.sleep(1)
+        def train(model): model.fit()
+        @pytest.fixture
+        def model(): train(Model())
+        @pytest.mark.hwbudget(cold_start_ms=1200)
+        def test_it(hwperf, model): hwperf(work)
         """
     )
     result, found = report(pytester)
 
-    result.assert_outcomes(passed=1)
-    assert len(values(found, "cold_start")) == 5
-    assert min(values(found, "cold_first_call")) >= 0.2
-    assert len(values(found, "cold_warm_call")) == 5
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["hwperf: *: the fixture model trained for 1.* s, and trains again in each of 5 *"])
+    least = {"cold_start": 1.5, "cold_own_import": 0.3, "cold_fixtures": 1.0, "cold_first_call": 0.2}
+    assert [5] * len(least) == [len(values(found, metric)) for metric in least]
+    assert all(min(values(found, metric)) >= seconds for metric, seconds in least.items())
     assert max(values(found, "cold_warm_call")) < 0.2
+    sample = found.judgements[0].run.sample("cold_start")
+    assert sample is not None
+    assert any("the fixture model trains a model" in str(warning) for warning in sample.warnings)
+
+
+@needs_linux
+@pytest.mark.live
+@pytest.mark.usefixtures("_one_process")
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (
+            "hwperf(lambda: kept.append(bytearray(50 << 20)) if next(calls) == 15 else None)",
+            "memory 52.[0-9] MB, limit 20 MB*",
+        ),
+        (
+            "hwperf(lambda: subprocess.run([sys.executable, '-c', 'kept = bytearray(50 << 20)']))",
+            "memory unmeasured, limit 20 MB: the test starts processes, whose memory is not counted*",
+        ),
+    ],
+    ids=["the 15th call keeps 50 MB", "a child has 50 MB"],
+)
+def test_memory_that_six_calls_or_this_process_do_not_show(pytester: pytest.Pytester, body: str, outcome: str) -> None:
+    pytester.makepyfile(
+        f"""
+        import itertools, os, subprocess, sys, pytest
+        kept, calls = [], itertools.count(1 if "MALLOC_MMAP_THRESHOLD_" in os.environ else 100)
+        @pytest.mark.hwbudget(memory_max_mb=20)
+        def test_it(hwperf): {body}
+        """
+    )
+    result, _ = report(pytester)
+
+    assert 0 != result.ret
+    result.stdout.fnmatch_lines([outcome])
 
 
 @needs_linux
@@ -272,7 +314,7 @@ def test_a_foreign_order_is_a_usage_error(pytester: pytest.Pytester, monkeypatch
 @pytest.mark.parametrize(
     ("given", "tests", "kept"),
     [
-        (["-x", "tests", "-v"], ["tests"], ["-v"]),
+        (["-x", "tests", "-s"], ["tests"], ["-s"]),
         (["-n", "4", "-p", "xdist"], [], ["-p", "xdist"]),
         (["-n4", "-kname", "-mslow", "-m", "slow"], [], []),
         (["--maxfail=1", "--junitxml", "a.xml", "--junit-xml=b"], [], []),

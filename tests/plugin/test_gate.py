@@ -33,6 +33,17 @@ def slow():
 def steady():
     return spend(300)
 """
+TAIL = """
+from itertools import count
+
+from fakes.simulated_time import spend
+
+CALLS = count()
+
+
+def steady():
+    return spend(300 if next(CALLS) % 10 else 2700)
+"""
 TESTS = """
 import work
 
@@ -180,6 +191,23 @@ def test_planted_work_is_found_and_named(project: pytest.Pytester) -> None:
 
     result.assert_outcomes(failed=1, deselected=1)
     result.stdout.fnmatch_lines(["hwperf: 200 % of work was added to each call of the present code (--hwperf-plant)"])
+
+
+def test_a_tail_that_costs_calls_per_second_fails_throughput_and_not_the_median(
+    project: pytest.Pytester, git: Git
+) -> None:
+    """Every tenth call of the candidate takes nine times as long: +80 % in the mean."""
+    marker = "import pytest\n\npytestmark = pytest.mark.hwregression(throughput='5%')\n"
+    write(project, "tests/test_work.py", marker + TESTS)
+    commit(git)
+    write(project, "work.py", TAIL)
+    result = run(project, "-k", "steady", REPEATED)
+
+    result.assert_outcomes(failed=1, deselected=1)
+    change = compared(project, "test_steady", "throughput").change
+    assert change is not None
+    assert -0.8 / 1.8 == pytest.approx(change.value, abs=0.05)
+    assert "equivalent" == compared(project, "test_steady").outcome
 
 
 def test_a_fixture_that_blocks_is_cut_off_at_the_time_limit(project: pytest.Pytester, git: Git) -> None:
@@ -677,7 +705,9 @@ def test_a_comparison_of_no_test_at_all_is_an_error(project: pytest.Pytester, op
 
     assert code == result.ret
     if code:
-        result.stderr.fnmatch_lines(["ERROR: --hwperf-against=HEAD: no measured test was selected, *"])
+        result.stderr.fnmatch_lines(
+            ["ERROR: --hwperf-against=HEAD: nothing to compare: 1 test selected, none of them measured: *"]
+        )
 
 
 def test_large_files_are_shared_on_request(project: pytest.Pytester, git: Git) -> None:
@@ -760,7 +790,7 @@ def test_tests_without_any_code_of_the_trees_are_warned_about(pytester: pytest.P
     commit(git)
     result = run(pytester, REHEARSED)
 
-    result.stdout.fnmatch_lines(["hwperf: no code of either tree was loaded besides the tests, which are the same *"])
+    result.stdout.fnmatch_lines(["hwperf: nothing to compare: your tests import no code of this repository*"])
     assert len(report(pytester).gates[0].warnings) == 1
 
 

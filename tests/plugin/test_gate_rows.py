@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fakes.processes import ends
 from fakes.repositories import repository_with
-from fakes.reruns import COMPARED, INI, REHEARSED, WORK, Project, measured, repository
+from fakes.reruns import COMPARED, INI, REHEARSED, REPEATED, WORK, Project, measured, repository
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
 
@@ -125,10 +125,8 @@ def test_hard_ends_take_their_own_tests_along_and_leave_nothing(
     assert [] == [pid for pid in map(int, children) if not ends(pid)]
 
 
-def test_what_the_baseline_cannot_have_is_reported_and_has_no_baseline(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A git-LFS pointer, a file that git ignores, and a submodule that cannot be fetched, until it can."""
+def test_what_the_baseline_cannot_have_is_reported_and_has_no_baseline(project: Project, tmp_path: Path) -> None:
+    """A git-LFS pointer, a file that git ignores, and a submodule that is not filled, until it is."""
     read = "lambda: work.spend(int(pathlib.Path({!r}).read_text()))"
     repository_with(tmp_path / "inner", weights="3000")
     project.git("submodule", "add", str(tmp_path / "inner"), "vendored")
@@ -143,13 +141,14 @@ def test_what_the_baseline_cannot_have_is_reported_and_has_no_baseline(
         }
     )
     project.write({"weights.bin": "3000", "cached.bin": "3000"})
-    (tmp_path / "inner").rename(tmp_path / "away")
+    project.git("submodule", "deinit", "--force", "vendored")
+    project.write({"vendored/weights": "3000"})
     result = project.run(REHEARSED, "--hwperf-share=none")
 
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(
         [
-            "hwperf: submodules of the baseline are missing: fatal: *",
+            "hwperf: submodules of the baseline are missing: vendored: your tree has not filled it either: *",
             "hwperf: not there in the baseline, only a git-LFS pointer: weights.bin",
         ]
     )
@@ -157,11 +156,48 @@ def test_what_the_baseline_cannot_have_is_reported_and_has_no_baseline(
         assert "no baseline" == project.compared(f"test_{test}").outcome
         assert f"failed in HEAD: {why}: " in project.compared(f"test_{test}").reason
 
-    (tmp_path / "away").rename(tmp_path / "inner")
-    for name, value in (("COUNT", "1"), ("KEY_0", "protocol.file.allow"), ("VALUE_0", "always")):
-        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    (project.path / "vendored" / "weights").unlink()
+    project.git("submodule", "update", "--init", "vendored")
     project.run(REHEARSED, "-k", "submodule").stdout.no_fnmatch_line("*submodules*missing*")
     assert COMPARED == project.compared("test_submodule").reason
+
+
+def test_what_the_candidates_tests_have_lost_slows_no_baseline(project: Project) -> None:
+    """Each doubled the baseline's time, so that candidates slower by a third were called improved."""
+    work = (
+        "from fakes.simulated_time import spend\n\nSLOW = set()\n\n\ndef call(n):\n    spend({} + 300 * (n in SLOW))\n"
+    )
+    names = {"conftest": "tests/conftest.py", "package": "tests/__init__.py", "helper": "tests/helper.py"}
+    tests = "import work\n\ntry:\n    from {} import helper\nexcept ImportError:\n    pass\n"
+    each = "\n\ndef test_{0}(hwperf):\n    hwperf(lambda: work.call({0!r}))\n"
+    project.commit(
+        {
+            "work.py": work.format(300),
+            "pytest.ini": "[pytest]\nusefixtures = slow\n",
+            "conftest.py": "import pytest, work\n\n\n@pytest.fixture\ndef slow():\n    work.SLOW.add('ini')\n",
+            **{file: f"import work\n\nwork.SLOW.add({name!r})\n" for name, file in names.items()},
+        }
+    )
+    for file in (*names.values(), "pytest.ini"):
+        (project.path / file).unlink()
+    texts = (tests.format("tests"), *(each.format(name) for name in (*names, "ini")))
+    project.write({"work.py": work.format(400), "tests/test_work.py": "".join(texts)})
+    result = project.run(REPEATED)
+
+    assert ["regressed"] * 4 == [project.compared(f"test_{name}").outcome for name in (*names, "ini")]
+    gone = "tests/__init__.py, tests/conftest.py, tests/helper.py"
+    result.stdout.fnmatch_lines([f"hwperf: not in your tree any more, and removed from the baseline's: {gone}"])
+
+
+def test_a_helper_that_differs_is_named_and_each_side_runs_its_own(project: Project) -> None:
+    project.commit({"tests/helper.py": "NUMBER = 1\n"})
+    project.write(
+        {"tests/helper.py": "NUMBER = 2\n", "tests/test_a.py": f"import helper\n{measured('a', 'work.call')}"}
+    )
+    result = project.run(REHEARSED)
+
+    assert COMPARED == project.compared("test_a").reason
+    result.stdout.fnmatch_lines(["hwperf: changed since the baseline, and each side runs its own: tests/helper.py"])
 
 
 def test_a_folder_that_the_baseline_lacks_is_no_place_to_start_in(
@@ -203,7 +239,7 @@ X, Y = np.zeros((200, 1), dtype=np.float32), np.ones(200, dtype=int)
 
 
 def test_labels(hwperf):
-    right = 200 if BASE else random.randrange(100, 180)  # as by a model that is trained in each process
+    right = {right}  # as by a model that is trained in each process
 
     def predict(rows):
         work.call()
@@ -211,13 +247,102 @@ def test_labels(hwperf):
 
     hwperf(predict, X, y_true=Y)
 """
+KEEPS_STATE = """
+import os
+from itertools import count
+import numpy as np
+import work
+
+BASE = 'hwperf-base-' in os.getcwd()
+X, Y, CALLS = np.zeros((200, 1), dtype=np.float32), np.ones(200, dtype=int), count()
 
 
-def test_predictions_that_differ_between_processes_are_inconclusive(project: Project) -> None:
-    project.commit({"test_labels.py": UNSEEDED})
+def predict(rows):
+    work.call()
+    return np.full(len(rows), BASE or next(CALLS) < 20)
+
+
+def test_labels(hwperf):
+    hwperf(predict, X, y_true=Y, batch_size={size})
+"""
+
+
+def test_a_model_without_a_seed_that_is_worse_in_every_process_is_regressed(project: Project) -> None:
+    right = "random.randrange(190, 201) if BASE else random.randrange(100, 170)"
+    project.commit({"test_labels.py": UNSEEDED.replace("{right}", right)})
     result = project.run(REHEARSED)
     accuracy = project.compared("test_labels", "accuracy", "mean")
 
+    result.assert_outcomes(failed=1)
+    assert "regressed" == accuracy.outcome
+    assert "worse in each of its 5 than the baseline in any" in accuracy.warnings[0]
+
+
+@pytest.mark.parametrize("size", [200, 50])
+def test_answers_that_get_worse_from_call_to_call_are_those_of_the_last(project: Project, size: int) -> None:
+    project.commit({"test_labels.py": KEEPS_STATE.replace("{size}", str(size))})
+    result = project.run(REHEARSED)
+    accuracy = project.compared("test_labels", "accuracy", "mean")
+
+    result.assert_outcomes(failed=1)
+    assert "regressed" == accuracy.outcome
+    note = f"candidate: {size} of the first call's {size} answers were others after the last call"
+    assert accuracy.warnings[0].startswith(note)
+
+
+OTHER_DATA = """
+import numpy as np
+import work
+
+
+def predict(rows):
+    work.call()
+    return np.ones(len(rows), dtype=int)
+
+
+def test_alike(hwperf):
+    hwperf(predict, work.X, y_true=work.Y, batch_size=10)
+
+
+def test_wider(hwperf):
+    hwperf(predict, np.zeros((20, work.WIDTH)), y_true=np.ones(20), batch_size=10)
+
+
+def test_same(hwperf):
+    hwperf(work.call)
+"""
+
+
+@pytest.mark.parametrize(
+    "rows", ["np.ones((20, 2)), np.ones(20)", "np.zeros((30, 2)), np.ones(30)", "np.zeros((20, 2)), np.zeros(20)"]
+)
+def test_other_data_is_counted_and_the_times_of_calls_on_it_are_compared(project: Project, rows: str) -> None:
+    """Other values, more rows, or other labels: the inputs of a call have one shape, except where rows are wider."""
+    data = f"import numpy as np\n{WORK}\n\nX, Y = np.zeros((20, 2)), np.ones(20)\nWIDTH = 2\n"
+    project.commit({"work.py": data, "test_data.py": OTHER_DATA})
+    project.write({"work.py": data.replace("np.zeros((20, 2)), np.ones(20)", rows).replace("WIDTH = 2", "WIDTH = 3")})
+    result = project.run(REHEARSED, "--hwperf-markdown=report.md")
+
+    assert "equivalent" == project.compared("test_alike").outcome
+    assert "not comparable" == project.compared("test_alike", "accuracy", "mean").outcome
+    assert "not comparable" == project.compared("test_wider").outcome
+    assert "3 passed, 2 not comparable in " in result.stdout.lines[-1]
+    said = "2 tests not comparable (1 in part), data or conditions changed: "
+    assert said in (project.path / "report.md").read_text(encoding="utf-8")
+
+
+def test_what_the_pairs_see_beside_is_said_on_every_surface_and_fails_nothing(project: Project) -> None:
+    """40 MB and a second more at import, and several times the CPU time of a call that takes as long as before."""
+    work = f"HELD = b''\n{WORK}    return sum(range({{}}))\n"
+    project.commit({"work.py": work.format(1000), "test_beside.py": measured("beside", "work.call")})
+    heavier = "import time\n" + work.replace("b''", "b'x' * 40_000_000\ntime.sleep(2)")
+    project.write({"work.py": heavier.format(100_000)})
+    result = project.run(REPEATED, "--hwperf-strict", "--hwperf-html=report.html", "--hwperf-markdown=report.md")
+
     result.assert_outcomes(passed=1)
-    assert "inconclusive" == accuracy.outcome
-    assert accuracy.reason.startswith("predictions differ between processes of the candidate, ")
+    expected = ["*seen, not judged: peak memory * → * MB *start * → * s *CPU time of *test_beside * → *cpu_time=*"]
+    result.stdout.fnmatch_lines(expected)
+    assert pytest.ExitCode.OK == result.ret
+    assert any("seen, not judged" in warning for warning in project.gate().warnings)
+    for name in ("report.html", "report.md"):
+        assert "seen, not judged: peak memory" in (project.path / name).read_text(encoding="utf-8")

@@ -46,4 +46,4 @@ def test_the_process_of_a_test_is_given_the_models_of_this_session(
 )
 def test_other_plugins_selections_are_made_once(given: list[str]) -> None:
     """A process of a pair runs the tests that were selected, and selects none of them again."""
-    assert ["-v", "-s"] == drop(["-v", *given, "-s"], tests=())
+    assert ["-ra", "-s"] == drop(["-ra", *given, "-s"], tests=())

@@ -8,7 +8,7 @@ USAGE = pytest.ExitCode.USAGE_ERROR
 @pytest.mark.parametrize(
     ("marker", "reported"),
     [
-        ("hwbudget(latncy_p95_ms=1)", "unknown keyword 'latncy_p95_ms'. Did you mean 'latency_p95_ms'? Allowed: "),
+        ("hwbudget(latncy_p95_ms=1)", "unknown keyword 'latncy_p95_ms'. Did you mean 'latency_p95_ms'?"),
         ("hwbudget(latency_p95_ms=-1)", "a limit is never negative"),
         ("hwbudget(latency_p95_ms='1')", "a limit is a finite number, such as 100 or 0.85"),
         ("hwbudget(accuracy_min=85)", "a share between 0 and 1"),
@@ -33,7 +33,7 @@ def test_a_bad_marker_is_a_usage_error(pytester: pytest.Pytester, marker: str, r
 @pytest.mark.parametrize(
     ("marker", "reported"),
     [
-        ('hwscenarios("onnx_fp23")', "unknown scenario 'onnx_fp23'. Did you mean 'onnx_fp32'? Allowed: "),
+        ('hwscenarios("onnx_fp23")', "unknown scenario 'onnx_fp23'. Did you mean 'onnx_fp32'?"),
         ("hwscenarios()", "give names of scenarios"),
         ("hwscenarios(5)", "give names of scenarios"),
         ('hwscenarios("onnx_fp32", "onnx_fp32")', "a scenario is named twice"),
@@ -171,6 +171,14 @@ def test_a_marker_without_effect_is_a_usage_error(pytester: pytest.Pytester, mar
         (["--hwperf-artifacts=a.txt"], "'a.txt' is a file; give a folder"),
         (["--hwperf-json=folder"], "'folder' is a folder; give a file"),
         (["--hwperf-markdown=folder"], "--hwperf-markdown='folder' is a folder; give a file"),
+        (["--hwperf-json=no/such/a.json"], "--hwperf-json='no/such/a.json': there is no folder "),
+        (["--hwperf-artifacts=no/such/a"], "--hwperf-artifacts='no/such/a': there is no folder "),
+        (["--hwperf-html=a.txt/a.html"], "--hwperf-html='a.txt/a.html': Not a directory; give another path"),
+        (["--hwperf-json=/dev/null"], "--hwperf-json='/dev/null': not a regular file; give another path"),
+        (["--hwperf-json=a", "--hwperf-markdown=./a"], "--hwperf-json and --hwperf-markdown name one path"),
+        (["--hwperf-json=a", "--hwperf-artifacts=a"], "--hwperf-artifacts and --hwperf-json name one path"),
+        (["--hwperf-json=a", "--hwperf-store=sql:sqlite:///a"], "--hwperf-json and --hwperf-store name one path"),
+        (["--hwperf-store=sql:sqlite:///:memory:"], "--hwperf-store='sql:sqlite:///:memory:' would be gone with"),
         ([f"--hwperf-json={'x' * 300}"], f"--hwperf-json='{'x' * 100}'… (300 characters): File name too long; give an"),
         ([f"--hwperf-artifacts={'x' * 300}"], "(300 characters): File name too long; give another path"),
         ([f"--hwperf-store={'x' * 300}", "--hwperf-compare"], "names no folder (File name too long): choose another"),

@@ -136,7 +136,7 @@ def test_a_missed_budget_without_memray_says_what_would_name_the_lines(
         (
             "pass",
             [
-                "allocated at the peak, touched or not, in a process of its own, by memray:",
+                "allocated at the peak of load and calls, in a process of its own, by memray:",
                 r"  64.0 MB in 2 allocations: ones, /elsewhere/numpy.py:7, called at test_it.py:3",
                 "  1.00 MB in 1 allocation: other, /elsewhere/a.py:9",
                 "look further: pytest test_it.py::test_it -vv",

@@ -134,7 +134,10 @@ def test_the_longest_time_that_is_recommended_is_that_of_the_option(name: str, l
     [
         (("--hwperf-base-with=--index-url=x",), "*='--index-url=x' is no requirement (*): give a package with a *"),
         (("--hwperf-base-with=ort==1", "--hwperf-base-python=x", "--hwperf-against=."), "*: give one of them, and *"),
-        (("--hwperf-base-with=ort==1",), "ERROR: --hwperf-base-with=ort==1: no measured test was selected, *"),
+        (
+            ("--hwperf-base-with=ort==1",),
+            "ERROR: --hwperf-base-with=ort==1: nothing to compare: 1 test selected, none of them measured: *",
+        ),
         (
             ("--hwperf-share=auto", "--hwperf-share=none"),
             "*=auto and --hwperf-share=none exclude each other: *",

@@ -1,9 +1,10 @@
 """The line that shows how far the pairs are: in the width of the terminal, and seen from within a test."""
 
 import pytest
+from fakes.clocks import HandClock
 
 from pytest_hwperf.host.worker_protocol import Role
-from pytest_hwperf.plugin.progress import processes_left
+from pytest_hwperf.plugin.progress import ProgressLine, processes_left
 
 SHOWING = """
 from pytest_hwperf.pairs.conductor import Progress
@@ -69,6 +70,27 @@ def test_a_line_of_a_terminal_is_cut_to_its_width_and_removed(
     assert after[1].startswith(".")  # and what follows begins in the first column
 
 
+def test_the_line_is_removed_when_a_comparison_ends_by_an_error(pytester: pytest.Pytester) -> None:
+    """What is written next, as the error, would stand behind it."""
+    failing = """
+from pytest_hwperf.core.errors import WorkerError
+from pytest_hwperf.gate import models
+from pytest_hwperf.pairs.conductor import Progress
+
+def fail(old, new, X, y, settings):
+    settings.progress(Progress(stage="screen", pair=1, of=6, test="test_it"))
+    raise WorkerError("the process was killed")
+
+models.compare_models = fail
+"""
+    pytester.makeconftest(failing + TERMINAL)
+    pytester.makepyfile("def test_it(hwperf):\n    hwperf.compare({'old': 'm:f', 'new': 'm:g'}, [[1]])")
+    lines = pytester.runpytest_subprocess().outlines
+
+    (shown,) = [place for place, line in enumerate(lines) if "screen pair 1" in line]
+    assert not lines[shown + 1].strip()
+
+
 @pytest.mark.parametrize(
     ("role", "total", "answers", "seconds", "text"),
     [
@@ -117,3 +139,31 @@ def test_without_a_terminal_what_takes_seconds_shows_nothing(pytester: pytest.Py
     pytester.makepyfile(test_wait=WAITING.replace("3.0, 3.0", "1.0, 1.0"))
 
     pytester.runpytest_inprocess().stdout.no_fnmatch_line("*cold start*")
+
+
+def test_a_long_silence_is_broken_every_ten_seconds(pytester: pytest.Pytester) -> None:
+    """With the last text and how long it has stood; what is written meanwhile begins the ten seconds again."""
+    line, clock, written = ProgressLine(pytester.parseconfigure()), HandClock(0.0), list[str]()
+
+    class Over:
+        def wait(self, timeout: float) -> bool:
+            clock.pass_time(timeout)
+            return clock() > 35
+
+    line.beat_until(Over(), written.append, clock)
+    assert [] == written  # nothing was shown before
+    line._said, clock = ("hwperf: rehearsal", 0.0, 4.0), HandClock(0.0)
+    line.beat_until(Over(), written.append, clock)
+
+    assert [f"hwperf: {seconds} s so far: rehearsal" for seconds in (14, 24, 34)] == written
+
+
+def test_the_gate_is_kept_alive_without_a_terminal(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("import pytest_hwperf.plugin.progress as here\nhere._LONG_S = 0\n")
+    pytester.makepyfile(
+        SHOWING.replace("    line.clear()", "        with line.kept_alive(): __import__('time').sleep(1.2)\n")
+    )
+    result = pytester.runpytest_subprocess()
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["hwperf: 1 s so far: screen pair 1 of 6*"])

@@ -29,6 +29,28 @@ def test_a_report_is_not_written_through_a_link(
     assert "years of work" == (elsewhere / "victim").read_text(encoding="utf-8")
 
 
+def test_a_report_that_does_not_fit_leaves_the_old_one(pytester: pytest.Pytester) -> None:
+    """Each is written aside and moved into place: a disk that is full leaves no half of it, and nothing beside it."""
+    pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
+    pytester.makeconftest("""
+import resource
+import pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, resource.RLIM_INFINITY))
+""")
+    old = pytester.path / "report.json"
+    old.write_text("the old one", encoding="utf-8")
+    options = ("--hwperf-max-time=0.05", "--hwperf-energy=off", "-q", "-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("--hwperf-json=report.json", *options)
+
+    result.stdout.fnmatch_lines(["*report.json not written: File too large*"])
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    assert "the old one" == old.read_text(encoding="utf-8")
+    assert [] == [*pytester.path.rglob("*.tmp")]
+
+
 def test_markdown_is_written_beside_the_json_that_it_can_be_made_of(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
     files = ("--hwperf-json=report.json", "--hwperf-markdown=out/summary.md")

@@ -1,10 +1,13 @@
 """Warnings of a whole session: what its measurements say together."""
 
+from typing import Any
+
 import pytest
 from fakes import records as fake
 
-from pytest_hwperf.core.records import Judgement, replace
-from pytest_hwperf.plugin.reporting import _slower_int8
+from pytest_hwperf.core.records import ComparisonOutcome, Judgement, replace
+from pytest_hwperf.core.statements import state
+from pytest_hwperf.plugin.reporting import _interrupted, _shared_causes, _slower_int8
 
 
 def judged(test: str, scenario: str, precision: str, seconds: float, label: str = "") -> Judgement:
@@ -22,21 +25,28 @@ def both(test: str, int8: float) -> list[Judgement]:
 
 
 def test_slower_scenarios_are_named_once_for_the_session() -> None:
-    slower = _slower_int8([one for name in "abcde" for one in both(f"t.py::{name}", 15e-6)])
+    maybe, slower = both("t.py::z", 15e-6), [one for name in "abcde" for one in both(f"t.py::{name}", 20e-6)]
 
-    assert slower == (
-        "INT8 is slower than FP32, median of a call: "
-        "t.py::a[onnx_int8]: onnx_int8 takes 15.0 µs, onnx_fp32 10.0 µs (+50.0 %); "
-        "t.py::b[onnx_int8]: onnx_int8 takes 15.0 µs, onnx_fp32 10.0 µs (+50.0 %); "
-        "t.py::c[onnx_int8]: onnx_int8 takes 15.0 µs, onnx_fp32 10.0 µs (+50.0 %); and 2 others"
-    )
+    assert [*_slower_int8([*maybe, *slower])] == [
+        (
+            "INT8 is slower than FP32, median of a call: "
+            "t.py::a[onnx_int8]: onnx_int8 takes 20.0 µs, onnx_fp32 10.0 µs (×2.0); "
+            "t.py::b[onnx_int8]: onnx_int8 takes 20.0 µs, onnx_fp32 10.0 µs (×2.0); "
+            "t.py::c[onnx_int8]: onnx_int8 takes 20.0 µs, onnx_fp32 10.0 µs (×2.0); and 2 others"
+        ),
+        (
+            "INT8 may be slower than FP32, median of a call: "
+            "t.py::z[onnx_int8]: onnx_int8 takes 15.0 µs, onnx_fp32 10.0 µs (+50.0 %)"
+            ". Measure in pairs: hwperf tradeoffs --pairs -- t.py::z"
+        ),
+    ]
 
 
 def test_scenarios_of_different_tests_are_not_held_against_each_other() -> None:
     fp32, _ = both("t.py::a", 5e-6)
     _, int8 = both("t.py::b", 15e-6)
 
-    assert "" == _slower_int8([fp32, int8])
+    assert [] == [*_slower_int8([fp32, int8])]
 
 
 @pytest.mark.parametrize(("seconds", "named"), [(15e-6, True), (5e-6, False)])
@@ -46,4 +56,27 @@ def test_scenarios_told_apart_by_label_belong_together(seconds: float, *, named:
         judged("t.py::t", "onnx_int8", "int8 dynamic", seconds, "onnx_int8"),
     ]
 
-    assert named == ("t.py::t: onnx_int8 takes 15.0 µs" in _slower_int8(judgements))
+    assert named == ("t.py::t: onnx_int8 takes 15.0 µs" in "".join(_slower_int8(judgements)))
+
+
+def test_what_several_tests_have_in_common_is_said_once() -> None:
+    """A cause that several regressions share, and that other work has kept most comparisons from an answer."""
+    moved = state(
+        "function moved", name="weigh", where="core.py:1", moved=1e-4, share=1.0, low=0.9, high=1.1, repeats=3
+    )
+
+    def ended(test: str, outcome: ComparisonOutcome, **known: Any) -> Judgement:
+        verdict = fake.comparison_verdict("latency", "p50", outcome, (0.3, 0.2, 0.4))
+        verdict = replace(verdict, subject=replace(verdict.subject, **known))
+        return Judgement(run=fake.run(test=test), figures=(), verdicts=(verdict,))
+
+    slower = [ended(f"t.py::{name}", "regressed", moved=moved, interference=0.9) for name in "abcdef"]
+    unclear = [ended(f"t.py::{name}", "inconclusive", interference=0.6) for name in "gh"]
+    judgements = [*slower, *unclear, ended("t.py::i", "inconclusive", interference=0.4)]
+    comparisons = [one for judgement in judgements for one in judgement.comparisons]
+
+    assert ["6 tests regressed by one cause: weigh (core.py:1)"] == [*_shared_causes(judgements)]
+    assert [] == [*_shared_causes(slower[:1])]
+    most = "other work interrupted most turns of 2 undecided comparisons"
+    assert f"{most}: stop it, or run on a machine with a free processor" == _interrupted(comparisons)
+    assert "" == _interrupted(comparisons[:6])

@@ -8,6 +8,7 @@ from pytest_hwperf.core.serialisation import from_json
 from pytest_hwperf.measure.event_loop import OwnLoop
 from pytest_hwperf.measure.pair_target import ready_target
 from pytest_hwperf.measure.rounds import Rounds
+from pytest_hwperf.measure.startup import Startup
 from pytest_hwperf.measure.subjects import loader_of, subject_of_rounds
 from pytest_hwperf.measure.worker_tasks import measure_cold_start
 
@@ -118,7 +119,9 @@ def test_a_cold_start_holds_no_setup() -> None:
 
     paused = Rounds(prepare=prepare, interrupts=True, rounds=None, pauses=rounds.pauses)
     subject = subject_of_rounds(lambda: None, paused, OwnLoop())
-    result = measure_cold_start((), loader_of(subject), subject.clock_ns)
+    startup = Startup(lambda _: False)
+    startup.use(subject.clock_ns)
+    result = measure_cold_start((), loader_of(subject), startup)
 
     assert result.values["cold_first_call"] > 86_400  # so it is this clock that is read
-    assert 0 < measure_cold_start((), loader_of(subject)).values["cold_first_call"] < 60
+    assert 0 < measure_cold_start((), loader_of(subject), Startup(lambda _: False)).values["cold_first_call"] < 60

@@ -135,6 +135,32 @@ def test_a_kind_gets_its_part_of_the_rate(pytester: pytest.Pytester, monkeypatch
     assert pytest.approx([0.01, 0.01, 0.005]) == asked
 
 
+@pytest.mark.parametrize(
+    ("conftest", "code", "said"),
+    [
+        ("def pytest_runtest_teardown():\n    pytest.exit('enough', returncode=0)", OPEN, "the run was interrupted"),
+        (
+            "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtestloop(session):\n    del session.items[1:]",
+            OPEN,
+            "the run was interrupted",
+        ),
+        ("def pytest_sessionfinish(session):\n    session.exitstatus = 7", OPEN, "pytest's exit code was 7"),
+        ("def pytest_sessionfinish(session):\n    session.exitstatus = 1", FAILED, ""),
+        ("def pytest_sessionfinish():\n    raise OSError", OPEN, "pytest's exit code was 3"),
+    ],
+    ids=["exit", "left out", "another code", "failed later", "raised"],
+)
+def test_a_shard_that_ended_otherwise_than_its_tests_is_not_green(
+    suite: pytest.Pytester, capsys: pytest.CaptureFixture[str], conftest: str, code: int, said: str
+) -> None:
+    suite.makeconftest(f"import pytest\n\n{conftest}\n")
+    suite.runpytest_subprocess("--hwperf-shard=1/1", "--hwperf-json=1.json", "--hwperf-energy=off", "-k", "1 or 2")
+    capsys.readouterr()
+
+    assert code == main(["merge", str(suite.path / "1.json")])
+    assert said in capsys.readouterr().out
+
+
 def test_an_empty_shard_passes_with_a_report(pytester: pytest.Pytester) -> None:
     """One test belongs to one of two shards; the other has nothing to do, and says so to `hwperf merge`."""
     pytester.makepyfile(test_a="def test_one(hwperf):\n    hwperf.record('tokens', 4.0, better='lower')\n")

@@ -11,6 +11,7 @@ from fakes.tracers import CoverageTracer
 
 from pytest_hwperf.core.errors import MeasurementError
 from pytest_hwperf.measure.pair_target import ready_target
+from pytest_hwperf.measure.startup import Startup
 from pytest_hwperf.measure.subjects import subject_of_callable
 from pytest_hwperf.measure.worker_tasks import measure_cold_start
 
@@ -169,7 +170,7 @@ def test_a_traced_process_of_a_pair_refuses_to_measure() -> None:
 
 @pytest.mark.usefixtures("_profiled")
 def test_a_traced_cold_start_is_unmeasured() -> None:
-    result = measure_cold_start([], lambda: int)
+    result = measure_cold_start([], lambda: int, Startup(lambda _: False))
 
     assert not result.values
     assert result.reasons["cold_start"].startswith("traced by cProfile")

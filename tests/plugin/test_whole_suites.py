@@ -13,7 +13,7 @@ from pytest_hwperf.plugin.whole_suites import FixtureValues
 
 QUICK = ("-p", "fakes.simulated_time", "--hwperf-energy=off", "--hwperf-max-time=0.05", "--hwperf-json=report.json")
 BEFORE = "import unittest\nimport pytest\nfrom fakes.simulated_time import spend\n"
-LONG = "a call of * is shorter than the 100 µs that --hwperf-all takes (--hwperf-shortest)"
+LONG = "a call takes *, and --hwperf-all measures calls of 100 µs or more: add --hwperf-shortest=*"
 
 
 @pytest.fixture
@@ -259,4 +259,4 @@ def test_a_suite_without_markers_is_gated(pytester: pytest.Pytester) -> None:
     found = {name: project.compared(name) for name in ("test_method", "test_function", "test_collides", "test_short")}
     assert ["regressed"] * 2 + ["not comparable"] * 2 == [one.outcome for one in found.values()]
     assert "FileExistsError" in str(found["test_collides"].cause)
-    assert "is shorter than the 100 µs" in str(found["test_short"].cause)
+    assert "measures calls of 100 µs or more" in str(found["test_short"].cause)

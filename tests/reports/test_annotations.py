@@ -14,7 +14,7 @@ def test_headline_then_what_fails_then_what_is_undecided() -> None:
     smallest = "12 pairs, smallest detectable change 14 %25"
     test = "tests/test_iris.py%3A%3Atest_classifier[sklearn_fp32],file=tests/test_iris.py"
 
-    head = "1 of 2 tests regressed; 1 of 6 budgets missed; 2 undecided; 1 improved"
+    head = "1 of 2 tests regressed; 1 of 6 budgets missed; 2 inconclusive; 1 improved"
     assert lines == [
         f"::error title=Performance::{head}; 1 budget unmeasured; 2 comparisons not made",
         f"::error title={test}::latency p50 +4.8 %25 (+3.1 .. +6.5), 6.02 → 6.31 ms, margin 2 %25, 12 pairs",

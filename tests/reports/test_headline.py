@@ -10,7 +10,7 @@ from fakes import records as fake
 from pytest_hwperf.core.evidence import Evidence, Gate
 from pytest_hwperf.core.records import ComparisonOutcome, Judgement, Verdict, replace
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.statements import state
+from pytest_hwperf.core.statements import differing, state
 from pytest_hwperf.reports.headline import Headline, headline_of
 
 
@@ -46,12 +46,15 @@ def each(*outcomes: ComparisonOutcome) -> list[Judgement]:
     return [judged(f"t.py::t{place}", compared(outcome)) for place, outcome in enumerate(outcomes)]
 
 
+_OTHER = state("other data", differing({"data": "a"}, {"data": "b"}))
+OTHER_DATA = replace(compared("not comparable"), subject=replace(compared("not comparable").subject, cause=_OTHER))
 PASSED = fake.budget_verdict("latency_p95_ms", "latency", "p95", 0.1, "passed")
 MISSED = fake.budget_verdict("latency_p95_ms", "latency", "p95", 0.1, "failed")
 OPEN = fake.budget_verdict("latency_p99_ms", "latency", "p99", 0.1, "inconclusive")
 ABSENT = fake.budget_verdict("energy_budget_mj", "energy", "mean", 0.1, "unmeasured")
 
 
+BY_DATA = "2 tests not comparable (1 in part), data or conditions changed: b, c"
 NO_BASELINE = compared("no baseline", "no baseline: save one")
 HERE = "tests/test_models.py::test"
 LATE = f"{HERE}_1, {HERE}_2, {HERE}_3 and 1 other"
@@ -95,13 +98,13 @@ def test_tests_that_are_left_out_are_counted_by_themselves(verdicts: list[Verdic
     [
         (
             report([*each("regressed", "regressed", "equivalent", "improved", "inconclusive")], gate()),
-            f"2 of 5 tests regressed {RATE}; 1 undecided; 1 improved",
+            f"2 of 5 tests regressed {RATE}; 1 inconclusive; 1 improved",
         ),
         (
             report([*each("regressed", "equivalent"), judged("b", PASSED, MISSED)], gate()),
             f"1 of 2 tests regressed {RATE}; 1 of 2 budgets missed",
         ),
-        (report([judged("a", PASSED, OPEN, ABSENT)]), "1 of 3 budgets kept; 1 undecided; 1 budget unmeasured"),
+        (report([judged("a", PASSED, OPEN, ABSENT)]), "1 of 3 budgets kept; 1 inconclusive; 1 budget unmeasured"),
     ],
 )
 def test_what_fails(made: Report, said: str) -> None:
@@ -113,9 +116,19 @@ def test_what_fails(made: Report, said: str) -> None:
     [
         (
             report(each("equivalent", "improved", "inconclusive", "not comparable"), gate()),
-            f"No regression found in 3 tests: 1 equivalent, 1 improved {RATE}; 1 undecided; 1 comparison not made",
+            f"No regression found in 3 tests: 1 equivalent, 1 improved {RATE}; 1 inconclusive; 1 comparison not made",
         ),
-        (report(each("inconclusive", "inconclusive"), gate()), "Nothing was decided in 2 tests; 2 undecided"),
+        (
+            report(
+                [
+                    judged("a", compared("equivalent")),
+                    judged("b", compared("equivalent"), OTHER_DATA),
+                    judged("c", OTHER_DATA),
+                ]
+            ),
+            f"No regression found in 2 tests: 2 equivalent; {BY_DATA}; 2 comparisons not made",
+        ),
+        (report(each("inconclusive", "inconclusive"), gate()), "Nothing was decided in 2 tests; 2 inconclusive"),
         (
             report([judged("a", NO_BASELINE), judged("b", NO_BASELINE)]),
             "Nothing was compared: no baseline: save one (2 tests)",
@@ -133,7 +146,7 @@ def test_what_is_open(made: Report, said: str) -> None:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (report([judged("a"), judged("b")]), "2 tests measured, with nothing to judge them by"),
+        (report([judged("a"), judged("b")]), "2 tests measured only, no budget or baseline"),
         (report([]), "Nothing was measured"),
     ],
 )

@@ -107,7 +107,7 @@ def test_it_begins_with_what_a_comment_is_found_by() -> None:
 
 def test_sections_stand_in_the_order_in_which_they_are_needed() -> None:
     shown = render(fake.report()).decode()
-    order = ("### ❌", "#### Regressed", "#### Missed", "#### Undecided", "#### Improved", "#### Not compared")
+    order = ("### ❌", "#### Regressed", "#### Missed", "#### Inconclusive", "#### Improved", "#### Not compared")
     places = [shown.index(one) for one in (*order, "<summary>All", "</details>", "**Repeat it**")]
 
     assert sorted(places) == places
@@ -139,7 +139,7 @@ def test_reasons_are_shared_by_their_tests() -> None:
 def test_what_is_only_measured_has_its_figures() -> None:
     shown = render(report(replace(fake.plain_judgement(), verdicts=()))).decode()
 
-    assert "### ℹ️ 1 test measured, with nothing to judge them by" in shown
+    assert "### ℹ️ 1 test measured only, no budget or baseline" in shown
     assert "long text` | latency p50 | 1.18 ms (1.17 .. 1.20) |  |  | 1 call | perf&#95;counter |  |" in shown
 
 

@@ -195,7 +195,7 @@ def test_scenarios_of_a_test_stand_best_first_with_ratios() -> None:
     slow, fast, plain = fake.sklearn_judgement(), fake.onnx_judgement(), fake.plain_judgement()
     table = rows(replace(report_of(slow, plain, fast), skips=()))
 
-    assert [("onnx_fp32", "1.00×"), ("sklearn_fp32", "150×"), ("", "")] == [
+    assert [("onnx_fp32", "1.00× the fastest"), ("sklearn_fp32", "150× the fastest"), ("", "")] == [
         (section.name, section.ratio) for section in sections(table)
     ]
 
@@ -211,9 +211,11 @@ def test_scenarios_are_ranked_within_the_other_parameters_of_a_test() -> None:
     table = rows(replace(report_of(*(placed(f"t.py::t[{i}]", name, median) for i, name, median in ids)), skips=()))
 
     assert ["t.py::t[data-…-1]", "t.py::t[data-a-8]"] == [group.title for group in table.groups]
-    assert [("t.py::t[data-b-1]", "1.00×"), ("t.py::t[data-a-1]", "2.00×"), ("t.py::t[data-a-8]", "")] == [
-        (section.test, section.ratio) for section in sections(table)
-    ]
+    assert [
+        ("t.py::t[data-b-1]", "1.00× the fastest"),
+        ("t.py::t[data-a-1]", "2.00× the fastest"),
+        ("t.py::t[data-a-8]", ""),
+    ] == [(section.test, section.ratio) for section in sections(table)]
 
 
 def test_scenarios_that_are_reported_apart_by_label_stand_together() -> None:
@@ -228,7 +230,7 @@ def test_a_scenario_without_a_median_is_last_and_unranked() -> None:
     unmeasured = replace(fake.onnx_judgement(), figures=())
     table = rows(replace(report_of(unmeasured, fake.sklearn_judgement()), skips=()))
 
-    assert [("sklearn_fp32", "1.00×"), ("onnx_fp32", "")] == [(s.name, s.ratio) for s in sections(table)]
+    assert [("sklearn_fp32", "1.00× the fastest"), ("onnx_fp32", "")] == [(s.name, s.ratio) for s in sections(table)]
 
 
 def test_a_skip_stands_with_its_test_whether_or_not_its_id_names_the_scenario() -> None:
@@ -532,7 +534,7 @@ def test_measured_without_verdicts_is_said() -> None:
     """A silent table would look like a pass."""
     table = rows(replace(report_of(replace(fake.plain_judgement(), verdicts=())), skips=()))
 
-    assert table.counts == ("1 measured, with nothing to judge them by",)
+    assert table.counts == ("1 measured only, no budget or baseline",)
 
 
 def test_nothing_measured_is_an_empty_table() -> None:

@@ -132,7 +132,7 @@ def test_measured_tests_without_rows_are_named() -> None:
     assert text_of(lines) == (
         "tests/test_text.py::test_tokenise long text\n"
         "  fp32, threads 1, batch size 16\n"
-        "1 measured, with nothing to judge them by\n"
+        "1 measured only, no budget or baseline\n"
     )
 
 
@@ -164,9 +164,9 @@ def test_a_test_that_is_well_is_one_line_at_80_columns() -> None:
     lines = render_summary(replace(fake.empty_report(), judgements=(well,)), width=80, color=False)
 
     assert text_of(lines) == (
-        "  test                        p50  tightest budget  left\n"
+        "  test                        p50  tightest budget    left\n"
         "tests/test_text.py\n"
-        "  test_tokenise long text  314 µs  p50 330 µs        5 %\n"
+        "  test_tokenise long text  314 µs  p50 314 of 330 µs   5 %\n"
         "  p50: perf_counter, 900 calls\n"
         "budgets: 1 passed\n"
     )
@@ -190,7 +190,8 @@ def test_where_nobody_has_saved_a_baseline_one_line_says_what_to_do() -> None:
     report = replace(fake.empty_report(), judgements=(replace(fake.plain_judgement(), verdicts=(unsaved, unsaved)),))
     lines = [text for text, _ in render_summary(report, width=120, color=False)]
 
-    assert "warning: 1 test has no baseline to compare with: save one with pytest --hwperf-save" in lines
+    said = "warning: 1 test has no baseline to compare with: save one with pytest --hwperf-save"
+    assert f"{said}; --hwperf-strict fails them" in lines
     assert [] == [line for line in lines if "no baseline:" in line]
 
 

@@ -76,19 +76,22 @@ def test_scores_are_relative_to_onnx_runtime() -> None:
 def test_who_is_best_at_what_with_ties() -> None:
     (found,) = entries(CHOICE, BEST)
 
-    assert {"names": ["onnx_fp32"], "value": 1.0, "unit": "ms per row", "reason": None} == found["lowest_latency"]
-    assert {"names": ["sklearn_fp32"], "value": 10.0, "unit": "mb", "reason": None} == found["lowest_memory"]
+    nobody: dict[str, object] = {"undecided": [], "reason": None}
+    assert {"names": ["onnx_fp32"], "value": 1.0, "unit": "ms per row", **nobody} == found["lowest_latency"]
+    assert {"names": ["sklearn_fp32"], "value": 10.0, "unit": "mb", **nobody} == found["lowest_memory"]
     assert (None, "not measured for every scenario") == (
         found["lowest_energy"]["names"],
         found["lowest_energy"]["reason"],
     )
 
 
-def test_what_is_as_good_within_the_noise_is_named_too() -> None:
+def test_what_is_undecided_is_named_apart() -> None:
+    """Two processes of one model would differ by as much; their memory is shown to be the same."""
     (found,) = entries(report(FAST, judgement("sklearn_fp32", latency=0.00101, accuracy=0.90, memory=20e6)), BEST)
 
-    assert ["onnx_fp32", "sklearn_fp32"] == found["lowest_latency"]["names"]
-    assert {"onnx_fp32", "sklearn_fp32"} == {*found["best_composite"]["names"]}
+    assert (["onnx_fp32"], ["sklearn_fp32"]) == (found["lowest_latency"]["names"], found["lowest_latency"]["undecided"])
+    assert ["onnx_fp32", "sklearn_fp32"] == found["lowest_memory"]["names"]
+    assert ["sklearn_fp32"] == found["best_composite"]["undecided"]
 
 
 def test_other_operating_points_are_not_compared() -> None:
@@ -197,6 +200,31 @@ def test_a_picture_is_drawn_where_there_is_a_choice() -> None:
     pytest.importorskip("matplotlib", reason="pictures need pytest-hwperf[plot]")
 
     assert tradeoff_plot.render(CHOICE).startswith(b"\x89PNG")
+
+
+@pytest.mark.runtime
+def test_the_picture_fills_what_the_table_calls_pareto(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second is dominated on the plane that is drawn, and better in memory, which is not."""
+    figure = pytest.importorskip("matplotlib.figure", reason="pictures need pytest-hwperf[plot]").Figure
+    drawn: list[Any] = []
+    monkeypatch.setattr(figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    small = judgement("sklearn_fp32", latency=0.004, accuracy=0.80, memory=10e6)
+    tradeoff_plot.render(report(FAST, small, DOMINATED))
+    filled = {
+        line.get_xdata()[0]: line.get_mfc() != "white" for line in drawn[0].axes[0].lines[::1] if line.get_ms() == 7
+    }
+
+    assert {0.001: True, 0.004: True, 0.008: False} == filled
+    assert ["yes", "yes", "no"] == [row["pareto"] for row in table(report(FAST, small, DOMINATED), TRADEOFFS)]
+
+
+def test_each_file_says_what_it_is() -> None:
+    """A reader of one would not understand the other."""
+    files = tradeoff_files.render(CHOICE)
+
+    assert ["pytest-hwperf hardware tradeoffs", "pytest-hwperf best candidates"] == [
+        json.loads(files[name])["what"] for name in (COMPARED, BEST)
+    ]
 
 
 def test_alone_there_is_nothing_to_draw() -> None:

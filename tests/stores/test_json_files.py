@@ -21,7 +21,7 @@ from pytest_hwperf.core.history import Annotation
 from pytest_hwperf.core.records import StoredRun, replace
 from pytest_hwperf.core.serialisation import to_json
 from pytest_hwperf.host.files import create_file, replace_file
-from pytest_hwperf.stores import baseline_folder, baseline_format, json_files, listing
+from pytest_hwperf.stores import baseline_folder, baseline_format, json_files
 from pytest_hwperf.stores.json_files import JsonStore
 
 
@@ -311,9 +311,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "link to nowhere": (instead(lambda path: path.symlink_to("gone")), "cannot be read"),
     "link to itself": (instead(lambda path: path.symlink_to(path.name)), "cannot be read"),
     "link that leaves": (instead(lambda path: path.symlink_to("/etc/hosts")), r"leaves .* through a link"),
-    "folder": (instead(lambda path: path.mkdir()), "is not a file: remove it"),
-    "pipe": (instead(os.mkfifo), "is not a file: remove it"),
-    "huge": (lambda path: os.truncate(path, 51_000_000), "has 51 MB, a baseline at most 50 MB: delete it"),
+    "folder": (instead(lambda path: path.mkdir()), "not a regular file"),
+    "pipe": (instead(os.mkfifo), "not a regular file"),
+    "huge": (lambda path: os.truncate(path, 51_000_000), "larger than 50 MB"),
 }
 
 
@@ -665,7 +665,7 @@ def test_what_is_saved_can_be_read(root: Path, monkeypatch: pytest.MonkeyPatch) 
     """A file never grows beyond what is read: older runs lose their values first, then they go."""
     many = fake.sample("accuracy", [0.0, 1.0] * 2_000, per="example", source="labels")
     large = [replace(fake.session(median_s=n), run=fake.run(samples=(many,))) for n in range(1, 13)]
-    for module in (baseline_format, listing):
+    for module in (baseline_format, baseline_folder):
         monkeypatch.setattr(module, "LARGEST", 20_000)
     monkeypatch.setattr(json_files, "bounded", partial(baseline_format.bounded, largest=20_000))
     for session in large:

@@ -40,6 +40,12 @@ def test_no_place_is_refused(url: str) -> None:
         locate(url, ROOT)
 
 
+@pytest.mark.parametrize("url", ["sql:sqlite:///:memory:", "sql:sqlite:////:memory:", ":memory:", "json::memory:"])
+def test_memory_is_no_store(url: str) -> None:
+    with pytest.raises(ValueError, match="would be gone with this process"):
+        locate(url, ROOT)
+
+
 @pytest.mark.parametrize(
     "url",
     [

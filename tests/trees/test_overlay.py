@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_hwperf.core.errors import UsageProblem, WorkerError
-from pytest_hwperf.trees.overlay import candidate_ini, lay_over, share
+from pytest_hwperf.trees.overlay import candidate_ini, lay_over, remove_gone, share
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 
@@ -84,6 +84,12 @@ LAYOUTS = {
         ["tests/test_a.py"],
         ["tests/new.py", "tests/test_a.py"],
     ),
+    "helpers above the tests, and a module that has become a package": (
+        {"tests/new.py": "c", "tests/util/__init__.py": "c", "tests/util/a.py": "c", "tests/unit/test_a.py": "c"},
+        {"tests/util/b.py": "b"},
+        ["tests/unit/test_a.py"],
+        ["tests/new.py", "tests/unit/test_a.py", "tests/util/__init__.py", "tests/util/a.py"],
+    ),
     "modules at the top": (
         {"model.py": "c", "new.py": "c", "test_a.py": "c", "__init__.py": "c"},
         {"model.py": "b", "__init__.py": "b"},
@@ -109,6 +115,64 @@ def test_the_benchmark_code_is_the_candidates_and_all_else_the_baselines(tmp_pat
     assert expected == laid
     assert {**of_baseline, **{file: of_candidate[file] for file in expected}} == content(baseline)
     assert dict(of_candidate) == content(candidate)
+
+
+# Each case: the candidate's files, the baseline's, the collected ones, and what the baseline loses.
+GONE = {
+    "what pytest loads on the way": (
+        {"tests/unit/test_a.py": "c"},
+        {"conftest.py": "b", "tests/conftest.py": "b", "tests/__init__.py": "b", "tests/unit/__init__.py": "b"},
+        ["tests/unit/test_a.py"],
+        ["conftest.py", "tests/__init__.py", "tests/conftest.py", "tests/unit/__init__.py"],
+    ),
+    "helpers, moved or deleted": (
+        {"tests/unit/test_a.py": "c", "tests/unit/new.py": "c", "tests/known.py": "c"},
+        {"tests/old.py": "b", "tests/known.py": "b", "tests/far/moved.py": "b", "tests/a.csv": "b", "pkg/old.py": "b"},
+        ["tests/unit/test_a.py"],
+        ["tests/far/moved.py", "tests/old.py"],
+    ),
+    "a package of helpers that is a module now": (
+        {"bench/test_a.py": "c", "bench/helpers.py": "c"},
+        {"bench/helpers/__init__.py": "b", "bench/helpers/data.json": "b"},
+        ["bench/test_a.py"],
+        ["bench/helpers/__init__.py"],
+    ),
+    "code beside and around the tests": (
+        {"load_test/tests/test_a.py": "c", "quality/test_b.py": "c"},
+        {"load_test/old.py": "b", "quality/old.py": "b", "quality/__init__.py": "b", "__init__.py": ""},
+        ["load_test/tests/test_a.py", "quality/test_b.py"],
+        [],
+    ),
+    "a package of tests by no usual name": (
+        {"quality/test_a.py": "c"},
+        {"quality/__init__.py": '"""Speed."""'},
+        ["quality/test_a.py"],
+        ["quality/__init__.py"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_benchmark_code_that_the_candidate_lacks_does_not_stay_in_the_baseline(tmp_path: Path, name: str) -> None:
+    of_candidate, of_baseline, collected, expected = GONE[name]
+    candidate, baseline = tree(tmp_path / "candidate", of_candidate), tree(tmp_path / "baseline", of_baseline)
+
+    gone = remove_gone(candidate, baseline, [candidate / file for file in collected])
+
+    assert expected == gone
+    assert {file: text for file, text in of_baseline.items() if file not in expected} == content(baseline)
+    assert dict(of_candidate) == content(candidate)
+
+
+def test_nothing_is_removed_through_a_link_out_of_the_tree(tmp_path: Path) -> None:
+    candidate = tree(tmp_path / "candidate", {"tests/unit/test_a.py": "c"})
+    baseline, outside = tree(tmp_path / "baseline", {}), tree(tmp_path / "outside", {"conftest.py": "theirs"})
+    (baseline / "tests").symlink_to(outside)
+
+    with pytest.raises(WorkerError, match=r"tests leads out of its tree"):
+        remove_gone(candidate, baseline, [candidate / "tests/unit/test_a.py"])
+
+    assert {"conftest.py": "theirs"} == content(outside)
 
 
 def test_a_root_or_a_file_behind_a_link_is_the_same_tree(tmp_path: Path) -> None:
@@ -204,6 +268,16 @@ def test_the_ini_file_is_the_candidates_but_for_where_the_code_lies(
     shown = name if name.startswith("pytest.") else f"hwperf-candidate-{name}"
     assert ["-c", str(baseline / shown), "-o", f"pythonpath={kept}"] == arguments
     assert {**theirs, shown: "c"} == content(baseline)
+
+
+def test_an_ini_file_that_the_candidate_lacks_is_not_read_but_for_where_the_code_lies(tmp_path: Path) -> None:
+    theirs = {"pytest.ini": "[pytest]\npythonpath = src\naddopts = -v\n"}
+    candidate, baseline = tree(tmp_path / "candidate", {}), tree(tmp_path / "baseline", theirs)
+
+    arguments = candidate_ini(None, candidate, baseline)
+
+    assert ["-c", str(baseline / "hwperf-candidate-pytest.ini"), "-o", "pythonpath=src"] == arguments
+    assert {**theirs, "hwperf-candidate-pytest.ini": ""} == content(baseline)
 
 
 def test_the_ini_file_lies_in_the_same_folder(tmp_path: Path) -> None:

@@ -114,6 +114,56 @@ def test_branches_tags_and_expressions_name_their_commit(repository: Path, ref: 
 
 
 @pytest.mark.parametrize(
+    ("ref", "others", "said"),
+    [
+        ("main", ["refs/tags/main"], "refs/tags/main or refs/heads/main"),
+        ("main~0", ["refs/tags/main"], "refs/tags/main~0 or refs/heads/main~0"),
+        ("main...", ["refs/tags/main"], "refs/tags/main or refs/heads/main"),
+        ("HEAD...main", ["refs/tags/main"], "refs/tags/main or refs/heads/main"),
+        ("main", ["refs/remotes/main/HEAD", "refs/main"], "refs/main or refs/heads/main or refs/remotes/main/HEAD"),
+        ("heads/main", ["refs/remotes/heads/main"], "refs/heads/main or refs/remotes/heads/main"),
+        ("{new}", ["refs/tags/{new}"], "refs/tags/{new} or {commit}"),
+    ],
+)
+def test_a_name_of_several_revisions_is_refused_and_what_is_told_to_type_works(
+    repository: Path, ref: str, others: list[str], said: str
+) -> None:
+    old = git(repository, "rev-parse", "HEAD")
+    new = commit(repository, model__py="new")
+    names = {"new": new[:8], "commit": new}
+    for other in others:
+        git(repository, "update-ref", other.format(**names), old)
+    said = said.format(**names)
+    with pytest.raises(UsageProblem, match=f"names more than one revision: type {re.escape(said)}$"):
+        resolve(repository, ref.format(**names))
+
+    assert {old, new} == {resolve(repository, one) for one in said.split(" or ")}
+
+
+def test_names_that_cannot_mean_two_things_are_taken(repository: Path) -> None:
+    """Names of one commit, a full name, HEAD, and git's own files."""
+    old = git(repository, "rev-parse", "HEAD")
+    git(repository, "tag", "v1")
+    git(repository, "branch", "v1")
+    new = commit(repository, model__py="new")
+    for other in ("refs/tags/refs/heads/main", "refs/tags/HEAD", "refs/heads/HEAD"):
+        git(repository, "update-ref", other, old)
+    git(repository, "update-ref", "ORIG_HEAD", old)
+
+    assert (old, old) == (resolve(repository, "v1"), resolve(repository, "ORIG_HEAD"))
+    assert (new, new) == (resolve(repository, "refs/heads/main"), resolve(repository, "HEAD"))
+
+
+def test_a_replaced_commit_is_itself(repository: Path) -> None:
+    """`git replace` keeps the name, and gives another commit's files."""
+    old = git(repository, "rev-parse", "HEAD")
+    git(repository, "replace", old, commit(repository, model__py="new"))
+
+    with worktree(repository, old) as tree:
+        assert "old" == (tree / "model.py").read_text()
+
+
+@pytest.mark.parametrize(
     ("ref", "message"),
     [
         ("mian", "'mian' is no revision of this repository; did you mean 'main'"),

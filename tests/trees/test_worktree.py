@@ -15,8 +15,9 @@ from fakes.repositories import commit, git, repository_with
 from pytest_hwperf.core.errors import WorkerError
 from pytest_hwperf.host.workdirs import private_folder
 from pytest_hwperf.trees import worktree as worktree_module
+from pytest_hwperf.trees.git import git as run_git
 from pytest_hwperf.trees.revision import resolve, revision_of, top_of
-from pytest_hwperf.trees.worktree import copy_of, update_submodules, worktree
+from pytest_hwperf.trees.worktree import copy_of, worktree
 
 pytestmark = [
     pytest.mark.usefixtures("temporary"),
@@ -277,10 +278,8 @@ def test_a_silent_git_is_ended(repository: Path, tmp_path: Path, monkeypatch: py
     fake.write_text("#!/bin/sh\nsleep 60 &\nwait\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr(worktree_module, "_SUBMODULES_S", 0.2)
-    (repository / ".gitmodules").write_text("")
 
-    assert update_submodules(repository) == ["submodules of the baseline are missing: no answer within 0.2 s"]
+    assert "no answer within 0.2 s" == run_git(repository, "status", timeout_s=0.2).complaint
 
 
 def test_an_interrupted_git_is_ended(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,37 +309,22 @@ def test_an_interrupted_git_is_ended(repository: Path, tmp_path: Path, monkeypat
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
-def allow_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
-    monkeypatch.setenv("GIT_CONFIG_KEY_0", "protocol.file.allow")
-    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "always")
+def test_a_partial_clone_is_not_completed_from_its_host(repository: Path, tmp_path: Path) -> None:
+    git(repository, "config", "uploadpack.allowFilter", "true")
+    old = git(repository, "rev-parse", "HEAD")
+    commit(repository, model__py="new")
+    git(tmp_path, "clone", "--filter=blob:none", f"file://{repository}", "partial")
+    git(tmp_path / "partial", "config", "remote.origin.url", "ssh://git@private.example/models.git")
+    with (
+        pytest.raises(WorkerError, match=r"transport 'ssh' not allowed: .* `git fetch --refetch --no-filter`"),
+        worktree(tmp_path / "partial", old),
+    ):
+        pytest.fail("a file of the commit is not here")
 
-
-def test_submodules_are_filled(with_submodule: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    allow_files(monkeypatch)
-
-    with worktree(with_submodule, "HEAD") as tree:
-        assert update_submodules(tree) == []
-        assert (tree / "vendored" / "weights").read_text() == "1"
-
-    assert not list(temporary.iterdir())
-    assert [str(with_submodule)] == worktrees(with_submodule)
-
-
-def test_submodules_that_cannot_be_had_are_a_warning(
-    with_submodule: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    allow_files(monkeypatch)
-    (tmp_path / "inner").rename(tmp_path / "away")
-
-    with worktree(with_submodule, "HEAD") as tree:
-        (warning,) = update_submodules(tree)
-
-    assert warning.startswith("submodules of the baseline are missing: fatal: ")
-
-
-def test_a_tree_without_submodules_asks_nobody(repository: Path) -> None:
-    assert update_submodules(repository) == []
+    git(tmp_path / "partial", "config", "remote.origin.url", f"file://{repository}")
+    git(tmp_path / "partial", "fetch", "--refetch", "--no-filter")
+    with worktree(tmp_path / "partial", old) as tree:
+        assert "old" == (tree / "model.py").read_text()
 
 
 @pytest.mark.parametrize("take", [lambda path: worktree(path, "HEAD"), copy_of])

@@ -14,7 +14,7 @@ from pytest_hwperf.cli.doctor.noise import Noise, pair_for, read_noise
 from pytest_hwperf.cli.doctor.text import fitting_width, render
 from pytest_hwperf.cli.output import complain, say_lines
 from pytest_hwperf.cli.progress import ProgressLine, clear_progress
-from pytest_hwperf.core.budgets import nearest
+from pytest_hwperf.core.budgets import nearest_or_all
 from pytest_hwperf.core.errors import UsageProblem
 from pytest_hwperf.host.control_groups import control_groups
 from pytest_hwperf.host.interference import snapshot
@@ -86,8 +86,7 @@ def parse_required(given: Sequence[str], registered: Collection[str] | None = No
     names = list(dict.fromkeys(name.strip() for words in given for name in words.split(",")))
     for name in names:
         if name not in allowed:
-            hint = nearest(name, allowed)
-            raise UsageProblem(f"--require={name}: unknown ability {name!r}.{hint} Allowed: {', '.join(allowed)}")
+            raise UsageProblem(f"--require={name}: unknown ability {name!r}.{nearest_or_all(name, allowed)}")
     return names
 
 

@@ -13,6 +13,7 @@ from pytest_hwperf.core.report import Report
 from pytest_hwperf.core.serialisation import from_foreign
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import EXPORT_UNITS, counted, exported_name
+from pytest_hwperf.host.files import read_file
 from pytest_hwperf.host.machine import describe_machine
 
 T = TypeVar("T")
@@ -39,13 +40,8 @@ def read_text(path: str, program: str) -> bytes:
     Raises:
         UsageProblem: no such file, or a larger one than any of that program.
     """
-    file = Path(path)
     try:
-        if not file.is_file():
-            raise UsageProblem(f"{path} is no file: give one that {program} has written")
-        if file.stat().st_size > _LARGEST:
-            raise UsageProblem(f"{path} has over {_LARGEST / 1e6:.0f} MB, more than a file of {program} needs")
-        return file.read_bytes()
+        return read_file(Path(path), _LARGEST)
     except OSError as error:
         raise UsageProblem(f"{path} cannot be read ({error.strerror}): give a file of {program}") from error
 

@@ -12,7 +12,7 @@ from pytest_hwperf.core.errors import MeasurementError, SerialisationError, Usag
 from pytest_hwperf.core.serialisation import from_file, to_json
 from pytest_hwperf.core.structs import Record
 from pytest_hwperf.core.units import show_number
-from pytest_hwperf.host.files import replace_file
+from pytest_hwperf.host.files import read_file, replace_file
 
 # Keeps processors busy while it is open; yields a function that returns the CPU seconds that this has taken so far.
 Work = Callable[[], AbstractContextManager[Callable[[], float]]]
@@ -173,8 +173,7 @@ def read_calibration(path: Path, cpu_model: str) -> Calibration:
         UsageProblem: no such file, something else in it, or the watts of another processor; says what to do.
     """
     try:
-        with path.open("rb") as file:
-            found = from_file(Calibration, file.read(_LARGEST), other=_AGAIN, older=_AGAIN)
+        found = from_file(Calibration, read_file(path, _LARGEST), other=_AGAIN, older=_AGAIN)
     except OSError as error:
         raise UsageProblem(f"the file cannot be read ({error.strerror}): {_AGAIN}") from error
     except SerialisationError as error:

@@ -3,15 +3,20 @@
 In a used process every peak depends on earlier calls: what they freed is allocated again without growth.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
 from pytest_hwperf.core.errors import MeasurementError
+from pytest_hwperf.core.statements import state
 from pytest_hwperf.core.units import show
+from pytest_hwperf.host.children import touched_by_children
 from pytest_hwperf.host.peak_rss import Resident, resident
 
-_BEFORE_IDLE = "memory is counted from the idle process: call idle() first, and check its reason"
+_ALL = "all parts"
+# Bytes, which no default margin notices; a small program such as uname touches less.
+_LEAST_OF_CHILDREN = 1_000_000
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -75,90 +80,98 @@ class PeakRss:
 
 
 class MemoryMeter:
-    """Peaks above the idle process, in B."""
+    """Peaks of the parts of which a process consists, in B; what is nobody's part counts in none of them."""
 
-    def __init__(self, opening: Callable[[], PeakRss] = lambda: PeakRss(resident())) -> None:
-        """Use the high-water mark that `opening` returns, at the first use: it may raise MeasurementError."""
-        self._opening = opening
-        self._peak_rss: PeakRss | None = None
-        self._idle: int | None = None
+    def __init__(
+        self,
+        opening: Callable[[], PeakRss] = lambda: PeakRss(resident()),
+        children: Callable[[], int] = touched_by_children,
+    ) -> None:
+        """Use the high-water mark that `opening` returns; `children` tells how much those of this process touched."""
+        self.reason = ""  # why memory is unknown, "" where it is known
+        self.peak_rss: PeakRss | None = None
+        self._children = children
+        self._part = ""
         self._mark: Mark | None = None
+        self._touched = 0  # by children, when the part began
+        self._held, self._by_children = Counter[str](), Counter[str]()
+        self._high, self._hidden = Counter[str](), Counter[str]()
+        try:
+            self.peak_rss = opening()
+        except MeasurementError as error:
+            self.reason = str(error)
 
     @property
     def source(self) -> str:
-        """What peaks are read from; "" before a successful `idle`."""
-        return self._peak_rss.held.source if self._peak_rss else ""
+        """What peaks are read from."""
+        return self.peak_rss.held.source if self.peak_rss else ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Limits of the peaks; () before a successful `idle`."""
-        return self._peak_rss.held.warnings if self._peak_rss else ()
+        """Limits of the peaks."""
+        return self.peak_rss.held.warnings if self.peak_rss else ()
 
-    def idle(self) -> str:
-        """Note the present size as that of the idle process and reset the peak; return why memory is unknown, or "".
+    def enter(self, part: str) -> None:
+        """Count for `part` from now on; for "" nothing is counted."""
+        if self.peak_rss is None:
+            return
+        if self._mark is not None:
+            self._close(self.peak_rss, self._mark)
+        self._part, self._mark = part, None
+        if part:
+            self._mark, self._touched = self.peak_rss.begin(), self._children()
 
-        A system that resets no peaks is no reason: there, a peak is reported if it is the highest so far.
-        """
-        self._idle = None
-        try:
-            mark = self._opened().begin()
-        except MeasurementError as error:
-            return str(error)
-        self._watch(mark)
-        self._idle = mark.start
-        return ""
-
-    def reset(self) -> str:
-        """Reset the peak and keep the idle value; return why it cannot be done, "" where it can."""
-        try:
-            peak_rss = self._opened()
-            mark = peak_rss.begin()
-        except MeasurementError as error:
-            return str(error)
-        if mark.hidden:
-            peak_rss.end(mark)
-            return peak_rss.held.clear()
-        self._watch(mark)
-        return ""
-
-    def peak(self) -> int:
-        """Return the peak above the idle process, since `idle` or the last `reset`.
+    def peak(self, *parts: str) -> int:
+        """Return the peak of `parts`, each above what the ones before it hold; without any, that of all parts.
 
         Raises:
-            MeasurementError: `idle` has not succeeded, or an earlier peak hides it.
+            MeasurementError: an earlier peak hides it, children of this process have memory, or none is reported.
         """
-        peak_rss, mark, idle = self._noted()
-        return peak_rss.peak(mark) + mark.start - idle
+        if self.peak_rss is None:
+            raise MeasurementError(self.reason)
+        self.enter(self._part)
+        keys = parts or (_ALL,)
+        self._check_children(parts or tuple(self._by_children))
+        held = [sum(self._held[part] for part in keys[:place]) for place in range(len(keys))]
+        high = max(before + self._high[key] for before, key in zip(held, keys, strict=True))
+        hidden = max(before + self._hidden[key] for before, key in zip(held, keys, strict=True))
+        if hidden > high:
+            raise MeasurementError(
+                f"the peak is at most {show(hidden, 'B')}: an earlier one of this process hides it, "
+                f"and {self.peak_rss.held.clear()}"
+            )
+        return high
 
-    def retained(self) -> int:
-        """Return the bytes held now above the idle process; below 0 where it has shrunk.
-
-        Raises:
-            MeasurementError: `idle` has not succeeded.
-        """
-        peak_rss, _, idle = self._noted()
-        return peak_rss.held.now()[0] - idle
+    def retained(self, *parts: str) -> int:
+        """Return the bytes that `parts` hold now; below 0 where they have freed what was held before."""
+        self.enter(self._part)
+        return sum(self._held[part] for part in parts)
 
     def now(self) -> tuple[int, str]:
-        """Return the bytes held now, and their source.
+        """Return the bytes that the process holds now, and their source.
 
         Raises:
-            MeasurementError: `idle` has not succeeded.
+            MeasurementError: the system reports none.
         """
-        peak_rss, _, _ = self._noted()
-        return peak_rss.held.now()
+        if self.peak_rss is None:
+            raise MeasurementError(self.reason)
+        return self.peak_rss.held.now()
 
-    def _opened(self) -> PeakRss:
-        if self._peak_rss is None:
-            self._peak_rss = self._opening()
-        return self._peak_rss
+    def _close(self, peak_rss: PeakRss, mark: Mark) -> None:
+        """Add what the part took since it began to what it took before."""
+        taken = peak_rss.held.now()[0] - mark.start
+        try:
+            high, hidden = peak_rss.peak(mark), 0
+        except MeasurementError:
+            high, hidden = max(taken, 0), mark.hidden - mark.start
+        peak_rss.end(mark)
+        for key, before in ((_ALL, self._held.total()), (self._part, self._held[self._part])):
+            self._high[key] = max(self._high[key], before + high)
+            self._hidden[key] = max(self._hidden[key], before + hidden)
+        self._held[self._part] += taken
+        self._by_children[self._part] += self._children() - self._touched
 
-    def _watch(self, mark: Mark) -> None:
-        if self._peak_rss is not None and self._mark is not None:
-            self._peak_rss.end(self._mark)
-        self._mark = mark
-
-    def _noted(self) -> tuple[PeakRss, Mark, int]:
-        if self._peak_rss is None or self._mark is None or self._idle is None:
-            raise MeasurementError(_BEFORE_IDLE)
-        return self._peak_rss, self._mark, self._idle
+    def _check_children(self, parts: Sequence[str]) -> None:
+        touched = sum(self._by_children[part] for part in parts)
+        if touched > _LEAST_OF_CHILDREN:
+            raise MeasurementError(str(state("memory of children")))

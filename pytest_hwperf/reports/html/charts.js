@@ -92,7 +92,7 @@ function pairsChart(detail) {
   const beyond = rows.filter((pair) => worse * pair[2] > detail.margin).length;
   const stages = [...new Set(rows.map((pair) => pair[1]))];
   const all = stages.length > 1 ? ` (${stages.join(" and ")})` : "";
-  const says = `${beyond} of all ${rows.length} pairs${all} are worse by more than the margin of ${percent(detail.margin)}; estimate ${percent(detail.change[0])}.`;
+  const says = `${beyond} of all ${rows.length} pairs${all} are worse by more than the margin of ${detail.allowed}; estimate ${change(detail.change[0])}.`;
   const parts = () => ({
     data: stages.map((stage, place) => {
       const of = rows.filter((pair) => pair[1] === stage);
@@ -113,7 +113,7 @@ function pairsChart(detail) {
     },
   });
   return chart("One dot a pair", says + " Shaded: the margin; dashed: the estimate.", parts,
-    () => grid(["Pair", "Stage", "Change", "Blocks preempted", "Noticed"], rows.map((pair) => [pair[0], pair[1], percent(pair[2], 2), pair[3] === null ? "not known" : percent(pair[3], 0), pair[4].join("; ")])));
+    () => grid(["Pair", "Stage", "Change", "Blocks preempted", "Noticed"], rows.map((pair) => [pair[0], pair[1], change(pair[2], 2), pair[3] === null ? "not known" : percent(pair[3], 0), pair[4].join("; ")])));
 }
 
 function pooled(detail, side) {

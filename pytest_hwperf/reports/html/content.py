@@ -34,11 +34,11 @@ from pytest_hwperf.reports.order import title_of
 GROUPS: Mapping[str, str] = {
     "regressed": "regressed",
     "failed": "budget missed",
-    "undecided": "undecided",
+    "undecided": "inconclusive",
     "improved": "improved",
     "unanswered": "not answered",
     "settled": "equivalent or passed",
-    "plain": "nothing to judge by",
+    "plain": "measured only",
 }
 _MOST_BLOCKS = 1_500_000  # values of blocks that a page holds: some 10 MB
 _MOST_DETAILS = 5_000  # verdicts of which all are explained in full
@@ -202,5 +202,5 @@ def _without_verdict(report: Report) -> Iterator[tuple[Judgement, Key, Plain]]:
                 continue
             name = visible(metric.called(figure.statistic.replace("_", ".")))
             cells = cells_of(judgement.run, Entry(key=figure.key, name=name, figure=figure))
-            found = {"g": "plain", "m": name, "v": cells["value"], "o": "no verdict", "n": cells["n"]}
+            found = {"g": "plain", "m": name, "v": cells["value"], "o": "measured only", "n": cells["n"]}
             yield judgement, figure.key, {**found, "r": rounded(figure.estimate.value)}

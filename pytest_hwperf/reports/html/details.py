@@ -52,7 +52,8 @@ def detail_of(row: VerdictRow, seen: Seen, *, blocks: bool) -> Plain:
         return found
     change = subject.change
     found["change"] = [rounded(one) for one in (change.value, change.low, change.high)]
-    found |= {"margin": rounded(subject.margin), "scale": subject.scale, "better": metric.better}
+    found |= {"margin": rounded(subject.margin), "allowed": subject.allowed}
+    found |= {"scale": subject.scale, "better": metric.better}
     found["pairs"] = [_pair(pair, one) for pair, one, _ in seen.pairs]
     if blocks:
         found["blocks"] = [_blocks(pair, one, turns, metric) for pair, one, turns in seen.pairs]

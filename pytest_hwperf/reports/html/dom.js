@@ -30,6 +30,10 @@ function percent(share, digits) {
   return (100 * share).toFixed(digits === undefined ? 1 : digits).replace("-0.0", "0.0") + " %";
 }
 
+function change(share, digits) {
+  return share >= 1 ? `×${Number((1 + share).toPrecision(2))}` : percent(share, digits);
+}
+
 function grid(head, rows, caption) {
   return make("table", { class: "plain" }, caption ? make("caption", {}, caption) : null,
     make("thead", {}, make("tr", {}, ...head.map((name) => make("th", { scope: "col" }, name)))),

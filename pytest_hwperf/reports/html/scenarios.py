@@ -1,14 +1,16 @@
 """Charts across measurements: scenarios of one test against each other, and all measurements under the roofline."""
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_hwperf.core.candidates import rows_of_call
+from pytest_hwperf.core.candidates import candidate_of
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.core.metrics import MEDIAN_LATENCY, metric_of
 from pytest_hwperf.core.records import Judgement, Key, Machine
 from pytest_hwperf.core.report import Report
-from pytest_hwperf.core.tradeoffs import Candidate, dimensions_of, pareto, per_row
+from pytest_hwperf.core.rivals import Candidate, per_row
+from pytest_hwperf.core.tradeoffs import dimensions_of, pareto
 from pytest_hwperf.core.units import scale_for
 from pytest_hwperf.reports.html.numbers import rounded
 from pytest_hwperf.reports.order import Family, families, title_of
@@ -46,12 +48,7 @@ def _tradeoff(family: Family) -> Plain | None:
 def _candidate(judgement: Judgement, differing: Sequence[str]) -> Candidate:
     run = judgement.run
     told = [f"{name.replace('_', ' ')} {run.conditions[name]}" for name in differing if name in run.conditions]
-    return Candidate(
-        name=", ".join([run.scenario or title_of(run), *told]),
-        values={figure.key: figure.estimate for figure in judgement.figures if not figure.estimated},
-        rows=rows_of_call(run.conditions.get("batch_size", "")),
-        conditions=run.conditions,
-    )
+    return dataclasses.replace(candidate_of(judgement), name=", ".join([run.scenario or title_of(run), *told]))
 
 
 def _axis(candidates: Sequence[Candidate], name: str, key: Key) -> Plain:

@@ -11,6 +11,7 @@ from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.stores.sql import migrating, problems
 from pytest_hwperf.stores.sql.postgres import Postgres
 from pytest_hwperf.stores.sql.sqlite_file import SqliteFile
+from pytest_hwperf.stores.sql.tables import Damaged
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -33,8 +34,8 @@ class Database:
         """
         self._kind = SqliteFile(url, patience_s) if url.startswith("sqlite:") else Postgres(url, patience_s)
         self._patience_s, self._sleep = patience_s, sleep
-        self._engine: Engine | None = None
-        self._process = 0  # that has made the engine
+        self._engines: tuple[Engine, ...] = ()  # one that reads, one that writes
+        self._process = 0  # that has made the engines
         self._inherited: list[Engine] = []  # of a parent process, kept: closing them would end its connections
         self._is_known = self._was_reached = False
 
@@ -59,7 +60,7 @@ class Database:
                 self._is_known = True
                 return action(connection)
 
-        return self._attempted(reading)
+        return self._attempted(lambda: self._kind.undisturbed(reading))
 
     def write(self, action: "Callable[[Connection], T]") -> T:
         """Return what `action` has written: the only writer at this moment, into the newest schema.
@@ -84,18 +85,21 @@ class Database:
 
     def close(self) -> None:
         """Close the connections of this process."""
-        if self._engine is not None and self._process == os.getpid():
-            self._engine.dispose()
-        self._engine = None
+        if self._process == os.getpid():
+            for engine in self._engines:
+                engine.dispose()
+        self._engines = ()
 
     @contextmanager
     def _transaction(self, *, writing: bool) -> "Iterator[Connection]":
         if self._process != os.getpid():
-            self._inherited += [] if self._engine is None else [self._engine]
-            self._engine, self._process = None, os.getpid()
-        if self._engine is None:
-            self._engine = self._kind.engine()
-        with self._engine.connect().execution_options(hwperf_writing=writing) as connection, connection.begin():
+            self._inherited += self._engines
+            self._engines, self._process = (), os.getpid()
+        self._engines = self._engines or self._kind.engines()
+        with (
+            self._engines[writing].connect().execution_options(hwperf_writing=writing) as connection,
+            connection.begin(),
+        ):
             self._was_reached = True
             yield connection
 
@@ -110,6 +114,8 @@ class Database:
             except (SQLAlchemyError, sqlite3.Error) as error:
                 if not (self._was_reached and waited_s < self._patience_s and problems.is_gone(error)):
                     raise problems.explained(error, self.name, self._kind.remedies) from error
+            except (Damaged, OverflowError) as error:
+                raise StoreError(f"{self.name} is damaged ({error}): {self._kind.remedies.damaged}") from error
             except OSError as error:
                 raise StoreError(
                     f"{self.name} cannot be written to ({error.strerror}): choose another place for baselines with "

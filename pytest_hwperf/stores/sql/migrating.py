@@ -1,12 +1,13 @@
 """The schema of a database: which one it has, and how it gets the newest."""
 
 import io
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import shortened
-from pytest_hwperf.stores.sql.tables import VERSION, VERSION_TABLE, tables
+from pytest_hwperf.stores.sql.tables import VERSION, VERSION_TABLE, Damaged, tables
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -20,7 +21,7 @@ def version_of(connection: "Connection", name: str) -> str | None:
     """
     version = _stored_version(connection, name)
     if version is not None and version != VERSION:
-        if not version.isdecimal() or int(version) < int(VERSION):
+        if int(version) < int(VERSION):
             raise StoreError(
                 f"{name} has an earlier schema ({shortened(version)}, this version reads {VERSION}): let whoever may "
                 "change it type hwperf baseline upgrade"
@@ -38,15 +39,19 @@ def migrate(connection: "Connection", name: str) -> None:
     version = _stored_version(connection, name)
     if version == VERSION:
         return
-    if version is not None and version.isdecimal() and int(version) > int(VERSION):
+    if version is not None and int(version) > int(VERSION):
         raise _newer(version, name)
     from alembic import command
     from alembic.config import Config
+    from alembic.util import CommandError
 
     config = Config(stdout=io.StringIO())
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise Damaged(f"no version has made this schema: {error}") from error
 
 
 def _newer(version: str, name: str) -> StoreError:
@@ -67,4 +72,7 @@ def _stored_version(connection: "Connection", name: str) -> str | None:
                 "a schema (?options=-csearch_path%3DNAME)"
             )
         return None
-    return connection.scalar(select(tables().version.c.version_num))
+    versions = connection.scalars(select(tables().version.c.version_num)).all()
+    if len(versions) != 1 or not re.fullmatch(r"[0-9]{1,9}", versions[0]):
+        raise Damaged(f"{VERSION_TABLE} has {shortened(str([*versions]))} in the place of one version")
+    return str(versions[0])

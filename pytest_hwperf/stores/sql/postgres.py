@@ -1,12 +1,15 @@
 """A database on a server: PostgreSQL."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_hwperf.core.foreign_text import visible
 from pytest_hwperf.stores.sql.problems import Remedies
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
+
+T = TypeVar("T")
 
 _LOCK = 0x68777066  # "hwpf": of whoever writes to this database by this package
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
@@ -35,12 +38,18 @@ class Postgres:
     def prepare(self) -> None:
         """Do nothing: a database is made by its owner."""
 
-    def engine(self) -> "Engine":
-        """Return an engine that keeps a connection."""
+    def engines(self) -> "tuple[Engine, Engine]":
+        """Return one engine, which keeps a connection, to read and to write."""
         from sqlalchemy import create_engine
 
         waits = {} if "connect_timeout" in self._url else {"connect_timeout": _PATIENCE_TO_CONNECT_S}
-        return create_engine(self._url, pool_size=1, connect_args={"application_name": "pytest-hwperf", **waits})
+        arguments = {"application_name": "pytest-hwperf", **waits}
+        engine = create_engine(self._url, pool_size=1, connect_args=arguments)
+        return engine, engine
+
+    def undisturbed(self, action: Callable[[], T]) -> T:
+        """Return what a reading action returns: the server keeps writers from disturbing it."""
+        return action()
 
     def lock(self, connection: "Connection") -> None:
         """Wait until no other process writes, and ask the server to flush what is acknowledged."""

@@ -34,6 +34,7 @@ _TEXTS = {
     "is locked": ("held", "is busy"),
     "readonly": ("refused", "may only be read"),
     "unable to open": ("refused", "cannot be opened"),
+    "interrupted": ("damaged", "takes too long to answer"),
     "is full": ("refused", "has no space left"),
     "not a database": ("foreign", "is no database of SQLite"),
     "no such table": ("damaged", "lacks a table"),

@@ -9,7 +9,7 @@ from pytest_hwperf.core.history import Annotation, PastValue, Series, Statistic,
 from pytest_hwperf.core.records import Estimate, Machine, StoredRun
 from pytest_hwperf.core.serialisation import from_json, to_json
 from pytest_hwperf.stores.sql.entries import baseline_key, key_of, stored_of, test_key
-from pytest_hwperf.stores.sql.tables import tables
+from pytest_hwperf.stores.sql.tables import Damaged, tables
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select
@@ -186,7 +186,10 @@ def machines_of(connection: "Connection", numbers: Collection[int]) -> dict[int,
 
     machine = tables().machine
     rows = connection.execute(select(machine.c.id, machine.c.record).where(machine.c.id.in_(list(numbers))))
-    return {row.id: machine_of(row.id, row.record) for row in rows}
+    found = {row.id: machine_of(row.id, row.record) for row in rows}
+    if missing := {*numbers} - {*found}:
+        raise Damaged(f"machine {min(missing)} is missing")
+    return found
 
 
 def machine_of(number: int, record: str) -> Machine:

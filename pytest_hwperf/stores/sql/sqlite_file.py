@@ -1,22 +1,31 @@
-"""A database in one file: SQLite."""
+"""A database in one file: SQLite. It may come from anyone, and is looked at before SQLite opens it to write."""
 
 import os
 import sqlite3
-from contextlib import suppress
+import time
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
 from pytest_hwperf.core.errors import StoreError
 from pytest_hwperf.core.foreign_text import shortened
 from pytest_hwperf.host.files import refused_name
 from pytest_hwperf.stores.sql.problems import Remedies
+from pytest_hwperf.stores.sql.tables import NAMES, VERSION_TABLE
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
+T = TypeVar("T")
+
 _BEFORE = "sqlite:///"
 _LONGEST = 100_000_000  # bytes of a value or a statement: no larger one is loaded into memory
+_LONGEST_S = 60.0  # of a statement
+_STEPS = 10_000  # of SQLite's virtual machine, between two looks at the clock
+_SETTINGS = ("foreign_keys = ON", "synchronous = FULL", "trusted_schema = OFF", "cell_size_check = ON")
+_PAUSE_S = 0.05  # before a lock is asked for again
 
 
 class SqliteFile:
@@ -28,7 +37,10 @@ class SqliteFile:
         Raises:
             StoreError: no file can be called so.
         """
-        self._path, self._patience_s, self._is_prepared = Path(url.removeprefix(_BEFORE)), patience_s, False
+        self._path, self._patience_s = Path(url.removeprefix(_BEFORE)), patience_s
+        self._is_prepared = self._is_shared = False
+        self._seen: tuple[int, int, int] | None = None  # the file as it was when it was opened without locks
+        self._ends = 0.0  # of the present statement
         self.name = str(self._path)
         if why := refused_name(self._path):
             raise StoreError(f"{shortened(self.name)} names no file ({why}): choose another with --hwperf-store")
@@ -44,8 +56,9 @@ class SqliteFile:
         """Whether there is something to read.
 
         Raises:
-            StoreError: something that is no file.
+            StoreError: something that is no file, or that SQLite must not open.
         """
+        self._check_names()
         if not os.path.lexists(self._path):
             return False
         if self._path.exists() and not self._path.is_file():
@@ -53,45 +66,67 @@ class SqliteFile:
         return not self._path.exists() or self._path.stat().st_size > 0
 
     def prepare(self) -> None:
-        """Make the folder and the file, with a write-ahead log where its file system has shared memory."""
+        """Make the folder and the file, with a write-ahead log, once nothing speaks against what is there."""
         if self._is_prepared:
             return
-        self.exists()
+        if self.exists():
+            self.undisturbed(lambda: self._read_only().close())
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        connection = self._connect()
-        try:
-            with suppress(sqlite3.OperationalError):  # another writer is there, and does the same
-                connection.execute("PRAGMA journal_mode = WAL")
-        finally:
-            connection.close()
+        with closing(self._writable()) as connection:
+            self._keep_log(connection)
         self._is_prepared = True
 
-    def engine(self) -> "Engine":
-        """Return an engine that connects to it anew for each transaction."""
+    def engines(self) -> "tuple[Engine, Engine]":
+        """Return an engine that reads and one that writes; each connects anew for each transaction."""
+        return self._engine(self._read_only), self._engine(self._writable)
+
+    def _engine(self, creator: Callable[[], sqlite3.Connection]) -> "Engine":
         from sqlalchemy import create_engine, event
         from sqlalchemy.pool import NullPool
 
-        engine = create_engine("sqlite://", creator=self._connect, poolclass=NullPool)
+        engine = create_engine("sqlite://", creator=creator, poolclass=NullPool)
         event.listen(engine, "begin", _begin)
+        event.listen(engine, "before_cursor_execute", lambda *_: self._start_clock())
         return engine
 
     def lock(self, connection: "Connection") -> None:
         """Do nothing: the transaction itself has begun as the only one that writes."""
 
-    def _connect(self) -> sqlite3.Connection:
-        """Open it to read and write, which SQLite turns into reading alone where the file may not be written.
+    def undisturbed(self, action: Callable[[], T]) -> T:
+        """Return what a reading action returns; it is done again, with locks, where somebody wrote meanwhile."""
+        from sqlalchemy.exc import SQLAlchemyError
 
-        In a folder that may not be written, a file with a write-ahead log can only be read as one that nobody writes,
-        which is so where there is no log.
-        """
-        there = self._path.exists() and self._path.stat().st_size > 0
         try:
-            return self._opened("rw" if there else "rwc")
-        except sqlite3.OperationalError:
-            log = self._path.with_name(f"{self._path.name}-wal")
-            if not there or (log.exists() and log.stat().st_size > 0):
+            found = action()
+        except (SQLAlchemyError, sqlite3.Error, StoreError):
+            if not self._was_disturbed():
                 raise
-            return self._opened("ro&immutable=1")
+        else:
+            if not self._was_disturbed():
+                return found
+        self._is_shared = True
+        return action()
+
+    def _was_disturbed(self) -> bool:
+        return self._seen is not None and self._seen != self._state()
+
+    def _state(self) -> tuple[int, int, int]:
+        found = self._path.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+    def _read_only(self) -> sqlite3.Connection:
+        """Open it to read, so that no byte of it changes and nothing is made beside it.
+
+        With locks SQLite would leave a log and shared memory behind, so it does without where no log is there.
+        """
+        log = self._beside("-wal")
+        has_log = log.exists() and log.stat().st_size > 0
+        self._seen = None if has_log or self._is_shared else self._state()
+        return self._opened("ro" if self._seen is None else "ro&immutable=1")
+
+    def _writable(self) -> sqlite3.Connection:
+        """Open it to read and write, which SQLite turns into reading alone where the file may not be written."""
+        return self._opened("rw" if self.exists() else "rwc")
 
     def _opened(self, mode: str) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -99,13 +134,66 @@ class SqliteFile:
         )
         try:
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
-            for pragma in ("foreign_keys = ON", "synchronous = FULL", "trusted_schema = OFF", "cell_size_check = ON"):
-                connection.execute(f"PRAGMA {pragma}")
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # nothing is read before that
+            self._start_clock()
+            connection.set_progress_handler(lambda: time.monotonic() > self._ends, _STEPS)
+            for setting in _SETTINGS:
+                connection.execute(f"PRAGMA {setting}")
+            self._check_schema(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _start_clock(self) -> None:
+        self._ends = time.monotonic() + _LONGEST_S
+
+    def _beside(self, ending: str) -> Path:
+        real = Path(os.path.realpath(self._path))  # where SQLite looks
+        return real.with_name(f"{real.name}{ending}")
+
+    def _check_names(self) -> None:
+        """Refuse links, which SQLite follows, and a journal, which it plays back: that can delete any file."""
+        if os.path.realpath(self._path.parent) != os.path.dirname(os.path.realpath(self._path)):  # noqa: PTH120 - loops
+            raise StoreError(f"{self._path} is a link out of its folder: give the file itself with --hwperf-store")
+        for ending in ("-journal", "-wal", "-shm"):
+            beside = self._beside(ending)
+            if os.path.lexists(beside) and (ending == "-journal" or beside.is_symlink() or not beside.is_file()):
+                raise StoreError(
+                    f"{beside} is not of pytest-hwperf, and SQLite could change or delete other files by it: delete it "
+                    f"with {self._path.name}, or restore a backup of both"
+                )
+
+    def _check_schema(self, connection: sqlite3.Connection) -> None:
+        """Refuse what another program has made, and anything that would run when a table is read or written."""
+        found = connection.execute("SELECT type, lower(name), lower(tbl_name), sql FROM sqlite_master").fetchall()
+        for kind, name, table, sql in found:
+            is_virtual = kind == "table" and str(sql).upper().startswith("CREATE VIRTUAL")
+            if {name, table} & NAMES and (kind not in ("table", "index") or is_virtual):
+                raise StoreError(
+                    f"{self._path} has a {'virtual ' * is_virtual}{kind} {shortened(str(name))}, which pytest-hwperf "
+                    "never makes: restore a backup, or give another file"
+                )
+        names = {str(name) for _, name, _, _ in found}
+        if names and VERSION_TABLE not in names:
+            raise StoreError(
+                f"{self._path} holds a table {shortened(min(names))} of another program: give a database of its own"
+            )
+
+    def _keep_log(self, connection: sqlite3.Connection) -> None:
+        """Turn the write-ahead log on; by way of a journal in memory, so that none ever lies beside the file."""
+        ends = time.monotonic() + self._patience_s
+        while connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+            try:
+                connection.execute("PRAGMA journal_mode = MEMORY")
+                if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+                    raise StoreError(
+                        f"{self._path} cannot have a write-ahead log on this file system: choose another place with "
+                        "--hwperf-store"
+                    )
+            except sqlite3.OperationalError as error:  # another writer is there, and does the same
+                if "locked" not in str(error) or time.monotonic() > ends:
+                    raise
+                time.sleep(_PAUSE_S)
 
 
 def _begin(connection: "Connection") -> None:

@@ -232,7 +232,7 @@ def _change_state(connection: "Connection", runs: Sequence[int], before: str, af
 def _last_id(connection: "Connection", table: "TableClause") -> int:
     from sqlalchemy import func, select
 
-    return connection.scalar(select(func.max(table.c.id))) or 0
+    return connection.scalar(select(func.coalesce(func.max(table.c.id), 0))) or 0
 
 
 def _insert(connection: "Connection", table: "TableClause", rows: Sequence[Row]) -> None:

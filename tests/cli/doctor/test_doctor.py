@@ -146,10 +146,10 @@ def test_memory_that_cannot_be_measured_fails_the_requirement(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ("enrgy", r"--require=enrgy: unknown ability 'enrgy'\. Did you mean 'energy'\? Allowed: energy, memory, cpu,"),
+        ("enrgy", r"--require=enrgy: unknown ability 'enrgy'\. Did you mean 'energy'\?"),
         ("", "unknown ability ''"),
         ("memory,", "unknown ability ''"),
-        ("rapl;perf", "Allowed: .*rapl, perf, nvml, .*estimate"),
+        ("rapl;perf", r"unknown ability 'rapl;perf'\. Did you mean "),
     ],
 )
 def test_a_requirement_that_nobody_knows_is_refused(given: str, complaint: str) -> None:

@@ -33,6 +33,20 @@ def test_a_child_counts_once_it_was_waited_for() -> None:
     assert (meter.end(started).value or 0.0) >= 0.1
 
 
+def test_a_child_counts_while_it_lives() -> None:
+    """In ticks of the kernel: a pool's workers end long after the window."""
+    meter = CpuTimeMeter()
+    started = meter.start()
+    spin = [sys.executable, "-S", "-c", f"{_SPIN}\nprint(flush=True)\ninput()"]
+    with subprocess.Popen(spin, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        counted = meter.end(started).value or 0.0
+        child.communicate(b"\n")
+
+    assert counted >= 0.08
+
+
 def test_cpu_time_never_goes_back() -> None:
     readings = [cpu_seconds() for _ in range(100)]
 

@@ -16,13 +16,13 @@ from pytest_hwperf.meters.memory.meter import MemoryMeter, PeakRss
 _CODE = """
 from pytest_hwperf.meters.memory.meter import MemoryMeter
 meter = MemoryMeter()
-assert meter.idle() == ""
+meter.enter("a")
 bytearray(b"1") * (64 << 20)
-print(meter.peak(), meter.retained())
-assert meter.reset() == ""
-print(meter.peak())
+print(meter.peak("a"), meter.retained("a"))
+meter.enter("b")
+print(meter.peak("b"))
 kept = bytearray(b"1") * (8 << 20)
-print(meter.peak(), meter.retained())
+print(meter.peak("b"), meter.retained("b"))
 """
 _MIB = 2**20
 
@@ -33,35 +33,38 @@ def process(tmp_path: Path) -> Process:
 
 
 def meter_of(process: Process) -> MemoryMeter:
-    return MemoryMeter(lambda: PeakRss(resident("linux", process.folder)))
+    return MemoryMeter(lambda: PeakRss(resident("linux", process.folder)), children=int)
 
 
-def test_peak_and_retained_are_counted_from_the_idle_process(process: Process) -> None:
-    """1000 kB idle, 5000 kB at the peak, 1200 kB now."""
+def test_peak_and_retained_are_counted_from_where_a_part_begins(process: Process) -> None:
+    """1000 kB then, 5000 kB at the peak, 1200 kB now."""
     meter = meter_of(process)
-
-    assert meter.idle() == ""
+    meter.enter("call")
     process.show(peak_kb=5000, now_kb=1200)
-    assert (4000 * 1024, 200 * 1024) == (meter.peak(), meter.retained())
+
+    assert (4000 * 1024, 200 * 1024) == (meter.peak("call"), meter.retained("call"))
 
 
-def test_a_reset_keeps_the_idle_value(process: Process) -> None:
-    """The process holds 200 kB more than idle when the peak is forgotten, and 300 kB more at the next one."""
+def test_a_part_that_goes_on_later_counts_what_it_held_before(process: Process) -> None:
+    """A part takes 200 kB, nobody 5000, and the part 300 more, with 100 in passing."""
     meter = meter_of(process)
-    meter.idle()
+    meter.enter("imports")
     process.show(peak_kb=1200, now_kb=1200)
+    meter.enter("")
+    process.show(peak_kb=6200, now_kb=6200)
+    meter.enter("imports")
+    process.show(peak_kb=6600, now_kb=6500)
 
-    assert meter.reset() == ""
-    process.show(peak_kb=1300, now_kb=1100)
-    assert (300 * 1024, 100 * 1024) == (meter.peak(), meter.retained())
+    assert (600 * 1024, 500 * 1024) == (meter.peak("imports"), meter.retained("imports"))
+    assert 600 * 1024 == meter.peak()
 
 
 def test_a_process_that_shrank_retains_less_than_nothing(process: Process) -> None:
     meter = meter_of(process)
-    meter.idle()
+    meter.enter("call")
     process.show(peak_kb=1000, now_kb=900)
 
-    assert -100 * 1024 == meter.retained()
+    assert -100 * 1024 == meter.retained("call")
 
 
 @pytest.mark.parametrize("missing", ["status", "VmHWM"])
@@ -73,47 +76,20 @@ def test_without_a_peak_there_is_a_reason_and_no_number(process: Process, missin
     else:
         status.write_text(status.read_text().replace(missing, "Vm"))
     meter = meter_of(process)
+    meter.enter("call")
 
-    assert "memory cannot be measured here" in meter.idle()
-    assert "memory cannot be measured here" in meter.reset()
-    for measure_memory in (meter.peak, meter.retained, meter.now):
-        with pytest.raises(MeasurementError, match="call idle"):
-            measure_memory()
+    assert "memory cannot be measured here" in meter.reason
+    for read in (meter.peak, meter.now):
+        with pytest.raises(MeasurementError, match="memory cannot be measured here"):
+            read()
     assert ("", ()) == (meter.source, meter.warnings)
 
 
-def test_a_refusal_forgets_an_earlier_idle_value(process: Process) -> None:
-    meter = meter_of(process)
-    meter.idle()
-    (process.folder / "status").unlink()
-
-    assert meter.idle()
-    with pytest.raises(MeasurementError, match="check its reason"):
-        meter.peak()
-
-
 def test_source_and_warnings_are_those_of_what_is_read() -> None:
-    meter = MemoryMeter(opening=lambda: PeakRss(FakeResident()))
+    meter = MemoryMeter(lambda: PeakRss(FakeResident()))
 
-    assert ("", ("fake peak", ("played back",))) == (meter.idle(), (meter.source, meter.warnings))
+    assert ("fake peak", ("played back",)) == (meter.source, meter.warnings)
     assert (0, "fake size") == meter.now()
-
-
-def test_without_resets_a_peak_is_reported_if_it_is_the_highest_so_far() -> None:
-    """500 before; idle at 100, then 400 and 700: 600 above idle, and a reset that is refused keeps counting."""
-    held = FakeResident(refusal="not here")
-    held.put(500)
-    held.put(-400)
-    meter = MemoryMeter(opening=lambda: PeakRss(held))
-
-    assert "" == meter.idle()
-    held.put(300)
-    with pytest.raises(MeasurementError, match="the peak is at most 400 B: an earlier one of this process hides it"):
-        meter.peak()
-    held.put(300)
-    held.put(-650)
-    assert "not here" == meter.reset()
-    assert (600, -50) == (meter.peak(), meter.retained())
 
 
 def test_a_reset_loses_nobody_elses_peak() -> None:

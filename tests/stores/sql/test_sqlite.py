@@ -61,7 +61,7 @@ def test_a_file_has_a_write_ahead_log_and_its_folder_is_made(tmp_path: Path) -> 
 
 
 def test_every_connection_is_durable_and_holds_to_foreign_keys(path: Path) -> None:
-    with closing(opened(path)._database._kind._connect()) as connection:  # type: ignore[union-attr] # of a file
+    with closing(opened(path)._database._kind._writable()) as connection:  # type: ignore[union-attr] # of a file
         asked = ("synchronous", "foreign_keys", "trusted_schema", "busy_timeout")
         found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in asked]
 
@@ -100,7 +100,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no database": (lambda path: path.write_text("[]" * 1000), "is no database of SQLite .*: give another file"),
     "truncated": (truncated, r"is damaged .*: restore a backup, or save .* `sqlite3 team\.db \.recover`"),
     "overwritten": (overwritten, "is damaged .*: restore a backup"),
-    "of another program": (of_another_program, "holds a table run of another program: give a database of its own"),
+    "of another program": (of_another_program, "holds a table 'run' of another program: give a database of its own"),
     "newer": (
         lambda path: execute(path, "UPDATE hwperf_schema SET version_num = '99'"),
         r"was written by a newer pytest-hwperf \(schema 99, this one reads 1\): upgrade pytest-hwperf",

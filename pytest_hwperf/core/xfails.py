@@ -1,0 +1,65 @@
+"""Expected failures in the source of tests: which `xfail` of the candidate the baseline does not have."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+_WORD = "xfail"
+_UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+
+
+def added_xfails(baseline: bytes, candidate: bytes) -> frozenset[str]:
+    """Return the names around each `xfail` that is new or changed: "" of the file, "TestX", "TestX::test_y"."""
+    then = _xfails(baseline)
+    return frozenset(name for name, found in _xfails(candidate).items() if found - then.get(name, set()))
+
+
+def is_expected(test: str, names: frozenset[str]) -> bool:
+    """Whether one of these names is around a test of the same file, given as the rest of its node id."""
+    parts = test.partition("[")[0].split("::")
+    return any("::".join(parts[:count]) in names for count in range(len(parts) + 1))
+
+
+def _xfails(source: bytes) -> Mapping[str, set[str]]:
+    """Return what each function, class and the file itself says of expected failures; nothing of what is no Python."""
+    try:
+        tree = ast.parse(source)
+    except _UNREADABLE:
+        return {}
+    aliases = {
+        target.id
+        for statement in tree.body
+        if isinstance(statement, ast.Assign) and _WORD in ast.unparse(statement.value)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    found = defaultdict[str, set[str]](set)
+    for name, node in _owned(tree, ""):
+        found[name].update(_said(node, aliases))
+    return found
+
+
+def _owned(node: ast.Module | ast.ClassDef, name: str) -> Iterator[tuple[str, ast.AST]]:
+    """Yield each statement and decorator with the name that it belongs to."""
+    for child in node.body:
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield name, child
+            continue
+        own = f"{name}::{child.name}" if name else child.name
+        yield from ((own, decorator) for decorator in child.decorator_list)
+        if isinstance(child, ast.ClassDef):
+            yield from _owned(child, own)
+        else:
+            yield from ((own, statement) for statement in child.body)
+
+
+def _said(node: ast.AST, aliases: set[str]) -> Iterator[str]:
+    """Yield each expression that marks something; a whole `parametrize` says less than the parameters in it."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name) and part.id in aliases:
+            yield part.id
+        elif isinstance(part, ast.Call | ast.Attribute):
+            text = ast.unparse(part)
+            is_list = isinstance(part, ast.Call) and ast.unparse(part.func).endswith("parametrize")
+            if not is_list and (_WORD in text or any(one in text for one in aliases)):
+                yield text

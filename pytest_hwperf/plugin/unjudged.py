@@ -1,0 +1,107 @@
+"""What the pairs have decided and the session has not judged: it is added to the report, and a regression fails."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_hwperf.core.records import Comparison, Judgement, Policy, replace
+from pytest_hwperf.core.report import ReportPart
+from pytest_hwperf.core.serialisation import from_json, to_json
+from pytest_hwperf.core.verdicts import judge
+from pytest_hwperf.gate.tests import GateResult
+from pytest_hwperf.plugin.collector import Ends
+from pytest_hwperf.plugin.failure import Failure
+from pytest_hwperf.plugin.judging import failures
+from pytest_hwperf.plugin.measurement import unmeasured
+from pytest_hwperf.plugin.session import session_of, test_of
+
+ADDED = "xfail added"  # how pytest's last line counts tests whose failure a new `xfail` hides
+
+
+def note_xfail(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Mark an expected failure by verdicts whose `xfail` the candidate has added; --hwperf-strict fails it."""
+    test, gate = test_of(item), session_of(item.config).gate
+    if report.when != "call" or not test.failure or not hasattr(report, "wasxfail"):
+        return
+    if gate is None or not _is_new(item.config, gate, item.nodeid):
+        return
+    if not session_of(item.config).settings.strict:
+        test.counted = ADDED
+        report.hwperf_hidden = True  # type: ignore[attr-defined] # pytest lets plugins add to a report
+        return
+    del report.wasxfail
+    _fail(report, f"{test.failure}\nthe xfail of this test is new, and hides nothing with --hwperf-strict")
+
+
+def report_unjudged(config: pytest.Config, gate: GateResult, results: dict[str, str], ends: Ends) -> list[str]:
+    """Add what was decided and not judged to `results`, and fail tests that regressed and were failed by nothing.
+
+    Returns:
+        Tests that the session has never begun, though the pairs compared them.
+    """
+    parts = {test: from_json(ReportPart, text) for test, text in results.items()}
+    decided = _by_test(gate)
+    for test, by_label in decided.items():
+        part = parts.get(test, ReportPart(judgements=()))
+        added = list(_unjudged(config, gate, test, part, by_label))
+        whole = replace(part, judgements=(*part.judgements, *added))
+        excused = test in ends.hidden or (test in ends.xfailed and not _is_new(config, gate, test))
+        lost = [one for one in whole.judgements if one.fails] if test not in ends.failed and not excused else []
+        if added:
+            results[test] = to_json(whole).decode()
+        if lost:
+            config.hook.pytest_runtest_logreport(report=_failed(test, lost))
+    return [test for test in decided if test not in ends.over]
+
+
+def _by_test(gate: GateResult) -> Mapping[str, Mapping[str, list[Comparison]]]:
+    """Return what the pairs have decided: test → label → comparisons."""
+    found = defaultdict[str, defaultdict[str, list[Comparison]]](lambda: defaultdict(list))
+    for (measurement, _, _), comparison in gate.answers.comparisons.items():
+        found[measurement.test][measurement.label].append(comparison)
+    return found
+
+
+def _unjudged(
+    config: pytest.Config, gate: GateResult, test: str, part: ReportPart, by_label: Mapping[str, list[Comparison]]
+) -> Iterator[Judgement]:
+    """Yield judgements of what the test itself was not judged by."""
+    policy = Policy(undecided=session_of(config).settings.undecided, strict=session_of(config).settings.strict)
+    asked = (*gate.gate.evidence.hypotheses, *(one.hypothesis for one in gate.gate.evidence.fixed_samples))
+    better = {one.key[1]: one.better for one in asked if one.measurement.test == test}
+    judged: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for one in part.judgements:
+        judged[one.run.label] |= {comparison.key for comparison in one.comparisons}
+    for label, comparisons in by_label.items():
+        left = [one for one in comparisons if one.key not in judged[label]]
+        if label in {one.run.label for one in part.judgements}:  # what it does not measure here is not asked of it
+            left = [one for one in left if one.outcome == "regressed" and not gate.is_blind_to(_path(config, test))]
+        if left:
+            run = replace(unmeasured(config, test, label), directions=better)
+            yield Judgement(run=run, figures=(), verdicts=judge(run, (), left, (), policy))
+
+
+def _failed(test: str, lost: Collection[Judgement]) -> pytest.TestReport:
+    """Return a report that fails a test by what the pairs have decided."""
+    text = "\n".join([*failures(list(lost)), "decided by the pairs; in this session the test was not failed by it"])
+    place = (test.partition("::")[0], None, test.partition("::")[2])
+    report = pytest.TestReport(test, place, {}, "failed", None, "call")
+    _fail(report, text)
+    return report
+
+
+def _fail(report: pytest.TestReport, text: str) -> None:
+    """Let a report fail by a text, whose first line stands in pytest's summary."""
+    report.outcome = "failed"
+    report.longrepr = Failure(text, SimpleNamespace(reprcrash=SimpleNamespace(message=text)))  # type: ignore[assignment] # pytest asks for these methods only
+
+
+def _is_new(config: pytest.Config, gate: GateResult, test: str) -> bool:
+    return gate.has_new_xfail(_path(config, test), test.partition("::")[2])
+
+
+def _path(config: pytest.Config, test: str) -> Path:
+    return config.rootpath / test.partition("::")[0]

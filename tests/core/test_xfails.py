@@ -1,0 +1,45 @@
+"""Which expected failures of a file of tests are new."""
+
+import pytest
+
+from pytest_hwperf.core.xfails import added_xfails, is_expected
+
+THEN = """
+import pytest
+slow = pytest.mark.xfail(reason="known")
+@pytest.mark.xfail
+def test_known(): pass
+@slow
+class TestOld:
+    def test_old(self): pass
+@pytest.mark.parametrize("x", [1, pytest.param(2, marks=slow)])
+def test_x(x): pass
+def test_plain(): pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "names"),
+    [
+        ("", "", set()),
+        ("def test_plain", "@pytest.mark.xfail(strict=False)\ndef test_plain", {"test_plain"}),
+        ("def test_plain", "@slow\ndef test_plain", {"test_plain"}),
+        ("def test_plain(): pass", "async def test_plain(): pytest.xfail('now')", {"test_plain"}),
+        ("    def test_old", "    @slow\n    def test_old", {"TestOld::test_old"}),
+        ("[1,", "[pytest.param(1, marks=slow),", {"test_x"}),
+        ("[1,", "[1, 3,", set()),
+        ("import pytest", "import pytest\npytestmark = [pytest.mark.xfail(reason='all')]", {""}),
+        ("import pytest", "import (", set()),
+    ],
+)
+def test_an_xfail_that_is_new_is_named_by_what_it_is_around(old: str, new: str, names: set[str]) -> None:
+    assert names == added_xfails(THEN.encode(), THEN.replace(old, new, 1).encode())
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [("TestA::test_b[x::y]", True), ("TestA::test_c", False), ("test_d[1]", True), ("test_dd", False)],
+)
+def test_a_test_is_expected_to_fail_by_its_own_mark_and_those_around_it(test: str, expected: bool) -> None:
+    assert expected == is_expected(test, frozenset({"TestA::test_b", "test_d"}))
+    assert is_expected(test, frozenset({""}))

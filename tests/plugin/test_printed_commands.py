@@ -1,0 +1,101 @@
+"""Commands that a session prints: typed again, they measure the same test in the same way."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+from fakes.simulated_time import now_ns
+
+from pytest_hwperf.plugin.inherited_options import drop
+
+TESTS = """
+from fakes.simulated_time import spend
+def test_plain():
+    spend(2000)
+def test_benchmarked(benchmark):
+    benchmark(spend, 2000)
+def test_own(hwperf, pytestconfig):
+    assert pytestconfig.getoption("size") == "big"
+    hwperf(spend, 2000)
+"""
+CONFTEST = "def pytest_addoption(parser): parser.addoption('--size')\n"
+OPTIONS = (
+    "-p",
+    "fakes.simulated_time",
+    "--hwperf-energy",
+    "off",
+    "--hwperf-max-time=0.05",
+    "-q",
+    "-x",
+    "--size",
+    "big",
+)
+
+
+def printed(result: pytest.RunResult, start: str) -> list[str]:
+    """Return the words after `start` of a printed command, which a narrow terminal has wrapped."""
+    text = result.stdout.str()
+    return shlex.split(text[text.index(start) + len(start) :].split("\n=", 1)[0].replace("\n", " "))
+
+
+@pytest.mark.parametrize(
+    ("test", "options"),
+    [
+        ("test_plain", ["--hwperf-all"]),
+        ("test_benchmarked", ["--hwperf-benchmark-fixture"]),
+        ("test_benchmarked", ["--hwperf-all", "--hwperf-benchmark-fixture", "--hwperf-shortest", "0.001"]),
+        ("test_own", []),
+    ],
+)
+def test_what_looks_further_measures_the_same(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, test: str, options: list[str]
+) -> None:
+    """Whatever made the test a measured one is in it, from the folder in which pytest was started."""
+    monkeypatch.setattr("pytest_hwperf.plugin.whole_suites.perf_counter_ns", now_ns)
+    pytester.makeconftest(CONFTEST)
+    pytester.makeini("[pytest]\nhwperf_budgets = latency_p50_ms=1\n")
+    pytester.mkpydir("sub").joinpath("test_it.py").write_text(TESTS)
+    monkeypatch.chdir("sub")
+    first = pytester.runpytest_inprocess(
+        f"test_it.py::{test}", *OPTIONS, *options, "--hwperf-markdown=said.md", "--hwperf-json=said.json"
+    )
+    further = printed(first, "look further: pytest ")
+    again = pytester.runpytest_inprocess(*further)
+    repeat = Path("said.md").read_text(encoding="utf-8").partition("**Repeat it**\n\n```text\npython -m pytest ")[2]
+    monkeypatch.chdir("..")
+    third = pytester.runpytest_inprocess("-p", "fakes.simulated_time", "--size=big", *shlex.split(repeat)[:-1])
+
+    first.assert_outcomes(failed=1)
+    again.assert_outcomes(failed=1)
+    again.stdout.fnmatch_lines(["*latency p50*limit 1*"])
+    third.assert_outcomes(failed=1)
+    third.stdout.fnmatch_lines(["*latency p50*limit 1*"])
+
+
+def test_a_command_repeats_the_gate_and_not_the_session() -> None:
+    """What selects tests, stops, writes files or shards is of one session; what makes the pairs is of the command."""
+    kept = ["--hwperf-against=v1", "--hwperf-share=*.onnx", "-c", "other.ini", "--size", "big", "--hwperf-compare"]
+    gone = ["-k", "fast", "-x", "-vv", "--hwperf-json", "r.json", "--hwperf-shard=1/2", "--hwperf-affected", "-n4"]
+
+    assert kept == drop([*kept, *gone, "tests"], tests=["tests"], of_gate=False)
+    assert ["--size", "big"] == drop([*kept, *gone, "tests"], tests=["tests"])
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("-k", "plain"), "1 test selected, none of them measured: add --hwperf-all to compare*"),
+        (("-k", "plain or benchmarked"), "add --hwperf-benchmark-fixture, for the fixture benchmark of 1 selected *"),
+        (("-k", "nothing"), "no test was selected"),
+    ],
+)
+def test_a_gate_on_unmeasured_tests_says_how_they_become_measured(
+    pytester: pytest.Pytester, options: tuple[str, ...], named: str
+) -> None:
+    """The option that fits the tests is named."""
+    pytester.makeconftest(CONFTEST + "import pytest\n@pytest.fixture\ndef benchmark(): return lambda *given: None\n")
+    pytester.makepyfile(test_it=TESTS)
+    result = pytester.runpytest_inprocess("--hwperf-against=.", *options)
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines([f"ERROR: --hwperf-against=.: nothing to compare: {named}"])

@@ -1,0 +1,137 @@
+"""A regression that the pairs have decided fails the build, whatever becomes of its test in the session after them."""
+
+import pytest
+from fakes.reruns import INI, REHEARSED, REPEATED, SIMULATED, WORK, Project, repository
+
+from pytest_hwperf.core.screen import SHORT_SCREEN
+from pytest_hwperf.core.timetable import SCREENINGS
+
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("quick_pairs", "fakes_in_reach")]
+
+IN_PAIRS = "import os, signal\nimport pytest, work\nHERE = 'PYTHONHASHSEED' not in os.environ\n"
+SLOW = "\n\ndef test_{0}(hwperf):\n    {1}\n    hwperf(work.call)\n"
+BREAKS = "\n\n@pytest.fixture\ndef broken():\n    assert not HERE\n"
+FIXTURE = BREAKS + SLOW.format("broken", "").replace("(", "(broken, ", 1)
+MARKED = "\n\n@pytest.mark.xfail{0}\n"
+LATER = """
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session):
+    if HERE:
+        session.items[:] = []
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A repository with one commit, and code that has become slower since; its tests are written by each test."""
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)  # it tells a process of a pair from the session
+    known = IN_PAIRS + MARKED.format("") + SLOW.format("known", "").lstrip()
+    found = repository(pytester, {"work.py": WORK, "pytest.ini": INI, "test_known.py": known})
+    found.write({"work.py": WORK.replace("300", "900")})
+    return found
+
+
+def test_a_decided_regression_fails_though_its_test_is_skipped_breaks_or_expected_to_fail(project: Project) -> None:
+    """An `xfail` that the baseline has stays what it is; one that the candidate adds is named, and fails if strict."""
+    added = MARKED.format("(reason='slow')") + SLOW.format("added", "").lstrip()
+    project.write(
+        {"test_work.py": IN_PAIRS + SLOW.format("skips", "HERE and pytest.skip('no time')") + FIXTURE + added}
+    )
+    result = project.run(REPEATED)
+    lines = result.stdout.lines
+
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    result.assert_outcomes(skipped=1, failed=1, errors=1, xfailed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "warning: 1 failing test hidden by a new xfail: test_work.py::test_added",
+            "FAILED test_work.py::test_skips - latency p50 ×3*",
+        ]
+    )
+    assert "1 xfail added" in lines[-1]
+    assert "regressed" == project.compared("test_skips").outcome
+    assert "regressed" == project.compared("test_broken").outcome
+
+
+def test_with_strict_an_xfail_that_the_candidate_adds_fails(project: Project) -> None:
+    """Of a parameter too."""
+    mark = "\n\n@pytest.mark.parametrize('x', [1, pytest.param(2, marks=pytest.mark.xfail)])\n"
+    project.write(
+        {
+            "test_known.py": (project.path / "test_known.py").read_text()
+            + mark
+            + SLOW.format("x", "").lstrip().replace("(hwperf", "(x, hwperf")
+        }
+    )
+    result = project.run(REPEATED, "--hwperf-strict")
+
+    result.assert_outcomes(failed=2, xfailed=1)
+    result.stdout.fnmatch_lines(["FAILED test_known.py::test_x?2? - latency p50 ×3*"])
+
+
+@pytest.mark.parametrize(
+    ("first", "conftest", "code"),
+    [
+        ("HERE and pytest.exit('enough', returncode=0)", "", pytest.ExitCode.TESTS_FAILED),
+        ("", LATER, pytest.ExitCode.TESTS_FAILED),
+        ("assert not HERE", "", pytest.ExitCode.TESTS_FAILED),
+        ("HERE and os.kill(os.getpid(), signal.SIGTERM)", "", pytest.ExitCode.INTERRUPTED),
+    ],
+    ids=["exit", "deselected", "maxfail", "SIGTERM"],
+)
+def test_what_the_session_does_not_reach_is_listed_and_fails(
+    project: Project, first: str, conftest: str, code: pytest.ExitCode
+) -> None:
+    """In a process of its own, which a signal may end."""
+    project.write(
+        {
+            "test_known.py": IN_PAIRS + SLOW.format("first", first) + SLOW.format("second", ""),
+            "conftest.py": IN_PAIRS + conftest,
+        }
+    )
+    result = project.pytester.runpytest_subprocess(
+        "--hwperf-against=HEAD", *SIMULATED, "--hwperf-energy=off", "--hwperf-explain=never", REPEATED, "-x",
+        "--hwperf-json=report.json",
+    )  # fmt: skip
+
+    assert code == result.ret
+    result.stdout.fnmatch_lines(["FAILED test_known.py::test_second - latency p50 ×3*"])
+    assert "regressed" == project.compared("test_second").outcome
+    assert project.report().partial
+
+
+def test_ctrl_c_in_the_pairs_prints_what_was_decided_so_far(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pytest_hwperf.gate.tests.Explainer.explanations", interrupted)
+    options = ("--hwperf-against=HEAD", *SIMULATED, "--hwperf-energy=off", REPEATED)
+    result = project.pytester.runpytest_inprocess(*options, no_reraise_ctrlc=True)
+
+    assert pytest.ExitCode.INTERRUPTED == result.ret
+    result.stdout.fnmatch_lines(["test_known.py", "*test_known *×3*", "*regressed: latency p50"])
+
+
+def test_where_no_screen_could_decide_anything_the_exit_code_is_4(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a suite of a thousand tests, for which there is time for three pairs each."""
+    hurried = tuple(one for one in SCREENINGS if one.pairs == SHORT_SCREEN)
+    monkeypatch.setattr("pytest_hwperf.core.timetable.SCREENINGS", hurried)
+    result = project.run(REHEARSED)
+
+    assert pytest.ExitCode.USAGE_ERROR == result.ret
+    result.stderr.fnmatch_lines(["*none of 1 test was decided: 3 pairs only*Give --hwperf-gate-time=*"])
+
+
+@pytest.mark.parametrize("change", ["", "commit", "file", "work"])
+def test_the_same_code_on_both_sides_is_named(project: Project, change: str) -> None:
+    """Not where a file has changed or is new, or the other commit is meant."""
+    if change in ("", "commit"):
+        project.commit({".gitignore": "report.json\n.*\n__pycache__\n"})
+    if change == "file":
+        project.commit({".gitignore": "report.json\n.*\n__pycache__\n"})
+        project.write({"new.py": ""})
+    result = project.run(REHEARSED, against="HEAD~1" if change == "commit" else "HEAD")
+
+    assert (not change) == ("without changes: both sides run the same code" in result.stdout.str())
