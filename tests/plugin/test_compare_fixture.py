@@ -41,7 +41,9 @@ def test_a_slower_model_fails_its_test(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_inprocess("--hwperf-json=report.json")
 
     result.assert_outcomes(failed=1)
-    result.stdout.re_match_lines([r"latency p50 ×.*\[v2 against v1\]", r"  p=.*, \d+ fresh pairs, exact signed-rank.*per comparison"])
+    result.stdout.re_match_lines(
+        [r"latency p50 ×.*\[v2 against v1\]", r"  p=.*, \d+ fresh pairs, exact signed-rank.*per comparison"]
+    )
     result.stdout.no_fnmatch_line("*unmeasured*")
     found = from_json(ReportFile, (pytester.path / "report.json").read_text(encoding="utf-8")).report
     assert [gate.against for gate in found.gates] == ["models:quick"]
