@@ -335,10 +335,10 @@ def test_junit_holds_the_failure_and_the_figures(pytester: pytest.Pytester) -> N
 
 def test_artifacts_are_written(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
-    result = run(pytester, "--hwperf-artifacts=out/deep")
+    result = run(pytester, "--hwperf-artifacts=deep")
 
-    result.stdout.fnmatch_lines(["hwperf: wrote 7 files to */out/deep"])
-    names = {path.name for path in (pytester.path / "out" / "deep").iterdir()}
+    result.stdout.fnmatch_lines(["hwperf: wrote 7 files to */deep"])
+    names = {path.name for path in (pytester.path / "deep").iterdir()}
     tables = {"stat_benchmark_runs.csv", "stat_benchmark_summary.csv", "statistical_comparisons.csv"}
     tables |= {"hardware_tradeoffs.csv", "hardware_tradeoffs_summary.json"}
     assert names == tables | {"benchmark_dashboard.csv", "benchmark_summary.json"}  # of one candidate no picture
@@ -346,8 +346,13 @@ def test_artifacts_are_written(pytester: pytest.Pytester) -> None:
 
 def test_a_file_that_cannot_be_written_fails_the_session(pytester: pytest.Pytester) -> None:
     """A build whose report is lost must not be green."""
-    pytester.makepyfile("def test_it(hwperf): hwperf(sum, [1])")
-    pytester.maketxtfile(blocked="a file where a folder would be needed")
+    pytester.makepyfile(
+        """
+        def test_it(hwperf):
+            hwperf(sum, [1])
+            open("blocked.txt", "w").close()  # a file where a folder would be needed
+        """
+    )
     result = run(pytester, "--hwperf-json=blocked.txt/report.json")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
