@@ -72,7 +72,10 @@ def test_a_first_run_without_a_baseline_is_no_error(pytester: pytest.Pytester) -
 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
-        ["*2 tests have no baseline*: save one with pytest --hwperf-save", "comparisons: 3 no baseline*"]
+        [
+            "*2 tests have no baseline*: save one with pytest --hwperf-save; --hwperf-strict fails them",
+            "comparisons: 3 no baseline*",
+        ]
     )
 
 
